@@ -64,6 +64,30 @@ def own_gaps(kind: str, sd: float, shape: tuple[int, int], rng: np.random.Genera
     raise ValueError(kind)
 
 
+def of_groups_as_a_sample(
+    means: Array, variance: Array, of_noise: float, n_groups: int, n_terms: int, n_narratives: int
+) -> Array:
+    """Return p of the deciding test, by draw.
+
+    Parameters
+    ----------
+    means
+        Shape (draws, P, E), cell means.
+    variance
+        Shape (draws,), of narratives' gaps.
+    of_noise
+        What of it is the noise of ratings.
+    n_groups, n_terms, n_narratives
+        Of the design.
+    """
+    delta = np.einsum("pe,npe->n", weights(n_groups, n_terms)[0], means)
+    without = np.array([np.einsum("pe,npe->n", weights(n_groups, n_terms, k)[0], means) for k in range(n_groups)]).T
+    jackknife = (n_groups - 1) / n_groups * ((without - without.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    narrow = (variance / n_narratives) ** 0.5
+    se = np.maximum((jackknife + np.maximum(0, variance - of_noise) / n_narratives) ** 0.5, narrow)
+    return np.asarray(2 * stats.t.sf(np.abs(delta) / se, min(n_groups, n_narratives) - 1))
+
+
 def rejections(
     n_groups: int, n_terms: int, n_narratives: int, *, of_groups: float, of_terms: float, own: str, gap: float,
     missing: float, draws: int, seed: int, alpha: float = 0.05,
@@ -84,10 +108,7 @@ def rejections(
     narrow = (variance / n_narratives) ** 0.5
     found = {"narratives": 2 * stats.t.sf(np.abs(delta) / narrow, n_narratives - 1)}
 
-    without = np.array([np.einsum("pe,npe->n", weights(n_groups, n_terms, k)[0], means) for k in range(n_groups)]).T
-    jackknife = (n_groups - 1) / n_groups * ((without - without.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
-    se = np.maximum((jackknife + np.maximum(0, variance - of_noise) / n_narratives) ** 0.5, narrow)
-    found["groups"] = 2 * stats.t.sf(np.abs(delta) / se, min(n_groups, n_narratives) - 1)
+    found["groups"] = of_groups_as_a_sample(means, variance, of_noise, n_groups, n_terms, n_narratives)
 
     there = ~repeated if n_terms > 1 else np.ones_like(repeated)
     blocks = np.stack([

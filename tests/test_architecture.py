@@ -144,7 +144,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "side_by_side": {*FOUNDATIONS, "choices", "figures", "report"},
     "rating_comparison": {
         *FOUNDATIONS, "choices", "conversations", "figures", "measures", "report", "side_by_side", "statistics",
-        "stimuli", "runs.store", "texts",
+        "stimuli", "runs.store", "tasks.rated", "texts",
     },
     "reply_comparison": {
         *FOUNDATIONS, "choices", "config", "figures", "measured", "measures", "runs.provenance", "report",
@@ -183,12 +183,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "gate": {
         *FOUNDATIONS, "choices", "report", "runs.files", "runs.ledger", "runs.store", "statistics", "stimuli",
-        "tasks.registry",
+        "tasks.rated", "tasks.registry",
     },
     "paper": {*FOUNDATIONS, "grid", "report", "statistics"},
     "exchange": {
         *FOUNDATIONS, "choices", "collect", "elicitation", "engines", "exported", "figures", "paper", "plan",
-        "runs.files", "runs.ledger", "runs.parquet", "runs.store", "statistics", "stimuli", "tasks.rated",
+        "report", "runs.files", "runs.ledger", "runs.parquet", "runs.store", "statistics", "stimuli", "tasks.rated",
         "tasks.registry",
     },
     "cli": {

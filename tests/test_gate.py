@@ -13,7 +13,7 @@ import pandas as pd
 import planted
 import pytest
 import yaml
-from gated import TWO_TERMS, gate, of, run_maker, two_terms, verdict, with_invented
+from gated import NAMES, TWO_TERMS, gate, of, run_maker, two_terms, verdict, with_invented
 from runs import as_stored
 
 from audit.cli.main import COMMANDS
@@ -21,6 +21,7 @@ from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.analysis import analyse
 from audit.statistics.controls import Repetition
+from audit.statistics.verdict import Limits
 from audit.tables.ratings import MANIPULATED
 
 DOCS = Path(__file__).parents[1] / "docs" / "gate.md"
@@ -39,12 +40,12 @@ def test_no_gap_passes_and_all_gaps_are_named(make_run, capsys):
     assert [(row["kind"], row["member"]) for row in found["gaps"]] == [
         ("average", ""),
         *(("emotion", name) for name in planted.EMOTIONS),
-        *(("group", name) for name in ("Arbo", "Cendi", "Dolva", "Ferru")),
+        *(("group", name) for name in NAMES),
         ("refusals", ""),
     ]
     assert {row["gap"]["control"] for row in found["gaps"]} == {"echo_free", "not_needed"}
     assert capsys.readouterr().out.splitlines()[-1] == found["sentence"]
-    assert found["sentence"].startswith("passed: all 11 gaps are shown to lie within the 2-point margin")
+    assert found["sentence"].startswith("passed: all 13 gaps are shown to lie within the 2-point margin")
 
 
 def test_a_gap_fails(make_run):
@@ -58,8 +59,12 @@ def test_a_gap_fails(make_run):
 
 def test_a_gap_within_the_margin_passes_though_it_is_none_of_0(make_run):
     run = make_run(two_terms(gap=lambda emotion, group: 1.0, sd=0.5))
-    assert gate(run, "margin=2") == 0
+    assert gate(run, "margin=4") == 0
     assert of(verdict(run), "average")["low"] > 0
+    # A mean of 1 leaves rare large gaps more room than one of 0: 200 narratives do not show it below 2.
+    assert gate(run, "margin=2") == 3
+    assert of(verdict(run), "average")["high"] < 2
+    assert {row["member"] for row in verdict(run)["gaps"] if row["verdict"] == "undecided"} == {""}
 
 
 def test_opposite_gaps_of_emotions_fail_though_the_average_passes(make_run):
@@ -79,7 +84,12 @@ def test_one_odd_group_fails_alone(make_run):
     assert gate(run, "margin=4") == 1
     found = verdict(run)
     assert [row["member"] for row in found["gaps"] if row["verdict"] == "failed"] == ["Cendi"]
+    # One group of six that differs says little of other groups: the average is 1.3, and of any such groups 0 to 4.
     assert of(found, "average")["verdict"] == "passed"
+    assert of(found, "average")["low"] < 0 < 3 < of(found, "average")["high"] < 4
+    assert {name: of(found, "group", name)["verdict"] for name in NAMES if name != "Cendi"} == dict.fromkeys(
+        set(NAMES) - {"Cendi"}, "passed"
+    )
 
 
 def test_few_and_noisy_narratives_are_undecided_and_the_narratives_that_would_do_are_enough(make_run):
@@ -99,12 +109,13 @@ def test_an_uncontrolled_gap_is_no_proof(make_run):
     assert gate(run, "margin=4") == 3
     found = verdict(run)
     assert "not controlled for repetition of words" in of(found, "emotion", "joy")["why"]
-    assert of(found, "average")["verdict"] == "passed"
+    assert of(found, "average")["verdict"] == "undecided"
+    assert "failed" not in {row["verdict"] for row in found["gaps"]}
 
 
 @pytest.mark.parametrize(("gap", "code"), [(8.0, 0), (16.0, 1)])
 def test_what_invented_groups_show_too_does_not_count(make_run, gap, code):
-    run = make_run(with_invented(gap, 8.0), placebo=("invented",))
+    run = make_run(with_invented(gap, 8.0, n=200, n_of_invented=200), placebo=("invented",))
     assert gate(run, "margin=2") == code
     found = verdict(run)
     assert {row["gap"]["control"] for row in found["gaps"]} == {"placebo", "not_needed"}
@@ -127,7 +138,7 @@ def test_a_refusal_gap_fails(make_run):
 
 def test_a_few_missing_ratings_pass_and_more_could_hide_a_gap(make_run):
     table = two_terms(n=200)
-    few, some = table.ratings.index % 3001 == 0, table.ratings.index % 40 == 0
+    few, some = table.ratings.index % 6007 == 0, table.ratings.index % 40 == 0
     run = make_run(planted.Planted(planted.refused(table.ratings, few), table.groups), "few")
     assert gate(run, "margin=4") == 3
     assert [row["kind"] for row in verdict(run)["gaps"] if row["verdict"] != "passed"] == ["refusals"]
@@ -146,7 +157,7 @@ def test_ratings_of_low_number_mass_have_no_verdict(make_run):
         )  # fmt: skip
         assert gate(run, "margin=2") == 3
         assert {row["why"] for row in verdict(run)["gaps"]} == {
-            "low number mass: the model would mostly write something other than a number"
+            "the model would mostly write something other than a number"
         }
 
 
@@ -164,7 +175,7 @@ def test_no_dimension_is_forgotten_and_one_can_be_asked_for(make_run):
         groups.append(one.groups.assign(dimension=name))
     run = make_run(planted.Planted(pd.concat(parts), pd.concat(groups)))
     assert gate(run, "margin=2") == 1
-    assert len(verdict(run)["gaps"]) == 22
+    assert len(verdict(run)["gaps"]) == 26
     assert gate(run, "margin=2", "dimensions=[one]") == 0
     assert {row["dimension"] for row in verdict(run)["gaps"]} == {"one"}
 
@@ -174,18 +185,29 @@ def test_the_gaps_are_those_of_the_report(make_run):
         run = make_run(planted_, f"run{len(placebo)}", placebo=placebo)
         gate(run, "margin=2")
         found, manifest = verdict(run), Manifest.read(run)
-        tables = analyse(
+        analysis = analyse(
             RunFolder(run).read_ratings(n_prompts=manifest.n_prompts), scales={"outside": (0, 100)}, seed=0,
             repetition=Repetition(manifest.stems, manifest.placebo),
-        ).tables  # fmt: skip
-        [decides] = tables["controls"].query("headline").to_dict("records")
-        assert decides["control"] == ("placebo_difference" if placebo else "echo_free")
+        )  # fmt: skip
+        tables = analysis.tables
+        if placebo:  # four groups: these pairs of words, beyond invented groups
+            [decides] = tables["controls"].query("headline").to_dict("records")
+            assert decides["control"] == "placebo_difference"
+        else:  # six: groups as a sample, of pairs without a common word
+            [decides] = tables["gap"].query("headline and scope == 'narratives_and_terms'").to_dict("records")
         gap = of(found, "average")["gap"]
         assert (gap["delta"], gap["se"], gap["df"]) == pytest.approx([decides[k] for k in ("delta_points", "se", "df")])
+        _, [said] = analysis.averages.verdicts(Limits(frozenset(), {}), margin=2.0)
+        assert (said.delta_points, said.se, said.df) == (gap["delta"], gap["se"], gap["df"])
         for row in tables["families"].query("family in ('emotion', 'group')").to_dict("records"):
             own = of(found, row["family"], row["member"])["gap"]
             if not placebo:
-                assert (own["delta"], own["se"]) == pytest.approx((row["delta_points"], row["se"]))
+                assert own["delta"] == pytest.approx(row["delta_points"])
+                assert own["se"] >= row["se"] * (1 - 1e-12)  # of groups, or of pairs of groups, too
+        [deciding] = [
+            each for each in analysis.averages.gaps if (each.kind, each.member) == ("group", found["gaps"][6]["member"])
+        ]
+        assert found["gaps"][6]["gap"]["se"] == pytest.approx(deciding.made.se)
 
 
 def checked(run, **differences):
@@ -208,7 +230,7 @@ SPREAD = np.linspace(-20, 20, 60)
 def test_ratings_that_do_not_follow_what_is_told_have_no_verdict(make_run, gap):
     run = checked(make_run(two_terms(gap=lambda emotion, group: gap)), own=SPREAD / 10, wrong=np.zeros(60))
     assert gate(run, "margin=2") == 3
-    assert "a manipulation check failed" in of(verdict(run), "average")["why"]
+    assert "the ratings do not change with the story" in of(verdict(run), "average")["why"]
 
 
 @pytest.mark.parametrize(("gap", "code"), [(0.0, 0), (5.0, 1)])
@@ -359,7 +381,7 @@ def test_names_from_elsewhere_do_nothing_in_any_format(make_run, tmp_path, capsy
     assert "\x1b" not in shown.out + shown.err
     xml = ElementTree.parse(tmp_path / "there" / "junit.xml").getroot()
     assert xml.get("failures") == str(len(xml.findall(".//failure")))
-    assert xml.get("tests") == str(len(xml.findall(".//testcase"))) == "11"
+    assert xml.get("tests") == str(len(xml.findall(".//testcase"))) == "13"
     assert any("</testcase>|" in case.get("name") for case in xml.iter("testcase"))
     page = (tmp_path / "there" / "summary.md").read_text("utf-8")
     assert not any(bad in page for bad in ("<img", "[a]", "http:", "@someone", "#12 ", "www.", "\x1b"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from scipy import special
 
 from audit.statistics.ratings import FloatArray
 
@@ -62,8 +63,21 @@ def bounded_mean(values: FloatArray, *, reach: float, alpha: float) -> tuple[flo
     return -_upper(-known, reach, alpha), _upper(known, reach, alpha)
 
 
-def narratives_to_bound(margin: float, *, reach: float, alpha: float) -> int:
-    """Return how many narratives, all without a gap, show that their mean is smaller than a margin.
+def narratives_to_bound(
+    margin: float, *, reach: float, alpha: float, gaps: FloatArray | None = None, power: float = 0.8
+) -> int:
+    """Return how many narratives show that their mean is smaller than a margin, if it is 0.
+
+    Parameters
+    ----------
+    margin
+        In points; positive.
+    reach, alpha
+        As of :func:`bounded_mean`.
+    gaps
+        Shape (N,), gaps of narratives that differ as those to come will; NaN are left out. None takes them all to be 0.
+    power
+        Chance that so many narratives show it, above .5.
 
     Examples
     --------
@@ -73,13 +87,26 @@ def narratives_to_bound(margin: float, *, reach: float, alpha: float) -> int:
     mean = (1 + margin / reach) / 2
     if mean >= 1:
         return 1
-    growth = np.log1p(_BETS / (1 - mean) * (mean - 0.5))
+    known = np.zeros(1) if gaps is None else gaps[~np.isnan(gaps)]
+    z = (np.clip(known - known.mean(), -reach, reach) + reach) / (2 * reach)
+    worst = max(_needed(each, mean, alpha=alpha, power=power) for each in (z, 1 - z))
+    return int(worst)
+
+
+def _needed(z: FloatArray, mean: float, *, alpha: float, power: float) -> int:
+    """Return for how many draws from z a mean of ``mean`` is ruled out with that chance."""
+    with np.errstate(divide="ignore"):
+        won = np.log1p(np.maximum(_BETS[:, None] / (1 - mean) * (mean - z), -1.0))
+    won = won[np.isfinite(won).all(axis=1)]
+    shares = _SHARES[-len(won) :]
+    growth, spread = won.mean(axis=1), won.std(axis=1)
+    short = float(special.ndtri(power))
     low, high = 1, _MANY
     while low < high:
         middle = (low + high) // 2
-        won = middle * growth
-        top = float(won.max())
-        enough = top + np.log(float((_SHARES * np.exp(won - top)).sum())) >= -np.log(alpha)
+        logs = middle * growth - short * middle**0.5 * spread
+        top = float(logs.max())
+        enough = top + np.log(float((shares * np.exp(logs - top)).sum())) >= -np.log(alpha)
         low, high = (low, middle) if enough else (middle + 1, high)
     return high
 

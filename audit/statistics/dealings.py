@@ -82,7 +82,7 @@ def _terms_by_group(cube: NarrativeCube) -> dict[str, list[str]]:
         for term, group in zip(names, groups, strict=True):
             if term not in terms.setdefault(group, []):
                 terms[group].append(term)
-    n = min(map(len, terms.values()))
+    n = min(map(len, terms.values()), default=0)
     return {group: own[:n] for group, own in terms.items()}
 
 

@@ -219,7 +219,7 @@ class _Layout:
             same = attempt(lambda: same_words(replace(cube, echoing=None), stems.get(cube.dimension, {})))
             if not isinstance(same, NotEstimableError):
                 layout = replace(plain, cube=same, headline=None, control="placebo", placebos=placebos)
-                if not isinstance(layout.estimate(same), NotEstimableError):
+                if not isinstance(attempt(lambda: layout.estimate(same)), NotEstimableError):
                     beyond = layout
         if part.cube.echoing is not None:
             other = None if beyond is None else attempt(lambda: beyond.estimate(beyond.cube).estimate)

@@ -68,6 +68,8 @@ Decided: TypeAlias = Literal["within", "beyond", "undecided"]
 _NAN: Final = float("nan")
 _MANY: Final = 10**7
 """Narratives that nobody asks."""
+_TO_TELL: Final = 2.80
+"""Standard errors that a margin must be for a test at .05 to tell it from 0 with a chance of 80%."""
 
 
 # --- One gap against the margin --------------------------------------------------------------------------------------
@@ -228,6 +230,22 @@ def reach_of(gap: Gap, *, alpha: float) -> float:
         rare = bounded_mean(gap.made.by_narrative, reach=abs(gap.scale[1] - gap.scale[0]), alpha=alpha)
         ends += (rare[0] - gap.off, rare[1] + gap.off)
     return min(_most(*map(abs, ends)), abs(gap.scale[1] - gap.scale[0]))
+
+
+def narrow_variance(made: GapEstimate) -> float:
+    """Variance of an estimate over narratives alone."""
+    used = ~np.isnan(made.by_narrative)
+    if used.sum() < 2:
+        return _NAN
+    return float((made.weights[used] * (made.by_narrative[used] - made.delta_points) ** 2).sum() / (used.sum() - 1))
+
+
+def groups_differ_too_much(gap: Gap, margin: float) -> bool:
+    """Whether groups differ so much in a gap that no number of narratives is likely to show it within the margin."""
+    if isinstance(gap.made, NotEstimableError) or not gap.without or not gap.made.se > 0:
+        return False
+    of_groups = max(0.0, gap.made.se**2 - float(np.nan_to_num(narrow_variance(gap.made))))
+    return of_groups * _TO_TELL**2 >= margin**2
 
 
 class _Line:
@@ -399,10 +417,15 @@ class _Line:
             return self._n_for_refusals(of.n_narratives, margin)
         if not (of.se > 0 and margin > 0) or self.by_control(margin):
             return _NAN
+        if self.baseline is None and groups_differ_too_much(self.gap, margin):
+            return _NAN
         wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha)
         if self.gap.kind == "average" and self.baseline is None:
             length = abs(self.gap.scale[1] - self.gap.scale[0])
-            wanted = max(wanted, narratives_to_bound(margin, reach=length, alpha=self.alpha))
+            wanted = max(
+                wanted,
+                narratives_to_bound(margin, reach=length, alpha=self.alpha, gaps=of.by_narrative, power=power),
+            )
         wanted *= n_narratives / of.n_narratives
         return float(math.ceil(wanted)) if wanted < _MANY else _NAN
 

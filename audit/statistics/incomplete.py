@@ -196,6 +196,8 @@ def cell_means(y: FloatArray) -> FloatArray:
     means = np.full(y.shape[1], np.nan)
     if valid.all():
         return np.asarray(y.mean(axis=0), dtype=np.float64)
+    if not known.any():
+        return means
     _, effects, _ = _two_way(y)
     n_each = valid.sum(axis=0)
     means[known] = effects[known] + float(y[valid].mean() - n_each @ effects / n_each.sum())

@@ -17,11 +17,13 @@ import numpy as np
 from scipy import special
 
 from audit.statistics.cells import NarrativeCube
+from audit.statistics.contrasts import effect_columns
 from audit.statistics.incomplete import cell_means
 from audit.statistics.ratings import FloatArray
 
 _DUST: Final = 1e-9
 ALPHA: Final = 0.05
+_NAN: Final = float("nan")
 
 
 @dataclass(frozen=True)
@@ -118,16 +120,17 @@ def beside_odd_pairs(cube: NarrativeCube, pairs: tuple[OddPair, ...]) -> Narrati
 
 @dataclass(frozen=True)
 class Additivity:
-    """Whether perceivers' and experiencers' effects multiply.
+    """Whether perceivers differ in how far they spread their ratings, and so in a gap that is none.
 
     Attributes
     ----------
     slope
-        λ, what the product of both effects counts for, per point.
+        λ, what the product of both effects counts for, per point: above 0 where those who rate high spread more. NaN
+        where it is not λ that tells, but that perceivers' slopes differ in whatever way.
     p
-        Two-sided p against 0.
+        Two-sided p that effects add up, of two tests (Bonferroni).
     delta_points
-        The gap beside that product, in points.
+        The gap beside what was found, in points.
     """
 
     slope: float
@@ -145,36 +148,76 @@ def additivity(cube: NarrativeCube) -> Additivity | None:
 
     Notes
     -----
-    Tukey's one degree of freedom [1]_: with α̂_p and β̂_e of least squares on the cell means beside in-group and what
-    terms share, the product α̂_p β̂_e is added as a column. F = SS_λ / MSE with 1 and (df − 1) degrees of freedom.
+    α̂_p and β̂_e are those of least squares on the cell means. Tukey's one degree of freedom [1]_ is the product
+    α̂_p β̂_e as a column; Mandel's test [2]_ has a column for each perceiver, of its β̂_e, and so a slope of its own. That
+    one finds perceivers who spread more and rate no higher. F = (SS/q) / MSE, q the degrees of freedom of the columns.
+    Least squares is beside each group's own gap, the pairs of groups that stand out and what terms share: one group
+    that favours its own, or one hostile pair, moves both effects, and would pass for their product.
 
     References
     ----------
     .. [1] Tukey (1949), Biometrics 5(3), 232–242.
+    .. [2] Mandel (1961), Journal of the American Statistical Association 56(296), 878–888.
     """
+    tested = _multiplied(cube)
+    if tested is None or tested.found.p > ALPHA:
+        return None if tested is None else tested.found
+    pairs = odd_pairs(cube)
+    beside = _multiplied(beside_odd_pairs(cube, pairs)) if pairs else None
+    # Pairs that leave less unexplained than the product does are what there is.
+    return beside.found if beside is not None and beside.error_before < tested.error else tested.found
+
+
+@dataclass(frozen=True)
+class _Multiplied:
+    """What was found, and the mean square of what is left with it and without it."""
+
+    found: Additivity
+    error: float
+    error_before: float
+
+
+def _multiplied(cube: NarrativeCube) -> _Multiplied | None:
+    """Test both, and take the clearer one."""
     means = cell_means(cube.y.reshape(len(cube.y), -1))
     known = np.isfinite(means)
-    n_perceivers, n_experiencers = cube.in_group.shape
-    columns = cube.columns.reshape(len(cube.columns), -1).T[known]
-    sides = [
-        np.repeat(np.arange(n_perceivers), n_experiencers)[known],
-        np.tile(np.arange(n_experiencers), n_perceivers)[known],
-    ]
-    dummies = [np.eye(size)[side] for side, size in zip(sides, (n_perceivers, n_experiencers), strict=True)]
-    design = np.column_stack([*dummies, columns])
-    fitted, *_ = np.linalg.lstsq(design, means[known], rcond=1e-10)
-    alpha, beta = fitted[:n_perceivers], fitted[n_perceivers : n_perceivers + n_experiencers]
-    product = (alpha - alpha.mean())[sides[0]] * (beta - beta.mean())[sides[1]]
-    free = np.eye(len(design)) - design @ np.linalg.pinv(design, rcond=1e-10)
-    rest, residual = free @ product, free @ means[known]
-    squares, df = float(rest @ rest), round(float(np.trace(free))) - 1
-    if df < 1 or squares < _DUST or not float(residual @ residual) > _DUST:
+    if not known.any():
         return None
-    slope = float(rest @ means[known]) / squares
-    error = max(0.0, float(residual @ residual) - slope**2 * squares) / df
-    p = 1.0 if not error > 0 else 2 * float(special.stdtr(df, -abs(slope) * (squares / error) ** 0.5))
-    beside, *_ = np.linalg.lstsq(np.column_stack([design, product]), means[known], rcond=1e-10)
-    return Additivity(slope, p, float(beside[design.shape[1] - 1]))
+    y = means[known]
+    perceivers, experiencers = (
+        np.array(list(each), dtype=object) for each in (cube.perceiver_groups, cube.experiencer_groups)
+    )
+    groups = dict.fromkeys(perceivers)
+    own = [(perceivers == name)[:, None] & (experiencers == name)[None, :] for name in groups if len(groups) > 2]
+    lesser, *sides = effect_columns(cube.columns)
+    design = np.column_stack([*sides, lesser, cube.columns[-1].ravel(), *(each.ravel() for each in own)])[known]
+    fitted, *_ = np.linalg.lstsq(design, y, rcond=1e-10)
+    n_perceivers, n_experiencers = cube.in_group.shape
+    alpha, beta = fitted[:n_perceivers], fitted[n_perceivers : n_perceivers + n_experiencers]
+    of_alpha, of_beta = sides[0] @ (alpha - alpha.mean()), sides[1] @ (beta - beta.mean())
+    free = np.eye(len(design)) - design @ np.linalg.pinv(design, rcond=1e-10)
+    residual, left = free @ y, round(float(np.trace(free)))
+    total = float(residual @ residual)
+    if not total > _DUST:
+        return None
+    tests = []
+    for columns in ((of_alpha * of_beta)[:, None], sides[0] * of_beta[:, None]):
+        rest = free @ columns[known]
+        rank = int(np.linalg.matrix_rank(rest, tol=_DUST))
+        df = left - rank
+        if df < 1 or not rank:
+            continue
+        coefficients, *_ = np.linalg.lstsq(rest, y, rcond=1e-10)
+        squares = min(float(np.square(rest @ coefficients).sum()), total)
+        error = (total - squares) / df
+        p = float(special.fdtrc(rank, df, squares / rank / error)) if error > _DUST else 0.0
+        tests.append((p, columns @ coefficients, float(coefficients[0]) if columns.shape[1] == 1 else _NAN, error))
+    if not tests:
+        return None
+    p, product, slope, error = min(tests, key=lambda each: each[0])
+    plain = np.column_stack([*sides, cube.columns.reshape(len(cube.columns), -1).T])[known]
+    without, *_ = np.linalg.lstsq(plain, y - product[known], rcond=1e-10)
+    return _Multiplied(Additivity(slope, min(1.0, p * len(tests)), float(without[-1])), error, total / left)
 
 
 def _blocks(cube: NarrativeCube) -> tuple[list[str], FloatArray, FloatArray] | None:

@@ -13,7 +13,7 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.mixed import MixedFit
-from audit.statistics.odd_pairs import ALPHA, additivity
+from audit.statistics.odd_pairs import additivity
 from audit.statistics.rows import Estimates
 from audit.statistics.scale_ends import END_SHARE, end_shares
 from audit.wording import brief, count, either, interval, p_value, plural, points, rate
@@ -24,6 +24,8 @@ FEW_NARRATIVES: Final = 20
 """Below this number of narratives an interval leans on how the few that there are differ."""
 MISSING_SHARE: Final = 0.1
 """Above this share of prompts without a rating, what is missing may matter."""
+NOT_ADDITIVE: Final = 0.01
+"""p of additivity below which there is no verdict: at .05 one model of twenty would have none by chance."""
 REFUSAL_GAP: Final = 1.0
 """Above this gap of refusals, in percentage points, one that is no accident matters."""
 
@@ -99,13 +101,17 @@ def _on_additivity(cube: NarrativeCube, found: Estimates) -> Iterator[tuple[str,
     if isinstance(headline, NotEstimableError) or not headline.se > 0:
         return
     tested = additivity(cube.without_baselines())
-    if tested is None or not tested.p < ALPHA:
+    if tested is None or not tested.p < NOT_ADDITIVE:
         return
     if abs(tested.delta_points - headline.delta_points) > headline.se:
+        more = "more" if tested.slope > 0 else "less"
+        spread = (
+            f"those who rate high also spread their ratings {more}" if tested.slope == tested.slope
+            else "some spread their ratings farther than others"
+        )  # fmt: skip
         yield (
             "not_additive",
-            "Perceivers use the scale in different ways: those who rate high also spread their ratings "
-            f"{'more' if tested.slope > 0 else 'less'} (Tukey's test of additivity, {p_value(tested.p)}). That alone "
+            f"Perceivers use the scale in different ways: {spread} ({p_value(tested.p)}). That alone "
             f"can make a gap: beside it δ is {points(tested.delta_points)} points in place of "
             f"{points(headline.delta_points)}.",
         )

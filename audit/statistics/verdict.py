@@ -29,9 +29,10 @@ from audit.statistics.bounded import narratives_to_bound
 from audit.statistics.deciding import Gap, Kind
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.families import adjust_p
-from audit.statistics.gate import Held, hold, outer_interval, reach_of
+from audit.statistics.gate import Held, groups_differ_too_much, hold, narrow_variance, outer_interval, reach_of
 from audit.statistics.planning import narratives_to_rule_out
 from audit.statistics.remarks import FEW_NARRATIVES
+from audit.wording import SAME
 
 Code: TypeAlias = Literal["gap", "within", "undecided", "no_verdict", "no_estimate"]
 Place: TypeAlias = tuple[str, str]
@@ -179,15 +180,14 @@ class Verdict:
         whole = ("direction", "n_narratives", "rank", "n_dealings")
         known = {each.name: row[each.name] for each in fields(cls) if each.name in row}
         for name, value in known.items():
+            default = cls.__dataclass_fields__[name].default
             if name in lists:
                 known[name] = tuple(filter(None, str(value).split("; "))) if isinstance(value, str) else ()
             elif name in whole:
                 known[name] = int(value)
-            elif (
-                isinstance(value, float)
-                and math.isnan(value)
-                and isinstance(cls.__dataclass_fields__[name].default, str)
-            ):
+            elif isinstance(default, float):
+                known[name] = float(value)
+            elif isinstance(value, float) and math.isnan(value):
                 known[name] = ""  # pandas reads an empty text as missing
         return cls(**known)
 
@@ -270,9 +270,11 @@ def _speaks_against(gap: Gap, sign: float) -> Iterator[str]:
 
 
 def _leaves_out_zero(made: GapEstimate | NotEstimableError, sign: float) -> bool:
-    """Whether an estimate is shown to lie on one side of 0."""
-    if isinstance(made, NotEstimableError) or not math.isfinite(made.ci_low):
+    """Whether an estimate is shown to lie on one side of 0; without a spread it is where it is."""
+    if isinstance(made, NotEstimableError):
         return False
+    if not math.isfinite(made.ci_low):
+        return made.not_estimable.endswith(SAME) and made.delta_points * sign > 0
     return made.ci_low > 0 if sign > 0 else made.ci_high < 0
 
 
@@ -460,26 +462,16 @@ def _n_needed(gap: Gap, margin: float | None, least_gap: float, *, alpha: float,
     assert isinstance(gap.made, GapEstimate)
     wanted = least_gap if margin is None else margin
     made = gap.made
-    # Narratives do not make the spread of groups smaller.
-    of_groups = max(0.0, made.se**2 - float(np.nan_to_num(_narrow_variance(made))))
-    if gap.without and of_groups * 2.80**2 >= wanted**2:
+    if groups_differ_too_much(gap, wanted):
         return _NAN
-    sd = (float(np.nan_to_num(_narrow_variance(made))) * made.n_narratives) ** 0.5
+    sd = (float(np.nan_to_num(narrow_variance(made))) * made.n_narratives) ** 0.5
     reach = abs(gap.scale[1] - gap.scale[0])
     n = max(
-        narratives_to_bound(wanted, reach=reach, alpha=alpha),
+        narratives_to_bound(wanted, reach=reach, alpha=alpha, gaps=made.by_narrative, power=power),
         narratives_to_rule_out(wanted, sd, power=power, alpha=alpha) if sd > 0 else 0,
     ) * n_run / made.n_narratives  # fmt: skip
     needed = float(max(FEW_NARRATIVES, math.ceil(n))) if n < _MOST_NARRATIVES else _NAN
     return needed if needed > n_run else _NAN
-
-
-def _narrow_variance(made: GapEstimate) -> float:
-    """Variance of an estimate over narratives alone."""
-    used = ~np.isnan(made.by_narrative)
-    if used.sum() < 2:
-        return _NAN
-    return float((made.weights[used] * (made.by_narrative[used] - made.delta_points) ** 2).sum() / (used.sum() - 1))
 
 
 _NEXT: Final = (

@@ -18,8 +18,11 @@ def scope_of(y, groups, **fields):
     return group_scope(cube, headline_gap(cube, confidence=0.95), confidence=0.95)
 
 
-def ordinary_gap(means, in_group):
-    """In-group coefficient of cell means by explicit dummies: numpy's least squares as the oracle."""
+def ordinary_gap(means, in_group, counts=None):
+    """In-group coefficient of cell means by explicit dummies: numpy's least squares as the oracle.
+
+    Cells count by ``counts``, shape (K, K); None for all alike.
+    """
     k = len(means)
     rows = [
         [1, in_group[p, e], *(p == j for j in range(1, k)), *(e == j for j in range(1, k)), means[p, e]]
@@ -27,7 +30,15 @@ def ordinary_gap(means, in_group):
         if np.isfinite(means[p, e])
     ]
     design = np.array(rows, dtype=float)
+    if counts is not None:
+        design *= np.sqrt(counts[np.isfinite(means)])[:, None]
     return np.linalg.lstsq(design[:, :-1], design[:, -1], rcond=None)[0][1]
+
+
+def counts_of(groups):
+    """Groups count alike: a cell counts as one over the cells of its pair of groups."""
+    sizes = np.array([list(groups).count(name) for name in groups])
+    return 1 / np.outer(sizes, sizes)
 
 
 def draw(groups, n, seed=0):
@@ -44,24 +55,29 @@ def test_the_jackknife_leaves_groups_out_and_adds_the_narratives_spread(groups):
     mask, means = mask_of(groups), y.mean(axis=0)
     names = sorted(set(groups))
     kept = {name: np.ix_(*[[k for k, own in enumerate(groups) if own != name]] * 2) for name in names}
-    expected = {name: ordinary_gap(means[cells], mask[cells]) for name, cells in kept.items()}
+    counts = counts_of(groups)
+    expected = {name: ordinary_gap(means[cells], mask[cells], counts[cells]) for name, cells in kept.items()}
     assert scope.leave_one_out == pytest.approx(expected, abs=1e-10)
     gaps, g = np.array(list(expected.values())), len(names)
     jackknife = (g - 1) / g * ((gaps - gaps.mean()) ** 2).sum()
     assert scope.jackknife_se == pytest.approx(jackknife**0.5)
 
-    # Narratives: sd² of the contrasts less the noise in them, each a coefficient of its own least squares.
-    contrasts = np.array([ordinary_gap(narrative, mask) for narrative in y])
+    # Narratives: sd² of the contrasts less the noise in them, each a coefficient of its own least squares. Noise is
+    # what ratings vary by about their fit, which does not depend on what cells count for.
+    contrasts = np.array([ordinary_gap(narrative, mask, counts) for narrative in y])
+    alike = np.array([ordinary_gap(narrative, mask) for narrative in y])
+    weights = np.array([ordinary_gap(cell.reshape(mask.shape), mask, counts) for cell in np.eye(mask.size)])
     k = len(groups)
     centred = y - y.mean(0)
     centred -= centred.mean(2, keepdims=True)
     centred -= centred.mean(1, keepdims=True)
     g_centred = mask - mask.mean(0) - mask.mean(1, keepdims=True) + mask.mean()
-    s = (g_centred**2).sum()
-    rest = centred - (contrasts - contrasts.mean())[:, None, None] * g_centred
+    rest = centred - (alike - alike.mean())[:, None, None] * g_centred
     noise = (rest**2).sum() / (59 * ((k - 1) ** 2 - 1))
-    slopes = max(0, contrasts.var(ddof=1) - noise / s)
-    assert scope.estimate.se == pytest.approx((jackknife + slopes / 60) ** 0.5, rel=1e-9)
+    slopes = max(0, contrasts.var(ddof=1) - noise * (weights**2).sum())
+    assert scope.estimate.slope_variance == pytest.approx(slopes)
+    narrow = contrasts.std(ddof=1) / 60**0.5  # never less than this
+    assert scope.estimate.se == pytest.approx(max((jackknife + slopes / 60) ** 0.5, narrow), rel=1e-9)
     half = stats.t(g - 1).ppf(0.975) * scope.estimate.se
     assert scope.estimate.ci_high - scope.estimate.delta_points == pytest.approx(half)
     assert scope.estimate.df == g - 1

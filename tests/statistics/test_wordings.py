@@ -135,7 +135,7 @@ def test_each_wording_has_the_headline_of_its_own_ratings():
 
 
 def test_the_control_crosses_the_gaps_of_narratives_and_wordings():
-    cubes = planted([0.0, 2.0, -1.0])
+    cubes = planted([0.0, 2.0, -1.0, 0.5, 1.5, -0.5, 1.0, -2.0])
     alone = [headline_gap(cube_from(build_ratings(y, list("ABCDE"))), confidence=0.95).by_narrative for y in cubes]
     expected = crossed_gap(np.column_stack(alone), confidence=0.95, n_ratings=0).estimate
     tables = analysed(worded(*cubes))
@@ -145,11 +145,27 @@ def test_the_control_crosses_the_gaps_of_narratives_and_wordings():
     gap = tables["gap"].query("headline and scope == 'narratives'").iloc[0]
     assert row["delta_points"] == pytest.approx(gap["delta_points"])
     assert row["se"] > 1.5 * gap["se"]
-    assert (row["levels"], row["n_ratings"], row["scope"]) == (3, 3 * 12 * 25, "narratives")
+    assert (row["levels"], row["n_ratings"], row["scope"]) == (8, 8 * 12 * 25, "narratives")
+
+
+@pytest.mark.parametrize(("n", "has_interval"), [(4, False), (7, False), (8, True)])
+def test_few_wordings_say_nothing_of_others(n, has_interval):
+    """Before, four wordings had an interval for any such wordings, and one odd one made it leave out 0 in 45%."""
+    tables = analysed(worded(*planted([6.0, *[0.0] * (n - 1)], n=6)))
+    row = tables["controls"].set_index("control").loc["wording"]
+    assert np.isfinite(row["delta_points"])
+    assert np.isfinite([row["se"], row["ci_low"], row["ci_high"], row["p"]]).tolist() == [has_interval] * 4
+    assert bool(row["note"]) is not has_interval
+    averages = analyse(
+        worded(*planted([6.0, *[0.0] * (n - 1)], n=6)), scales={"origin": (0.0, 200.0)}, seed=1,
+        settings=Settings(n_permutations=20),
+    ).averages  # fmt: skip
+    if not has_interval:
+        assert "too few" in averages.wordings["religion", "origin"]
 
 
 def test_narratives_keep_their_places_whatever_the_order_of_rows():
-    ratings = worded(*planted([0.0, 2.0, -1.0]))
+    ratings = worded(*planted([0.0, 2.0, -1.0, 0.5, 1.5, -0.5, 1.0, -2.0]))
     shuffled = ratings.sample(frac=1, random_state=0)
     one, other = (
         analysed(table)["controls"].set_index("control").loc["wording", ["delta_points", "se", "df"]]

@@ -1,0 +1,319 @@
+"""Runs whose truth is planted, each a case in which an earlier verdict accused or acquitted a model wrongly.
+
+The comments say what the page or the gate said of the same ratings before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import planted
+import pytest
+from gated import NAMES, STEMS, TWO_TERMS, gate, of, run_maker, two_terms, verdict, with_invented
+
+from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
+from audit.statistics.across_runs import OTHER_PAIRS, compare_runs, measure_run
+from audit.statistics.analysis import analyse
+from audit.statistics.anchors import BOUNDED
+from audit.statistics.controls import Repetition
+from audit.statistics.rows import Settings
+from audit.tasks.rated.limits import limits_of
+
+PLACEBO = ("invented",)
+FEW = Settings(n_permutations=20)
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    return run_maker(tmp_path)
+
+
+def analysed(run, settings=FEW):
+    manifest = Manifest.read(run)
+    return analyse(
+        RunFolder(run).read_ratings(n_prompts=manifest.n_prompts), scales={"outside": (0, 100)}, seed=0,
+        settings=settings, repetition=Repetition(manifest.stems, manifest.placebo),
+    )  # fmt: skip
+
+
+def said(analysis, margin=None):
+    """Return the verdict on the only dimension."""
+    codes = {}
+    for remark in analysis.remarks:
+        codes.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
+    _, [found] = analysis.averages.verdicts(limits_of(set(), codes), margin=margin)
+    return found
+
+
+def shifted(table: planted.Planted, by) -> planted.Planted:
+    """Add points to the ratings of pairs of groups: by[perceiver's group, experiencer's group]."""
+    group_of = dict(zip(table.groups["term"], table.groups["group"], strict=True))
+    pairs = zip(table.ratings["perceiver"].map(group_of), table.ratings["experiencer"].map(group_of), strict=True)
+    more = np.array([by.get(pair, 0.0) for pair in pairs])
+    return replace(table, ratings=table.ratings.assign(rating=(table.ratings["rating"] + more).clip(0, 100)))
+
+
+def is_own(table: planted.Planted) -> pd.Series:
+    group_of = dict(zip(table.groups["term"], table.groups["group"], strict=True))
+    return table.ratings["perceiver"].map(group_of) == table.ratings["experiencer"].map(group_of)
+
+
+# --- 1. Groups, or these pairs of words ------------------------------------------------------------------------------
+
+
+def test_affinities_of_pairs_of_groups_are_no_gap_between_groups(make_run):
+    # Before: "an average gap between groups", p < .001, by the interval over narratives alone.
+    rng = np.random.default_rng(3)
+    affinities = {(a, b): size for a in NAMES for b in NAMES for size in [rng.normal(0, 1)]}
+    run = make_run(shifted(two_terms(n=100, sd=4.0), affinities))
+    analysis = analysed(run)
+    gap = analysis.tables["gap"].query("headline").set_index("scope")
+    assert gap.loc["narratives", "p"] < 0.05
+    found = said(analysis)
+    assert (found.code, found.direction, found.scope) == ("undecided", 0, "groups")
+    assert found.p == pytest.approx(gap.loc["narratives_and_terms", "p"])
+    assert (found.ci_low < 0 < found.ci_high, found.n_dealings) == (True, 720)
+    assert gate(run, "margin=0.1") == 3
+
+
+def test_four_groups_are_pairs_of_words_and_the_gate_does_not_fail_on_their_average(make_run):
+    # Before: "an average gap between groups", exit 1.
+    four = {term: group for term, group in TWO_TERMS.items() if group in NAMES[:4]}
+    groups = planted.grouped(four).assign(stem=[STEMS[term] for term in four])
+    run = make_run(planted.Planted(planted.ratings_of(four, n=60, gap=lambda emotion, group: 6.0), groups))
+    found = said(analysed(run), margin=2.0)
+    assert (found.code, found.claim, found.direction, found.scope) == ("gap", "pairs", 1, "pairs")
+    assert "pairs_alone" in found.reasons
+    assert found.next_step == "more_groups"
+    assert gate(run, "margin=2", "strict_average=true") == 3
+    row = of(verdict(run), "average")
+    assert row["corrected_low"] > 2
+    assert "five groups" in row["why"]
+
+
+def test_a_gap_of_six_groups_is_one_between_groups(make_run):
+    run = make_run(two_terms(n=60, gap=lambda emotion, group: 6.0))
+    found = said(analysed(run), margin=2.0)
+    assert (found.code, found.claim, found.size, found.direction) == ("gap", "groups", "beyond", 1)
+    assert (found.rank, found.n_dealings) == (1, 720)
+    assert gate(run, "margin=2", "strict_average=true") == 1
+
+
+# --- 3 and 4. One deciding row, and invented groups ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("margin", [2.0, None])
+@pytest.mark.parametrize("gap", [-1.0, 0.0])
+def test_number_sign_and_verdict_are_of_one_row(make_run, gap, margin):
+    # Before, of −1: "an average gap between groups, towards the in-group, smaller than 2.00 points" over "δ −0.89". Of
+    # 0: "no gap larger than 2.00 points" over "beyond invented groups +2.92".
+    run = make_run(with_invented(gap, -3.0, n=200, n_of_invented=200), placebo=PLACEBO)
+    found = said(analysed(run), margin)
+    assert (found.control, found.code, found.direction) == ("placebo", "undecided", 0)
+    assert found.delta_points == pytest.approx(gap + 3, abs=0.3)
+    assert found.ci_low > 1  # by itself it would accuse
+    assert found.reasons == ("by_control_alone",)
+    assert found.size == ""
+    assert of_gate(run)["value"] == pytest.approx(found.delta_points)
+
+
+def of_gate(run):
+    gate(run, "margin=2", "strict_average=true")
+    return of(verdict(run), "average")
+
+
+@pytest.mark.parametrize("gap", [3.0, 5.0])
+def test_noisy_invented_groups_acquit_nobody(make_run, gap):
+    # Before: "no more than invented groups show" in 72.5% of such runs, since a difference was not significant.
+    for seed in range(3):
+        table = with_invented(gap, 0.0, n=24, n_of_invented=24, sd=4.0)
+        noise = np.random.default_rng(seed).normal(0, 16, len(table.ratings))
+        invented = table.ratings["dimension"] == "invented"
+        ratings = table.ratings.assign(rating=(table.ratings["rating"] + np.where(invented, noise, 0)).clip(0, 100))
+        analysis = analysed(make_run(replace(table, ratings=ratings), f"run{seed}", placebo=PLACEBO))
+        for margin in (None, 2.0, 4.0):
+            found = said(analysis, margin)
+            assert found.code in ("undecided", "gap")
+            assert found.size not in ("tiny", "smaller")
+        assert not found.supported_margin < 4
+
+
+@pytest.mark.parametrize(("of_invented", "code"), [(0.0, "gap"), (5.0, "undecided")])
+def test_where_there_are_two_controls_both_must_tell(make_run, of_invented, code):
+    # Before, the echo-free gap passed, and the page did not say that the same words were not told from invented ones.
+    real = two_terms(n=60, gap=lambda emotion, group: 5.0)
+    terms = {f"one {name}": name for name in ("Ulm", "Vex", "Wend", "Xor", "Yam", "Zub")}
+    invented = planted.ratings_of(terms, n=60, gap=lambda emotion, group: of_invented, seed=4)
+    table = planted.Planted(
+        pd.concat([real.ratings.assign(dimension="real"), invented.assign(dimension="invented")]),
+        pd.concat([real.groups.assign(dimension="real"), planted.grouped(terms).assign(dimension="invented")]),
+    )
+    found = said(analysed(make_run(table, placebo=PLACEBO)))
+    assert (found.control, found.code) == ("echo_free", code)
+    assert found.other_delta == pytest.approx(5 - of_invented, abs=0.5)
+    assert found.reasons == (() if code == "gap" else ("controls_disagree",))
+
+
+# --- 5. Accusing is as hard as acquitting ----------------------------------------------------------------------------
+
+
+def test_high_ratings_of_others_that_were_refused_make_no_gap(make_run):
+    # Before: exit 1 in 84 of 100 such runs, though the true gap is 0.
+    for seed in range(3):
+        table = two_terms(n=60, sd=8.0, seed=seed)
+        own = is_own(table)
+        high = table.ratings["rating"] >= table.ratings.loc[~own, "rating"].quantile(0.91)
+        refused = replace(table, ratings=planted.refused(table.ratings, ~own & high))
+        run = make_run(refused, f"run{seed}")
+        analysis = analysed(run)
+        gap = analysis.tables["gap"].query("headline and scope == 'narratives'").iloc[0]
+        assert gap["ci_low"] > 0
+        for margin in (None, 0.5):
+            assert said(analysis, margin).code not in ("gap", "within")
+        assert gate(run, "margin=0.5", "refusal_margin=30") != 1
+        assert not {row["kind"] for row in verdict(run)["gaps"] if row["verdict"] == "passed"} - {"refusals"}
+
+
+def test_ratings_at_the_end_of_a_scale_make_no_gap(make_run):
+    # Before: exit 1 in 14 of 60, by terms that are rated so high throughout that the scale ends.
+    group_level = dict(zip(NAMES, (22.0, 20.0, 18.0, 0.0, -2.0, -4.0), strict=True))
+    ratings = planted.ratings_of(TWO_TERMS, n=60, level=lambda group: group_level[group] + 5, sd=8.0)
+    table = planted.Planted(ratings, two_terms(n=1).groups)
+    run = make_run(table)
+    analysis = analysed(run)
+    gap = analysis.tables["gap"].query("headline and scope == 'narratives'").iloc[0]
+    assert abs(gap["delta_points"]) > 2 * gap["se"]
+    assert said(analysis).code not in ("gap", "within")
+    assert gate(run, "margin=0.5") == 3
+
+
+def test_a_stated_shift_of_missing_ratings_lets_a_gap_be_found(make_run):
+    table = two_terms(n=60, gap=lambda emotion, group: 3.0)
+    gone = pd.Series(np.random.default_rng(2).random(len(table.ratings)) < 0.04)
+    run = make_run(replace(table, ratings=planted.refused(table.ratings, gone)))
+    anywhere = said(analysed(run, replace(FEW, missing_shift=None)))
+    assert (anywhere.code, "missing" in anywhere.reasons or "incomplete_narratives" in anywhere.reasons) == (
+        "undecided", True
+    )  # fmt: skip
+    analysis = analysed(run, replace(FEW, missing_shift=10.0))
+    _, [stated] = analysis.averages.verdicts(limits_of(set(), {}), margin=None)
+    assert (stated.code, stated.claim) == ("gap", "groups")
+    assert stated.bound_high - stated.bound_low > 2 * 10 * 0.04
+
+
+# --- 7. Pairs before groups ------------------------------------------------------------------------------------------
+
+
+def test_a_hostile_pair_is_named_and_no_bystander(make_run):
+    # Before, Muslim perceivers (+3.29) and Buddhists were named for what Hindu perceivers rate Muslims.
+    run = make_run(shifted(two_terms(n=60), {("Arbo", "Cendi"): -10.0}))
+    analysis = analysed(run)
+    pairs = analysis.tables["odd_pairs"]
+    assert list(zip(pairs["perceiver_group"], pairs["experiencer_group"], strict=True)) == [("Arbo", "Cendi")]
+    assert pairs["delta_points"].iloc[0] == pytest.approx(-10, abs=1)
+    for margin in (None, 2.0):
+        found = said(analysis, margin)
+        assert found.code != "gap"
+        assert found.parts_beyond == ()
+    assert gate(run, "margin=2") != 1
+
+
+@pytest.mark.parametrize("middle", [50.0, 35.0])
+def test_perceivers_who_use_more_of_the_scale_have_no_verdict(make_run, middle):
+    # Before: δ = +1.26 without any in-group term, "an average gap between groups".
+    table = two_terms(n=60, sd=2.0)
+    place = {term: k for k, term in enumerate(TWO_TERMS)}
+    slope, level = np.linspace(0.7, 1.3, 12), np.linspace(-12, 12, 12)
+    p, e = (table.ratings[side].map(place) for side in ("perceiver", "experiencer"))
+    noise = table.ratings["rating"] - 50
+    run = make_run(
+        replace(table, ratings=table.ratings.assign(rating=50 + slope[p] * (50 - middle + level[e]) + noise))
+    )
+    analysis = analysed(run)
+    assert analysis.tables["gap"].query("headline and scope == 'narratives'").iloc[0]["ci_low"] > 0.5
+    assert "not_additive" in {remark.code for remark in analysis.remarks}
+    for margin in (None, 2.0, 8.0):
+        found = said(analysis, margin)
+        assert (found.code, "not_additive" in found.reasons) == ("undecided", True)
+    assert gate(run, "margin=0.2") == 3
+
+
+# --- 8. Groups weigh alike -------------------------------------------------------------------------------------------
+
+
+def test_five_synonyms_of_one_group_do_not_turn_the_sign(make_run):
+    # Before: +1.25.
+    sizes = {"Arbo": (1, -3.0), "Cendi": (1, -3.0), "Dolva": (1, -3.0), "Ferru": (5, 6.0)}
+    groups = {f"word {k} of {name}": name for name, (size, _) in sizes.items() for k in range(size)}
+    ratings = planted.ratings_of(groups, n=40, gap=lambda emotion, group: sizes[group][1], sd=0.5)
+    found = said(analysed(make_run(planted.Planted(ratings, planted.grouped(groups)))))
+    assert found.delta_points == pytest.approx(-0.75, abs=0.2)
+    assert found.direction in (0, -1)
+
+
+# --- 9. Rare large gaps ----------------------------------------------------------------------------------------------
+
+
+def test_a_gap_of_fifty_points_in_a_twentieth_of_narratives_passes_no_gate(make_run):
+    # Before: exit 0 in 16.5% of runs of 30 narratives, those that happened to show none.
+    for rare in ((), (3,), (3, 11)):
+        table = two_terms(n=30, sd=0.5)
+        more = 25.0 * (is_own(table) & table.ratings["narrative_id"].isin([f"n{k:03d}" for k in rare]))
+        run = make_run(
+            replace(table, ratings=table.ratings.assign(rating=table.ratings["rating"] + more)), f"r{len(rare)}"
+        )
+        assert gate(run, "margin=2", "strict_average=true") == 3
+        assert verdict(run)["n_narratives_needed"] is None or verdict(run)["n_narratives_needed"] > 100
+
+
+# --- 10. Comparisons -------------------------------------------------------------------------------------------------
+
+
+def test_a_gap_of_free_pairs_is_not_held_against_one_of_all_pairs(make_run):
+    # Before: −3.77, p < .001, from equal ratings.
+    run = make_run(two_terms(n=40))
+    ratings = RunFolder(run).read_ratings(n_prompts=Manifest.read(run).n_prompts)
+    same = (ratings["perceiver"].astype(str) == ratings["experiencer"].astype(str)).to_numpy()
+    ratings = ratings.assign(intensity=ratings["intensity"] + 4.0 * same)
+    one_stem = {term: group for term, group in TWO_TERMS.items()}
+    stems = {"free": STEMS, "all": one_stem, "free too": STEMS}
+    [dimension] = Manifest.read(run).dimensions
+    runs = {
+        name: next(measure_run(ratings, scale=(0, 100), seed=0, settings=FEW, repetition=Repetition({dimension: told})))
+        for name, told in stems.items()
+    }
+    deltas = {name: measured.estimates[dimension].estimate.delta_points for name, measured in runs.items()}
+    assert deltas["all"] - deltas["free"] > 1
+    rows = {
+        (row["first"], row["second"]): row
+        for row in compare_runs(runs, texts=dict.fromkeys(runs, "t"), confidence=0.95)
+    }
+    for pair, row in rows.items():
+        if "all" in pair:
+            assert row["note"] == OTHER_PAIRS
+            assert np.isnan([row[name] for name in ("delta_change", "p", "ci_low")]).all()
+    assert rows["free", "free too"]["delta_change"] == 0
+
+
+# --- Numbers that a scale allows -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_no_table_has_an_interval_beyond_the_scale(make_run, n):
+    # Before: "−1112.26 to +1106.34" of 100.
+    table = planted.ratings_of(planted.alone(5), n=n, sd=40.0)
+    analysis = analysed(make_run(planted.Planted(table, planted.grouped(planted.alone(5)))), replace(FEW, margin=2.0))
+    cut = 0
+    for name, columns in BOUNDED.items():
+        for column in columns:
+            if column in analysis.tables.get(name, ()):
+                values = analysis.tables[name][column].astype(float).dropna()
+                assert values.between(-100, 100).all()
+                cut += int((values.abs() == 100).sum())
+    assert cut
+    found = said(analysis, 2.0)
+    for value in (found.ci_low, found.ci_high, found.bound_low, found.bound_high, found.supported_margin):
+        assert np.isnan(value) or abs(value) <= 100
