@@ -426,8 +426,10 @@ class _Line:
         wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha)
         if self.gap.kind == "average" and self.baseline is None:
             length = abs(self.gap.scale[1] - self.gap.scale[0])
-            bound = narratives_to_bound(margin, reach=length, alpha=self.alpha, gaps=of.by_narrative, power=power)
-            wanted = max(wanted, bound)
+            wanted = max(
+                wanted,
+                narratives_to_bound(margin, reach=length, alpha=self.alpha, gaps=of.by_narrative, power=power),
+            )
         wanted *= n_narratives / of.n_narratives
         return float(math.ceil(wanted)) if wanted < _MANY else _NAN
 
