@@ -6,7 +6,7 @@ In each case the words of an earlier version, or the same words on other data, w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 import pytest
-from planted import CASES, EMOTIONS, FIVE_UP_TWO_DOWN, Planted, alone, grouped, ratings_of, refused
+from planted import CASES, EMOTIONS, FIVE_UP_TWO_DOWN, Planted, alone, decided, grouped, ratings_of, refused
 
 from audit.report.controlled import control_lines
 from audit.report.render import render_report
@@ -31,8 +31,9 @@ def analysis_of(
     planted: Planted,
     alter: Callable[[pd.DataFrame], pd.DataFrame] = lambda ratings: ratings,
     repetition: Repetition | None = None,
+    remarks: Sequence[object] = (),
 ) -> tuple[Manifest, Analysis]:
-    """Return the manifest and the analysis of planted ratings, altered once they are read."""
+    """Return the manifest and the analysis of planted ratings, altered once they are read; verdicts under remarks."""
     with TemporaryDirectory() as folder:
         planted.write(Path(folder))
         files = Path(folder) / "ratings.csv", Path(folder) / "groups.csv"
@@ -43,7 +44,7 @@ def analysis_of(
     ratings = alter(outside.ratings)
     analysis = analyse(ratings, scales={"unknown": (0, 100)} | _scales(ratings), seed=0,
                        settings=settings, repetition=repetition)  # fmt: skip
-    return manifest, analysis
+    return manifest, decided(analysis, margin=settings.margin, remarks=remarks)
 
 
 def page_of(

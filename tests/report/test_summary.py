@@ -191,7 +191,7 @@ class Remarked:
 
 
 def screen_with(planted: Planted, *remarks: Remarked) -> str:
-    manifest, analysis = analysis_of(planted)
+    manifest, analysis = analysis_of(planted, remarks=remarks)
     page = render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=[*analysis.remarks, *remarks])
     text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
     text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
