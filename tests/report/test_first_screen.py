@@ -181,12 +181,12 @@ def test_missing_ratings_that_could_undo_a_part_or_the_average_leave_it_open() -
                 {"margin": margin},
             )
         )[0].partition("All gaps In-g")[0]
-        for margin in (4.0, 2.5)
+        for margin in (4.0, 0.5)
     }
     assert re.search(
         r"No average gap larger than 4\.00 points; not shown for (joy|group 00) and (joy|group 00) \+", said[4]
     )
-    assert "Undecided against 2.50 points: missing ratings could change the answer" in said[2.5]
+    assert "Undecided against 0.50 points: missing ratings could change the answer" in said[0.5]
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_verdict_interval_and_p_never_contradict_each_other(n: int, gap: float) 
     assert found or gap < 12
     screen = text.partition("All gaps In-group")[0]
     enough = n >= FEW_NARRATIVES
-    assert ("An average gap towards the" in screen) == (found and enough)
+    assert bool(re.search("(An|A tiny) average gap towards the", screen)) == (found and enough)
     assert ("Undecided: compatible with no average gap" in screen) == (not found and enough)
     assert ("Undecided: too few narratives" in screen) != enough
     assert "A verdict rests on one estimate" in screen
@@ -371,12 +371,12 @@ def test_a_gap_in_these_wordings_alone_is_said_to_be_that() -> None:
     own = planted.ratings["perceiver"].map(member) == planted.ratings["experiencer"].map(member)
     worded = [
         planted.ratings.assign(variant=f"wording {k}", rating=planted.ratings["rating"] + shift * own)
-        for k, shift in enumerate((-3.0, 0.0, 3.5))
+        for k, shift in enumerate(np.linspace(-3.0, 3.5, 8))
     ]
     screen, analysis = first_screen(Planted(pd.concat(worded, ignore_index=True), planted.groups), worded=True)
     assert headline(analysis)["ci_low"] > 0.5
     assert "An average gap in these pairs of words, towards the in-group; not shown for other wordings" in screen
-    assert re.search(r"Over 3 wordings, and any such: \+1\.\d\d \(−", screen)
+    assert re.search(r"Over 8 wordings, and any such: \+1\.\d\d \(−", screen)
 
 
 def test_the_tipping_point_says_of_which_missing_ratings_it_is() -> None:
@@ -416,7 +416,7 @@ def test_identities_that_add_up_and_nothing_else_are_told_as_no_gap_of_any_narra
     text, analysis = page_of(Planted(ratings.assign(rating=rating), grouped(groups), {"margin": 4}))
     assert headline(analysis)["delta_points"] == 0
     assert "rated 0.00 points" not in text
-    assert "identity No answer: every narrative's gap is 0, and has no interval 0.00 points" in text
+    assert "identity No answer: δ has no interval 0.00 points no interval" in text
     assert f"Every narrative's gap is 0, {BEYOND}: how certain that is could not be computed." in text
     assert "for 0 tests" not in text
     ranks = analysis.tables["sensitivity"].set_index("check").loc["ranks"]
@@ -483,7 +483,9 @@ def test_an_intersection_is_compared_with_those_who_share_nothing_in_its_plain_m
     assert row["delta_points"] == pytest.approx(6, abs=0.25)
     assert row["raw_in"] - row["raw_out"] == pytest.approx(6, abs=0.25)
     screen, _, beneath = text.partition("All gaps In-group")
-    assert "race/ethnicity × religion An average gap towards the in-group +" in screen
+    assert (
+        "race/ethnicity × religion An average gap towards the in-group, which repeated words alone could make" in screen
+    )
     assert re.search(
         r"experiencers who share every crossed dimension with the perceiver were on average rated [56]\.\d\d points "
         "higher than those who share none",

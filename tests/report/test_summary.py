@@ -258,7 +258,7 @@ def test_a_tiny_gap_has_no_digits_that_its_interval_does_not_bear(sd: float, dig
     said = re.search(r"([+−]?0\.(\d+)) points 95% interval", screen)
     assert said is not None
     assert len(said[2]) == digits
-    assert ("An average gap" in screen) == (digits == 4)
+    assert ("A tiny average gap" in screen) == (digits == 4)
 
 
 def test_in_more_dimensions_than_are_named_the_others_are_counted() -> None:
