@@ -180,7 +180,7 @@ def _not_concluded(answers: Sequence[Answer], *, codes: Set[str]) -> Iterator[st
         yield NOT_FOLLOWED
     elif kinds & {"absent", "undecided"}:
         yield NO_GAP
-    if "echo" in kinds:
+    if any("controls_disagree" in found.verdict.reasons for found in answers):
         yield NO_GROUPS
     if any(_is_gap(found) and found.control_kind == "none" for found in answers):
         yield NOT_THE_GROUPS
