@@ -344,13 +344,13 @@ def note_of(study):
 
 
 CONTROLLED = {
-    "odd-group": lambda: within_four(gap=lambda _, group: 36.0 * (group == "Dolva"), n=40, sd=4.0),
-    "within": lambda: within_four(n=200),
+    "odd-group": lambda: with_margin_4(gap=lambda _, group: 36.0 * (group == "Dolva"), n=40, sd=4.0),
+    "within": lambda: with_margin_4(n=200),
 }
 """Of six groups, each with two terms that share no word: one that gives its own 36 points more, and nothing."""
 
 
-def within_four(**values):
+def with_margin_4(**values):
     return replace(two_terms(**values), settings={"margin": 4})
 
 
