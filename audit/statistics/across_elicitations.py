@@ -112,6 +112,7 @@ def elicitation_range(
         "dimension": rows[0]["dimension"],
         "n_elicitations": len(rows),
         "n_estimated": len(known),
+        "n_intervals": sum(np.isfinite(row["ci_low"]) for row in known),
         "n_verdicts": len(decided),
         **dict.fromkeys(("lowest_elicitation", "highest_elicitation", "sign", "verdict"), ""),
     }

@@ -258,6 +258,7 @@ ELICITATION_RANGES: Final = Table(
         "dimension": COMPARED_GAP["dimension"],
         "n_elicitations": count("elicitations of the set that asked about the dimension"),
         "n_estimated": count("of these with a gap; all that follows is about them"),
+        "n_intervals": count("of those with an interval"),
         "n_verdicts": count("of those whose own page gives a verdict; sign, verdict and n_changes are about them"),
         "lowest": points("lowest gap, in points"),
         "highest": points("highest gap, in points"),
