@@ -25,7 +25,10 @@ nitpicky = True
 # The documentation of other libraries is not asked, since nothing of a build needs a network; and of what is not public
 # there is none.
 nitpick_ignore_regex = [
-    (r"py:.*", r"(pandas|pd|numpy|np|matplotlib|pathlib|pydantic|collections)\..*|Path|Any|optional|Held|Verdict"),
+    (
+        r"py:.*",
+        r"(pandas|pd|numpy|np|matplotlib|pathlib|pydantic|collections)\..*|Path|Any|optional|Held|Passed|Place|Code",
+    ),
     (r"py:.*", r"audit\.\w+\..*|(Config|Stimulus|Store)Error"),
 ]
 highlight_language = "text"

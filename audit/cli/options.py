@@ -121,7 +121,8 @@ class Usage:
             if not sign or os.path.isdir(word) or (name not in names and os.path.isfile(word)):
                 places.append(word)
             elif name not in names:
-                hint = suggest(name, names)
+                near, there, known = suggest(name, names).partition("there are: ")
+                hint = f"{near}{see(self.command)}" if near else f"{there}{known}"
                 bare = name.removeprefix(SETTING)
                 if f"{SETTING}{name}" in names or (bare != name and bare in names):
                     hint = f"did you mean {f'{SETTING}{word}' if bare == name else word.removeprefix(SETTING)}?"

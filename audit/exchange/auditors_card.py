@@ -25,8 +25,6 @@ from audit.exchange.facts import (
     said_of_narratives,
     table_of,
 )
-from audit.report.numbers import rows_of
-from audit.report.verdicts import supported, worded
 from audit.wording import MEANING, in_markdown, plural
 
 _LEDGER: Final = "ledger.jsonl"
@@ -156,6 +154,9 @@ def _method(collected: Collected) -> Iterator[str]:
 
 def _verdicts(collected: Collected) -> Iterator[str]:
     """Yield what the run decided, in the words of its page; of ratings alone."""
+    from audit.report.numbers import rows_of
+    from audit.report.verdicts import supported, worded
+
     if collected.kind != "ratings":
         return
     yield from ("## Verdicts", "")

@@ -22,9 +22,6 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.errors import ConfigError, StoreError
 from audit.exchange.base import Collected, Files, Form, Told
 from audit.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS
-from audit.report.numbers import rows_of
-from audit.report.verdicts import worded
-from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answers_of
 from audit.tables.spreadsheets import seen
 from audit.wording import MEANING, printable
 from stimuli.errors import suggest
@@ -38,7 +35,6 @@ RELATIONSHIPS: Final = ("first_party", "third_party", "collaborative", "other")
 _MODEL_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _HERE: Final = ("vllm", "transformers")
 """Engines that run the model on the user's own machine."""
-_FOLLOWED: Final = {FOLLOWS: "passed", DOES_NOT_FOLLOW: "not passed", NOT_SHOWN: "not shown"}
 _DETAILS: Final = (
     "delta_points", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives", "n_narratives_asked",
     "n_ratings", "n_missing", "note",
@@ -146,6 +142,9 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
     StoreError
         If there is none.
     """
+    from audit.report.numbers import rows_of
+    from audit.report.verdicts import worded
+
     manifest = collected.manifest
     length = float(manifest.scale.high - manifest.scale.low)
     gaps = collected.statistics("gap")
@@ -217,8 +216,11 @@ def _controls(collected: Collected, gap: Mapping[Any, Any]) -> dict[str, str]:
 
 def _checks(collected: Collected) -> dict[str, str]:
     """Return whether ratings follow what is told, check by check."""
+    from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answers_of
+
+    words = {FOLLOWS: "passed", DOES_NOT_FOLLOW: "not passed", NOT_SHOWN: "not shown"}
     found = answers_of(collected.statistics("manipulation"))
-    return {f"manipulation check {check}": _FOLLOWED[answer] for check, answer in found.items()}
+    return {f"manipulation check {check}": words[answer] for check, answer in found.items()}
 
 
 def _became(collected: Collected) -> Iterator[tuple[str, int]]:

@@ -169,7 +169,7 @@ class Verdict:
     share_higher: float = _NAN
 
     def row(self) -> dict[str, Any]:
-        """Return it as a row of ``tables.VERDICTS``: lists are joined by ``; ``."""
+        """Return it as a row of ``tables.VERDICTS``: lists are joined by semicolons."""
         return {
             each.name: "; ".join(value) if isinstance(value := getattr(self, each.name), tuple) else value
             for each in fields(self)

@@ -25,7 +25,7 @@ def test_a_group_alone_is_shown_with_its_choices_and_an_option_without(audit, ca
     assert audit("options", "thinking") == 0
     out = capsys.readouterr().out
     assert set(re.findall(r"^  (\S+?)=", out, re.M)) == {
-        "thinking.mode", "thinking.max_tokens", "thinking.temperature", "thinking.top_p"
+        "thinking.mode", "thinking.max_tokens", "thinking.temperature", "thinking.top_p", "thinking.marks"
     }  # fmt: skip
     assert out.startswith("thinking=off\n    budget  ")
     assert audit("options", "statistics.fit=ols") == 0  # what is after the equals sign is nobody's concern

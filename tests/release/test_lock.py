@@ -6,6 +6,7 @@ import tomllib
 import pytest
 from locking import ROOT, script
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -44,12 +45,13 @@ def test_the_lock_was_made_of_the_dependencies_that_are_declared_today(packages)
     [own] = packages["empathy-audit"]
 
     def line(entry):
-        return canonicalize_name(entry["name"]), entry.get("specifier", ""), entry.get("marker", "").replace('"', "'")
+        # uv writes the bounds as they stand, in another order than packaging's sets have.
+        bounds = str(SpecifierSet(entry.get("specifier", "")))
+        return canonicalize_name(entry["name"]), bounds, entry.get("marker", "").replace('"', "'")
 
     def wanted(requirement, extra=None):
         marker = str(requirement.marker or "").replace('"', "'")
         marker = " and ".join(filter(None, [marker, extra and f"extra == '{extra}'"]))
-        # uv writes the bounds as they stand, in another order than packaging's sets have.
         return canonicalize_name(requirement.name), str(requirement.specifier), marker
 
     extras = PROJECT["project"]["optional-dependencies"]
