@@ -20,7 +20,7 @@ import pytest
 from gated import run_maker
 
 import audit
-from audit.choices import choices_of
+from audit.cli.composition import statistics_defaults
 from audit.exchange.auditors_card import _card
 from audit.exchange.base import Collected, Told
 from audit.exchange.every_eval_ever import _results
@@ -317,7 +317,7 @@ def check_api(run: Path, table: pd.DataFrame) -> None:
     assert len(found) == len(table)
     again = pd.DataFrame([each.row() for each in found])
     for column in ("code", "claim", "size", "control", "scope", "reasons", "next_step"):
-        assert again[column].tolist() == table[column].fillna("").tolist()
+        assert again[column].tolist() == table[column].astype(object).fillna("").tolist()
     for column in ("direction", "delta_points", "ci_low", "ci_high", "margin", "supported_margin", "n_needed", "p"):
         np.testing.assert_array_equal(again[column].astype(float), table[column].astype(float))
 
@@ -377,7 +377,7 @@ def check_exports(run: Path, rows) -> None:
 
 def gated(run: Path, margin: float):
     """Return what the gate says, and its rows of averages by dimension."""
-    found = gate_run(run, margin=margin, strict_average=True, defaults={})
+    found = gate_run(run, margin=margin, strict_average=True, defaults=statistics_defaults())
     return found, {row.held.gap.dimension: row for row in found.rows if row.held.gap.kind == "average"}
 
 
