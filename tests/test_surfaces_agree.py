@@ -71,13 +71,15 @@ def drawn(seed: int) -> Case:
     pick = lambda *values: values[int(rng.integers(len(values)))]  # noqa: E731
     n_groups, n_terms = int(rng.integers(3, 9)), pick(1, 1, 2, 2, 3)
     most = 40_000 // (n_groups * n_terms) ** 2
-    n = min(int(pick(5, 8, 12, 20, 40, 60, 120, 250)), max(most, 5))
+    n = min(int(pick(5, 12, 20, 40, 40, 60, 120, 250)), max(most, 5))
     margin = pick(1.0, 2.0, 4.0, 10.0)
     gap = pick(-1, 1) * margin * pick(0.0, 0.0, 0.5, 1.0, 1.5, 3.0)
     stems = n_terms > 1 and pick(True, True, False)
     sd = pick(0.3, 2.0, 6.0, 15.0)
+    clean = rng.random() < 0.5  # most of what goes wrong keeps a verdict back; half of the cases are to have one
+    n, sd = (max(n, 20), min(sd, 2.0)) if clean else (n, sd)
     dimensions = ["origin", *(["faith"] if rng.random() < 0.2 else [])]
-    made = [_ratings(f"{name[0]}", n_groups, n_terms, n, gap, sd, rng, pick, stems) for name in dimensions]
+    made = [_ratings(f"{name[0]}", n_groups, n_terms, n, gap, sd, rng, pick, stems, plain=clean) for name in dimensions]
     placebo = pick("", "", "without", "alike", "opposite")
     if placebo:
         own = {"without": 0.0, "alike": gap, "opposite": -gap}[placebo]
@@ -86,7 +88,8 @@ def drawn(seed: int) -> Case:
     tables = [(ratings.assign(dimension=name), groups.assign(dimension=name))
               for name, (ratings, groups) in zip(dimensions, made, strict=True)]  # fmt: skip
     ratings, groups = (pd.concat(part, ignore_index=True) for part in zip(*tables, strict=True))
-    level = pick("middle", "middle", "middle", "low end", "high end", "constant", "nearly constant")
+    level = pick(*["middle"] * 8, "low end", "high end", "constant", "nearly constant")
+    level = "middle" if clean else level
     ratings["rating"] = {
         "middle": ratings["rating"],
         "low end": ratings["rating"] - 49,
@@ -96,7 +99,8 @@ def drawn(seed: int) -> Case:
     }[level].clip(0, 100)
     if pick(True, False):
         ratings["rating"] = ratings["rating"].round()
-    gone = pick("none", "none", "few", "many", "high own", "an identity")
+    gone = pick(*["none"] * 6, "few", "many", "high own", "an identity")
+    gone = "none" if clean else gone
     own = ratings["perceiver"] == ratings["experiencer"]
     lost = {
         "none": np.zeros(len(ratings), bool),
@@ -107,15 +111,16 @@ def drawn(seed: int) -> Case:
     }[gone]
     status = pick("refused", "unparseable")
     ratings = ratings.assign(rating=ratings["rating"].mask(lost), status=ratings["status"].mask(lost, status))
-    check = pick("", "", "", "followed", "failed", "weak")
+    check = pick("", "", "", "", "followed", "followed", "failed", "weak")
+    check = "followed" if clean and check else check
     settings = {
-        "margin": pick(None, margin), "n_permutations": 20, "missing_shift": pick(None, None, None, 5.0),
+        "margin": pick(None, margin), "n_permutations": 100, "missing_shift": pick(None, None, None, 5.0),
         "least_gap": pick(1.0, 0.5),
     }  # fmt: skip
     said = f"{n_groups=} {n_terms=} {n=} {margin=} {gap=} {sd=} {stems=} {placebo=} {level=} {gone=} {check=}"
     return Case(
         planted.Planted(ratings, groups), ("invented",) if placebo else (), check,
-        pick("complete", "complete", "complete", "running"), settings, margin, said,
+        pick(*["complete"] * 7, "running"), settings, margin, said,
     )  # fmt: skip
 
 
@@ -457,6 +462,7 @@ def check(seed: int, folder: Path, *, beside: bool) -> None:
     print(seed, case.said, case.settings, case.status)
     run = publish(case, folder, "run")
     check_run(run, case)
+    print(pd.read_csv(run / "tables" / "verdicts.csv")[["code", "claim", "size", "reasons"]].values.tolist())
     if beside and case.status == "complete":
         other = publish(again(case, seed), folder, "other")
         check_run(other, again(case, seed))
