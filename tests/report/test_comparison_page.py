@@ -11,6 +11,7 @@ from audit.report.comparison import render_comparison
 from audit.report.numbers import Row
 from audit.report.page import asset
 from audit.report.paper_table import paper_table, with_interval
+from audit.statistics.verdict import Verdict
 from audit.tables.registry import COMPARISON_TABLES
 from audit.wording import points
 
@@ -52,6 +53,11 @@ def control_row(label, control="same_words", **values):
     return row_of("controls", **(known | values))
 
 
+def verdict_row(label, code="undecided", **values):
+    known = {"dimension": "religion", "variant": "origin", "code": code, "reasons": ("holds_zero",)}
+    return {"run": label} | Verdict(**(known | values)).row()
+
+
 def specification_row(**values):
     known = {
         "dimension": "religion", "unit": "points", "n_runs": 2, "n_estimated": 2, "n_no_interval": 0, "median": -0.45,
@@ -74,6 +80,7 @@ def tables_of(first="origin", second="persona-1", specification=None, **columns)
     rows = {
         "runs": [run_row(first), run_row(second)],
         "gap": [gap_row(first, **columns), gap_row(second, **{"delta": -0.25, **columns})],
+        "verdicts": [verdict_row(first), verdict_row(second)],
         "controls": [control_row(first), control_row(second, "placebo", delta_points=0.4, note="of one set")],
         "comparisons": [comparison_row(first=first, second=second)],
         "specifications": [specification or specification_row(lowest_run=first, highest_run=second)],
@@ -90,7 +97,7 @@ def rendered(tables=None, **changes):
     known = {
         "tables": tables,
         "figures": {"gaps": SVG, "specification-religion": SVG, "comparisons": SVG},
-        "paper": paper_table(tables["gap"], told_of(tables), confidence=0.95),
+        "paper": paper_table(tables["gap"], told_of(tables), confidence=0.95, verdicts=tables["verdicts"]),
         "remarks": (),
         "left_out": (),
         "confidence": 0.95,
@@ -232,7 +239,9 @@ def test_an_absent_figure_is_left_out(absent):
 
 def paper_of(*labels, confidence=0.95, **columns):
     gap = pd.DataFrame([gap_row(label, **columns) for label in labels])
-    return paper_table(gap, pd.DataFrame({"model": labels}, index=list(labels)), confidence=confidence)
+    verdicts = pd.DataFrame([verdict_row(label) for label in labels], columns=list(COMPARISON_TABLES["verdicts"]))
+    told = pd.DataFrame({"model": labels}, index=list(labels))
+    return paper_table(gap, told, confidence=confidence, verdicts=verdicts)
 
 
 def test_the_paper_table_rounds_and_names_its_columns():
