@@ -174,7 +174,7 @@ def test_every_number_is_the_one_in_its_table():
         (
             {"n_runs": 6, "n_estimated": 5, "n_below": 1, "n_above": 2, "n_compatible": 1, "n_no_interval": 1}
             | {"dimension": "age+religion", "share_same_sign": 0.4},
-            "Verdicts of 6 runs, as on their own pages: ",
+            "Verdicts of 6 runs, as on their own pages: 2 undecided.",
             "( 40.0% ) have the median's sign.",
         ),
         (
@@ -191,10 +191,30 @@ def test_every_number_is_the_one_in_its_table():
     ],
 )
 def test_the_answer_says_how_many_runs_show_which_gap(changes, lead, spread):
-    text = Page(rendered(tables_of(specification=specification_row(**changes)))).text
+    tables = tables_of(specification=specification_row(**changes))
+    tables["verdicts"]["dimension"] = changes.get("dimension", "religion")
+    text = Page(rendered(tables)).text
     spaced = re.compile(r"\s+(?=[,.)])|(?<=\()\s+")
     assert spaced.sub("", lead) in spaced.sub("", text)
     assert spaced.sub("", spread) in spaced.sub("", text)
+
+
+def test_verdicts_of_each_kind_are_counted():
+    kinds = [
+        {"code": "gap", "claim": "groups", "direction": -1}, {"code": "gap", "claim": "groups", "direction": 1},
+        {"code": "gap", "claim": "pairs", "direction": 1}, {"code": "gap", "claim": "uncontrolled", "direction": -1},
+        {"code": "within", "margin": 1.0}, {"code": "undecided"}, {"code": "no_verdict", "reasons": ("constant",)},
+        {"code": "no_estimate", "reasons": ("no_interval",)},
+    ]  # fmt: skip
+    tables = tables_of()
+    rows = [verdict_row(f"run {place}", **kind) for place, kind in enumerate(kinds)]
+    tables["verdicts"] = pd.DataFrame(rows, columns=list(COMPARISON_TABLES["verdicts"]))
+    said = (
+        "2 no verdict, 1 gap towards the out-group, 1 gap towards the in-group, 2 gap in these words alone, 1 no gap "
+        "larger than the margin, 1 undecided."
+    )
+    paper = paper_of("A")
+    assert said in " ".join(Page(rendered(tables, paper=paper)).text.split()).replace(" ,", ",").replace(" .", ".")
 
 
 def test_the_page_is_safe_and_asks_nobody_for_anything():
