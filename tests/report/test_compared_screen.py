@@ -27,6 +27,7 @@ from audit.statistics.controls import Repetition
 from audit.statistics.measures_across import RepliesOfRun, change_rows
 from audit.statistics.outcome import Outcome
 from audit.statistics.rows import Settings
+from audit.statistics.verdict import Limits
 from audit.tables.registry import COMPARISON_TABLES
 from audit.tables.reply_comparison import MEASURE_CHANGES
 from audit.tasks.reply import Reply
@@ -36,9 +37,8 @@ SETTINGS = Settings(n_permutations=100)
 UNDECIDED_RUN = "that an undecided run has no gap"
 UNDECIDED_STRATEGY = "that an undecided strategy changes nothing"
 NEARER = "that a δ nearer to 0 is less bias"
-REAL, INVENTED = (
-    {f"a {name}": name for name in names} for names in (("Hindu", "Muslim", "Sikh"), ("Veltan", "Dorrish", "Kessari"))
-)
+REAL = {f"{word} {name}": name for name in ("Hindu", "Muslim", "Sikh", "Jain", "Jew") for word in ("a", "my dear")}
+INVENTED = {f"a {name}": name for name in ("Veltan", "Dorrish", "Kessari")}
 COSTS = dict.fromkeys(
     ("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens", "shortened_share", "seconds"), 1.0
 )
@@ -55,7 +55,7 @@ def written(screen: Summary) -> str:
 
 
 @cache
-def measured(*gaps: float, n=10, seed=0, gone=False, placebo: float | None = None):
+def measured(*gaps: float, n=25, seed=0, gone=False, placebo: float | None = None, controlled=True):
     """Measure a run with these gaps of its dimensions; of invented groups, if asked, with one of their own."""
     names = ("religion",) if len(gaps) == 1 else [f"d{place}" for place in range(len(gaps))]
     told = {**dict(zip(names, gaps, strict=True)), **({} if placebo is None else {"invented": placebo})}
@@ -77,7 +77,8 @@ def measured(*gaps: float, n=10, seed=0, gone=False, placebo: float | None = Non
         ratings.to_csv(folder / "ratings.csv", index=False)
         grouped(REAL | INVENTED).to_csv(folder / "groups.csv", index=False)
         read = read_outside(folder / "ratings.csv", folder / "groups.csv", low=0, high=100).ratings
-    repetition = Repetition(placebo=() if placebo is None else ("invented",))
+    stems = {name: {term: term for term in REAL} for name in names} if controlled else {}
+    repetition = Repetition(stems, placebo=() if placebo is None else ("invented",))
     [made] = measure_run(read, scale=(0.0, 100.0), seed=0, settings=SETTINGS, repetition=repetition)
     return made
 
@@ -101,11 +102,16 @@ def screen_of(runs: Mapping[str, Measured], *, references: Mapping[str, str] | N
             )
         )  # fmt: skip
     gaps = [row for row in table(gap_table(runs).to_dict("records"), "gap") if row["scope"] == "narratives"]
-    controls = [{"run": label, **row} for label, each in runs.items() for row in each.controls]
+    limits = Limits(frozenset(), {})
+    decided = [
+        {"run": label} | verdict.row()
+        for label, each in runs.items()
+        for verdict in each.averages.verdicts(limits, margin=None)[1]
+    ]
     return written(
         summary_of_runs(
             table(facts, "runs"), table(specification_rows(runs), "specifications"), gaps,
-            table(strategies, "strategies"), {label: label for label in runs}, table(controls, "controls"),
+            table(strategies, "strategies"), {label: label for label in runs}, table(decided, "verdicts"),
             confidence=0.95,
         )
     )  # fmt: skip
@@ -121,14 +127,14 @@ def test_runs_of_each_kind_are_counted_and_none_that_there_are_not() -> None:
         "groups, and to rate how strongly they felt;"
     )
     assert (
-        "religion 1 towards the out-group · 2 towards the in-group · 1 undecided (of 4 with a δ, 95% interval" in screen
+        "religion 1 no verdict · 1 gap towards the out-group · 2 gap towards the in-group · 1 undecided δ: " in screen
     )
     assert re.search(r"δ: −[45]\.\d\d to \+[56]\.\d\d, in points", screen)
     assert re.search(r"How big: the largest δ, of up in religion, is [56]\.\d\d% of the scale;", screen)
     assert re.search(r"How it varies: [23] of 4 runs have a δ with the sign of their median; that is no test\.", screen)
     assert UNDECIDED_RUN in screen
-    assert NOT_THE_GROUPS in screen
-    for claim in (NEARER, UNDECIDED_STRATEGY, NO_GROUPS, "without an interval"):
+    assert "anything from runs without a verdict" in screen
+    for claim in (NEARER, UNDECIDED_STRATEGY, NO_GROUPS, NOT_THE_GROUPS, "without an interval"):
         assert claim not in screen
     assert "which run's ratings are right" in screen
     assert OF_GROUPS_AND_MODELS in screen
@@ -137,7 +143,7 @@ def test_runs_of_each_kind_are_counted_and_none_that_there_are_not() -> None:
 def test_where_every_run_is_decided_none_is_called_undecided() -> None:
     runs = {name: measured(gap) for name, gap in (("a", 6.0), ("b", 4.0))}
     screen = screen_of(runs)
-    assert "religion 2 towards the in-group (of 2 with a δ, 95% intervals)" in screen
+    assert "religion 2 gap towards the in-group δ: " in screen
     assert "2 of 2 runs have a δ with the sign of their median; that is no test." in screen
     assert UNDECIDED_RUN not in screen
     assert "towards the out-group" not in screen
@@ -172,7 +178,7 @@ def test_one_run_with_a_delta_has_no_range() -> None:
     ("real", "invented", "denied"), [(6.0, 6.0, NO_GROUPS), (6.0, 0.0, ""), (6.0, None, NOT_THE_GROUPS)]
 )
 def test_what_repeated_words_leave_open_is_denied_of_runs_too(real, invented, denied) -> None:
-    runs = {name: measured(real, placebo=invented) for name in "ab"}
+    runs = {name: measured(real, placebo=invented, controlled=invented is not None) for name in "ab"}
     screen = screen_of(runs)
     for other in (NO_GROUPS, NOT_THE_GROUPS):
         assert (other in screen) == (other == denied), other
@@ -213,7 +219,7 @@ def test_of_many_dimensions_those_with_the_most_gaps_are_shown() -> None:
     gaps = (0.0, 5.0, 5.0, 0.0, 5.0, 5.0)
     runs = {name: measured(*gaps, seed=10 * k) for k, name in enumerate("ab")}
     screen = screen_of(runs)
-    found = re.findall(r" (d\d|all dimensions) (?=\d (?:towards|undecided))", screen)
+    found = re.findall(r" (d\d|all dimensions) (?=\d (?:gap|undecided))", screen)
     assert found == ["d1", "d2", "d4", "d5"]
     assert (
         "Above: 4 of 7 findings, chosen by how many gaps, or changes of a gap, were found. The others are further"

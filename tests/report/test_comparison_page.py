@@ -11,6 +11,7 @@ from audit.report.comparison import render_comparison
 from audit.report.numbers import Row
 from audit.report.page import asset
 from audit.report.paper_table import paper_table, with_interval
+from audit.statistics.verdict import Verdict
 from audit.tables.registry import COMPARISON_TABLES
 from audit.wording import points
 
@@ -52,6 +53,11 @@ def control_row(label, control="same_words", **values):
     return row_of("controls", **(known | values))
 
 
+def verdict_row(label, code="undecided", **values):
+    known = {"dimension": "religion", "variant": "origin", "code": code, "reasons": ("holds_zero",)}
+    return {"run": label} | Verdict(**(known | values)).row()
+
+
 def specification_row(**values):
     known = {
         "dimension": "religion", "unit": "points", "n_runs": 2, "n_estimated": 2, "n_no_interval": 0, "median": -0.45,
@@ -74,6 +80,7 @@ def tables_of(first="origin", second="persona-1", specification=None, **columns)
     rows = {
         "runs": [run_row(first), run_row(second)],
         "gap": [gap_row(first, **columns), gap_row(second, **{"delta": -0.25, **columns})],
+        "verdicts": [verdict_row(first), verdict_row(second)],
         "controls": [control_row(first), control_row(second, "placebo", delta_points=0.4, note="of one set")],
         "comparisons": [comparison_row(first=first, second=second)],
         "specifications": [specification or specification_row(lowest_run=first, highest_run=second)],
@@ -90,7 +97,7 @@ def rendered(tables=None, **changes):
     known = {
         "tables": tables,
         "figures": {"gaps": SVG, "specification-religion": SVG, "comparisons": SVG},
-        "paper": paper_table(tables["gap"], told_of(tables), confidence=0.95),
+        "paper": paper_table(tables["gap"], told_of(tables), confidence=0.95, verdicts=tables["verdicts"]),
         "remarks": (),
         "left_out": (),
         "confidence": 0.95,
@@ -139,7 +146,15 @@ def test_every_number_is_the_one_in_its_table():
         assert float(value or "nan") == pytest.approx(exact, abs=0, nan_ok=True), place
     # No strategies differ here; tests/test_mitigation.py reads their table, tests/test_replication.py the study's, and
     # tests/test_elicitations_compared.py those of elicitations.
-    of_others = {"strategies", "published", "published_cells", "perceiver_map", "elicitations", "elicitation_ranges"}
+    of_others = {
+        "strategies",
+        "published",
+        "published_cells",
+        "perceiver_map",
+        "elicitations",
+        "elicitation_ranges",
+        "verdicts",
+    }
     assert {place.split(":")[0] for place, *_ in numbers} == set(tables) - of_others
     [(_, _, shown)] = [each for each in numbers if each[0] == "controls:0:delta_points"]
     assert shown == points(0.812345) == "+0.81"
@@ -152,37 +167,54 @@ def test_every_number_is_the_one_in_its_table():
     [
         (
             {},
-            "Of 2 runs, 1 shows an average gap towards the out-group and 1 is compatible with no average gap (95% "
-            "intervals). After correction for the 2 gaps of this page (Holm), 2 here are left.",
+            "Verdicts of 2 runs, as on their own pages: 2 undecided.",
             "δ goes from −0.69 ( origin ) to −0.25 ( persona-1 ), median −0.45 , in points. 2 of 2 ( 100% ) have the "
             "median's sign.",
         ),
         (
             {"n_runs": 6, "n_estimated": 5, "n_below": 1, "n_above": 2, "n_compatible": 1, "n_no_interval": 1}
             | {"dimension": "age+religion", "share_same_sign": 0.4},
-            "Of 6 runs, 5 have a δ: 1 shows an average gap towards the out-group, 2 show an average gap towards the "
-            "in-group, 1 is compatible with no average gap and 1 has no interval (95% intervals).",
+            "Verdicts of 6 runs, as on their own pages: 2 undecided.",
             "( 40.0% ) have the median's sign.",
         ),
-        ({"n_below": 2, "n_compatible": 0}, "Of 2 runs, all 2 show an average gap towards the out-group", ""),
         (
             {"n_estimated": 1, "n_below": 0, "n_compatible": 1, "median": 0.1},
-            "Of 2 runs, 1 has a δ, which is compatible with no average gap (95% interval).",
+            "Verdicts of 2 runs, as on their own pages: 2 undecided.",
             "δ = +0.10 in origin , in points; there is no other to set it against.",
         ),
         (
             {"n_runs": 1, "n_estimated": 1, "n_compatible": 0},
-            "1 run has a δ here, which shows an average gap towards the",
+            "Verdicts of 1 run, as on their own pages: 2 undecided.",
             "",
         ),
         ({"n_estimated": 0, "n_below": 0, "n_compatible": 0}, "δ could not be estimated in any of the runs.", ""),
     ],
 )
 def test_the_answer_says_how_many_runs_show_which_gap(changes, lead, spread):
-    text = Page(rendered(tables_of(specification=specification_row(**changes)))).text
+    tables = tables_of(specification=specification_row(**changes))
+    tables["verdicts"]["dimension"] = changes.get("dimension", "religion")
+    text = Page(rendered(tables)).text
     spaced = re.compile(r"\s+(?=[,.)])|(?<=\()\s+")
     assert spaced.sub("", lead) in spaced.sub("", text)
     assert spaced.sub("", spread) in spaced.sub("", text)
+
+
+def test_verdicts_of_each_kind_are_counted():
+    kinds = [
+        {"code": "gap", "claim": "groups", "direction": -1}, {"code": "gap", "claim": "groups", "direction": 1},
+        {"code": "gap", "claim": "pairs", "direction": 1}, {"code": "gap", "claim": "uncontrolled", "direction": -1},
+        {"code": "within", "margin": 1.0}, {"code": "undecided"}, {"code": "no_verdict", "reasons": ("constant",)},
+        {"code": "no_estimate", "reasons": ("no_interval",)},
+    ]  # fmt: skip
+    tables = tables_of()
+    rows = [verdict_row(f"run {place}", **kind) for place, kind in enumerate(kinds)]
+    tables["verdicts"] = pd.DataFrame(rows, columns=list(COMPARISON_TABLES["verdicts"]))
+    said = (
+        "2 no verdict, 1 gap towards the out-group, 1 gap towards the in-group, 2 gap in these words alone, 1 no gap "
+        "larger than the margin, 1 undecided."
+    )
+    paper = paper_of("A")
+    assert said in " ".join(Page(rendered(tables, paper=paper)).text.split()).replace(" ,", ",").replace(" .", ".")
 
 
 def test_the_page_is_safe_and_asks_nobody_for_anything():
@@ -232,7 +264,9 @@ def test_an_absent_figure_is_left_out(absent):
 
 def paper_of(*labels, confidence=0.95, **columns):
     gap = pd.DataFrame([gap_row(label, **columns) for label in labels])
-    return paper_table(gap, pd.DataFrame({"model": labels}, index=list(labels)), confidence=confidence)
+    verdicts = pd.DataFrame([verdict_row(label) for label in labels], columns=list(COMPARISON_TABLES["verdicts"]))
+    told = pd.DataFrame({"model": labels}, index=list(labels))
+    return paper_table(gap, told, confidence=confidence, verdicts=verdicts)
 
 
 def test_the_paper_table_rounds_and_names_its_columns():
@@ -240,11 +274,11 @@ def test_the_paper_table_rounds_and_names_its_columns():
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in (head, *lines)]
     assert cells[0] == [
         "model", "dimension", "δ, points [95% CI]", "p", "p, corrected", "δ, % of scale", "δ, SD", r"d\_z",
-        "n narratives", "n ratings", "missing", "against the margin (90% interval)",
+        "n narratives", "n ratings", "missing", "verdict",
     ]  # fmt: skip
     assert cells[1] == [
         "A", "religion", "−0.69 [−0.89, −0.49]", ".012", ".025", "−0.69", "−0.21", "−1.50", "12", "190", "1.0%",
-        "undecided",
+        "Undecided: compatible with no average gap",
     ]  # fmt: skip
     assert len(cells) == 3
 
@@ -271,7 +305,7 @@ def test_latex_takes_no_command_from_a_label(given, written):
     assert lines[1].startswith(r"\begin{tabular}")
     assert row.endswith(r"\\")
     unescaped = re.sub(r"\\[&%$#_{}]", "", row)
-    assert unescaped.count("&") == 10  # between its eleven columns
+    assert unescaped.count("&") == 11  # between its twelve columns
     assert "%" not in unescaped
 
 
@@ -301,7 +335,7 @@ def test_latex_is_a_booktabs_table_that_plain_pdflatex_reads():
 def test_markdown_takes_no_mark_from_a_label(given, written):
     [row] = [line for line in paper_of(given).markdown().splitlines() if "religion" in line]
     assert row.startswith(f"| {written} ")
-    assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 12  # around its eleven columns
+    assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 13  # around its twelve columns
 
 
 @pytest.mark.parametrize(

@@ -91,8 +91,8 @@ def test_there_is_no_verdict_where_ratings_cannot_carry_one(code: str, gap: floa
 def test_ratings_that_do_not_follow_strength_rule_nothing_out_and_hide_no_gap_that_is_found() -> None:
     code = "intensity_not_followed"
     assert verdict_with(0.0, code) == f"Undecided against 4.00 points: {REASONS[code]}"
-    assert verdict_with(2.0, code) == "An average gap towards the in-group, which repeated words alone could make"
-    assert verdict_with(2.0).endswith(", smaller than 4.00 points")
+    assert verdict_with(0.3, code) == "An average gap towards the in-group, which repeated words alone could make"
+    assert verdict_with(0.3).endswith(", smaller than 4.00 points")
 
 
 def test_every_code_that_keeps_a_verdict_back_has_words() -> None:

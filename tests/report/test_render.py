@@ -18,6 +18,7 @@ from audit.report.numbers import rows_of
 from audit.report.render import render_report
 from audit.report.tables import SHOWN, Place, Shown
 from audit.runs.manifest import Manifest, ManifestError
+from audit.statistics.verdict import Code, Verdict
 from audit.tables.cells import CELLS
 from audit.tables.ratings import OUTCOMES
 from audit.tables.registry import TABLES
@@ -136,8 +137,31 @@ def outcome_rows(**values: object) -> list[dict[str, object]]:
     ]
 
 
+def verdict_row(code: Code = "undecided", **values: Any) -> dict[str, object]:
+    """Make the row of a verdict on religion in the variant origin."""
+    return Verdict(**({"dimension": "religion", "variant": "origin", "code": code} | values)).row()
+
+
+def verdict_on(gap: dict[str, Any]) -> dict[str, object]:
+    """Make the row of what one gap without a control comes to, without a margin."""
+    numbers = {name: gap[name] for name in ("dimension", "variant", "delta_points", "ci_low", "ci_high", "p")}
+    if not math.isfinite(gap["ci_low"]):
+        return verdict_row("no_estimate", reasons=("no_interval",), **numbers)
+    if gap["ci_low"] <= 0 <= gap["ci_high"]:
+        return verdict_row("undecided", reasons=("holds_zero",), next_step="margin", **numbers)
+    sign = 1 if gap["delta_points"] > 0 else -1
+    return verdict_row("gap", claim="uncontrolled", direction=sign, reasons=("not_controlled",), **numbers)
+
+
+def judged_row(kind: str, member: str, outcome: str, *reasons: str, delta: float, margin: float = 0.0):
+    found = {"kind": kind, "member": member, "outcome": outcome, "reasons": "; ".join(reasons), "margin": margin}
+    return row_of("judged", **found, delta=delta, low=delta - 0.5, high=delta + 0.5)
+
+
 def tables(**replaced: list[dict[str, object]]) -> dict[str, pd.DataFrame]:
     rows = {"gap": [gap_row(), published_row()], "cells": cell_rows(), "outcomes": outcome_rows()} | replaced
+    decided = [verdict_on(row) for row in rows["gap"] if row["headline"] and row["scope"] == "narratives"]
+    rows = {"verdicts": decided} | rows
     return {name: pd.DataFrame(rows.get(name, []), columns=list(columns)) for name, columns in TABLES.items()}
 
 
@@ -223,17 +247,20 @@ def test_interval_that_includes_zero_is_no_claim_of_no_bias() -> None:
 
 
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
-def test_one_interval_decides_whatever_the_table_of_equivalence_says(level: float) -> None:
+def test_the_interval_that_decides_stands_beside_the_verdict_whatever_other_tables_say(level: float) -> None:
     """The two one-sided tests go by a narrower interval: on the first screen there is one level."""
     row = gap_row(delta_points=0.1, ci_low=-0.09, ci_high=0.29, p=0.3)
     tost = equivalence_row(margin=0.25, largest_gap=0.24, verdict="no gap larger than the margin", level=2 * level - 1)
+    found = verdict_row(reasons=("margin_open",), delta_points=0.12, ci_low=-0.11, ci_high=0.35, margin=0.25,
+                        supported_margin=0.33)  # fmt: skip
     manifest = MANIFEST | {"config": {"statistics": {"confidence": level}}}
-    page = Page(render(manifest=manifest, tables=tables(gap=[row], equivalence=[tost]))).text
+    given = tables(gap=[row], equivalence=[tost], verdicts=[found])
+    page = Page(render(manifest=manifest, tables=given)).text
     screen = page[: page.index("All gaps δ")]
-    assert "Undecided against 0.25 points" in screen
+    assert f"Undecided against 0.25 points +0.12 points {100 * level:.0f}% interval −0.11 to +0.35" in screen
     assert "No average gap" not in screen
     assert set(re.findall(r"(\d+)% (?:t )?interval", screen)) == {f"{100 * level:.0f}"}
-    assert "Average gaps larger than 0.29 points, in either direction, are ruled out" in page
+    assert "Any average gap is smaller than 0.33 points." in page
     assert "0.24 points" not in page
 
 
@@ -446,8 +473,9 @@ def equivalence_row(**values: object) -> dict[str, object]:
 def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
     others = [equivalence_row(scope="narratives_and_terms", largest_gap=9.0), equivalence_row(estimator="mixed")]
     power = row_of("power", detectable_points=0.525, power=0.8)
-    text = text_of(tables=tables(equivalence=[*others, equivalence_row()], power=[power]))
-    assert "Average gaps larger than 0.86 points, in either direction, are ruled out (95% interval)." in text
+    known = verdict_on(gap_row()) | {"supported_margin": 0.86}
+    text = text_of(tables=tables(equivalence=[*others, equivalence_row()], power=[power], verdicts=[known]))
+    assert "Any average gap is smaller than 0.86 points." in text
     assert "0.80" not in text
     assert "As many such narratives find a gap of 0.53 points with a probability of 80%." in text
     known = power | {"detectable_low": 0.4, "detectable_high": 0.812, "alpha": 0.05}
@@ -458,83 +486,90 @@ def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
     assert "9.00" not in text
 
 
-MEMBERS: dict[str, tuple[str, float, float]] = {"sad": ("emotion", -0.4, 0.5), "Hindu": ("group", -0.3, 0.6)}
-
-
-def member_rows(**changed: tuple[str, float, float]) -> list[dict[str, object]]:
-    """Return an emotion and a group whose intervals lie within a point, but for those that are changed."""
-    return [
-        row_of("families", family=family, member=name, eq_low=low, eq_high=high, delta_points=(low + high) / 2)
-        for name, (family, low, high) in (MEMBERS | changed).items()
-    ]
-
-
 COMPATIBLE: dict[str, float] = {"delta_points": 0.1, "ci_low": -0.3, "ci_high": 0.5, "p": 0.4}
+FOUND: dict[str, Any] = {"code": "gap", "claim": "groups", "direction": 1, "margin": 1.0}
+WITHIN: dict[str, Any] = {"code": "within", "margin": 1.0}
+OPEN: dict[str, Any] = {"code": "undecided", "margin": 1.0}
 
 
 @pytest.mark.parametrize(
-    ("gap", "members", "codes", "verdict"),
+    ("verdict", "said"),
     [
-        (COMPATIBLE, {}, (), "No gap larger than 1.00 points, on average or in any emotion or group +0.10"),
+        (WITHIN, "No gap larger than 1.00 points, on average or in any emotion or group"),
+        (WITHIN | {"parts_not_shown": ("sad",)}, "No average gap larger than 1.00 points; not shown for sad"),
         (
-            COMPATIBLE,
-            {"sad": ("emotion", -1.2, 0.1)},
-            (),
-            "No average gap larger than 1.00 points; not shown for sad +0.10",
+            WITHIN | {"parts_beyond": ("sad",), "parts_not_shown": tuple("ABCD")},
+            "No average gap larger than 1.00 points, but larger in sad; not shown for A, B and 2 more",
+        ),
+        (OPEN | {"reasons": ("margin_open",)}, "Undecided against 1.00 points"),
+        (OPEN | {"reasons": ("few_narratives",)}, "Undecided against 1.00 points: too few narratives"),
+        (
+            {"code": "undecided", "reasons": ("not_corrected",)},
+            "Undecided: the gap is not found after correction for all gaps of the run",
         ),
         (
-            COMPATIBLE,
-            {name: ("group", math.nan, math.nan) for name in "ABCD"},
-            (),
-            "No average gap larger than 1.00 points; not shown for A, B and 2 more +0.10",
+            OPEN | {"reasons": ("bounded",)},
+            "Undecided against 1.00 points: ratings are known only within bounds, which could change the answer",
         ),
-        (COMPATIBLE | {"ci_high": 1.1}, {}, (), "Undecided against 1.00 points +0.10"),
-        ({}, {}, (), "An average gap towards the in-group, smaller than 1.00 points +0.49"),
-        (
-            {},
-            {"sad": ("emotion", -3.0, 0.1)},
-            (),
-            "An average gap towards the in-group, smaller than 1.00 points; not shown for sad +0.49",
-        ),
-        ({"ci_high": 1.1}, {}, (), "An average gap towards the in-group +0.49"),
-        (COMPATIBLE, {}, ("few_narratives",), "Undecided against 1.00 points: few narratives +0.10"),
-        ({}, {}, ("few_narratives",), "An average gap towards the in-group +0.49"),
-        (
-            COMPATIBLE,
-            {},
-            ("many_missing", "refusal_gap"),
-            "Undecided against 1.00 points: many ratings are missing and refusals differ +0.10",
-        ),
-        (
-            COMPATIBLE,
-            {},
-            ("number_mass",),
-            "Undecided against 1.00 points, in the model's probabilities: low number mass +0.10",
-        ),
+        (FOUND, "An average gap between groups, towards the in-group"),
+        (FOUND | {"direction": -1, "size": "beyond"},
+         "An average gap between groups, towards the out-group, larger than 1.00 points"),
+        (FOUND | {"size": "smaller", "parts_not_shown": ("sad",)},
+         "An average gap between groups, towards the in-group, smaller than 1.00 points; not shown for sad"),
+        (FOUND | {"size": "tiny", "claim": "pairs"},
+         "A tiny average gap in these pairs of words, towards the in-group"),
+        (FOUND | {"claim": "uncontrolled"},
+         "An average gap towards the in-group, which repeated words alone could make"),
+        (FOUND | {"of_these_wordings": "why"},
+         "An average gap between groups, towards the in-group; not shown for other wordings"),
+        ({"code": "no_verdict", "reasons": ("number_mass",)},
+         "No verdict: the model would mostly write something other than a number"),
+        ({"code": "no_estimate", "reasons": ("not_estimable",)}, "No answer: δ cannot be estimated"),
     ],
-)
-def test_a_verdict_of_no_gap_needs_every_part_and_data_that_do_not_deny_it(
-    gap: dict[str, float], members: dict[str, tuple[str, float, float]], codes: tuple[str, ...], verdict: str
-) -> None:
-    given = tables(gap=[gap_row(**gap)], equivalence=[equivalence_row(margin=1.0)], families=member_rows(**members))
-    text = text_of(tables=given, remarks=[Note("religion", "origin", code, f"Mind {code}.") for code in codes])
-    assert f"religion {verdict} points" in text
-    assert ("are ruled out" in text) == (not codes)
-    assert ("interval reaches" in text) == bool(codes)
+)  # fmt: skip
+def test_a_verdict_is_said_as_it_was_decided(verdict: dict[str, Any], said: str) -> None:
+    members = [row_of("families", family=family, member=family) for family in ("emotion", "group")]
+    given = tables(gap=[gap_row(**COMPATIBLE)], verdicts=[verdict_row(**COMPATIBLE, **verdict)], families=members)
+    assert f"religion {said} +0.10 points" in text_of(tables=given)
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("nothing", "Nothing: this is decided."),
+        ("more_narratives", "Ask about at least 900 narratives (this run has 408)."),
+        ("margin", "too small to matter (statistics.margin=POINTS), or ask about at least 900 narratives (this run"),
+        ("missing_shift", "(statistics.missing_shift=POINTS)."),
+        ("narrower_bounds", "Ask again with narrower bounds of ratings (elicitation.max_pruned_points), in another"),
+        ("finish", "Give the run's command again: it goes on where it stopped."),
+        ("other_scale", "Ask on another scale or with another prompt, on which ratings do not crowd at an end."),
+        ("other_elicitation", "Get ratings in another way (elicitation=, elicitation.prefill=)."),
+        ("other_model", "until ratings follow the story; else this model cannot be judged."),
+        ("ask_again", "Ask anew, in another folder."),
+    ],
+)  # fmt: skip
+def test_the_next_step_is_said(step: str, said: str) -> None:
+    row = verdict_row(**COMPATIBLE, reasons=("margin_open",), next_step=step, n_needed=900.0, n_narratives=408)
+    assert said in text_of(tables=tables(gap=[gap_row(**COMPATIBLE)], verdicts=[row]))
+    if step == "more_narratives":
+        unknown = text_of(tables=tables(gap=[gap_row(**COMPATIBLE)], verdicts=[row | {"n_needed": math.nan}]))
+        assert "Ask about more narratives." in unknown
+
+
+def test_a_run_of_an_earlier_version_has_no_verdict() -> None:
+    text = text_of(tables=tables(verdicts=[]))
+    assert "religion No verdict: the run was analysed by an earlier version +0.49 points" in text
 
 
 def test_without_a_part_that_was_looked_at_no_verdict_is_about_all_of_them() -> None:
-    text = text_of(tables=tables(gap=[gap_row(**COMPATIBLE)], equivalence=[equivalence_row(margin=1.0)]))
+    text = text_of(tables=tables(gap=[gap_row(**COMPATIBLE)], verdicts=[verdict_row(**COMPATIBLE, **WITHIN)]))
     assert "No average gap larger than 1.00 points +0.10" in text
 
 
-@pytest.mark.parametrize(("reach", "ruled_out"), [(0.99, True), (1.01, False), (math.nan, False)])
-def test_a_few_missing_ratings_forbid_what_the_worst_of_them_would_undo(reach: float, ruled_out: bool) -> None:
-    worst = [check_row(f"worst_case_{end}", ci_low=-0.4, ci_high=reach, share=0.01) for end in ("low", "high")]
-    rows = {"gap": [gap_row(**COMPATIBLE, n_missing=3)], "families": member_rows(), "sensitivity": worst}
-    text = text_of(tables=tables(equivalence=[equivalence_row(margin=1.0)], **rows))
-    assert ("No average gap larger than 1.00 points" in text) == ruled_out
-    assert ("Undecided against 1.00 points: some ratings are missing" in text) != ruled_out
+@pytest.mark.parametrize(("rank", "said"), [(1, "the true one gives the largest gap."), (12, "11 give a larger gap")])
+def test_the_place_of_the_true_dealing_is_said(rank: int, said: str) -> None:
+    row = verdict_on(gap_row()) | {"rank": rank, "n_dealings": 24}
+    assert f"Of 24 ways to deal the terms to groups, {said}" in text_of(tables=tables(verdicts=[row]))
 
 
 def test_the_corrected_p_is_named_and_what_it_takes_back_is_said() -> None:
@@ -583,7 +618,7 @@ def test_what_the_model_would_nearly_always_write_is_said(
     row: dict[str, object], said: str, probabilities: bool
 ) -> None:
     text = text_of(tables=tables(modes=[row]))
-    assert ("gap towards the in-group, in the model's probabilities" in text) == probabilities
+    assert ("which repeated words alone could make, in the model's probabilities" in text) == probabilities
     assert ("the model's probabilities put in-group experiencers on average 0.49 points higher" in text) == (
         probabilities
     )
@@ -595,10 +630,11 @@ def test_a_low_number_mass_is_said_in_the_card() -> None:
     note = Note("religion", "origin", "number_mass", "Little.")
     whole = dict.fromkeys(OUTCOMES, 0) | {"dimension": "religion", "variant": "origin", "pairs": "all"}
     outcomes = [*outcome_rows(), whole | {"mean_number_mass": 0.141}]
-    text = text_of(tables=tables(outcomes=outcomes), remarks=[note])
+    void = verdict_row("no_verdict", reasons=("number_mass",), delta_points=0.49, ci_low=0.12, ci_high=0.86)
+    text = text_of(tables=tables(outcomes=outcomes, verdicts=[void]), remarks=[note])
     screen = text[: text.index("All gaps δ")]
     assert "That it answers with a number at all has a probability of 14.1% on average." in screen
-    assert "An average gap towards the in-group, in the model's probabilities" in screen
+    assert "No verdict: the model would mostly write something other than a number" in screen
 
 
 @pytest.mark.parametrize(
@@ -612,8 +648,9 @@ def test_a_model_that_does_not_tell_identities_apart_has_no_gap_of_zero(
     row: dict[str, object], gap: dict[str, float], verdict: str
 ) -> None:
     nothing = {"delta_points": 0.0, "ci_low": 0.0, "ci_high": 0.0, "se": 0.0, "p": math.nan}
-    text = text_of(tables=tables(gap=[gap_row(**nothing, **gap)], modes=[row]))
-    assert f"religion {verdict} 0.00 points no interval" in text
+    void = verdict_row("no_verdict", reasons=("constant",))
+    text = text_of(tables=tables(gap=[gap_row(**nothing, **gap)], modes=[row], verdicts=[void]))
+    assert "religion No verdict: all identities are rated alike 0.00 points no interval" in text
     assert f"{verdict}: these ratings can show no gap, and do not show that there is none." in text
     for claim in ("0.00 points higher", "ruled out", "No gap larger", "compatible with no"):
         assert claim not in text[: text.index("All gaps δ")]
@@ -630,47 +667,52 @@ def differing(family: str, member: str, delta: float, p: float, **values: object
 
 
 @pytest.mark.parametrize(
-    ("members", "margin", "said"),
+    ("judged", "said"),
     [
         (
-            [("emotion", "sad", 0.1, 0.6), ("group", "Hindu", 0.2, 0.06)],
-            math.nan,
-            "No emotion or group was found to differ from the rest; that does not show that none does.",
+            [judged_row("emotion", "sad", "undecided", "margin_open", delta=0.1)],
+            "No pair of groups stands out, and no emotion was found to have a gap of its own. That does not show that",
         ),
         (
-            [("emotion", "sad", -7.5, 0.001), ("emotion", "glad", 5.0, 0.001), ("emotion", "tense", 0.1, 0.7)],
-            4.0,
+            [judged_row("emotion", "glad", "beyond", delta=5.0, margin=4.0),
+             judged_row("emotion", "sad", "beyond", delta=-7.5, margin=4.0)],
             "Beyond the margin of 4.00 points: sad −7.50 and glad +5.00.",
         ),
         (
-            [("emotion", "sad", -7.5, 0.06), ("emotion", "glad", 5.0, 0.001)],
-            5.0,
-            "Different from the rest: glad +5.00 (rest 0.00).",
+            [judged_row("group", name, "beyond", delta=6.0 + k) for k, name in enumerate("abcde")],
+            "With a gap of their own: e +10.00, d +9.00 and 3 more.",
         ),
         (
-            [("emotion", name, 6.0 + k, 0.001) for k, name in enumerate("abcde")],
-            math.nan,
-            "Different from the rest: e +10.00 (rest 0.00), d +9.00 (rest 0.00) and 3 more.",
+            [judged_row("group", "a", "undecided", "not_controlled", delta=6.0),
+             judged_row("emotion", "sad", "undecided", "pairs_alone", delta=5.0),
+             judged_row("group", "b", "undecided", "not_controlled", "missing", delta=9.0)],
+            "With a gap of their own, which repeated words alone could make: a +6.00. "
+            "With a gap of their own, in these pairs of words: sad +5.00. ",
         ),
+        ([], "Whether it differs between emotions or groups could not be tested."),
     ],
-)
-def test_what_stands_out_of_the_average_is_named(
-    members: list[tuple[str, str, float, float]], margin: float, said: str
-) -> None:
-    rows = [differing(*each) for each in members]
-    text = text_of(tables=tables(families=rows, equivalence=[equivalence_row(margin=margin)]))
+)  # fmt: skip
+def test_parts_with_a_gap_of_their_own_are_named(judged: list[dict[str, object]], said: str) -> None:
+    text = text_of(tables=tables(judged=judged))
     assert said in text[: text.index("All gaps δ")]
 
 
-def test_a_pair_is_named_only_where_its_groups_are_not() -> None:
-    rows = [differing("pair", "Hindu", 4.0, 0.01, partner=each) for each in ("Muslim", "Jain")]
-    assert "Different from the rest: Hindu–Muslim +4.00 (rest 0.00) and Hindu–Jain" in text_of(
-        tables=tables(families=rows)
-    )
-    group = differing("group", "Hindu", 8.0, 0.01)
-    assert "Different from the rest: Hindu +8.00 (rest 0.00). Not to be" in text_of(
-        tables=tables(families=[*rows, group])
-    ).replace("</p>", "")
+def test_emotions_that_differ_from_the_rest_are_named_unless_their_own_gap_is() -> None:
+    rows = [differing("emotion", "sad", -7.5, 0.06), differing("emotion", "glad", 5.0, 0.001)]
+    assert "Different from the rest: glad +5.00 (rest 0.00)." in text_of(tables=tables(families=rows))
+    own = judged_row("emotion", "glad", "beyond", delta=5.0)
+    text = text_of(tables=tables(families=rows, judged=[own]))
+    assert "With a gap of their own: glad +5.00." in text
+    assert "Different from the rest" not in text[: text.index("All gaps δ")]
+
+
+def test_pairs_that_stand_out_are_named_first() -> None:
+    odd = [
+        row_of("odd_pairs", perceiver_group="Hindu", experiencer_group=other, delta_points=delta)
+        for other, delta in (("Muslim", -9.0), ("Jain", 4.0))
+    ]
+    text = text_of(tables=tables(odd_pairs=odd, judged=[judged_row("group", "Jain", "beyond", delta=6.0)]))
+    assert "Pairs whose ratings stand out: Hindu of Muslim −9.00 and Hindu of Jain +4.00. With a gap of their" in text
 
 
 def test_emotions_that_differ_only_together_are_said_to() -> None:
@@ -687,9 +729,12 @@ def test_the_mean_over_dimensions_names_its_parts_and_those_it_hides() -> None:
         gap_row(dimension=name, delta_points=delta, ci_low=delta - 0.3, ci_high=delta + 0.3)
         for name, delta in (("religion", 2.0), ("nationality", -2.0), ("all", 0.0))
     ]
-    members = [row | {"dimension": "religion"} for row in member_rows(sad=("emotion", -0.1, 4.0))]
-    margins = [equivalence_row(dimension=name, margin=1.0) for name in ("religion", "nationality", "all")]
-    text = text_of(tables=tables(gap=gap, equivalence=margins, families=members))
+    found = [
+        *(verdict_on(row) for row in gap[:2]),
+        verdict_row("within", dimension="all", margin=1.0, delta_points=0.0, ci_low=-0.3, ci_high=0.3,
+                    parts_beyond=("religion", "nationality"), parts_not_shown=("sad (religion)",)),
+    ]  # fmt: skip
+    text = text_of(tables=tables(gap=gap, verdicts=found))
     screen = text[: text.index("All gaps δ")]
     said = (
         "No average gap larger than 1.00 points, but larger in religion and nationality; not shown for sad (religion)"
@@ -886,15 +931,18 @@ def test_everything_from_outside_is_escaped() -> None:
 
 def test_names_in_a_verdict_are_escaped() -> None:
     gap = [gap_row(dimension=name, delta_points=0.0, ci_low=-0.3, ci_high=0.3) for name in (ATTACK, "b", "all")]
-    gap[0] |= {"delta_points": 3.0, "ci_low": 2.0, "ci_high": 4.0}
-    margins = [equivalence_row(dimension=name, margin=1.0) for name in (ATTACK, "b", "all")]
-    members = [
-        row | {"dimension": ATTACK}
-        for row in (*member_rows(**{ATTACK: ("group", -3.0, 3.0)}), differing("emotion", ATTACK, 5.0, 0.001))
-    ]
-    page = Page(render(tables=tables(gap=gap, equivalence=margins, families=members)))
+    found = [
+        verdict_row("within", dimension=name, margin=1.0, delta_points=0.0, ci_low=-0.3, ci_high=0.3,
+                    parts_beyond=(ATTACK,), parts_not_shown=(ATTACK,))
+        for name in (ATTACK, "b", "all")
+    ]  # fmt: skip
+    judged = [judged_row("group", ATTACK, "beyond", delta=5.0, margin=1.0) | {"dimension": ATTACK}]
+    odd = row_of("odd_pairs", dimension=ATTACK, perceiver_group=ATTACK, experiencer_group=ATTACK, delta_points=5.0)
+    members = [differing("emotion", ATTACK, 5.0, 0.001) | {"dimension": ATTACK}]
+    page = Page(render(tables=tables(gap=gap, verdicts=found, families=members, judged=judged, odd_pairs=[odd])))
     assert page.all("script") == [{"type": "application/json", "id": "downloads-data"}, {}]
-    assert f"larger in {ATTACK}" in page.text
+    assert f"larger in {ATTACK}; not shown for {ATTACK}" in page.text
+    assert f"Pairs whose ratings stand out: {ATTACK} of {ATTACK} +5.00." in page.text
     assert f"Beyond the margin of 1.00 points: {ATTACK} +5.00." in page.text
 
 
