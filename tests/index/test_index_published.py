@@ -6,6 +6,7 @@ import html
 import math
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     cases = {name: case() for name, case in planted.CASES.items()}
     cases["gap"] = two_terms(n=40, gap=lambda emotion, group: 6.0)
-    cases["none"] = planted.Planted(two_terms(n=40).ratings, two_terms(n=40).groups, {"margin": 4})
+    cases["none"] = replace(two_terms(n=120), settings={"margin": 4})
     cases["silent"] = _without_one(planted.alike())
     cases["at-the-end"] = _at_the_end(planted.alike())
     cases["incomplete"] = _with_holes(planted.alike())
