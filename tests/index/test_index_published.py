@@ -6,6 +6,7 @@ import html
 import math
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     cases = {name: case() for name, case in planted.CASES.items()}
     cases["gap"] = two_terms(n=40, gap=lambda emotion, group: 6.0)
-    cases["none"] = planted.Planted(two_terms(n=40).ratings, two_terms(n=40).groups, {"margin": 4})
+    cases["none"] = replace(two_terms(n=120), settings={"margin": 4})
     cases["silent"] = _without_one(planted.alike())
     cases["at-the-end"] = _at_the_end(planted.alike())
     cases["incomplete"] = _with_holes(planted.alike())
@@ -153,8 +154,7 @@ def test_of_the_committed_examples_too_which_fail_a_check(name):
 
 def test_numbers_are_the_published_ones_to_the_last_digit(runs):
     [row] = index_of(runs["gap"])
-    gap = pd.read_csv(runs["gap"] / "tables" / "gap.csv")
-    own = gap.loc[gap["headline"] & (gap["scope"] == "narratives")].iloc[0]
+    own = pd.read_csv(runs["gap"] / "tables" / "verdicts.csv").iloc[0]
     assert [row[name] for name in ("delta", "ci_low", "ci_high", "p")] == [
         own[name] for name in ("delta_points", "ci_low", "ci_high", "p")
     ]
@@ -213,8 +213,11 @@ def test_a_run_without_tables_is_listed_with_what_makes_them(runs, tmp_path):
 
 def test_an_unfinished_run_says_so_with_tables_and_without(runs, tmp_path):
     run = changed(copied(runs["none"], tmp_path), status="running")
+    with pytest.MonkeyPatch.context() as patch:
+        without_figures(patch)
+        report_run(run, defaults=statistics_defaults())
     [row] = index_of(run)
-    assert (row["status"], row["verdict"]) == ("running", "undecided")
+    assert (row["status"], row["verdict"]) == ("running", "absent")
     assert "the run is not finished" in row["verdict_words"]
     assert "The run is not finished" in row["limits"].split("; ")
     assert index_of(runs["none"])[0]["verdict"] == "none"  # the same ratings, finished

@@ -10,6 +10,7 @@ from audit.statistics.across_elicitations import elicitation_range, elicitation_
 from audit.statistics.across_runs import measure_run
 from audit.statistics.controls import Repetition
 from audit.statistics.rows import Settings
+from audit.statistics.verdict import Limits
 from audit.tables.comparison import ELICITATION_RANGES, ELICITATIONS
 from audit.tables.shared import OVERALL
 
@@ -36,13 +37,20 @@ def measure(ratings_of):
     return measured
 
 
-def beside(runs, *, dimension="religion"):
+def decided(runs):
+    """Return what the runs decide, where nothing but their numbers limits them."""
+    return {
+        (label, each.dimension): each.row()
+        for label, run in runs.items()
+        for each in run.averages.verdicts(Limits(frozenset(), {}), margin=run.averages.settings.margin)[1]
+    }
+
+
+def beside(runs, *, dimension="religion", verdicts=None):
     """Return the rows of one dimension, and what they come to."""
-    rows = [
-        row
-        for row in elicitation_rows(runs, elicitations={label: f"by {label}" for label in runs}, confidence=0.95)
-        if row["dimension"] == dimension
-    ]
+    named = {label: f"by {label}" for label in runs}
+    made = elicitation_rows(runs, elicitations=named, verdicts=verdicts or decided(runs), confidence=0.95)
+    rows = [row for row in made if row["dimension"] == dimension]
     return rows, elicitation_range(rows, scale=(0, 100), confidence=0.95)
 
 
@@ -56,7 +64,10 @@ def beside(runs, *, dimension="religion"):
         pytest.param([3, 0.1], None, "same", "differs", 1, id="found once, of one sign"),
         pytest.param([3, -0.1], None, "differs", "differs", 1, id="found once, of another sign"),
         pytest.param([0.8, 0.5], None, "same", "differs", 0, id="another verdict, and no difference shown"),
-        pytest.param([0.1, 0.2], 0.65, "same", "differs", 0, id="within the margin and undecided"),
+        # The first interval lies within 0.65 points: too few narratives to rule out rare large gaps, so both are open.
+        pytest.param([0.1, 0.2], 0.65, "same", "same", 0, id="two intervals of which one is within the margin"),
+        pytest.param([0.1, 0.2], 40, "same", "same", 0, id="both within the margin"),
+        pytest.param([0.1, 3], 40, "same", "differs", 1, id="within the margin, and a gap that is smaller"),
         pytest.param([3, 3.1, -3], None, "reverses", "differs", 1, id="the last of three"),
     ],
 )
@@ -135,16 +146,50 @@ def test_an_elicitation_that_rates_nothing_has_no_gap_and_nothing_is_claimed(mea
     assert (whole["sign"], whole["verdict"], whole["n_estimated"], whole["n_changes"]) == ("", "", 1, 0)
 
 
-def test_gaps_without_a_spread_have_a_sign_and_no_verdict(measure):
+def test_gaps_without_a_spread_have_no_verdict_and_nothing_is_claimed(measure):
     runs = {f"{gap}": measure(religion=draws(1, gap=gap, sd=0)) for gap in (3, -3)}
     _, whole = beside(runs)
-    assert (whole["sign"], whole["verdict"], whole["n_intervals"]) == ("differs", "", 0)
-    _, whole = beside({"zero": measure(religion=draws(1, gap=0, sd=0)), "3": measure(religion=draws(2, gap=3))})
-    assert (whole["sign"], whole["verdict"]) == ("differs", "")  # a gap of 0 has not the sign of 3
+    assert (whole["sign"], whole["verdict"], whole["n_intervals"], whole["n_verdicts"]) == ("", "", 0, 0)
+    assert (whole["lowest"], whole["highest"]) == pytest.approx((-3, 3))
+
+
+def test_a_gap_of_0_has_not_the_sign_of_another(measure):
+    _, whole = beside({"zero": measure(religion=draws(1, gap=0)), "3": measure(religion=draws(2, gap=3))})
+    assert (whole["sign"], whole["verdict"]) == ("differs", "differs")
+
+
+@pytest.mark.parametrize(
+    ("second", "sign", "verdict", "n_changes"),
+    [
+        ({"code": "gap", "claim": "groups", "direction": 1}, "same", "same", 1),
+        ({"code": "gap", "claim": "pairs", "direction": 1}, "same", "differs", 1),
+        ({"code": "undecided"}, "same", "differs", 1),
+        ({"code": "within"}, "same", "differs", 1),
+        ({"code": "no_verdict"}, "", "", 0),
+        ({"code": "no_estimate"}, "", "", 0),
+    ],
+)
+def test_verdicts_are_the_runs_own_whatever_the_intervals(measure, second, sign, verdict, n_changes):
+    """The second gap's interval leaves out 0; what its own page says is planted."""
+    runs = {f"{k}": measure(religion=draws(k, gap=3)) for k in range(2)}
+    found = {"code": "gap", "claim": "groups", "direction": 1}
+    planted = {("0", "religion"): found, ("1", "religion"): {"claim": "", "direction": 0} | second}
+    rows, whole = beside(runs, verdicts=planted)
+    assert rows[1]["verdict"] == second["code"]
+    assert (whole["sign"], whole["verdict"], whole["n_changes"]) == (sign, verdict, n_changes)
+
+
+def test_intervals_on_opposite_sides_reverse_a_sign_though_neither_run_decides(measure):
+    runs = {f"{gap}": measure(religion=draws(1, gap=gap)) for gap in (3, -3)}
+    planted = {(label, "religion"): {"code": "undecided", "claim": "", "direction": 0} for label in runs}
+    _, whole = beside(runs, verdicts=planted)
+    assert (whole["sign"], whole["verdict"]) == ("reverses", "same")
 
 
 def test_other_runs_of_the_comparison_are_no_part_of_the_set(measure):
     runs = {"A": measure(religion=draws(1, gap=3)), "other": measure(religion=draws(2, gap=-9))}
     runs["B"] = measure(religion=draws(3, gap=3))
-    rows = list(elicitation_rows(runs, elicitations={"A": "expected", "B": "generate"}, confidence=0.95))
+    rows = list(
+        elicitation_rows(runs, elicitations={"A": "expected", "B": "generate"}, verdicts=decided(runs), confidence=0.95)
+    )
     assert [row["run"] for row in rows] == ["A", "B"]
