@@ -164,7 +164,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         }
         tables["gap"] = gap_table(measured)
         sets = elicitation_sets(choices)
-        tables |= _elicitation_tables(measured, sets, confidence=confidence)
+        tables |= _elicitation_tables(measured, sets, tables["verdicts"], confidence=confidence)
         clusters = _clusters(runs)
         tables |= _published_tables(runs)
         tables["perceiver_map"], unmapped = _perceiver_map(tables["published_cells"], runs, clusters)
@@ -244,12 +244,16 @@ def _verdicts(
 
 
 def _elicitation_tables(
-    measured: Mapping[str, Measured], sets: Sequence[Mapping[str, str]], *, confidence: float
+    measured: Mapping[str, Measured], sets: Sequence[Mapping[str, str]], verdicts: pd.DataFrame, *, confidence: float
 ) -> dict[str, pd.DataFrame]:
     """Set the elicitations of each set beside each other, dimension by dimension."""
     from audit.statistics.across_elicitations import elicitation_range, elicitation_rows
 
-    made = [(own, list(elicitation_rows(measured, elicitations=own, confidence=confidence))) for own in sets]
+    decided = {(str(row["run"]), str(row["dimension"])): row for row in verdicts.to_dict("records")}
+    made = [
+        (own, list(elicitation_rows(measured, elicitations=own, verdicts=decided, confidence=confidence)))
+        for own in sets
+    ]
     rows = pd.DataFrame([row for _, own in made for row in own], columns=list(COMPARISON_TABLES["elicitations"]))
     ranges = [
         elicitation_range(

@@ -528,15 +528,6 @@ class PromptGrid(Sequence[PromptCell]):
                             f"prompt {variant.name} shows {{{side}_{min(lacking)}}}, but {identity.term!r} has no "
                             f"{min(lacking)}; such forms are a language pack's: see docs/languages.md"
                         )
-        if "Narrative" in {name for _, name, _, _ in string.Formatter().parse(variant.user)}:
-            for narrative in narratives.narratives:
-                told = narrative.third_person
-                if not (PLACE.search(told) or told.startswith(f"{_THE_PERSON} ")):
-                    raise StimulusError(
-                        f"prompt {variant.name} puts the experiencer in place of {_THE_PERSON!r}, with which the "
-                        f"third_person text of {narrative.narrative_id!r} does not begin; begin it so, write "
-                        "{experiencer} where the person is named, or choose another prompt"
-                    )
 
     def can_show(self, narrative: Narrative) -> bool:
         """Whether a prompt can be made of a narrative that need not be the grid's."""
@@ -593,11 +584,12 @@ def _check_narrative(narrative: Narrative, variant: PromptVariant) -> None:
                 f"prompt {variant.name} shows {{{field}}}, but the emotion {narrative.emotion!r} has no "
                 f"{kind}; set stimuli.columns.{field}, or use a prompt with {{emotion}}"
             )
-    if "Narrative" in _placeholders(variant.user) and not narrative.third_person.startswith(f"{_THE_PERSON} "):
+    told = narrative.third_person
+    if "Narrative" in _placeholders(variant.user) and not (PLACE.search(told) or told.startswith(f"{_THE_PERSON} ")):
         raise StimulusError(
             f"prompt {variant.name} puts the experiencer in place of {_THE_PERSON!r}, with which the "
-            f"third_person text of {narrative.narrative_id!r} does not begin; begin it so, or choose "
-            "another prompt"
+            f"third_person text of {narrative.narrative_id!r} does not begin; begin it so, write "
+            "{experiencer} where the person is named, or choose another prompt"
         )
 
 

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
+from audit.statistics.analysis import Analysis
+from audit.statistics.averages import judged_rows
+from audit.statistics.verdict import Limits
+from audit.tables.verdicts import JUDGED, VERDICTS
 
 EMOTIONS = ("joy", "pride", "relief", "anger", "fear")
 FIVE_UP_TWO_DOWN = {"joy": 5.0, "pride": 5.0, "relief": 5.0, "anger": -7.5, "fear": -7.5}
@@ -86,10 +91,24 @@ def refused(table: pd.DataFrame, gone: pd.Series) -> pd.DataFrame:
     return table.assign(rating=table["rating"].mask(gone), status=table["status"].mask(gone, "refused"))
 
 
+def decided(analysis: Analysis, *, margin: float | None = None, remarks: Sequence[object] = ()) -> Analysis:
+    """Return the analysis with its tables ``verdicts`` and ``judged``, under its own remarks and these."""
+    on_place: dict[tuple[str, str], set[str]] = {}
+    for remark in (*analysis.remarks, *remarks):
+        on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
+    on_run = frozenset(code for (dimension, _), codes in on_place.items() if not dimension for code in codes)
+    judged, verdicts = analysis.averages.verdicts(Limits(on_run, on_place), margin=margin)
+    tables = {
+        "verdicts": pd.DataFrame([each.row() for each in verdicts], columns=list(VERDICTS)),
+        "judged": pd.DataFrame(judged_rows(judged), columns=list(JUDGED)),
+    }
+    return replace(analysis, tables=analysis.tables | tables)
+
+
 def opposite_emotions() -> Planted:
     """+5 in three emotions and −7.5 in two: 0 on average."""
     groups = alone(4)
-    ratings = ratings_of(groups, n=60, gap=lambda emotion, group: FIVE_UP_TWO_DOWN[emotion])
+    ratings = ratings_of(groups, n=120, gap=lambda emotion, group: FIVE_UP_TWO_DOWN[emotion])
     return Planted(ratings, grouped(groups), {"margin": 4})
 
 
@@ -113,7 +132,7 @@ def unequal_groups() -> Planted:
 def alike() -> Planted:
     """No gap, in any emotion or group."""
     groups = alone(4)
-    return Planted(ratings_of(groups, n=60), grouped(groups), {"margin": 4})
+    return Planted(ratings_of(groups, n=100), grouped(groups), {"margin": 4})
 
 
 def few_narratives() -> Planted:

@@ -143,12 +143,20 @@ def test_the_gap_of_a_table_of_ratings_is_the_planted_one():
 
 
 def test_the_gap_of_a_run_s_own_ratings_is_the_run_s():
+    """Which is free of repeated words only for who says which stems terms have: nothing guesses them."""
     run = audit.open_run(EXAMPLES / "example")
     own = run.answers.rename(columns={"intensity": "rating"})
     own = own[~own["dimension"].isin(run.manifest.placebo)]
-    found = audit.empathy_gap(own, low=0, high=100, n_permutations=100)
+    term = {"term": own["experiencer"], "group": own["experiencer_group"], "dimension": "religion"}
+    stated = pd.DataFrame(term).drop_duplicates()
+    # Of a term without a stem of its own, that is its words.
+    stated["stem"] = [run.manifest.stems["religion"].get(each, each) for each in stated["term"]]
+    controls = run.tables["controls"].set_index("control")["delta_points"]
     gap = run.tables["gap"].query("headline and scope == 'narratives' and dimension == 'religion'")
-    assert found.delta == pytest.approx(gap["delta_points"].iloc[0], rel=1e-9)
+    assert gap["delta_points"].item() == controls["echo_free"] != controls["all_terms"]
+    for groups, of in ((stated, "echo_free"), (stated.drop(columns="stem"), "all_terms"), (None, "all_terms")):
+        found = audit.empathy_gap(own, groups, low=0, high=100, n_permutations=100)
+        assert found.delta == pytest.approx(controls[of], rel=1e-9), of
 
 
 def test_what_cannot_be_used_is_one_line_that_names_the_table():

@@ -178,7 +178,10 @@ def test_the_manifest_says_which_runs_with_which_hashes(audit, two, tmp_path):
     assert audit("report", "A", "B", "run_dir=out", "statistics.confidence=0.9") == 0
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["command"] == "python -m audit report A B run_dir=out statistics.confidence=0.9"
-    assert manifest["settings"] == {"confidence": 0.9, "margin": None, "n_permutations": 200, "min_number_mass": 0.5}
+    assert manifest["settings"] == {
+        "confidence": 0.9, "margin": None, "n_permutations": 200, "min_number_mass": 0.5, "least_gap": None,
+        "missing_shift": None, "power": 0.8,
+    }  # fmt: skip
     assert [run["folder"] for run in manifest["runs"]] == ["A", "B"]
     assert len({run["identity"] for run in manifest["runs"]}) == 2
     assert all(len(run["ratings"]) == 64 for run in manifest["runs"])
@@ -238,7 +241,7 @@ def test_what_differs_beside_the_choices_is_said(audit, drawn, two, tmp_path, ca
         ("A B run_dir=other", "run_dir=other has files in it that are no comparison's; name an empty or new folder"),
         ("A B run_dir=A", "run_dir=A has files in it that are no comparison's; name an empty or new folder"),
         ("A B run_dir=a-file", "run_dir=a-file is a file; name a folder"),
-        ("A B statistics.power=0.9", "statistics.power: a comparison of runs has no use for it; it takes confidence, "),
+        ("A B statistics.wanted=2", "statistics.wanted: a comparison of runs has no use for it; it takes confidence, "),
         ("A B statistics.confidence=2", "statistics.confidence: must be below 1 (given: '2')"),
         ("A B statistics.margn=1", "statistics.margn: report has no such option; did you mean 'statistics.margin'?"),
         (
@@ -358,20 +361,23 @@ def test_a_run_that_failed_its_manipulation_check_has_no_verdict_beside_others(t
     from audit.api import compare
 
     own, wrong = (40, 45) if failed else (45, 40)
-    runs = [write_run(tmp_path / name, variant=name, seed=seed) for seed, name in enumerate(("origin", "persona-1"))]
+    names = "origin", "persona-1"
+    runs = [write_run(tmp_path / name, variant=name, seed=seed, n=24) for seed, name in enumerate(names)]
     with RunFolder(runs[1]) as kept:
         kept.write_manipulated(
             {
                 "narrative_id": f"n{k}", "kind": kind, "emotion": "joy", "status": "rated",
                 "intensity": float(rating + k % 2 * (kind == "own")), "response": "",
             }
-            for k in range(6)
+            for k in range(24)
             for kind, rating in (("own", own), ("wrong", wrong))
         )  # fmt: skip
     made = compare(*runs, run_dir=tmp_path / "beside", margin=99)
     said = "A failed manipulation check (persona-1): ratings that do not follow what is told say nothing of empathy."
     assert (said in made.remarks) == failed
+    table = made.tables["verdicts"].set_index("run")
+    assert table["code"].to_dict() == {"origin": "within", "persona-1": "no_verdict" if failed else "within"}
+    assert failed == (table["reasons"]["persona-1"] == "manipulation")
     verdicts = [line.split("|")[-2].strip() for line in (made.path / "table.md").read_text("utf-8").splitlines()[2:]]
-    assert "no verdict" not in verdicts[0]
-    assert (verdicts[1] == "no verdict: manipulation check failed") == failed
-    assert failed or "no gap" in verdicts[1]
+    within = "No average gap larger than 99.00 points"
+    assert [words.partition(":")[0] for words in verdicts] == [within, "No verdict" if failed else within]

@@ -8,6 +8,7 @@ from test_comparison import Numbers, table_of
 from test_mitigation import plant
 
 from audit.choices import elicitation_sets
+from audit.runs.store import RunFolder
 
 WORDS = {"elicitation": {"method": "generate", "parser": "scale"}}
 READ = {"elicitation": {"method": "expected"}}
@@ -31,21 +32,22 @@ def section(folder):
     [
         (
             [6, 6],
-            "Neither the sign of δ nor the verdict depends on the elicitation: an average gap towards the in-group "
-            "with each.",
+            "Neither the sign of δ nor the verdict depends on the elicitation. With each: an average gap towards the "
+            "in-group, which repeated words alone could make.",
             "Both the sign",
         ),
         (
             [6, -6],
-            "Both the sign of δ and the verdict depend on the elicitation: an average gap towards the in-group with "
-            "expected; an average gap towards the out-group with generate.",
+            "Both the sign of δ and the verdict depend on the elicitation. With expected : an average gap towards the "
+            "in-group, which repeated words alone could make. With generate : an average gap towards the out-group, "
+            "which repeated words alone could make.",
             "Neither",
         ),
         (
             [-6, 0.35],
             "The sign of δ differs between elicitations, which may be chance, since no two intervals leave out 0 on "
-            "opposite sides, and so does the verdict: an average gap towards the out-group with expected; compatible "
-            "with no average gap with generate.",
+            "opposite sides, and so does the verdict. With expected : an average gap towards the out-group, which "
+            "repeated words alone could make. With generate : undecided: compatible with no average gap.",
             "Neither",
         ),
     ],
@@ -60,10 +62,39 @@ def test_one_sentence_says_whether_sign_or_verdict_depends_on_the_elicitation(au
     rows = table_of(tmp_path / "out", "elicitations")
     assert rows["elicitation"].tolist() == ["expected", "generate"]
     assert rows["pairs"].tolist() == ["all_terms"] * 2
+    own = table_of(tmp_path / "out", "verdicts")
+    assert rows["verdict"].tolist() == own["code"].tolist()
+    assert rows["direction"].tolist() == own["direction"].tolist()
     [whole] = table_of(tmp_path / "out", "elicitation_ranges").to_dict("records")
     assert whole["range"] == pytest.approx(abs(rows["delta_points"].diff()[1]))
     places = {each.partition(":")[0] for each, _ in Numbers((tmp_path / "out" / "comparison.html").read_text()).found}
     assert {"elicitations", "elicitation_ranges"} <= places
+
+
+@pytest.mark.parametrize(
+    ("failed", "sign", "n_changes"),
+    [("A", "", 0), ("B", "", 0), ("AC", "", 0), ("C", "reverses", 1), ("", "reverses", 2)],
+)
+def test_a_run_without_a_verdict_shows_no_dependence(audit, tmp_path, failed, sign, n_changes):
+    """Opposite gaps, found in all; but where ratings do not follow the story, they say nothing of either way."""
+    for name, gap, how in (("A", 6, READ), ("B", -6, WORDS), ("C", -6, BEGUN)):
+        if name == "C" and failed in ("A", "B"):
+            continue
+        plant(tmp_path / name, gap=gap, **how)
+        with RunFolder(tmp_path / name) as kept:
+            kept.write_manipulated(
+                {"narrative_id": f"n{k}", "kind": kind, "emotion": "joy", "status": "rated", "response": "",
+                 "intensity": rating + k % 2}
+                for k in range(30) for kind, rating in (("own", 40.0 if name in failed else 50.0), ("wrong", 45.0))
+            )  # fmt: skip
+    folders = [name for name in "ABC" if (tmp_path / name).exists()]
+    assert audit("report", *folders, "run_dir=out") == 0
+    [whole] = table_of(tmp_path / "out", "elicitation_ranges").astype(object).fillna("").to_dict("records")
+    assert (whole["sign"], whole["n_changes"], whole["n_found"]) == (sign, n_changes, n_changes)
+    assert (whole["verdict"] == "differs") == bool(sign)
+    assert whole["n_verdicts"] == len(folders) - len(failed)
+    assert section(tmp_path / "out").count("no verdict: the ratings do not change with the story") == bool(failed)
+    assert ("Both the sign of δ and the verdict depend" in section(tmp_path / "out")) == bool(sign)
 
 
 def test_three_elicitations_of_two_models_are_two_sets(audit, tmp_path):
@@ -79,7 +110,7 @@ def test_three_elicitations_of_two_models_are_two_sets(audit, tmp_path):
     text = section(tmp_path / "out")
     assert "religion, beside one, expected Neither the sign of δ nor the verdict depends" in text
     assert "religion, beside two, expected Both the sign of δ and the verdict depend" in text
-    assert "towards the in-group with expected and expected, begun 'Number: '" in text
+    assert "With expected and expected, begun 'Number: ' : an average gap towards the in-group" in text
 
 
 def test_every_number_of_the_section_is_the_one_in_its_file_and_names_are_no_markup(audit, tmp_path):

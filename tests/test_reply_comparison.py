@@ -419,7 +419,7 @@ def choices(**named):
     """Choices of runs by label, each a strategy and a model."""
     same = dict.fromkeys(
         ("path", "revision", "dtype", "quantization", "prompt", "wording", "narratives", "n_narratives", "texts",
-         "elicitation", "parser", "seed", "scale", "identities", "files", "answering", "engine", "device",
+         "elicitation", "parser", "seed", "scale", "identities", "files", "answering", "asking", "engine", "device",
          "dimensions", "language"), ""
     )  # fmt: skip
     return {

@@ -69,8 +69,10 @@ _FORMATS: Final = (
 )
 _TAG = re.compile(r"<(?P<close>/?)(?P<name>[a-z][\w:-]{0,40})(?: [^<>\n]{0,80})?/?>", re.IGNORECASE)
 _ANSWERS: Final = re.compile(
-    r"(?:final[-_]?)?(?:answer|rating|response|output|result|number|score|intensity)", re.IGNORECASE
+    r"(?:final[-_ ]?)?(?:answer|rating|response|output|result|number|score|intensity)", re.IGNORECASE
 )
+_IN_BRACKETS: Final = re.compile(rf"^[ \t]*\[({_ANSWERS.pattern})\][ \t]*:?(?=[ \t])", re.IGNORECASE | re.MULTILINE)
+"""A label in brackets before its number: "[Rating] 70"."""
 _BRACKETS: Final = re.compile(r"<\|[^|<>\n]{1,40}\|>|◁/?[^◁▷\n]{1,40}▷|\[(?:/[A-Za-z_]{2,20}|[A-Z_]{3,20})\](?!\()")
 _FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]{0,20}$", re.MULTILINE)
 _TEX_MARKS: Final = re.compile(r"\\[()\[\]]")
@@ -186,7 +188,7 @@ def bare(answer: str) -> str:
     text = _LISTED.sub(rf"\g<0>{_ITEM_END}", text)
     text = _LINE_MARKS.sub("", _HEADING.sub(r"\1:", _QUOTED_NUMBER.sub(r"\1", text)))
     text = _SINGLE_QUOTED.sub(r"\1", _IN_DOLLARS.sub(r"\1", text))
-    text = _WORD_GAP.sub(" ", _EMPHASIS.sub("", text))
+    text = _IN_BRACKETS.sub(r"\1:", _WORD_GAP.sub(" ", _EMPHASIS.sub("", text)))
     text = _COMPARED.sub("≶", text)  # a bound is no rating
     text = _BOX_WITHIN.sub("", _MARKED_WORDS.sub("", text))
     initials = re.findall(r"(?<![^\W\d_])[^\W\d_]", text)

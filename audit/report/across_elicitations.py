@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import pandas as pd
 from markupsafe import Markup
@@ -12,6 +11,7 @@ from markupsafe import Markup
 from audit.report.layout import Column, Table, interval, number, table_of, text
 from audit.report.numbers import Row, rows_of, show
 from audit.report.section import Paragraph, Section, captioned, paragraph, present
+from audit.report.verdicts import worded
 from audit.wording import (
     bare_p,
     count,
@@ -21,10 +21,11 @@ from audit.wording import (
     error_rate,
     listed,
     points,
-    towards,
     unsigned,
 )
 
+Verdicts: TypeAlias = Mapping[tuple[str, str], Markup]
+"""What the runs' own pages say, by run and dimension."""
 _PAIRS: Final = {
     "echo_free": "without a word in common",
     "all_terms": "in whatever words",
@@ -34,17 +35,22 @@ _PAIRS: Final = {
 """In-group pairs that a δ is of, as the table of controls calls them."""
 
 
-def elicitation_sections(elicitations: pd.DataFrame, ranges: pd.DataFrame, *, confidence: float) -> Iterator[Section]:
+def elicitation_sections(
+    elicitations: pd.DataFrame, ranges: pd.DataFrame, verdicts: Sequence[Row], *, confidence: float
+) -> Iterator[Section]:
     """Yield what the page shows of the elicitations, a section a set and dimension.
 
     Parameters
     ----------
     elicitations, ranges
         As ``tables.ELICITATIONS`` and ``tables.ELICITATION_RANGES``.
+    verdicts
+        Rows of the table ``verdicts``: what each run's own page says.
     confidence
         Coverage of the intervals.
     """
     level = coverage(confidence)
+    said = {(str(row["run"]), str(row["dimension"])): worded(row).words for row in verdicts}
     rows = rows_of(elicitations, "elicitations")
     several = ranges["reference"].nunique() > 1
     for whole in rows_of(ranges, "elicitation_ranges"):
@@ -53,57 +59,39 @@ def elicitation_sections(elicitations: pd.DataFrame, ranges: pd.DataFrame, *, co
         title = dimension_title(str(whole["dimension"])) + (f", beside {whole['reference']}" if several else "")
         caption = f"δ by elicitation, {title}: each against the first, {own[0]['elicitation']}"
         content = present(
-            Paragraph(_sentence(whole, own), "verdict"),
+            Paragraph(_sentence(whole, own, said), "verdict"),
             paragraph(_spread(whole, own, confidence=confidence)),
-            captioned(_table(own, level=level), caption),
+            captioned(_table(own, said, level=level), caption),
         )
         yield Section(Markup("<bdi>{}</bdi>").format(title), content)
 
 
-def _sentence(whole: Row, rows: Sequence[Row]) -> Markup:
+def _sentence(whole: Row, rows: Sequence[Row], said: Verdicts) -> Markup:
     """Say whether the sign, or the verdict, depends on the elicitation."""
+    by_verdict: dict[Markup, list[str]] = {}
+    for row in rows:
+        by_verdict.setdefault(said[str(row["run"]), str(row["dimension"])], []).append(str(row["elicitation"]))
+    found = Markup(" ").join(
+        Markup("With {}: {}{}.").format("each" if len(by_verdict) == 1 else _named(names), words[0].lower(), words[1:])
+        for words, names in by_verdict.items()
+    )
     if not whole["sign"]:
-        lacking = "Whether the sign of δ or the verdict depends on the elicitation is not known: of {} {} a δ."
+        lacking = "Whether the sign of δ or the verdict depends on the elicitation is not known: of {} {} a verdict. {}"
         return Markup(lacking).format(
             show(whole, "n_elicitations", count),
-            Markup("{} {}").format(show(whole, "n_estimated", count), either(whole["n_estimated"], "has", "have")),
+            Markup("{} {}").format(show(whole, "n_verdicts", count), either(whole["n_verdicts"], "has", "have")),
+            found,
         )
-    decided = [row for row in rows if math.isfinite(row.number("ci_low"))]
     chance = "which may be chance, since no two intervals leave out 0 on opposite sides"
-    if not whole["verdict"]:
-        signs = {
-            "same": Markup("The sign of δ does not depend on the elicitation"),
-            "differs": Markup("The sign of δ differs between elicitations, {}").format(chance),
-        }
-        return signs[str(whole["sign"])] + Markup("; there are no two verdicts to compare, for want of intervals.")
-    said = {
+    depends = {
         ("same", "same"): "Neither the sign of δ nor the verdict depends on the elicitation",
         ("same", "differs"): "The verdict depends on the elicitation, the sign of δ does not",
         ("differs", "same"): f"The sign of δ differs between elicitations, {chance}; the verdict does not",
         ("differs", "differs"): f"The sign of δ differs between elicitations, {chance}, and so does the verdict",
+        ("reverses", "same"): "The sign of δ depends on the elicitation, the verdict does not",
         ("reverses", "differs"): "Both the sign of δ and the verdict depend on the elicitation",
     }[str(whole["sign"]), str(whole["verdict"])]
-    by_verdict: dict[str, list[str]] = {}
-    for row in decided:
-        by_verdict.setdefault(verdict_words(row), []).append(str(row["elicitation"]))
-    found = Markup("; ").join(
-        Markup("{} with {}").format(words, "each" if len(by_verdict) == 1 else _named(names))
-        for words, names in by_verdict.items()
-    )
-    without = [str(row["elicitation"]) for row in rows if row not in decided]
-    rest = Markup("; none with {}, for want of an interval").format(_named(without)) if without else ""
-    return Markup("{}: {}{}.").format(said, found, rest)
-
-
-def verdict_words(row: Row) -> str:
-    """Say what an interval decides, with the direction of a gap that is found."""
-    verdict = str(row["verdict"])
-    if verdict.startswith("gap"):
-        return f"an average gap {towards(row.number('delta_points'))}{verdict.removeprefix('gap')}"
-    return {
-        "undecided": "compatible with no average gap",
-        "no gap larger than the margin": "no average gap larger than the margin",
-    }.get(verdict, verdict)
+    return Markup("{}. {}").format(depends, found)
 
 
 def _spread(whole: Row, rows: Sequence[Row], *, confidence: float) -> Markup:
@@ -138,7 +126,7 @@ def _named(names: Sequence[str]) -> Markup:
     return Markup(listed([Markup("<bdi>{}</bdi>").format(name) for name in names]))
 
 
-def _table(rows: Sequence[Row], *, level: str) -> Table:
+def _table(rows: Sequence[Row], said: Verdicts, *, level: str) -> Table:
     return table_of(
         rows,
         Column("elicitation", lambda row: str(row["elicitation"])),
@@ -146,7 +134,7 @@ def _table(rows: Sequence[Row], *, level: str) -> Table:
         Column("in-group pairs", lambda row: _PAIRS[str(row["pairs"])], words=True),
         number("δ, points", "delta_points", points),
         interval(level),
-        Column("verdict", verdict_words, words=True),
+        Column("verdict", lambda row: said[str(row["run"]), str(row["dimension"])], words=True),
         number("less the first", "delta_change", points),
         interval(level, "change_low", "change_high"),
         number("p, corrected", "p_adjusted", bare_p),

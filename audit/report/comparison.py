@@ -168,7 +168,7 @@ def render_comparison(
             _strategies(tables["strategies"], figures, without_verdict(verdicts), level=level, alpha=1 - confidence)
         ),
         elicitations=list(
-            elicitation_sections(tables["elicitations"], tables["elicitation_ranges"], confidence=confidence)
+            elicitation_sections(tables["elicitations"], tables["elicitation_ranges"], verdicts, confidence=confidence)
         ),
         n_runs=len(runs),
         without=[(title, str(row["note"])) for title, row in shown if row["note"]],

@@ -87,7 +87,7 @@ def _findings(told: Told) -> Iterator[Finding]:
     short = found.verdict.short if told.of_all else None
     yield Finding(
         told.title, short or found.verdict.words, found.delta, " points" if found.scope else "", found.spread,
-        kind=found.verdict.kind, anchor=told.anchor, weight=_percent_from_0(told.row),
+        kind=found.verdict.kind, anchor=told.anchor, weight=_percent_from_0(told),
     )  # fmt: skip
     if told.refusals is not None:
         gap = told.refusals
@@ -97,11 +97,14 @@ def _findings(told: Told) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _percent_from_0(gap: Row | None) -> float:
-    """Return how far from 0 the interval of a gap lies at the least, in percent of the scale; 0 where there is none."""
-    if gap is None or not math.isfinite(gap.number("ci_low")) or not least_of(gap):
+def _percent_from_0(told: Told) -> float:
+    """Return how far from 0 the deciding interval lies at the least, in percent of the scale; 0 where there is none."""
+    gap, decided = told.row, told.answer.decided
+    if gap is None or decided is None or not math.isfinite(decided.number("ci_low")) or not least_of(decided):
         return 0.0
-    return least_of(gap) * abs(gap.number("percent_of_scale") / gap.number("delta_points"))
+    if not gap.number("delta_points"):
+        return least_of(decided)
+    return least_of(decided) * abs(gap.number("percent_of_scale") / gap.number("delta_points"))
 
 
 def _asked(rows: Sequence[Row], *, view: ManifestView, who: tuple[str, str] | None) -> Markup:
@@ -131,10 +134,10 @@ def _asked(rows: Sequence[Row], *, view: ManifestView, who: tuple[str, str] | No
 
 def _size(told: Sequence[Told]) -> Markup:
     """Say how big the gap is; of several, the largest one."""
-    sized = [each for each in told if each.answer.size and each.row is not None]
+    sized = [each for each in told if each.answer.size and each.answer.decided is not None]
     if not sized:
         return Markup("")
-    largest = max(sized, key=lambda each: abs(each.row.number("delta_points")) if each.row is not None else 0.0)
+    largest = max(sized, key=lambda each: abs(each.answer.decided["delta_points"]) if each.answer.decided else 0.0)
     if len(told) == 1:
         return Markup("{}.").format(largest.answer.size)
     return Markup("the largest, <bdi>{}</bdi>, is {}.").format(largest.title, largest.answer.size)
@@ -180,7 +183,7 @@ def _not_concluded(answers: Sequence[Answer], *, codes: Set[str]) -> Iterator[st
         yield NOT_FOLLOWED
     elif kinds & {"absent", "undecided"}:
         yield NO_GAP
-    if "echo" in kinds:
+    if any("controls_disagree" in found.verdict.reasons for found in answers):
         yield NO_GROUPS
     if any(_is_gap(found) and found.control_kind == "none" for found in answers):
         yield NOT_THE_GROUPS

@@ -63,14 +63,30 @@ class Circumstances:
     odd: Sequence[Row] = ()
 
 
-def size_of(gap: Row) -> Markup:
-    """Say how large δ is beside the scale and beside the spread of ratings within narratives."""
-    parts = [Markup("{}% of the scale").format(show(gap, "percent_of_scale", _unsigned))]
-    if math.isfinite(gap.number("delta_sd")):
-        parts.append(
-            Markup("{} times the spread (SD) of one narrative's ratings").format(show(gap, "delta_sd", _unsigned))
-        )
-    return Markup("; ").join(parts) if math.isfinite(gap.number("percent_of_scale")) else Markup("")
+def size_of(gap: Row, decided: Row | None = None) -> Markup:
+    """Say how large the gap is beside the scale and beside the spread of ratings within narratives.
+
+    Parameters
+    ----------
+    gap
+        The headline's row.
+    decided
+        The row that the verdict rests on, where it is another: its gap is then what is held against both.
+    """
+    others = " times the spread (SD) of one narrative's ratings"
+    delta, of_verdict = gap.number("delta_points"), (decided or gap).number("delta_points")
+    names = [name for name in ("percent_of_scale", "delta_sd") if math.isfinite(gap.number(name))]
+    if "percent_of_scale" not in names:
+        return Markup("")
+    if math.isclose(delta, of_verdict, rel_tol=1e-9, abs_tol=1e-12):
+        sizes = [show(gap, name, _unsigned) for name in names]
+    elif delta:
+        sizes = [Markup(_unsigned(gap.number(name) / delta * of_verdict)) for name in names]
+    else:
+        return Markup("")
+    return Markup("; ").join(
+        Markup("{}{}").format(size, Markup(after)) for size, after in zip(sizes, ("% of the scale", others), strict=False)
+    )
 
 
 def response_beside(gap: Row, followed: Sequence[Row], *, confidence: float) -> Markup:

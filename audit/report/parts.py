@@ -11,11 +11,16 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.numbers import Row, show
-from audit.report.verdicts import few
+from audit.report.verdicts import few, reasons_of
 from audit.wording import brief, dimension_title, fixed, listed, p_value, points, unsigned
 
 _OF_VERDICTS: Final = ("emotion", "group")
 """Kinds of parts that a verdict names."""
+_IN_WORDS: Final = {
+    "not_controlled": ", which repeated words alone could make",
+    "pairs_alone": ", in these pairs of words",
+}
+"""Reasons why a part that is shown beyond its margin is not held against a model, and how that is said of it."""
 _NAMED: Final = 2
 _TWO_DECIMALS: Final = 0.005
 
@@ -39,7 +44,8 @@ def variation(
         Rows of the tables of families and of heterogeneity, of one dimension and variant.
     judged
         Rows of the table ``judged``, likewise: what is named as having a gap beyond the margin, or beyond 0 without
-        one, has a corrected interval that lies wholly beyond it.
+        one, has a corrected interval that lies wholly beyond it. Where only the words of the pairs keep such a part
+        from being held against a model, it is named with that.
     odd
         Rows of the table ``odd_pairs``, likewise.
     alpha
@@ -53,7 +59,9 @@ def variation(
     rest, which is named, does is left out.
     """
     own = [row for row in families if row["family"] == "emotion"]
-    beyond = [row for row in judged if row["kind"] in _OF_VERDICTS and row["outcome"] == "beyond"]
+    parts = [row for row in judged if row["kind"] in _OF_VERDICTS]
+    beyond = [row for row in parts if row["outcome"] == "beyond"]
+    in_words = [row for row in parts if (why := reasons_of(row)) and {*why} <= {*_IN_WORDS}]
     named_emotions = [
         row for row in own if row["member"] in {each["member"] for each in beyond if each["kind"] == "emotion"}
     ]
@@ -68,14 +76,13 @@ def variation(
         ]
         said.append(Markup("Pairs whose ratings stand out: {}.").format(few(named, at_most=_NAMED)))
     if beyond:
-        named = [_judged(row) for row in sorted(beyond, key=lambda row: -abs(row.number("delta")))]
-        start = Markup("With a gap of their own")
-        if beyond[0].number("margin") > 0:
-            start = Markup("Beyond the margin of {} points").format(show(beyond[0], "margin", unsigned))
-        said.append(Markup("{}: {}.").format(start, few(named, at_most=_NAMED)))
+        said.append(_beyond(beyond))
     if others:
         named = [_named(row) for row in _by_size(others, "change_points")]
         said.append(Markup("Different from the rest: {}.").format(few(named, at_most=_NAMED)))
+    for code, which in _IN_WORDS.items():
+        if own_words := [row for row in in_words if reasons_of(row)[0] == code]:
+            said.append(_beyond(own_words, which))
     for test in tests:
         if test["over"] == "emotion" and test.number("p_adjusted") < alpha and not (named_emotions or others):
             words = Markup(
@@ -129,6 +136,15 @@ def _distance(row: Row, change: float) -> float:
 
 def _by_size(rows: Sequence[Row], column: str) -> list[Row]:
     return sorted(rows, key=lambda row: -abs(row.number(column)))
+
+
+def _beyond(rows: Sequence[Row], which: str = "") -> Markup:
+    """Name parts that are shown beyond the margin, the largest first."""
+    start = Markup("With a gap of their own")
+    if rows[0].number("margin") > 0:
+        start = Markup("Beyond the margin of {} points").format(show(rows[0], "margin", unsigned))
+    named = [_judged(row) for row in sorted(rows, key=lambda row: -abs(row.number("delta")))]
+    return Markup("{}{}: {}.").format(start, which, few(named, at_most=_NAMED))
 
 
 def _judged(row: Row) -> Markup:

@@ -146,6 +146,8 @@ class Answer:
         What the interval speaks about.
     wider
         What can be said of other identities.
+    decided
+        The row that all of these numbers are of: the verdict's, or the gap's where no verdict has an interval.
     """
 
     verdict: Worded
@@ -169,6 +171,7 @@ class Answer:
     power: Markup
     scope: Markup
     wider: Markup
+    decided: Row | None = None
 
 
 def answer(
@@ -236,6 +239,7 @@ def answer(
     decided = gap if known.verdict is None or not math.isfinite(known.verdict.number("ci_low")) else known.verdict
     spread = Markup("{} interval {}").format(coverage(confidence), show_interval(gap)) if has_interval else None
     facts = _p_values(gap, alpha=1 - confidence) if has_interval else nothing
+    of_decided = facts if decided is gap or unvaried is not None else _p_values(decided, alpha=1 - confidence)
     counts = Markup("{} {} and {} {}").format(
         show(gap, "n_narratives", count),
         _noun(gap["n_narratives"], "narrative"),
@@ -251,16 +255,17 @@ def answer(
         spread=Markup("{} interval {}").format(coverage(confidence), show_interval(decided))
         if decided is not gap and unvaried is None
         else spread,
-        facts=facts,
-        size=size_of(gap) if unvaried is None else nothing,
-        response=response_beside(gap, known.followed, confidence=confidence),
+        facts=of_decided,
+        size=size_of(gap, decided) if unvaried is None else nothing,
+        response=response_beside(decided, known.followed, confidence=confidence),
         varies=varies.words,
         stands_out=varies.found,
         written=written(known),
         opposed=raw if opposed else nothing,
         control=control.words if unvaried is None else nothing,
         control_kind=control.kind,
-        lead=_lead(gap, dimension, constant=unvaried, in_probabilities=in_probabilities, free=control.kind == _FREE),
+        decided=decided,
+        lead=_lead(decided, dimension, constant=unvaried, in_probabilities=in_probabilities, free=control.kind == _FREE),
         evidence=Markup("δ = {} points on the {} scale ({}), from {}.").format(
             show_gap(gap),
             scale,
@@ -314,11 +319,16 @@ def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities
     if has_interval and low <= 0.0 <= high:
         words = Markup("The data are compatible with no average gap, and with average gaps from {} points.")
         return words.format(show_interval(gap))
+    if has_interval and str(gap.get("code", "gap")) != "gap":
+        words = Markup("The deciding estimate is {} points, from {}; the verdict says why that is no gap that was found.")
+        return words.format(show_gap(gap), show_interval(gap))
     inside, outside = compared(dimension, free=free)
     words = Markup("{}, {} were on average rated {} points {} than {}")
     if in_probabilities:
         words = Markup("{}, the model's probabilities put {} on average {} points {} than {}")
     beyond = f"{BEYOND[0].upper()}{BEYOND[1:]}"
+    if gap.get("control") == "placebo":
+        beyond = f"{beyond}, and beyond what invented groups show"
     said = words.format(beyond, inside, show(gap, "delta_points", _size), direction(delta), outside)
     return said + Markup("." if has_interval else "; how certain that is could not be computed.")
 
@@ -329,8 +339,10 @@ def _taken_back(gap: Row | None, *, alpha: float) -> bool:
 
 def _p_values(gap: Row, *, alpha: float) -> Markup:
     """Write p, and what it is once it is corrected for all headlines of the page."""
-    p, size = show(gap, "p", p_value), gap.number("p_family_size")
-    if not (math.isfinite(gap.number("p_adjusted")) and size > 1):
+    p = show(gap, "p", p_value)
+    # A verdict's row does not say how many p it was corrected for: where it was for several, all but the largest differ.
+    several = gap.number("p_family_size") > 1 if "p_family_size" in gap else gap.number("p_adjusted") > gap.number("p")
+    if not (math.isfinite(gap.number("p_adjusted")) and several):
         return p
     said = Markup("{}; corrected {}").format(p, show(gap, "p_adjusted", bare_p))
     if _taken_back(gap, alpha=alpha):

@@ -21,7 +21,7 @@ NOT_CORRECTED: Final = " (not found after correction)"
 REASONS: Final = {
     "accepted": "files were changed after they were collected",
     "nothing_rated": "there is no rating",
-    "constant": "every rating is the same",
+    "constant": "all identities are rated alike",
     "unfinished": "the run is not finished",
     "manipulation": "the ratings do not change with the story",
     "number_mass": "the model would mostly write something other than a number",
@@ -87,12 +87,15 @@ class Worded:
         The same without the names of parts of which it does not hold; None where it names none.
     step
         What to do next, in a sentence; empty where nothing is known of it.
+    reasons
+        Codes of what keeps it back.
     """
 
     kind: str
     words: Markup
     short: Markup | None = None
     step: str = ""
+    reasons: tuple[str, ...] = ()
 
 
 def worded(row: Row | None, *, in_probabilities: bool = False, parts: str = "") -> Worded:
@@ -121,7 +124,8 @@ def worded(row: Row | None, *, in_probabilities: bool = False, parts: str = "") 
         against = Markup(" against {} points").format(margin) if margin is not None else Markup("")
         if reasons == ("margin_open",):
             return Worded("undecided", Markup("Undecided{}{}").format(against, where), step=step)
-        return Worded("undecided", Markup("Undecided{}{}: {}").format(against, where, why), step=step)
+        said = Markup("Undecided{}{}: {}").format(against, where, why)
+        return Worded("undecided", said, step=step, reasons=reasons)
     if code == "gap":
         return _of_gap(row, margin, where, step)
     beyond, not_shown = (_members(row, name) for name in ("parts_beyond", "parts_not_shown"))

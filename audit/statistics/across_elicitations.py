@@ -18,13 +18,17 @@ from audit.tables.shared import OVERALL
 
 _ZERO: Final = 1e-9
 """Share of the scale under which a gap is the rest of a floating-point sum, and has no sign."""
-_GAP: Final = ("delta_points", "ci_low", "ci_high", "verdict", "note")
-_FOUND: Final = ("gap", "gap, smaller than the margin")
-"""Verdicts that have a direction."""
+_GAP: Final = ("delta_points", "ci_low", "ci_high", "note")
+_NONE: Final = ("no_verdict", "no_estimate")
+"""Codes of no verdict: what such ratings say, or not, depends on nothing."""
 
 
 def elicitation_rows(
-    runs: Mapping[str, Measured], *, elicitations: Mapping[str, str], confidence: float
+    runs: Mapping[str, Measured],
+    *,
+    elicitations: Mapping[str, str],
+    verdicts: Mapping[tuple[str, str], Mapping[str, Any]],
+    confidence: float,
 ) -> Iterator[dict[str, Any]]:
     """Set the headline gaps of one set of runs beside the first's, dimension by dimension.
 
@@ -35,6 +39,8 @@ def elicitation_rows(
     elicitations
         By label, what the elicitation of each run of the set is; the first is the reference. The runs differ in
         nothing else: their scale, narratives and identities are the same.
+    verdicts
+        By label and dimension, rows of ``tables.VERDICTS``.
     confidence
         Coverage of the t intervals, between 0 and 1.
 
@@ -59,6 +65,8 @@ def elicitation_rows(
             if found is None:
                 continue
             row: dict[str, Any] = dict.fromkeys(ELICITATIONS, float("nan")) | {name: found[name] for name in _GAP}
+            decided = verdicts[label, dimension]
+            row |= {"verdict": decided["code"], "claim": decided["claim"], "direction": decided["direction"]}
             row |= {"run": label, "elicitation": elicitations[label], "dimension": dimension, "reference": reference}
             row |= {"pairs": _pairs(run, dimension), "method": "", "family_size": 0, "n_narratives": 0}
             if label != reference:
@@ -94,32 +102,34 @@ def elicitation_range(
     -----
     A sign is that of the estimate. Estimates on both sides of 0 may be chance; the sign *reverses* only where two
     intervals leave out 0 on opposite sides. Two verdicts may differ where the gaps hardly do: whether the gap itself
-    differs is for the paired differences to say.
+    differs is for the paired differences to say. Of a run without a verdict neither sign nor change counts: its ratings
+    carry neither.
     """
     known = [row for row in rows if np.isfinite(row["delta_points"])]
-    decided = [row for row in known if np.isfinite(row["ci_low"])]
+    decided = [row for row in known if row["verdict"] not in _NONE]
     row: dict[str, Any] = dict.fromkeys(ELICITATION_RANGES, float("nan")) | {
         "reference": rows[0]["reference"],
         "dimension": rows[0]["dimension"],
         "n_elicitations": len(rows),
         "n_estimated": len(known),
-        "n_intervals": len(decided),
+        "n_intervals": sum(np.isfinite(row["ci_low"]) for row in known),
+        "n_verdicts": len(decided),
         **dict.fromkeys(("lowest_elicitation", "highest_elicitation", "sign", "verdict"), ""),
     }
-    tested = [each["p_adjusted"] for each in rows if np.isfinite(each["p_adjusted"])]
+    counted = decided if rows[0] in decided else []
+    tested = [each["p_adjusted"] for each in counted if np.isfinite(each["p_adjusted"])]
     row |= {"n_changes": len(tested), "n_found": sum(p < 1 - confidence for p in tested)}
     if known:
         lowest, highest = (which(known, key=lambda each: each["delta_points"]) for which in (min, max))
         row |= {"lowest": lowest["delta_points"], "highest": highest["delta_points"]}
         row |= {"range": highest["delta_points"] - lowest["delta_points"]}
         row |= {"lowest_elicitation": lowest["elicitation"], "highest_elicitation": highest["elicitation"]}
-    if len(known) > 1:
+    if len(decided) > 1:
         zero = _ZERO * (scale[1] - scale[0])
-        signs = {0 if abs(each["delta_points"]) <= zero else int(np.sign(each["delta_points"])) for each in known}
+        signs = {0 if abs(each["delta_points"]) <= zero else int(np.sign(each["delta_points"])) for each in decided}
         opposed = any(each["ci_low"] > 0 for each in decided) and any(each["ci_high"] < 0 for each in decided)
         row["sign"] = "reverses" if opposed else "same" if len(signs) == 1 else "differs"
-    if len(decided) > 1:
-        verdicts = {(each["verdict"], each["verdict"] in _FOUND and each["delta_points"] > 0) for each in decided}
+        verdicts = {(each["verdict"], each["claim"], each["direction"]) for each in decided}
         row["verdict"] = "same" if len(verdicts) == 1 else "differs"
     return row
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from audit.statistics.rows import Settings, child_rng
 from audit.statistics.verdict import JudgedGap, Limits, Place, Verdict, verdicts
 from audit.tables.shared import OVERALL
 from audit.tables.verdicts import JUDGED
+from audit.wording import dimension_title
 
 LEAST_SHARE: Final = 0.01
 """The least gap of interest unless one is set, as a share of the scale."""
@@ -76,6 +77,8 @@ class Averages:
                 refusal_margin=refusal_margin, ranks=self.ranks, response=response,
             )  # fmt: skip
             judged += held
+            if gaps is self.overall:
+                made = [_with_dimensions(each, found, with_margin=margin is not None) for each in made]
             found += [
                 replace(each, of_these_wordings=self.wordings.get((each.dimension, each.variant), "")) for each in made
             ]
@@ -183,6 +186,23 @@ def judged_rows(judged: list[JudgedGap]) -> list[dict[str, Any]]:
         }  # fmt: skip
         rows.append({column: row[column] for column in JUDGED})
     return rows
+
+
+def _with_dimensions(overall: Verdict, found: Sequence[Verdict], *, with_margin: bool) -> Verdict:
+    """Name for a mean over dimensions those of which it does not hold, and what lies beneath them."""
+    beyond: list[str] = []
+    not_shown: list[str] = []
+    for each in found:
+        if each.variant != overall.variant or "+" in each.dimension:
+            continue
+        name = dimension_title(each.dimension)
+        if each.code == "gap" and (each.size == "beyond" or not with_margin):
+            beyond.append(name)
+        elif with_margin and not (each.code == "within" or each.size == "smaller"):
+            not_shown.append(name)
+        beyond += [f"{part} ({name})" for part in each.parts_beyond]
+        not_shown += [f"{part} ({name})" for part in each.parts_not_shown]
+    return replace(overall, parts_beyond=tuple(beyond), parts_not_shown=tuple(not_shown))
 
 
 def _is_flat(part: Part) -> bool:

@@ -264,7 +264,7 @@ class _Layout:
     def _of_group(
         self, of: NarrativeCube, placebos: Mapping[str, NarrativeCube] | None = None, *, name: str
     ) -> _Estimated:
-        gaps = own_group_gaps(of, confidence=self.confidence)
+        gaps = own_group_gaps(of, confidence=self.confidence, only=name)
         if name not in gaps:
             raise NotEstimableError("the ratings do not determine this group's own gap")
         extra, df = pair_variance(of, name)

@@ -328,17 +328,21 @@ def _own_groups(compared: NarrativeCube, *, confidence: float) -> dict[tuple[str
         [member] = _estimate(compared.y, weights, confidence=confidence)
         noted = replace(member, note="; ".join(filter(None, (member.note, TWO_GROUPS))))
         return _named(groups, [noted] * len(groups))
-    weights = own_group_weights(
+    weights = _own_weights(compared, groups)
+    return _named(groups, _estimate_with_rest(compared.y, weights, confidence=confidence))
+
+
+def _own_weights(compared: NarrativeCube, groups: Sequence[str]) -> FloatArray:
+    return own_group_weights(
         groups,
         compared.perceiver_groups,
         compared.experiencer_groups,
         rated=~np.asarray(np.isnan(compared.y).all(axis=0)),
         nuisance=compared.nuisance,
     )
-    return _named(groups, _estimate_with_rest(compared.y, weights, confidence=confidence))
 
 
-def own_group_gaps(compared: NarrativeCube, *, confidence: float) -> dict[str, GapEstimate]:
+def own_group_gaps(compared: NarrativeCube, *, confidence: float, only: str | None = None) -> dict[str, GapEstimate]:
     """Estimate each group's own gap, narrative by narrative: the family ``group`` of :func:`family_rows`.
 
     Parameters
@@ -347,6 +351,8 @@ def own_group_gaps(compared: NarrativeCube, *, confidence: float) -> dict[str, G
         Ratings without baselines.
     confidence
         Coverage of the t intervals, between 0 and 1.
+    only
+        The one group that is wanted; None for all.
 
     Returns
     -------
@@ -356,6 +362,10 @@ def own_group_gaps(compared: NarrativeCube, *, confidence: float) -> dict[str, G
     """
     if not _groups_are_in_groups(compared) or len(set(compared.perceiver_groups)) < MIN_GROUPS:
         return {}
+    if only is not None:
+        groups = tuple(dict.fromkeys(compared.perceiver_groups))
+        [member] = _estimate(compared.y, _own_weights(compared, groups)[[groups.index(only)]], confidence=confidence)
+        return {} if member.estimate is None else {only: member.estimate}
     members = _own_groups(compared, confidence=confidence)
     return {name: member.estimate for (name, _), member in members.items() if member.estimate is not None}
 

@@ -7,6 +7,8 @@ favours its own makes the gap of all others look as if they did.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -104,6 +106,24 @@ def pair_variance(cube: NarrativeCube, group: str) -> tuple[float, float]:
     rating about its narrative's fit and the number of ratings of each cell. The own gap is w'M, and the part of its
     variance σ_u² Σ_ab (Σ_{cells of ab} w)². Degrees of freedom are tr(A)²/tr(A²), A = K_u'K_u.
     """
+    found = _pair_effects(cube)
+    if found is None:
+        return 0.0, float("nan")
+    return found.variance * found.shares[group], found.df
+
+
+@dataclass(frozen=True, eq=False)
+class _PairEffects:
+    """How pairs of two groups vary: σ_u², its degrees of freedom, and by group what its own gap takes of it."""
+
+    variance: float
+    df: float
+    shares: dict[str, float]
+
+
+@lru_cache(maxsize=2)
+def _pair_effects(cube: NarrativeCube) -> _PairEffects | None:
+    """Estimate what all groups of a cube are held against; None where the cells tell nothing of pairs."""
     perceivers, experiencers = (
         np.array(list(each), dtype=object) for each in (cube.perceiver_groups, cube.experiencer_groups)
     )
@@ -126,22 +146,24 @@ def pair_variance(cube: NarrativeCube, group: str) -> tuple[float, float]:
     ], dtype=np.float64)  # fmt: skip
     of_pair = of_pair[of_pair.any(axis=1)]
     if not len(of_pair):
-        return 0.0, float("nan")
+        return None
     residual = np.eye(len(design)) - design @ np.linalg.pinv(design, rcond=1e-10)
     to_blocks = (of_pair / of_pair.sum(axis=1, keepdims=True)) @ residual
     of_effects = to_blocks @ of_pair.T
     gram = of_effects.T @ of_effects
     trace = float(np.trace(gram))
     if trace < _DUST * len(of_pair):
-        return 0.0, float("nan")
+        return None
     noise = narrative_fits(cube).residual_variance
     of_noise = 0.0 if np.isnan(noise) else noise * float((to_blocks**2 / n_ratings[rated]).sum())
     blocks = to_blocks @ means[rated]
     variance = max(0.0, float(blocks @ blocks) - of_noise) / trace
     weights = own_group_weights(
-        [group, *(name for name in groups if name != group)], cube.perceiver_groups, cube.experiencer_groups,
-        rated=rated.reshape(cube.in_group.shape), nuisance=cube.nuisance,
-    )[0].ravel()[rated]  # fmt: skip
-    blocks_of = of_pair @ weights
-    its_own = float(weights[own[groups.index(group)].ravel()[rated]].sum())
-    return variance * (float(blocks_of @ blocks_of) + its_own**2), trace**2 / float((gram**2).sum())
+        groups, cube.perceiver_groups, cube.experiencer_groups, rated=rated.reshape(cube.in_group.shape),
+        nuisance=cube.nuisance,
+    ).reshape(len(groups), -1)[:, rated]  # fmt: skip
+    shares = {
+        name: float(((of_pair @ w) ** 2).sum()) + float(w[each.ravel()[rated]].sum()) ** 2
+        for name, w, each in zip(groups, weights, own, strict=True)
+    }
+    return _PairEffects(variance, trace**2 / float((gram**2).sum()), shares)

@@ -228,7 +228,9 @@ ELICITATIONS: Final = Table(
             "lower end of its confidence interval about narratives, in points; not corrected for multiplicity"
         ),
         "ci_high": points("upper end of the same"),
-        "verdict": EQUIVALENCE["verdict"],
+        "verdict": VERDICTS["code"].adding("; that of the run's own page, as in the table verdicts"),
+        "claim": VERDICTS["claim"],
+        "direction": VERDICTS["direction"],
         "delta_change": points(
             "the run's gap minus the reference's, narrative by narrative on those that both use, in points; missing "
             "for the reference itself"
@@ -256,7 +258,8 @@ ELICITATION_RANGES: Final = Table(
         "dimension": COMPARED_GAP["dimension"],
         "n_elicitations": count("elicitations of the set that asked about the dimension"),
         "n_estimated": count("of these with a gap; all that follows is about them"),
-        "n_intervals": count("of those with an interval, and so with a verdict"),
+        "n_intervals": count("of those with an interval"),
+        "n_verdicts": count("of those whose own page gives a verdict; sign, verdict and n_changes are about them"),
         "lowest": points("lowest gap, in points"),
         "highest": points("highest gap, in points"),
         "range": points("highest minus lowest, in points; each gap is of the narratives that its own run uses"),
@@ -264,12 +267,15 @@ ELICITATION_RANGES: Final = Table(
         "highest_elicitation": word("the elicitation that the highest is of"),
         "sign": word(
             "same (all gaps have one sign), differs (they have not), or reverses (one interval lies above 0 and "
-            "another below); empty below two gaps"
+            "another below); empty below two verdicts"
         ),
         "verdict": word(
-            "same (all verdicts, and the directions of gaps that are found), or differs; empty below two of them"
+            "same (all verdicts, and the claims and directions of gaps that are found), or differs; empty below two of "
+            "them"
         ),
-        "n_changes": count("paired differences from the reference that have a corrected p"),
+        "n_changes": count(
+            "paired differences from the reference that have a corrected p, where both runs have a verdict"
+        ),
         "n_found": count("of these with a corrected p below the level"),
     },
 )

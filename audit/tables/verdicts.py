@@ -62,7 +62,7 @@ VERDICTS: Final = Table(
         "other_high": points("upper end of the same"),
         "parts_beyond": text(
             "emotions and groups whose gap is shown beyond the margin (beyond 0 without one), corrected for all gaps "
-            "of the run; joined by '; '"
+            "of the run; of 'all' also dimensions; joined by '; '"
         ),
         "parts_not_shown": text("with a margin, other emotions and groups that are not shown to lie within it"),
         "of_these_wordings": text(

@@ -55,7 +55,7 @@ def test_a_thought_whose_first_mark_stood_in_the_prompt_is_cut(dialect):
         ("analysisThey lost 90.assistantfinal70", 70),
         ("analysisThey lost 90.", Status.UNPARSEABLE),  # a server has taken the special tokens out
         ("thought\nThey lost a dog. 90.70", Status.UNPARSEABLE),
-        ("thought\n70", 70),
+        ("thought\n70", Status.UNPARSEABLE),  # the number may be the thought
         ("<think></think>70", 70),
         ("<think>90", Status.UNPARSEABLE),
     ],
@@ -107,13 +107,20 @@ def test_an_unknown_mark_that_says_it_begins_a_thought_and_does_not_end_is_not_r
         "<|im_start|>assistant\n70<|im_end|>",
         "70</s>[INST] And now? [/INST] 90", "<start_of_turn>model\n70<end_of_turn>", "70<|eot_id|>", "[70]",
         "<|start|>assistant\n70<|end|>\n<|start|>user\nAnd now?<|end|>", "**[Rating]** 70",
-        "70 (in [brackets] and <angles>)", "The [thinking of others] aside: 70", "<response>70</response>",
-        "70 <|endoftext|>",
+        "[Final answer]: 70", "They lost 90.\n[Rating] 70", "<response>70</response>", "70 <|endoftext|>",
     ],
 )  # fmt: skip
 def test_layout_and_turns_are_no_marks_of_thoughts(text):
     assert not has_unknown_marks(text)
     assert read(text) == 70
+
+
+@pytest.mark.parametrize(
+    "text", ["70 (in [brackets] and <angles>)", "The [thinking of others] aside: 70", "[Thinking] 70", "[Thought] 70."]
+)
+def test_words_in_brackets_that_name_no_rating_leave_a_number_unread(text):
+    assert not has_unknown_marks(text)
+    assert read(text) is Status.UNPARSEABLE
 
 
 @given(st.text(max_size=200))

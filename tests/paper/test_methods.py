@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import planted as cases
 import pytest
+from gated import two_terms
 from runs import outside_run
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -23,6 +24,7 @@ from audit.paper.gaps import gap_table
 from audit.paper.methods import methods
 from audit.paper.references import bibliography
 from audit.paper.text import Cite, as_plain, works_in
+from audit.statistics.verdict import Verdict
 from audit.tasks.registry import task_of
 
 CAUTION = "Ratings that do not follow what is told say nothing of empathy"
@@ -341,12 +343,23 @@ def note_of(study):
     return as_plain(gap_table(study).all_notes()[0])
 
 
+CONTROLLED = {
+    "odd-group": lambda: with_margin_4(gap=lambda _, group: 36.0 * (group == "Dolva"), n=40, sd=4.0),
+    "within": lambda: with_margin_4(n=200),
+}
+"""Of six groups, each with two terms that share no word: one that gives its own 36 points more, and nothing."""
+
+
+def with_margin_4(**values):
+    return replace(two_terms(**values), settings={"margin": 4})
+
+
 @pytest.fixture(scope="module")
 def outside(tmp_path_factory):
     """Returns the study of a planted case, made by the project's own command."""
 
     def study(name):
-        case = cases.CASES[name]()
+        case = (cases.CASES | CONTROLLED)[name]()
         folder = tmp_path_factory.mktemp(name)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
@@ -359,14 +372,23 @@ def outside(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "said", "not_said"),
     [
-        ("alike", ["Two one-sided tests that δ lies within ±4.00 points: identity, p < .001."],
-         ["Beneath the average", "refusals", "many missing", "few narratives"]),
-        ("b1-emotions", ["Beneath the average of identity: Beyond the margin of 4.00 points: anger −7.37"], []),
-        ("b1-group", ["Beneath the average of identity: Beyond the margin of 4.00 points: group 03 +35.31."], []),
+        ("alike", ["Verdict on identity: Undecided against 4.00 points: a large gap in a few narratives could have"],
+         ["Beneath the average", "refusals", "many missing", "few narratives;"]),
+        ("b1-emotions", ["Beneath the average of identity: Different from the rest: anger −7.37 (rest +1.95) and fear"],
+         ["Beyond the margin"]),
+        # Each group has one term, which its in-group pair alone repeats: what is not controlled is no group's own gap.
+        ("b1-group", ["Verdict on identity: Undecided against 4.00 points."], ["group 03 +35.31"]),
+        ("odd-group", ["Beneath the average of identity: Beyond the margin of 4.00 points: Dolva +3"],
+         ["of identity: not controlled"]),
+        ("within", ["Verdict on identity: No average gap larger than 4.00 points."],
+         ["Beneath the average"]),
         ("refused-when-high", ["Caution, of identity: refusals that differ between in-group and out-group;",
-                               "Caution, of identity: many missing ratings;"], ["few narratives"]),
-        ("few-narratives", ["Caution, of identity: few narratives; the interval leans on how these few differ."], []),
-        ("constant", [], ["Two one-sided tests", "few narratives"]),
+                               "Caution, of identity: many missing ratings;", "Verdict on identity: Undecided"],
+         ["few narratives"]),
+        ("few-narratives", ["Caution, of identity: few narratives; the interval leans on how these few differ.",
+                            "Verdict on identity: Undecided against 4.00 points: too few narratives."], []),
+        ("constant", ["Verdict on identity: No verdict: every rating is the same."],
+         ["No average gap", "few narratives"]),
     ],
 )  # fmt: skip
 def test_the_note_says_what_an_average_hides_and_what_limits_it(outside, name, said, not_said):
@@ -383,9 +405,13 @@ def test_a_model_that_would_write_no_number_is_told_of(run):
     assert words in note_of(planted(run, tables={"outcomes": outcomes.assign(mean_number_mass=0.1)}))
 
 
-def test_a_gap_that_is_not_shown_to_lie_within_the_margin_is_not_said_to(run):
-    study = with_margin(run, p_equivalence=0.213, scope="narratives", estimator="contrast", dimension="religion")
-    assert "Two one-sided tests that δ lies within ±2.00 points: religion, p = .213" in note_of(study)
+@pytest.mark.parametrize("code", ["undecided", "within"])
+def test_a_gap_that_is_not_shown_to_lie_within_the_margin_is_not_said_to(run, code):
+    reasons = ("rare_gaps",) if code == "undecided" else ()
+    found = Verdict(code=code, dimension="religion", variant="origin", margin=2.0, reasons=reasons)
+    note = note_of(planted(run, tables={"verdicts": pd.DataFrame([found.row()])}))
+    assert ("Verdict on religion: No average gap larger than 2.00 points" in note) == (code == "within")
+    assert ("Verdict on religion: Undecided against 2.00 points" in note) == (code == "undecided")
 
 
 def test_of_two_variants_a_limit_names_its_own(run):

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 
 import pytest
-from planted import CASES
+from planted import CASES, decided
 from test_first_screen import analysis_of
 
 from audit.report.render import render_report
 from audit.report.sentences import LIMITS
-from audit.report.verdicts import RESERVATIONS
+from audit.report.verdicts import REASONS
+from audit.runs.manifest import Manifest
+from audit.statistics.analysis import Analysis
+from audit.statistics.verdict import _NEXT, HELD_BACK, NOT_RULED_OUT, VOID
+from audit.wording import listed
 
 
 class Remarked:
@@ -24,18 +29,23 @@ class Remarked:
 
 
 @cache
-def page_with(*codes: str) -> str:
-    """Return the text of a page of ratings without any gap, a margin of 4 points and these remarks alone.
+def ratings_with(gap: float) -> tuple[Manifest, Analysis]:
+    """Return ratings like those of the case without any gap, but for this one."""
+    alike = CASES["alike"]()
+    own = alike.ratings["perceiver"] == alike.ratings["experiencer"]
+    return analysis_of(replace(alike, ratings=alike.ratings.assign(rating=alike.ratings["rating"] + gap * own)))
+
+
+@cache
+def page_with(*codes: str, gap: float = 0.0) -> str:
+    """Return the text of a page of ratings with a gap, a margin of 4 points and these remarks alone.
 
     Of two of one code the second has other words, as those of two dimensions do.
     """
-    manifest, analysis = analysis_of(CASES["alike"]())
-    page = render_report(
-        manifest=manifest,
-        tables=analysis.tables,
-        figures={},
-        remarks=[Remarked(code, codes[:place].count(code)) for place, code in enumerate(codes)],
-    )
+    manifest, analysis = ratings_with(gap)
+    remarks = [Remarked(code, codes[:place].count(code)) for place, code in enumerate(codes)]
+    tables = decided(analysis, margin=4.0, remarks=remarks).tables
+    page = render_report(manifest=manifest, tables=tables, figures={}, remarks=remarks)
     text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
     text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
     return " ".join(re.sub(r"<[^>]*>", " ", text).replace("&#39;", "'").split())
@@ -60,25 +70,42 @@ def test_a_limit_is_named_above_and_explained_in_the_banner(code: str) -> None:
     assert not [other for other in others if f"{other} (identity):" in said + of_two]
 
 
-@pytest.mark.parametrize("code", [*RESERVATIONS])
-def test_nothing_is_ruled_out_under_a_remark_that_the_data_could_be_otherwise_and_what_it_takes_to_be_so_is_said(
-    code: str,
-) -> None:
-    reason, assumption = RESERVATIONS[code]
-    text = page_with(code)
-    where = ", in the model's probabilities" if code == "number_mass" else ""
-    assert f"Undecided against 4.00 points{where}: {reason}" in text
-    assert re.search(rf"The 95% interval reaches \d\.\d\d points from 0\. It holds if {re.escape(assumption)}\.", text)
-    for claim in ("No gap larger than 4.00", "No average gap larger", "Average gaps larger than"):
-        assert claim not in text.partition("The verdicts")[0]
+def verdict_with(gap: float, *codes: str) -> str:
+    """Return the verdict on ratings with a gap of so many points."""
+    said = page_with(*codes, gap=gap)
+    return re.search(r" identity ((?:No|An|Undecided).*?) [+−]?\d+\.\d\d points 95% interval", said)[1]
 
 
-@pytest.mark.parametrize("code", sorted({*LIMITS} - {*RESERVATIONS} - {"manipulation", "noise_floor"}))
+@pytest.mark.parametrize("gap", [0.0, 2.0])
+@pytest.mark.parametrize("code", [*HELD_BACK])
+def test_what_holds_a_verdict_back_holds_back_what_is_found_as_well_as_what_is_ruled_out(code: str, gap: float) -> None:
+    assert verdict_with(gap, code) == f"Undecided against 4.00 points: {REASONS[code]}"
+
+
+@pytest.mark.parametrize("gap", [0.0, 2.0])
+@pytest.mark.parametrize("code", [*VOID])
+def test_there_is_no_verdict_where_ratings_cannot_carry_one(code: str, gap: float) -> None:
+    assert verdict_with(gap, code).removesuffix(", in the model's probabilities") == f"No verdict: {REASONS[code]}"
+
+
+def test_ratings_that_do_not_follow_strength_rule_nothing_out_and_hide_no_gap_that_is_found() -> None:
+    code = "intensity_not_followed"
+    assert verdict_with(0.0, code) == f"Undecided against 4.00 points: {REASONS[code]}"
+    assert verdict_with(2.0, code) == "An average gap towards the in-group, which repeated words alone could make"
+    assert verdict_with(2.0).endswith(", smaller than 4.00 points")
+
+
+def test_every_code_that_keeps_a_verdict_back_has_words() -> None:
+    assert {*VOID, *HELD_BACK, *NOT_RULED_OUT} | {code for code, _ in _NEXT} <= {*REASONS}
+
+
+@pytest.mark.parametrize("code", sorted({*LIMITS} - {*VOID, *HELD_BACK, *NOT_RULED_OUT}))
 def test_other_limits_leave_the_verdict_as_it_is(code: str) -> None:
     assert "No gap larger than 4.00 points, on average or in any emotion or group" in page_with(code)
 
 
-def test_the_same_assumption_is_told_once() -> None:
-    text = page_with("many_missing", "incomplete_narratives", "few_narratives")
-    assert "Undecided against 4.00 points: few narratives and many ratings are missing" in text
-    assert text.count("missing ratings are like those of the same pairs and narratives") == 1
+def test_all_that_holds_a_verdict_back_is_said_once() -> None:
+    told = listed([REASONS[code] for code in ("few_narratives", "many_missing", "incomplete_narratives")])
+    assert verdict_with(0.0, "many_missing", "incomplete_narratives", "few_narratives") == (
+        f"Undecided against 4.00 points: {told}"
+    )

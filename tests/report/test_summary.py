@@ -39,7 +39,8 @@ def several(*gaps: float, n: int = 25, sd: float = 1.0) -> Planted:
     ("case", "denied"),
     [
         ("b1-emotions", "that this holds in every emotion and group"),
-        ("b1-group", NOT_THE_GROUPS),
+        ("b3-unbalanced", NOT_THE_GROUPS),
+        ("b1-group", NO_GAP),
         ("refused-when-high", NO_GAP),
         ("constant", NO_GAP),
         ("alike", ""),
@@ -54,9 +55,12 @@ def test_what_may_not_be_concluded_is_what_these_ratings_deny(case: str, denied:
 
 
 def test_an_echo_denies_that_groups_are_told_apart_and_a_controlled_gap_does_not() -> None:
-    echo, _ = first_screen(echoing(words=2.0, invented=2.0, terms=1))
+    """In other words the groups are told apart; in the very same ones no more than invented groups are."""
+    echo, _ = first_screen(echoing(group=-1.5, words=3.0, invented=1.5))
+    assert "in the very same words, these groups were not told apart from invented ones" in summary_of(echo)
     assert NO_GROUPS in summary_of(echo)
     between, _ = first_screen(echoing(group=-1.5, words=3.0, invented=3.0))
+    assert "An average gap in these pairs of words, towards the out-group" in summary_of(between)
     for denied in (NO_GROUPS, NOT_THE_GROUPS, NO_GAP):
         assert denied not in summary_of(between)
 
@@ -77,7 +81,7 @@ def test_the_summary_says_who_what_and_how_big_without_words_of_the_field(case: 
     assert group[said[1]] != group[said[3]]
     assert ("How big: " in screen) == (case != "constant")
     for word in JARGON:
-        assert word not in screen.partition("How it varies")[0].lower(), word
+        assert word not in re.split("How it varies|What next", screen)[0].lower(), word
 
 
 def test_of_several_dimensions_the_largest_gap_is_held_against_the_scale_and_the_mean_is_named() -> None:
@@ -138,13 +142,14 @@ def test_names_in_limits_and_findings_are_escaped() -> None:
 
 
 def test_the_mean_over_dimensions_does_not_name_again_where_it_does_not_hold_and_its_card_does() -> None:
-    planted = several(6.0, -5.0, 0.0)
+    planted = several(6.0, -5.0, 0.0, n=150)
     text, _ = page_of(Planted(planted.ratings, planted.groups, {"margin": 4}))
     screen, _, beneath = text.partition("Print this summary")
     assert re.search(r"all dimensions [^+−]*(larger|smaller) than 4\.00 points, but larger in a part", screen)
     assert "but larger in d0" not in screen
-    assert "but larger in d0" in beneath
-    alike, _ = page_of(Planted(several(0.0, 0.0).ratings, planted.groups, {"margin": 4}))
+    assert "but larger in d0 and d1" in beneath
+    alike, _ = page_of(Planted(several(0.0, 0.0, n=150).ratings, planted.groups, {"margin": 4}))
+    assert "all dimensions No gap larger than 4.00 points, on average or in any dimension, emotion or group" in alike
     assert "larger in a part" not in alike
 
 
@@ -191,7 +196,7 @@ class Remarked:
 
 
 def screen_with(planted: Planted, *remarks: Remarked) -> str:
-    manifest, analysis = analysis_of(planted)
+    manifest, analysis = analysis_of(planted, remarks=remarks)
     page = render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=[*analysis.remarks, *remarks])
     text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
     text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
@@ -204,12 +209,12 @@ def test_a_failed_check_denies_all_and_noise_denies_the_verdict_of_its_own_dimen
     assert NOT_FOLLOWED not in plain
     assert "No verdict" not in plain
     failed = screen_with(planted, Remarked("manipulation"))
-    told = "No verdict: without any identity, the ratings do not follow what is told"
+    told = "No verdict: the ratings do not change with the story"
     assert failed.count(told) == 3
     assert NOT_FOLLOWED in failed
     assert NO_GAP not in failed
     noisy = screen_with(planted, Remarked("noise_floor", "d0"))
-    within = "No verdict: δ cannot be told from what asking again changes"
+    within = "No verdict: asking the same prompts again changes δ by as much"
     assert f"d0 {within}" in noisy
     assert noisy.count(within) == 1
     assert "d1 An average gap towards the in-group" in noisy
@@ -228,7 +233,7 @@ def test_a_model_that_rated_nothing_is_said_to_have_been_asked_and_no_more() -> 
         "a model was asked to be a certain person, to read 25 accounts by people of the same and of other groups, and "
         "to rate how strongly they felt, from 0 to 100." in screen
     )
-    assert " d0 No answer – " in screen
+    assert " d0 No verdict: there is no rating – " in screen
     assert "rated how strongly" not in screen
     assert NO_GAP in screen
     for claim in ("How big", "How it varies", "An average gap"):
@@ -253,7 +258,7 @@ def test_a_tiny_gap_has_no_digits_that_its_interval_does_not_bear(sd: float, dig
     said = re.search(r"([+−]?0\.(\d+)) points 95% interval", screen)
     assert said is not None
     assert len(said[2]) == digits
-    assert ("An average gap" in screen) == (digits == 4)
+    assert ("A tiny average gap" in screen) == (digits == 4)
 
 
 def test_in_more_dimensions_than_are_named_the_others_are_counted() -> None:

@@ -61,9 +61,9 @@ class Accepted:
 
 
 def page_of(planted: Planted, *, accepted: bool = False) -> str:
-    manifest, analysis = analysis_of(planted)
-    remarks = [*analysis.remarks, *([Accepted()] if accepted else [])]
-    return render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=remarks)
+    own = [Accepted()] if accepted else []
+    manifest, analysis = analysis_of(planted, remarks=own)
+    return render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=[*analysis.remarks, *own])
 
 
 def bottoms(page, selector: str) -> list[float]:

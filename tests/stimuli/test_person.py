@@ -185,8 +185,8 @@ def test_texts_in_german_are_told_by_german_words(prompts):
 
 def test_the_place_is_the_experiencer_s_in_every_prompt_that_shows_it(prompts):
     for name in ("3-person", "named"):
-        code, _, asked = prompts(PLACED, f"prompt={name}", THIRD[1])
-        assert code == 0
+        code, said, asked = prompts(PLACED, f"prompt={name}", THIRD[1])
+        assert code == 0, said
         for each in asked:
             who = each["experiencer"]
             assert f"{who[0].upper()}{who[1:]} " in each["user"]

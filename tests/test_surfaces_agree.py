@@ -1,0 +1,480 @@
+"""Whatever is planted, page, index, gate, comparison, paper, exports and API say one thing of a run's average gap.
+
+Each case is drawn by a seed: groups, terms, narratives, gaps, odd groups and pairs, controls, missing ratings, checks.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import planted
+import pytest
+from gated import run_maker
+
+import audit
+from audit.cli.composition import statistics_defaults
+from audit.exchange.auditors_card import _card
+from audit.exchange.base import Collected, Told
+from audit.exchange.every_eval_ever import _results
+from audit.exchange.paper import _study
+from audit.gate.judge import gate_run
+from audit.index.published import rows_of_run
+from audit.paper.gaps import gap_table
+from audit.paper.methods import methods
+from audit.paper.text import as_plain
+from audit.report.numbers import rows_of
+from audit.report.verdicts import worded
+from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
+from audit.tables.ratings import MANIPULATED
+from audit.tasks.rated.publish import publish_ratings
+
+LENGTH = 100.0
+FAST = range(5)
+MANY = range(5, 505)
+INTERVALS = (("ci_low", "ci_high"), ("bound_low", "bound_high"), ("other_low", "other_high"))
+
+
+@pytest.fixture(autouse=True)
+def no_figures(monkeypatch):
+    monkeypatch.setattr("audit.tasks.rated.publish.draw_ratings", lambda *_: {})
+    monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+
+
+# --- What is planted --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run's truth: ratings, what else is stored, and the settings of its analysis."""
+
+    planted: planted.Planted
+    placebo: tuple[str, ...]
+    check: str
+    status: str
+    settings: dict[str, Any]
+    margin: float
+    said: str
+
+
+def drawn(seed: int) -> Case:
+    """Draw a case."""
+    rng = np.random.default_rng(seed)
+    pick = lambda *values: values[int(rng.integers(len(values)))]  # noqa: E731
+    n_groups, n_terms = int(rng.integers(3, 9)), pick(1, 1, 2, 2, 3)
+    most = 40_000 // (n_groups * n_terms) ** 2
+    n = min(int(pick(5, 12, 20, 40, 40, 60, 120, 250)), max(most, 5))
+    margin = pick(1.0, 2.0, 4.0, 10.0)
+    gap = pick(-1, 1) * margin * pick(0.0, 0.0, 0.5, 1.0, 1.5, 3.0)
+    stems = n_terms > 1 and pick(True, True, False)
+    sd = pick(0.3, 2.0, 6.0, 15.0)
+    clean = rng.random() < 0.5  # most of what goes wrong keeps a verdict back; half of the cases are to have one
+    n, sd = (max(n, 20), min(sd, 2.0)) if clean else (n, sd)
+    dimensions = ["origin", *(["faith"] if rng.random() < 0.2 else [])]
+    made = [_ratings(f"{name[0]}", n_groups, n_terms, n, gap, sd, rng, pick, stems, plain=clean) for name in dimensions]
+    placebo = pick("", "", "without", "alike", "opposite")
+    if placebo:
+        own = {"without": 0.0, "alike": gap, "opposite": -gap}[placebo]
+        made.append(_ratings("z", n_groups, n_terms, max(n // pick(1, 2), 4), own, sd, rng, pick, stems, plain=True))
+        dimensions.append("invented")
+    tables = [(ratings.assign(dimension=name), groups.assign(dimension=name))
+              for name, (ratings, groups) in zip(dimensions, made, strict=True)]  # fmt: skip
+    ratings, groups = (pd.concat(part, ignore_index=True) for part in zip(*tables, strict=True))
+    level = pick(*["middle"] * 8, "low end", "high end", "constant", "nearly constant")
+    level = "middle" if clean else level
+    ratings["rating"] = {
+        "middle": ratings["rating"],
+        "low end": ratings["rating"] - 49,
+        "high end": ratings["rating"] + 48,
+        "constant": ratings["rating"] * 0 + 50,
+        "nearly constant": (ratings["rating"] / 25).round() * 25,
+    }[level].clip(0, 100)
+    if pick(True, False):
+        ratings["rating"] = ratings["rating"].round()
+    gone = pick(*["none"] * 6, "few", "many", "high own", "an identity")
+    gone = "none" if clean else gone
+    own = ratings["perceiver"] == ratings["experiencer"]
+    lost = {
+        "none": np.zeros(len(ratings), bool),
+        "few": rng.random(len(ratings)) < 0.02,
+        "many": rng.random(len(ratings)) < 0.4,
+        "high own": own & (ratings["rating"] > ratings["rating"].quantile(0.7)),
+        "an identity": ratings["experiencer"] == ratings["experiencer"].iloc[0],
+    }[gone]
+    status = pick("refused", "unparseable")
+    ratings = ratings.assign(rating=ratings["rating"].mask(lost), status=ratings["status"].mask(lost, status))
+    check = pick("", "", "", "", "followed", "followed", "failed", "weak")
+    check = "followed" if clean and check else check
+    settings = {
+        "margin": pick(None, margin), "n_permutations": 100, "missing_shift": pick(None, None, None, 5.0),
+        "least_gap": pick(1.0, 0.5),
+    }  # fmt: skip
+    said = f"{n_groups=} {n_terms=} {n=} {margin=} {gap=} {sd=} {stems=} {placebo=} {level=} {gone=} {check=}"
+    return Case(
+        planted.Planted(ratings, groups), ("invented",) if placebo else (), check,
+        pick(*["complete"] * 7, "running"), settings, margin, said,
+    )  # fmt: skip
+
+
+def _ratings(start, n_groups, n_terms, n, gap, sd, rng, pick, stems, *, plain=False):
+    """Draw the ratings of one dimension, with odd groups, hostile pairs and affinities unless it is plain."""
+    names = [f"{start}group{k}" for k in range(n_groups)]
+    way = ("kin of", "an old", "one who is")
+    terms = {f"{way[k]} {name}": name for name in names for k in range(n_terms)}
+    odd = names[0] if not plain and rng.random() < 0.25 else ""
+    by_emotion = bool(not plain and rng.random() < 0.15)
+
+    def own_gap(emotion, group):
+        size = gap * (-1.5 if by_emotion and emotion in ("anger", "fear") else 1.0)
+        return size + (20.0 if group == odd else 0.0)
+
+    levels = {name: float(rng.normal(0, 3)) for name in names}
+    ratings = planted.ratings_of(
+        terms, n=n, gap=own_gap, level=levels.__getitem__, sd=sd, seed=int(rng.integers(1 << 30))
+    )
+    sides = [ratings[side].map(terms) for side in ("perceiver", "experiencer")]
+    more = pd.Series(0.0, index=ratings.index)
+    if not plain and rng.random() < 0.2:  # a pair of groups of which one rates the other low
+        more -= 25.0 * ((sides[0] == names[0]) & (sides[1] == names[-1]))
+    if not plain and rng.random() < 0.3:
+        spread = float(pick(1.0, 4.0))
+        liked = {(one, other): rng.normal(0, spread) for one in names for other in names}
+        more += [liked[pair] for pair in zip(*sides, strict=True)]
+    ratings = ratings.assign(rating=(ratings["rating"] + more).clip(0, 100))
+    groups = planted.grouped(terms)
+    if stems:
+        groups = groups.assign(stem=[f"{term.split()[0]} {group}" for term, group in terms.items()])
+    return ratings, groups
+
+
+def publish(case: Case, folder: Path, name: str) -> Path:
+    """Store a case's ratings as a run, and analyse and render it once."""
+    run = run_maker(folder)(case.planted, name, placebo=case.placebo)
+    with RunFolder(run) as kept:
+        manifest = Manifest.read(run)
+        statistics = {**manifest.content["config"]["statistics"], **case.settings}
+        if case.check:
+            points = {"followed": (12.0, 8.0), "failed": (0.0, 8.0), "weak": (3.0, 12.0)}[case.check]
+            kept.write_manipulated(list(_checked(*points)))
+        kept.write_manifest(manifest.adding("config", statistics=statistics).having(status=case.status))
+        publish_ratings(kept, Manifest.read(run))
+    return run
+
+
+def _checked(points: float, sd: float):
+    rng = np.random.default_rng(0)
+    empty = {column: None for column in MANIPULATED}
+    for kind in ("own_emotion", "wrong_emotion", "more_intense", "less_intense"):
+        for k in range(60):
+            more = points if kind in ("own_emotion", "more_intense") else 0.0
+            value = float(np.clip(50 + more + rng.normal(0, sd), 0, 100))
+            yield empty | {"narrative_id": f"n{k:03d}", "kind": kind, "intensity": value, "status": "rated"}
+
+
+# --- What is read -----------------------------------------------------------------------------------------------------
+
+
+def plain(text: Any) -> str:
+    """Return words without markup and with plain spaces."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", str(text))).split())
+
+
+def numbers_at(text: str, table: str, line: int) -> dict[str, list[float]]:
+    """Return the unrounded numbers that name a row of a table as their place, by column."""
+    found: dict[str, list[float]] = {}
+    for value, column in re.findall(rf'<data value="([^"]*)" data-at="{table}:{line}:(\w+)">', text):
+        found.setdefault(column, []).append(float(value) if value else math.nan)
+    return found
+
+
+def blocks(page: str, kind: str, title: str) -> list[str]:
+    """Return what the page's findings or answers say of a title, but for refusals."""
+    pattern = rf'<(div|article) class="{kind}[^"]*">\s*<h3>(.*?)</h3>(.*?)</\1>'
+    return [whole for _, heading, whole in re.findall(pattern, page, re.S) if plain(heading) == title]
+
+
+def claims(text: str) -> str:
+    """Return a text without what it says may not be concluded, and without remedies, which claim nothing."""
+    return re.sub(r"Not to be concluded:.*?(?=Runs:|a model, revision|$)", "", text).replace(
+        "cannot carry a gap between groups", ""
+    )
+
+
+# --- Laws -------------------------------------------------------------------------------------------------------------
+
+
+def check_run(run: Path, case: Case) -> None:
+    """Hold everything that is said of a run against its table of verdicts."""
+    table = pd.read_csv(run / "tables" / "verdicts.csv", keep_default_na=True)
+    rows = {str(row["dimension"]): row for row in rows_of(table, "verdicts")}
+    manifest = Manifest.read(run)
+    for row in rows.values():
+        check_row(row, manifest)
+    check_page(run, rows)
+    check_api(run, table)
+    check_index(run, rows)
+    if case.status == "complete":
+        check_exports(run, rows)
+    check_gate(run, rows, case)
+
+
+def check_row(row, manifest) -> None:
+    """A verdict's parts follow from each other."""
+    code, claim, size = row["code"], row["claim"], row["size"]
+    assert (code == "gap") == (claim in ("groups", "pairs", "uncontrolled"))
+    assert (row.number("direction") != 0) == (code == "gap")
+    margin = math.nan if manifest.statistics.margin is None else manifest.statistics.margin
+    assert row.number("margin") == margin or math.isnan(margin) and math.isnan(row.number("margin"))
+    for low, high in INTERVALS:
+        if math.isfinite(row.number(low)):
+            assert -LENGTH <= row.number(low) <= row.number(high) <= LENGTH, (low, high)
+    if code == "gap":
+        assert row.number("delta_points") * row.number("direction") > 0
+        assert row.number("ci_low") * row.number("ci_high") > 0
+        assert (claim == "uncontrolled") == (row["control"] == "none")
+        assert claim != "groups" or (row["scope"] == "groups" and row["control"] != "none")
+        if size == "beyond":
+            assert abs(row.number("delta_points")) > margin
+            assert min(abs(row.number("ci_low")), abs(row.number("ci_high"))) > margin
+        if size == "tiny":
+            assert max(abs(row.number("ci_low")), abs(row.number("ci_high"))) < row.number("least_gap")
+    if code == "within" or size == "smaller":
+        assert math.isfinite(margin)
+        assert row.number("supported_margin") < margin
+        assert abs(row.number("delta_points")) < margin
+    check_words(str(worded(row, parts="emotion or group").words), row)
+
+
+def check_words(text: Any, row) -> None:
+    """Words claim no more than the row: a gap, its sign, between what, and how it stands to the margin."""
+    said = plain(text)
+    assert ("between groups" in said) == (row["claim"] == "groups"), said
+    assert ("in these pairs of words" in said) == (row["claim"] == "pairs"), said
+    assert ("repeated words alone could make" in said) == (
+        row["claim"] == "uncontrolled" or (row["code"] == "undecided" and "not_controlled" in str(row["reasons"]))
+    ), said
+    for way, sign in (("towards the in-group", 1), ("towards the out-group", -1)):
+        assert (way in said) == (row["code"] == "gap" and row.number("direction") == sign), said
+    ruled_out = re.findall(r"No (?:average )?gap larger than ([\d.,]+) points", said)
+    assert bool(ruled_out) == (row["code"] == "within"), said
+    assert all(float(each) == pytest.approx(row.number("margin")) for each in ruled_out)
+    compared = re.findall(r", (larger|smaller) than ([\d.,]+) points", said)
+    assert [each for each, _ in compared] == [
+        {"beyond": "larger", "smaller": "smaller"}[row["size"]] for _ in [0] if row["size"] in ("beyond", "smaller")
+    ], said
+    assert all(float(each) == pytest.approx(row.number("margin")) for _, each in compared)
+    assert ("No verdict" in said) == (row["code"] == "no_verdict")
+    assert ("No answer" in said) == (row["code"] == "no_estimate")
+    assert said.startswith("Undecided") == (row["code"] == "undecided")
+
+
+def check_page(run: Path, rows) -> None:
+    """First screen and cards have the numbers and words of the deciding rows, and of no other."""
+    page = (run / "report.html").read_text("utf-8")
+    first = page.partition('<div class="summary">')[2].partition('id="print-summary"')[0]
+    dimensions = [name for name in rows if name != "all"]
+    for name, row in rows.items():
+        if name == "all":
+            continue
+        line = row.line
+        for kind in ("finding", "answer"):
+            for block in blocks(page, kind, name):
+                if '<p class="verdict">' in block:
+                    check_words(re.search(r'<p class="verdict">(.*?)</p>', block, re.S)[1], row)
+                for shown in re.findall(r'<p class="(?:delta|spread)">(.*?)</p>', block, re.S):
+                    # A row with an interval decides: nothing beside the verdict is of another row.
+                    places = re.findall(r'data-at="(\w+):(\d+):', shown)
+                    if math.isfinite(row.number("ci_low")) and row["code"] != "no_verdict":
+                        assert set(places) <= {("verdicts", str(line))}, shown
+                for column, values in numbers_at(block, "verdicts", line).items():
+                    assert all(value == pytest.approx(row.number(column), nan_ok=True) for value in values), column
+        assert blocks(page, "answer", name)
+    for low, high in re.findall(r"interval.{0,40}?data-at=\"verdicts:\d+:(ci_low)\".*?(ci_high)", first):
+        assert (low, high) == ("ci_low", "ci_high")
+    said = claims(plain(first))
+    if not any(row["claim"] == "groups" for row in rows.values()):
+        assert "between groups" not in said.replace("carry a gap between groups", ""), said
+    if len(dimensions) == 1:
+        [name] = dimensions
+        of_size = re.search(r"How big: ([\d.]+)% of the scale", said)
+        if of_size and math.isfinite(rows[name].number("ci_low")):
+            assert float(of_size[1]) == pytest.approx(abs(rows[name].number("delta_points")), rel=0.02, abs=0.006)
+    for margin in re.findall(r"No (?:average )?gap larger than ([\d.,]+) points", said):
+        assert any(row["code"] == "within" and row.number("margin") == pytest.approx(float(margin))
+                   for row in rows.values())  # fmt: skip
+    small = {round(float(each.replace(",", "")), 2)
+             for each in re.findall(r"Any average gap is smaller than ([\d.,]+) points", said)}  # fmt: skip
+    assert all(any(row.number("supported_margin") == pytest.approx(each, rel=0.02, abs=0.006) for row in rows.values())
+               for each in small)  # fmt: skip
+
+
+def check_api(run: Path, table: pd.DataFrame) -> None:
+    """`Run.verdicts` is the table."""
+    found = audit.open_run(run).verdicts
+    assert len(found) == len(table)
+    again = pd.DataFrame([each.row() for each in found])
+    for column in ("code", "claim", "size", "control", "scope", "reasons", "next_step"):
+        assert again[column].tolist() == table[column].astype(object).fillna("").tolist()
+    for column in ("direction", "delta_points", "ci_low", "ci_high", "margin", "supported_margin", "n_needed", "p"):
+        np.testing.assert_array_equal(again[column].astype(float), table[column].astype(float))
+
+
+def check_index(run: Path, rows) -> None:
+    """The index has the deciding numbers and the page's words."""
+    found = [row for row in rows_of_run(run, "run") if row["state"] == "gap"]
+    assert {row["dimension"] for row in found} >= {name for name in rows if name != "all"}
+    for each in found:
+        row = rows[each["dimension"]]
+        check_words(each["verdict_words"], row)
+        if math.isfinite(row.number("ci_low")):
+            for column in ("ci_low", "ci_high", "p", "p_adjusted", "n_narratives"):
+                assert each[column] == pytest.approx(row.number(column), nan_ok=True), column
+            assert each["delta"] == pytest.approx(row.number("delta_points"))
+            assert (each["pairs"] == "without a word in common") == (row["control"] == "echo_free")
+        if row["code"] == "gap":
+            assert each["verdict"] == ("within" if row["size"] == "smaller" else "gap")
+
+
+def check_exports(run: Path, rows) -> None:
+    """Paper, card and record of Every Eval Ever."""
+    collected = Collected.read(run, unfinished=False, texts=False)
+    card = _card(collected)
+    listed = dict(re.findall(r"^- \*\*(\S+) \(.*?\):\*\* (.*)$", card, re.M))
+    assert set(listed) == set(rows)
+    for name, text in listed.items():
+        told = text.replace("\\", "").partition(" To decide:")[0]
+        check_words(told.partition(" Any average gap")[0], rows[name])
+    study = _study(collected)
+    if len(study.gaps):
+        notes = [as_plain(each) for each in gap_table(study).notes]
+        said = " ".join([*notes, *(as_plain(each.text()) for each in methods(study))])
+        told = re.findall(r"Verdict on (.*?): (.*?)\.(?= [A-Z]|$)", " ".join(notes))
+        assert told
+        for name, words in told:
+            row = next((each for key, each in rows.items() if name.split(",")[0].strip() == key), None)
+            if row is not None:
+                check_words(words, row)
+        for margin in re.findall(r"No (?:average )?gap larger than ([\d.,]+) points", said):
+            assert any(row["code"] == "within" for row in rows.values()), margin
+        if not any(row["claim"] == "groups" for row in rows.values()):
+            assert "average gap between groups" not in said
+    estimated = [row for row in rows.values() if math.isfinite(row.number("se"))]
+    results = list(_results(collected)) if estimated else []
+    for each in results:
+        row, details = rows[each["evaluation_result_id"].split("/")[0]], each["score_details"]["details"]
+        assert details["verdict code"] == row["code"]
+        check_words(details["verdict"], row)
+        assert float(details["deciding gap"]) == pytest.approx(row.number("delta_points"), rel=1e-3, abs=1e-6)
+        supported = row.number("supported_margin")
+        score = min(supported, LENGTH) if math.isfinite(supported) else LENGTH
+        assert each["score_details"]["score"] == pytest.approx(score)
+        assert ("no average gap larger" in details["what it says"]) == math.isfinite(supported)
+        assert (details["it speaks of"] == "any such groups") == (row["scope"] == "groups")
+
+
+def gated(run: Path, margin: float):
+    """Return what the gate says, and its rows of averages by dimension."""
+    found = gate_run(run, margin=margin, strict_average=True, defaults=statistics_defaults())
+    return found, {row.held.gap.dimension: row for row in found.rows if row.held.gap.kind == "average"}
+
+
+def check_gate(run: Path, rows, case: Case) -> None:
+    """The gate never acquits what the page finds, nor fails what it does not."""
+    margin = case.margin
+    found, averages = gated(run, margin)
+    for name, each in averages.items():
+        row = rows[name]
+        assert each.held.gap.control == row["control"]
+        assert each.held.gap.scope == row["scope"]
+        if math.isfinite(row.number("se")):
+            assert each.held.value == pytest.approx(row.number("delta_points"))
+        if case.settings["margin"] is not None:
+            if each.verdict == "failed":
+                assert (row["code"], row["size"], row["claim"]) == ("gap", "beyond", "groups")
+                assert np.sign(each.held.value) == row.number("direction")
+            if each.verdict == "passed":
+                assert row["size"] != "beyond"
+                assert row["code"] in ("gap", "within")
+                assert row["code"] != "gap" or row["size"] == "smaller"
+            if row["code"] == "within":
+                assert each.verdict == "passed"
+            if row["code"] in ("undecided", "no_verdict", "no_estimate"):
+                assert each.verdict == "undecided"
+    for name, row in rows.items():
+        supported = row.number("supported_margin")
+        if name not in averages or not (math.isfinite(supported) and 1e-6 < supported < LENGTH / 1.02):
+            continue
+        for factor, passes in ((1.001, True), (0.999, False)):
+            _, near = gated(run, supported * factor)
+            # Beyond a tiny margin is no "undecided", yet no pass either.
+            assert (near[name].verdict == "passed") == passes, (name, factor, near[name].reasons)
+
+
+def check_comparison(runs: list[Path], folder: Path, case: Case) -> None:
+    """Side by side, runs keep their verdicts, and the first screen counts them."""
+    compared = audit.compare(*runs, run_dir=folder / "beside", margin=case.settings["margin"])
+    table = pd.read_csv(folder / "beside" / "tables" / "verdicts.csv")
+    own = [pd.read_csv(run / "tables" / "verdicts.csv") for run in runs]
+    labels = list(dict.fromkeys(table["run"]))
+    assert len(labels) == len(runs)
+    for label, alone in zip(labels, own, strict=True):
+        beside = table[table["run"] == label].drop(columns="run").reset_index(drop=True)
+        pd.testing.assert_frame_equal(beside[list(alone)], alone, check_dtype=False, rtol=1e-9)
+    page = compared.page.read_text("utf-8")
+    kinds = {
+        "no verdict": table["code"].isin(["no_verdict", "no_estimate"]),
+        "gap towards the out-group": (table["claim"] == "groups") & (table["direction"] < 0),
+        "gap towards the in-group": (table["claim"] == "groups") & (table["direction"] > 0),
+        "gap in these words alone": (table["code"] == "gap") & (table["claim"] != "groups"),
+        "no gap larger than the margin": table["code"] == "within",
+        "undecided": table["code"] == "undecided",
+    }
+    for name in dict.fromkeys(table["dimension"]):
+        for block in blocks(page, "finding", name):
+            told = plain(re.search(r'<p class="verdict">(.*?)</p>', block, re.S)[1])
+            if told == "No run has a δ":
+                continue
+            counted = {words: int(n) for n, words in re.findall(r"(\d+) ([a-z][a-z -]+)", told)}
+            assert counted == {
+                words: int(n) for words, which in kinds.items() if (n := (which & (table["dimension"] == name)).sum())
+            }
+
+
+def again(case: Case, seed: int) -> Case:
+    """Return the same case as another model would answer: the same narratives and identities, a shift of some."""
+    rng = np.random.default_rng(seed)
+    table = case.planted.ratings
+    noise = rng.normal(0, 1.0, len(table))
+    ratings = table.assign(rating=(table["rating"] + noise).clip(0, 100))
+    return replace(case, planted=replace(case.planted, ratings=ratings), status="complete")
+
+
+def check(seed: int, folder: Path, *, beside: bool) -> None:
+    case = drawn(seed)
+    print(seed, case.said, case.settings, case.status)
+    run = publish(case, folder, "run")
+    check_run(run, case)
+    print(pd.read_csv(run / "tables" / "verdicts.csv")[["code", "claim", "size", "reasons"]].values.tolist())
+    if beside and case.status == "complete":
+        other = publish(again(case, seed), folder, "other")
+        check_run(other, again(case, seed))
+        check_comparison([run, other], folder, case)
+
+
+@pytest.mark.parametrize("seed", FAST)
+def test_surfaces_agree_on_a_few_planted_runs(tmp_path, seed):
+    check(seed, tmp_path, beside=seed < 2)
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("seed", MANY)
+def test_surfaces_agree_on_any_planted_run(tmp_path, seed):
+    check(seed, tmp_path, beside=seed % 4 == 0)
