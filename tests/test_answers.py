@@ -355,7 +355,9 @@ def test_a_sample_is_said_also_where_prompts_go_to_a_pipe(audit, capsys):
     assert audit("prompts") == 0
     out, err = capsys.readouterr()
     n_prompts = len(out.splitlines())
-    assert err == (
+    said, _, shown = err.partition("the first prompt:\n")
+    assert shown.startswith("  system: ")
+    assert said == (
         "note: a sample: 12 of 408 narratives, 1 of 3 dimensions, 6 of 12 identities as perceivers, no unspecified "
         "baseline, in each narrative some pairs of religion, invented_2; to have all: "
         "stimuli.situations_per_emotion=all dimensions=null stimuli.perceiver_terms=null stimuli.unspecified=true "
@@ -365,5 +367,5 @@ def test_a_sample_is_said_also_where_prompts_go_to_a_pipe(audit, capsys):
     one = [*remedy[1:], "stimuli.emotions=[sad]"]
     assert audit("prompts", *one, "stimuli.situations_per_emotion=all") == 0
     out, err = capsys.readouterr()
-    assert err == ""
+    assert err.startswith("the first prompt:\n")
     assert len(out.splitlines()) > n_prompts
