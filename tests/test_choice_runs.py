@@ -20,8 +20,8 @@ def command(model, run, *more):
     return [
         "run", "task=reply", "engine=transformers", "engine.device=cpu", f"model.path={model}", "model.name=tiny",
         "model.dtype=float32", "stimuli.identities=hou2025", "dimensions=religion", "stimuli.emotions=[sad,happy]",
-        "stimuli.unspecified=false", "stimuli.placebo=0", "stimuli.situations_per_emotion=1", "task.max_tokens=4",
-        "measures.names=[lexical]", "statistics.n_permutations=100", f"run_dir={run}", *more,
+        "stimuli.unspecified=false", "stimuli.placebo=0", "stimuli.pairs=all", "stimuli.situations_per_emotion=1",
+        "task.max_tokens=4", "measures.names=[lexical]", "statistics.n_permutations=100", f"run_dir={run}", *more,
     ]  # fmt: skip
 
 
