@@ -37,8 +37,9 @@ from audit.tables.ratings import MANIPULATED
 from audit.tasks.rated.publish import publish_ratings
 
 LENGTH = 100.0
-FAST = range(5)
-MANY = range(5, 505)
+FAST = (2, 20, 21, 22, 35)
+"""20: invented groups asked in fewer narratives than a verdict takes, where the gate held back and the page did not."""
+MANY = [seed for seed in range(505) if seed not in FAST]
 INTERVALS = (("ci_low", "ci_high"), ("bound_low", "bound_high"), ("other_low", "other_high"))
 
 
@@ -470,7 +471,7 @@ def check(seed: int, folder: Path, *, beside: bool) -> None:
 
 @pytest.mark.parametrize("seed", FAST)
 def test_surfaces_agree_on_a_few_planted_runs(tmp_path, seed):
-    check(seed, tmp_path, beside=seed < 2)
+    check(seed, tmp_path, beside=seed in (2, 35))
 
 
 @pytest.mark.simulation

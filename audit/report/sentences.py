@@ -344,7 +344,7 @@ def _taken_back(gap: Row | None, *, alpha: float) -> bool:
 def _p_values(gap: Row, *, alpha: float) -> Markup:
     """Write p, and what it is once it is corrected for all headlines of the page."""
     p = show(gap, "p", p_value)
-    # A verdict's row does not say how many p it was corrected for: where it was for several, all but the largest differ.
+    # A verdict's row does not say how many p it was corrected for; of several, all but the largest differ.
     several = gap.number("p_family_size") > 1 if "p_family_size" in gap else gap.number("p_adjusted") > gap.number("p")
     if not (math.isfinite(gap.number("p_adjusted")) and several):
         return p
