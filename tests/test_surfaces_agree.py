@@ -442,7 +442,7 @@ def check_comparison(runs: list[Path], folder: Path, case: Case) -> None:
             told = plain(re.search(r'<p class="verdict">(.*?)</p>', block, re.S)[1])
             if told == "No run has a δ":
                 continue
-            counted = {words: int(n) for n, words in re.findall(r"(\d+) ([a-z][a-z -]+)", told)}
+            counted = {words.strip(): int(n) for n, words in re.findall(r"(\d+) ([a-z][a-z -]+)", told)}
             assert counted == {
                 words: int(n) for words, which in kinds.items() if (n := (which & (table["dimension"] == name)).sum())
             }
