@@ -6,7 +6,6 @@ Each case is drawn by a seed: groups, terms, narratives, gaps, odd groups and pa
 from __future__ import annotations
 
 import html
-import json
 import math
 import re
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from gated import run_maker
 import audit
 from audit.cli.composition import statistics_defaults
 from audit.exchange.auditors_card import _card
-from audit.exchange.base import Collected, Told
+from audit.exchange.base import Collected
 from audit.exchange.every_eval_ever import _results
 from audit.exchange.paper import _study
 from audit.gate.judge import gate_run
@@ -38,8 +37,9 @@ from audit.tables.ratings import MANIPULATED
 from audit.tasks.rated.publish import publish_ratings
 
 LENGTH = 100.0
-FAST = range(5)
-MANY = range(5, 505)
+FAST = (2, 20, 21, 22, 35)
+"""20: invented groups asked in fewer narratives than a verdict takes, where the gate held back and the page did not."""
+MANY = [seed for seed in range(505) if seed not in FAST]
 INTERVALS = (("ci_low", "ci_high"), ("bound_low", "bound_high"), ("other_low", "other_high"))
 
 
@@ -232,7 +232,7 @@ def check_row(row, manifest) -> None:
     assert (code == "gap") == (claim in ("groups", "pairs", "uncontrolled"))
     assert (row.number("direction") != 0) == (code == "gap")
     margin = math.nan if manifest.statistics.margin is None else manifest.statistics.margin
-    assert row.number("margin") == margin or math.isnan(margin) and math.isnan(row.number("margin"))
+    assert row.number("margin") == margin or (math.isnan(margin) and math.isnan(row.number("margin")))
     for low, high in INTERVALS:
         if math.isfinite(row.number(low)):
             assert -LENGTH <= row.number(low) <= row.number(high) <= LENGTH, (low, high)
@@ -383,13 +383,13 @@ def check_exports(run: Path, rows) -> None:
 def gated(run: Path, margin: float):
     """Return what the gate says, and its rows of averages by dimension."""
     found = gate_run(run, margin=margin, strict_average=True, defaults=statistics_defaults())
-    return found, {row.held.gap.dimension: row for row in found.rows if row.held.gap.kind == "average"}
+    return {row.held.gap.dimension: row for row in found.rows if row.held.gap.kind == "average"}
 
 
 def check_gate(run: Path, rows, case: Case) -> None:
     """The gate never acquits what the page finds, nor fails what it does not."""
     margin = case.margin
-    found, averages = gated(run, margin)
+    averages = gated(run, margin)
     for name, each in averages.items():
         row = rows[name]
         assert each.held.gap.control == row["control"]
@@ -413,7 +413,7 @@ def check_gate(run: Path, rows, case: Case) -> None:
         if name not in averages or not (math.isfinite(supported) and 1e-6 < supported < LENGTH / 1.02):
             continue
         for factor, passes in ((1.001, True), (0.999, False)):
-            _, near = gated(run, supported * factor)
+            near = gated(run, supported * factor)
             # Beyond a tiny margin is no "undecided", yet no pass either.
             assert (near[name].verdict == "passed") == passes, (name, factor, near[name].reasons)
 
@@ -442,7 +442,7 @@ def check_comparison(runs: list[Path], folder: Path, case: Case) -> None:
             told = plain(re.search(r'<p class="verdict">(.*?)</p>', block, re.S)[1])
             if told == "No run has a δ":
                 continue
-            counted = {words: int(n) for n, words in re.findall(r"(\d+) ([a-z][a-z -]+)", told)}
+            counted = {words.strip(): int(n) for n, words in re.findall(r"(\d+) ([a-z][a-z -]+)", told)}
             assert counted == {
                 words: int(n) for words, which in kinds.items() if (n := (which & (table["dimension"] == name)).sum())
             }
@@ -471,7 +471,7 @@ def check(seed: int, folder: Path, *, beside: bool) -> None:
 
 @pytest.mark.parametrize("seed", FAST)
 def test_surfaces_agree_on_a_few_planted_runs(tmp_path, seed):
-    check(seed, tmp_path, beside=seed < 2)
+    check(seed, tmp_path, beside=seed in (2, 35))
 
 
 @pytest.mark.simulation

@@ -85,7 +85,8 @@ def size_of(gap: Row, decided: Row | None = None) -> Markup:
     else:
         return Markup("")
     return Markup("; ").join(
-        Markup("{}{}").format(size, Markup(after)) for size, after in zip(sizes, ("% of the scale", others), strict=False)
+        Markup("{}{}").format(size, Markup(after))
+        for size, after in zip(sizes, ("% of the scale", others), strict=False)
     )
 
 

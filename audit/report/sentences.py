@@ -265,7 +265,9 @@ def answer(
         control=control.words if unvaried is None else nothing,
         control_kind=control.kind,
         decided=decided,
-        lead=_lead(decided, dimension, constant=unvaried, in_probabilities=in_probabilities, free=control.kind == _FREE),
+        lead=_lead(
+            decided, dimension, constant=unvaried, in_probabilities=in_probabilities, free=control.kind == _FREE
+        ),
         evidence=Markup("δ = {} points on the {} scale ({}), from {}.").format(
             show_gap(gap),
             scale,
@@ -320,7 +322,9 @@ def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities
         words = Markup("The data are compatible with no average gap, and with average gaps from {} points.")
         return words.format(show_interval(gap))
     if has_interval and str(gap.get("code", "gap")) != "gap":
-        words = Markup("The deciding estimate is {} points, from {}; the verdict says why that is no gap that was found.")
+        words = Markup(
+            "The deciding estimate is {} points, from {}; the verdict says why that is no gap that was found."
+        )
         return words.format(show_gap(gap), show_interval(gap))
     inside, outside = compared(dimension, free=free)
     words = Markup("{}, {} were on average rated {} points {} than {}")
@@ -340,7 +344,7 @@ def _taken_back(gap: Row | None, *, alpha: float) -> bool:
 def _p_values(gap: Row, *, alpha: float) -> Markup:
     """Write p, and what it is once it is corrected for all headlines of the page."""
     p = show(gap, "p", p_value)
-    # A verdict's row does not say how many p it was corrected for: where it was for several, all but the largest differ.
+    # A verdict's row does not say how many p it was corrected for; of several, all but the largest differ.
     several = gap.number("p_family_size") > 1 if "p_family_size" in gap else gap.number("p_adjusted") > gap.number("p")
     if not (math.isfinite(gap.number("p_adjusted")) and several):
         return p

@@ -233,17 +233,24 @@ def judge_gap(held: Held, codes: Set[str]) -> JudgedGap:
     void = [code for code in VOID if code in codes]
     if void:
         return JudgedGap(held, "undecided", tuple(void), void=True)
-    # What limits ratings does not limit the gap of what is no rating.
-    back = [code for code in HELD_BACK if code in codes and (gap.kind != "refusals" or code == "few_narratives")]
-    if gap.control == "placebo" and gap.kind != "emotion" and gap.n_narratives < FEW_NARRATIVES:
-        back = [*back, *(["few_narratives"] if "few_narratives" not in back else [])]
+    back = _held_back(gap, codes)
     if held.decided == "undecided" or back:
-        return JudgedGap(held, "undecided", tuple(back) if back else tuple(held.reasons))
+        return JudgedGap(held, "undecided", back or tuple(held.reasons))
     if held.decided == "beyond":
         reasons = tuple(_against_a_gap(held))
         return JudgedGap(held, "undecided", reasons) if reasons else JudgedGap(held, "beyond")
     left = tuple(code for code in NOT_RULED_OUT if code in codes and gap.kind != "refusals")
     return JudgedGap(held, "undecided", left) if left else JudgedGap(held, "within")
+
+
+def _held_back(gap: Gap, codes: Set[str]) -> tuple[str, ...]:
+    """Return codes under which nothing of a gap is found and nothing ruled out."""
+    # What limits ratings does not limit the gap of what is no rating.
+    back = {code for code in HELD_BACK if code in codes and (gap.kind != "refusals" or code == "few_narratives")}
+    # Invented groups may have been asked in fewer narratives than the others were.
+    if gap.control == "placebo" and gap.kind != "emotion" and gap.n_narratives < FEW_NARRATIVES:
+        back.add("few_narratives")
+    return tuple(code for code in HELD_BACK if code in back)
 
 
 def _against_a_gap(held: Held) -> Iterator[str]:
@@ -405,7 +412,7 @@ def _verdict(
     if not math.isfinite(made.se):
         return Verdict(code="no_estimate", reasons=("no_interval",), next_step=_next(("no_interval",)), **own)
     bounds, reach = on_scale(*outer_interval(gap, alpha=alpha)), reach_of(gap, alpha=alpha)
-    back = tuple(code for code in HELD_BACK if code in codes)
+    back = _held_back(gap, codes)
     left = tuple(code for code in NOT_RULED_OUT if code in codes)
     own |= {"bound_low": bounds[0], "bound_high": bounds[1], "supported_margin": _NAN if back or left else reach}
     sign = made.delta_points
