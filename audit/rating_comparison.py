@@ -249,7 +249,10 @@ def _elicitation_tables(
     """Set the elicitations of each set beside each other, dimension by dimension."""
     from audit.statistics.across_elicitations import elicitation_range, elicitation_rows
 
-    decided = {(str(row["run"]), str(row["dimension"])): row for row in verdicts.to_dict("records")}
+    decided = {
+        (str(row["run"]), str(row["dimension"])): {str(name): value for name, value in row.items()}
+        for row in verdicts.to_dict("records")
+    }
     made = [
         (own, list(elicitation_rows(measured, elicitations=own, verdicts=decided, confidence=confidence)))
         for own in sets

@@ -115,8 +115,8 @@ class Usage:
                 raise ConfigError(f"{self.command} got an empty word; a variable of the shell may be unset")
             if word.startswith("-"):
                 bare = word.lstrip("-")
-                known = sign and bare.partition("=")[0] in names
-                hint = f"an option has no dashes: {shlex.quote(bare)}; " if known else ""
+                meant = bool(sign) and bare.partition("=")[0] in names
+                hint = f"an option has no dashes: {shlex.quote(bare)}; " if meant else ""
                 raise ConfigError(f"{self.command} has no flag {word}; {hint}{see(self.command)}")
             if not sign or os.path.isdir(word) or (name not in names and os.path.isfile(word)):
                 places.append(word)

@@ -232,8 +232,19 @@ def answer(
             excluded=excluded,
             control_kind=control.kind,
             stands_out=False,
-            **dict.fromkeys(("facts", "size", "response", "varies", "written", "opposed", "raw", "control"), nothing),
-            **dict.fromkeys(("bound", "dealt", "power", "scope", "wider"), nothing),
+            facts=nothing,
+            size=nothing,
+            response=nothing,
+            varies=nothing,
+            written=nothing,
+            opposed=nothing,
+            raw=nothing,
+            control=nothing,
+            bound=nothing,
+            dealt=nothing,
+            power=nothing,
+            scope=nothing,
+            wider=nothing,
         )
     has_interval = math.isfinite(gap.number("ci_low")) and unvaried is None
     decided = gap if known.verdict is None or not math.isfinite(known.verdict.number("ci_low")) else known.verdict
