@@ -424,8 +424,8 @@ def test_identities_that_add_up_and_nothing_else_are_told_as_no_gap_of_any_narra
     assert "ranks do not add up: where perceivers or experiencers differ much, they can show a gap" in text
 
 
-def test_a_verdict_that_correction_takes_back_says_so_itself() -> None:
-    """A heading that finds a gap above a line that finds none would leave the reader to choose."""
+def test_a_gap_that_correction_takes_back_is_not_found() -> None:
+    """A verdict that finds a gap above a line that finds none would leave the reader to choose."""
     groups = alone(3)
     parts = [
         ratings_of(groups, n=25, gap=lambda emotion, group, k=k: 1.0 if k == 0 else 0.0, sd=2.0, seed=k).assign(
@@ -433,29 +433,25 @@ def test_a_verdict_that_correction_takes_back_says_so_itself() -> None:
         )
         for k in range(10)
     ]
-    text, analysis = page_of(Planted(pd.concat(parts), grouped(groups), {"margin": 40}))
-    gap = analysis.tables["gap"].query("headline and scope == 'narratives' and dimension != 'all'")
-    back = gap.query("p < 0.05 and p_adjusted >= 0.05")
+    _, analysis = page_of(Planted(pd.concat(parts), grouped(groups), {"margin": 40}))
+    rows = analysis.tables["verdicts"].query("dimension != 'all'")
+    back = rows.query("p < 0.05 and p_adjusted >= 0.05")
     assert len(back) > 0
-    screen = text.partition("All gaps In-group")[0]
-    cards = screen.partition("Print this summary")[2]
-    said = re.findall(r"An average gap towards the (?:in|out)-group \(not found after correction\)", cards)
-    assert len(said) == len(back)
-    kept = gap.query("p_adjusted < 0.05")
-    assert len(re.findall(r"An average gap towards the (?:in|out)-group(?! \()", screen)) >= len(kept)
-    for found in re.finditer("after correction no gap is found", screen):
-        assert "(not found after correction)" in screen[found.start() - 250 : found.start()]
+    assert not (back["code"] == "gap").any()
+    assert (rows.query("code == 'gap'")["p_adjusted"] < 0.05).all()
 
 
-def test_a_margin_at_the_end_of_the_interval_is_not_beyond_it() -> None:
+def test_a_margin_at_the_bound_is_not_beyond_it() -> None:
     groups = alone(4)
-    ratings = ratings_of(groups, n=60)
-    row = headline(page_of(Planted(ratings, grouped(groups)))[1])
-    end = float(max(abs(row["ci_low"]), abs(row["ci_high"])))
-    for margin, ruled_out in ((end, False), (np.nextafter(end, 0), False), (np.nextafter(end, 9), True)):
-        screen = page_of(Planted(ratings, grouped(groups), {"margin": float(margin)}))[0].partition("All gaps In-g")[0]
-        assert ("o average gap larger than" in screen) == ruled_out
-        assert (f"Undecided against {end:.2f} points" in screen) != ruled_out
+    ratings = ratings_of(groups, n=120)
+    row = page_of(Planted(ratings, grouped(groups), {"margin": 50}))[1].tables["verdicts"].iloc[0]
+    bound = float(row["supported_margin"])
+    assert np.isfinite(bound)
+    for margin, ruled_out in ((bound * 0.999, False), (bound * 1.001, True)):
+        screen, analysis = page_of(Planted(ratings, grouped(groups), {"margin": margin}))
+        assert (analysis.tables["verdicts"].iloc[0]["code"] == "within") == ruled_out
+        first = screen.partition("All gaps In-g")[0]
+        assert bool(re.search("o (average )?gap larger than", first)) == ruled_out
 
 
 def test_an_intersection_is_compared_with_those_who_share_nothing_in_its_plain_means_too() -> None:
