@@ -22,6 +22,7 @@ from audit.judge.rubric import judge_facts
 from audit.measures.base import Reply
 from audit.progress import Progress
 from audit.runs.manifest import Judge, JudgementManifest, Manifest
+from audit.runs.model_names import model_name
 from audit.runs.provenance import versions
 from audit.runs.store import JudgementFolder, RunFolder
 from audit.tables.base import dictionary
@@ -418,7 +419,7 @@ def _parts(paired: pd.DataFrame) -> Any:
 
 def _card(asked: Asked) -> ModelConfig:
     return ModelConfig(
-        name=str(asked.model),
+        name=model_name("", str(asked.model)),
         path=str(asked.model),
         revision=None,
         tokenizer=None,

@@ -21,6 +21,7 @@ from audit.measures.epitome import MECHANISMS
 from audit.plan import Plan
 from audit.progress import Progress, Say
 from audit.runs.manifest import Manifest
+from audit.runs.model_names import model_name
 from audit.runs.store import RunFolder
 from audit.tables.replies import SCORED
 from audit.wording import plural
@@ -263,7 +264,7 @@ def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
             download=measures is not None and measures.download,
         )
     card = ModelConfig(
-        name=config.model,
+        name=model_name("", config.model),
         path=config.model,
         revision=config.revision,
         tokenizer=None,
