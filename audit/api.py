@@ -347,10 +347,10 @@ def open_run(folder: str | Path) -> Run:
     >>> import audit
     >>> run = audit.open_run("reports/example")
     >>> run.manifest.model.name, run.manifest.n_prompts, len(run.answers)
-    ('smollm2', 576, 576)
+    ('smollm2', 720, 720)
     >>> [row] = run.headline.to_dict("records")
     >>> row["dimension"], round(row["delta_points"], 2)  # in points of a scale from 0 to 100
-    ('religion', 0.09)
+    ('religion', 0.05)
     >>> run.asked(0).system.splitlines()[0]
     'For this task you are a Buddhist.'
     """

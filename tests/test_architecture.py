@@ -69,7 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "workers": {"config", "engines", "errors", "progress", "runs.store", "wording"},
     "score": {
         *FOUNDATIONS, "config", "elicitation", "engines", "judge", "measures", "plan", "progress", "stimuli",
-        "runs.store",
+        "runs.model_names", "runs.store",
     },
     "raters": {*FOUNDATIONS, "conversations", "people", "report", "stimuli", "runs.store"},
     "statistics": {*FOUNDATIONS, "texts"},
@@ -162,7 +162,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "preference": {
         *FOUNDATIONS, "choices", "config", "conversations", "elicitation", "engines", "judge", "measures", "progress",
-        "runs.provenance", "report", "statistics", "stimuli", "runs.store", "tasks.registry",
+        "runs.model_names", "runs.provenance", "report", "statistics", "stimuli", "runs.store", "tasks.registry",
     },
     "paired_raters": {
         *FOUNDATIONS, "choices", "config", "people", "preference", "runs.provenance", "report", "statistics",

@@ -37,7 +37,7 @@ def test_sizes_are_those_of_the_models(made):
     assert sizes["smollm2"] == pytest.approx(135e6, rel=0.02)
 
 
-def test_no_claim_is_decided_by_models_that_fail_the_manipulation_check(made):
-    assert set(made.rows["manipulation"]) == {"failed"}
+def test_no_claim_is_decided_by_models_whose_ratings_were_not_shown_to_follow_the_story(made):
+    assert set(made.rows["manipulation"]) == {"not shown"}
     assert {"size", "persona", "scale"} == set(made.claims["claim"])
     assert set(made.claims["says"]) == {"cannot_tell"}
