@@ -64,7 +64,7 @@ def test_a_run_that_is_opened_shows_its_headline_and_its_figures():
     gap = run.tables["gap"].query("headline and scope == 'narratives'")
     assert row["dimension"] == "religion"
     assert row["delta_points"] == gap["delta_points"].item()
-    assert {"gaps", "interaction-religion-origin", "null-religion-origin"} <= set(run.figures)
+    assert {"gaps", "interaction-religion-origin", "groups-religion-origin"} <= set(run.figures)
     assert all(hasattr(figure, "savefig") for figure in run.figures.values())
     assert list(audit.open_run(EXAMPLES / "example-replies").figures) == ["measures-religion-origin"]
 
@@ -82,8 +82,8 @@ def test_a_run_that_is_opened_tells_what_was_asked():
     assert asked.system == run.manifest.example_prompt.system
     assert asked.user == run.manifest.example_prompt.user
     assert str(first["perceiver"]) in asked.system
-    with pytest.raises(audit.AuditError, match=r"example has no prompt 576; prompt_index goes from 0 to 575"):
-        run.asked(576)
+    with pytest.raises(audit.AuditError, match=r"example has no prompt 720; prompt_index goes from 0 to 719"):
+        run.asked(720)
 
 
 def test_what_was_asked_is_refused_where_it_cannot_be_told(tmp_path):

@@ -285,6 +285,8 @@ def _said(
     for each in (entry.rows[dimension] for entry in pair):
         if each["verdict"] == "absent":
             return CANNOT_TELL, f"{each['folder']}: {each['verdict_words']}"
+        if each["manipulation"] == "not shown":
+            return CANNOT_TELL, f"{each['folder']}: its ratings were not shown to follow the story"
     if not row:
         return CANNOT_TELL, "no comparison in this folder has the difference"
     low, high = numbers["ci_low"], numbers["ci_high"]
