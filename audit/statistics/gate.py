@@ -392,6 +392,8 @@ class _Line:
                 "shown to lie beyond it on that side"
             )
             return said, ("by_control_alone",)
+        if self.off > 0 and _both_sides((*self._held, *self.plain), margin) <= self.alpha:
+            return "ratings are known within bounds, in which the gap could lie within the margin", ("bounded",)
         low, high = self.interval(1 - (2 if self.baseline is None else 1) * self.alpha)
         inside = high < margin and (self.baseline is not None or low > -margin)
         if inside and self.gap.worst is None and self.off > 0:
@@ -419,6 +421,7 @@ class _Line:
             return _NAN
         if not math.isnan(self.gap.bound):
             return self._n_for_refusals(of.n_narratives, margin)
+        margin -= self.off  # what inexact ratings take of it, no number of narratives gives back
         if not (of.se > 0 and margin > 0) or self.by_control(margin):
             return _NAN
         if self.baseline is None and groups_differ_too_much(self.gap, margin):

@@ -55,14 +55,6 @@ def gap_off(cube: NarrativeCube, estimate: GapEstimate) -> float:
     return float(shares[used] @ by_narrative[used])
 
 
-def weighted_off(cube: NarrativeCube, weights: FloatArray) -> float:
-    """Return the same of a mean over narratives of one weighted sum of ratings, whose weights have shape (P, E)."""
-    if cube.off is None:
-        return 0.0
-    off = np.nansum(np.abs(weights) * np.nan_to_num(cube.off), axis=(1, 2))
-    return float(off.mean()) if off.size else 0.0
-
-
 def bounded_rows(
     rows: Sequence[Mapping[str, Any]], cube: NarrativeCube, gap: GapEstimate | NotEstimableError
 ) -> Iterator[dict[str, Any]]:

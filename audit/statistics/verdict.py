@@ -47,6 +47,8 @@ NOT_RULED_OUT: Final = ("intensity_not_followed",)
 """Remarks under which nothing is ruled out: ratings may be equal for that reason. A gap that is found is one."""
 _NAN: Final = float("nan")
 _MOST_NARRATIVES: Final = 10**6
+_MORE_NARRATIVES: Final = frozenset({"margin_open", "holds_zero", "few_narratives", "not_corrected", "rare_gaps"})
+"""Reasons that more narratives can do away with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -430,8 +432,10 @@ def _verdict(
                 "smaller" if inside else "tiny" if max(-low, high) < least_gap and margin is None and not left else ""
             )
         lacking = {"groups": (), "pairs": ("pairs_alone",), "uncontrolled": ("not_controlled",)}[claim]
-        open_margin = () if margin is None or size else ("margin_open",)
-        n_needed = _n_needed(gap, margin, least_gap, alpha=alpha, power=power, n_run=n_run) if open_margin else _NAN
+        open_margin = () if margin is None or size else (judged.held.reasons or ("margin_open",))
+        n_needed = _NAN
+        if set(open_margin) & _MORE_NARRATIVES:
+            n_needed = _n_needed(gap, margin, least_gap, alpha=alpha, power=power, n_run=n_run)
         reasons = (*lacking, *open_margin)
         return Verdict(
             code="gap", claim=claim, direction=1 if sign > 0 else -1, size=size, reasons=reasons,
@@ -450,9 +454,8 @@ def _verdict(
                 reasons = ("rare_gaps",)
                 if not max(map(abs, bounds)) < margin:
                     reasons = ("missing",) if gap.worst is not None else ("bounded",)
-    wanting = {"margin_open", "holds_zero", "few_narratives", "not_corrected", "rare_gaps"}
     n_needed = _NAN
-    if set(reasons) <= wanting:
+    if set(reasons) <= _MORE_NARRATIVES:
         n_needed = _n_needed(gap, margin, least_gap, alpha=alpha, power=power, n_run=n_run)
     return Verdict(code="undecided", reasons=reasons, next_step=_next(reasons), n_needed=n_needed, **own)
 
@@ -473,9 +476,9 @@ def _parts(beneath: Sequence[JudgedGap], *, with_margin: bool) -> tuple[tuple[st
 def _n_needed(gap: Gap, margin: float | None, least_gap: float, *, alpha: float, power: float, n_run: int) -> float:
     """Return how many narratives of the run would rule out the margin, if groups' own spread allows that at all."""
     assert isinstance(gap.made, GapEstimate)
-    wanted = least_gap if margin is None else margin
+    wanted = (least_gap if margin is None else margin) - gap.off
     made = gap.made
-    if groups_differ_too_much(gap, wanted):
+    if not wanted > 0 or groups_differ_too_much(gap, wanted):
         return _NAN
     sd = (float(np.nan_to_num(narrow_variance(made))) * made.n_narratives) ** 0.5
     reach = abs(gap.scale[1] - gap.scale[0])

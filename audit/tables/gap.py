@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from audit.tables.base import (
     Table,
@@ -101,12 +99,6 @@ GAP: Final = Table(
         "bound_high": points("greatest delta_points that is possible so, in points"),
     },
 )
-
-
-def off_of(row: Mapping[str, Any]) -> float:
-    """Return how far the gap of a row could be off, in points; 0 where its ratings carry no bound, or are told none."""
-    off = float(row["bound_high"]) - float(row["delta_points"]) if "bound_high" in row else 0.0
-    return off if math.isfinite(off) else 0.0
 
 
 VARIANCES: Final = Table(

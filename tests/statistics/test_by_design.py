@@ -14,8 +14,8 @@ from audit.statistics.analysis import analyse
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import complete_narratives
 from audit.statistics.controls import Repetition
+from audit.statistics.deciding import gaps_of
 from audit.statistics.echo import echo_free
-from audit.statistics.gate import gaps_of
 from audit.statistics.headline import headline_gap
 from audit.statistics.missing import refusal_gap
 from audit.statistics.narrative_fits import designed_weights, narrative_fits

@@ -8,17 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from cubes import cube_of
-from markupsafe import Markup
 
-from audit.report.controlled import Control
-from audit.report.numbers import Row
-from audit.report.verdicts import Reservations, bound, verdict
 from audit.statistics.analysis import analyse
+from audit.statistics.deciding import Gap
 from audit.statistics.estimates import summarise_contrasts
-from audit.statistics.gate import Gap, hold
+from audit.statistics.gate import hold
 from audit.statistics.headline import headline_gap
-from audit.statistics.inexactness import gap_off, weighted_off
-from audit.tables.gap import off_of
+from audit.statistics.inexactness import gap_off
+from audit.tasks.rated.limits import limits_of
 
 GROUPS = ("a", "b", "c")
 
@@ -67,13 +64,12 @@ def test_ratings_without_bounds_give_none_and_exact_ones_give_0():
     found = headline_gap(cube, confidence=0.95)
     assert np.isnan(gap_off(replace(cube, off=None), found))
     assert gap_off(replace(cube, off=np.zeros(cube.y.shape)), found) == 0
-    assert weighted_off(replace(cube, off=None), np.ones((3, 3))) == 0
 
 
 # --- What reads it ---------------------------------------------------------------------------------------------------
 
 
-def ratings(off, n=12, gap=1.0):
+def ratings(off, n=60, gap=1.0):
     """Return ratings of two groups in n narratives, in-group a point higher, each off by as much at most."""
     rng = np.random.default_rng(3)
     rows = [
@@ -86,67 +82,78 @@ def ratings(off, n=12, gap=1.0):
     return pd.DataFrame(rows)
 
 
-def headline_of(off, **more):
-    tables = analyse(ratings(off, **more), scales={"origin": (0, 100)}, seed=0).tables
-    gap = tables["gap"]
-    return Row(gap.loc[gap["headline"] & (gap["scope"] == "narratives")].iloc[0].to_dict(), table="gap", line=0), tables
-
-
-def said_of(gap, margin=None):
-    row = None if margin is None else Row({"margin": margin}, table="equivalence", line=0)
-    return verdict(
-        gap, row, larger=(), not_shown=(), held_back=Reservations(), parts="", constant=None, in_probabilities=True,
-        control=Control("none", None, Markup("")),
-    )  # fmt: skip
+def decided(off, margin=None, **more):
+    """Return the verdict on such ratings, and the run's row of the table of gaps."""
+    made = analyse(ratings(off, **more), scales={"origin": (0, 100)}, seed=0)
+    gap = made.tables["gap"]
+    _, [found] = made.averages.verdicts(limits_of(set(), {}), margin=margin)
+    return found, gap.loc[gap["headline"] & (gap["scope"] == "narratives")].iloc[0]
 
 
 def test_the_table_of_gaps_has_the_ends_and_the_verdict_reads_them():
-    exact, _ = headline_of(0.0)
-    known, _ = headline_of(0.1)  # half the sum of four: .2
-    loose, _ = headline_of(0.6)  # 1.2, more than the gap
-    assert (exact["bound_low"], exact["bound_high"]) == pytest.approx((exact["delta_points"],) * 2)
-    assert loose["bound_high"] - loose["delta_points"] == pytest.approx(1.2)
-    assert off_of(known) == pytest.approx(0.2)
-    assert [said_of(each).kind for each in (exact, known, loose)] == ["gap", "gap", "undecided"]
+    exact, row = decided(0.0)
+    assert (row["bound_low"], row["bound_high"]) == pytest.approx((row["delta_points"],) * 2)
+    known, row = decided(0.1)  # half the sum of four: .2
+    assert row["bound_high"] - row["delta_points"] == pytest.approx(0.2)
+    loose, row = decided(0.6)  # 1.2, more than the gap
+    assert row["bound_high"] - row["delta_points"] == pytest.approx(1.2)
+    assert [each.code for each in (exact, known, loose)] == ["gap", "gap", "undecided"]
+    assert loose.reasons == ("bounded",)
+    assert loose.next_step == "narrower_bounds"
 
 
 def test_a_margin_is_not_kept_where_ratings_could_lie_beyond_it():
-    kept, _ = headline_of(0.1, gap=0.0)
-    loose, _ = headline_of(1.5, gap=0.0)
-    assert [said_of(each, margin=2.0).kind for each in (kept, loose)] == ["average", "undecided"]
+    kept, _ = decided(0.1, margin=2.0, gap=0.0, n=300)
+    loose, _ = decided(1.5, margin=2.0, gap=0.0, n=300)
+    assert (kept.code, loose.code, loose.reasons) == ("within", "undecided", ("bounded",))
+    assert loose.next_step == "narrower_bounds"
 
 
-def test_no_size_is_ruled_out_that_ratings_within_their_bounds_could_have():
-    exact, _ = headline_of(0.0)
-    loose, _ = headline_of(0.6)
-    assert "are ruled out" in bound(exact, Reservations(), confidence=0.95)
-    assert "and 1.20 more if all ratings are as far off as they can be" in bound(loose, Reservations(), confidence=0.95)
+def test_as_many_narratives_are_asked_for_as_bounds_and_rare_gaps_need():
+    short, _ = decided(0.1, margin=2.0, gap=0.0, n=150)
+    assert (short.code, short.next_step) == ("undecided", "more_narratives")
+    enough, _ = decided(0.1, margin=2.0, gap=0.0, n=int(short.n_needed))
+    assert enough.code == "within"
 
 
-def test_tables_of_earlier_versions_have_no_ends_and_are_read_as_before():
-    gap, _ = headline_of(0.6)
-    earlier = Row({name: value for name, value in gap.items() if not name.startswith("bound_")}, table="gap", line=0)
-    assert off_of(earlier) == 0
-    assert said_of(earlier).kind == "gap"
+def test_a_gap_whose_size_bounds_leave_open_asks_for_narrower_ones():
+    found, _ = decided(1.0, margin=3.0, gap=4.0)  # off by 2 at most
+    assert (found.code, found.size, found.next_step) == ("gap", "", "narrower_bounds")
+    assert "bounded" in found.reasons
+
+
+@pytest.mark.parametrize("off", [0.1, 0.6])
+def test_no_size_is_ruled_out_that_ratings_within_their_bounds_could_have(off):
+    exact, _ = decided(0.0, n=200)
+    found, _ = decided(off, n=200)
+    assert (found.bound_low, found.bound_high) == pytest.approx((exact.bound_low - 2 * off, exact.bound_high + 2 * off))
+    assert found.supported_margin == pytest.approx(exact.supported_margin + 2 * off)
+
+
+def test_ratings_that_carry_no_bound_are_read_as_they_stand():
+    exact, _ = decided(0.0)
+    found, row = decided(float("nan"))
+    assert np.isnan([row["bound_low"], row["bound_high"]]).all()
+    assert found == exact
 
 
 @pytest.mark.parametrize(("centre", "exactly"), [(0.0, "within"), (3.0, "beyond")])
 def test_a_gate_decides_nothing_that_inexact_ratings_could_turn(centre, exactly):
-    contrasts = np.random.default_rng(2).normal(centre, 0.5, 40)
-    made = summarise_contrasts(contrasts, rounding=1e-9, confidence=0.95, n_ratings=40)
-
-    changed = summarise_contrasts(
-        contrasts + np.random.default_rng(4).normal(0, 0.2, 40), rounding=1e-9, confidence=0.95, n_ratings=40
+    n = 600  # narratives with a large gap, of which 600 happen to show none, move the average by .6 at most
+    contrasts = np.random.default_rng(2).normal(centre, 0.5, n)
+    made, changed = (
+        summarise_contrasts(each, rounding=1e-9, confidence=0.95, n_ratings=n)
+        for each in (contrasts, contrasts + np.random.default_rng(4).normal(0, 0.2, n))
     )
 
     def held(off, baseline=None):
-        own = Gap("average", "", "faith", "plain", made, tuple(range(40)), (0.0, 100.0), control="echo_free", off=off)
+        own = Gap("average", "", "faith", "plain", made, tuple(range(n)), (0.0, 100.0), control="echo_free", off=off)
         gaps = {own.key: replace(own, made=changed, off=baseline)} if baseline is not None else None
-        [one] = hold([own], gaps, margins={"average": 1.0}, alpha=0.05, power=0.8, n_narratives=40)
+        [one] = hold([own], gaps, margins={"average": 1.0}, alpha=0.05, power=0.8, n_narratives=n)
         return one
 
     assert [held(off).decided for off in (0.0, 0.3, 2.5)] == [exactly, exactly, "undecided"]
-    assert "max_pruned_points" in held(2.5).why
+    assert held(2.5).reasons == ("bounded",)
     wide = held(0.3)
     assert wide.high - wide.low == pytest.approx(held(0.0).high - held(0.0).low + 0.6)
     assert [held(off, baseline=off).decided for off in (0.0, 0.8)] == ["within", "undecided"]  # the change is small
