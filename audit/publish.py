@@ -152,6 +152,12 @@ def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
             f"been asked{nothing}; the run's command, given "
             "again, asks the others.",
         )
+    elif manifest.status == "running":
+        yield on_run(
+            "unfinished",
+            f"All of {plural(manifest.n_prompts, 'prompt')} have been asked, but not all that checks them; the run's "
+            "command, given again, asks the rest.",
+        )
     n_empty = manifest.strategy.knowledge.n_empty
     if n_empty:
         yield on_run(
