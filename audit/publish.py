@@ -152,6 +152,12 @@ def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
             f"been asked{nothing}; the run's command, given "
             "again, asks the others.",
         )
+    elif manifest.status == "running":
+        yield on_run(
+            "unfinished",
+            "All prompts have been asked, but the run was ended before its checks, or scores, were done; the run's "
+            "command, given again, goes on with them.",
+        )
     n_empty = manifest.strategy.knowledge.n_empty
     if n_empty:
         yield on_run(
