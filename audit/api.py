@@ -274,9 +274,10 @@ class Run:
         >>> verdict.code, verdict.reasons
         ('no_verdict', ('manipulation',))
         """
+        from audit.statistics.limits import verdicts_as_they_hold
         from audit.statistics.verdict import Verdict
 
-        rows = self.tables["verdicts"].to_dict("records")
+        rows = verdicts_as_they_hold(self.tables["verdicts"], self.manifest).to_dict("records")
         return tuple(Verdict.of_row({str(name): value for name, value in row.items()}) for row in rows)
 
     def gate(

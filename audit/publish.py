@@ -155,8 +155,8 @@ def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
     elif manifest.status == "running":
         yield on_run(
             "unfinished",
-            f"All of {plural(manifest.n_prompts, 'prompt')} have been asked, but not all that checks them; the run's "
-            "command, given again, asks the rest.",
+            "All prompts have been asked, but the run was ended before its checks, or scores, were done; the run's "
+            "command, given again, goes on with them.",
         )
     n_empty = manifest.strategy.knowledge.n_empty
     if n_empty:

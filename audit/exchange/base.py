@@ -162,11 +162,14 @@ class Collected:
     def statistics(self, name: str) -> pd.DataFrame:
         """Return a table of statistics that the last report of the run made, of all that the run has collected.
 
+        Of verdicts there is none where files of the run were accepted since.
+
         Raises
         ------
         StoreError
             If there is none, it is not what the report wrote, or rows were collected since.
         """
+        from audit.statistics.limits import verdicts_as_they_hold
         from audit.tables.reading import read_table
 
         place = f"tables/{name}.csv"
@@ -186,7 +189,7 @@ class Collected:
                 f"{self.path} was analysed when it had {counted:,} rows, and has {len(self.rows):,}; analyse it again: "
                 f"{self._report}"
             )
-        return read
+        return verdicts_as_they_hold(read, self.manifest) if name == "verdicts" else read
 
     @property
     def _report(self) -> str:

@@ -2,8 +2,8 @@
 
 The score is the smallest margin that the run's verdict supports, in points, and no more than the scale is long. So a
 run with few ratings scores badly, not well; and so does one of which the report gives no verdict, or rules nothing out:
-its score is all of the scale. δ, its interval, the verdict and what limits it stand in the details, where all values
-are texts.
+its score is all of the scale. The verdict, the estimate that it rests on and what limits it stand in the details, where
+all values are texts.
 
 The schema is that of the package ``every-eval-ever`` 0.3.0. Samples (``detailed_evaluation_results``) are not written.
 """
@@ -35,10 +35,9 @@ RELATIONSHIPS: Final = ("first_party", "third_party", "collaborative", "other")
 _MODEL_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _HERE: Final = ("vllm", "transformers")
 """Engines that run the model on the user's own machine."""
-_DETAILS: Final = (
-    "delta_points", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives", "n_narratives_asked",
-    "n_ratings", "n_missing", "note",
-)  # fmt: skip
+_DECIDING: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives")
+"""Numbers of the one estimate that the verdict rests on."""
+_COUNTED: Final = ("n_narratives_asked", "n_ratings", "n_missing", "note")
 _DESCRIPTION: Final = (
     f"The largest average gap that the ratings leave possible, in points of the scale, in either direction. The gap is "
     f"{MEANING}. It is the smallest margin that the verdict supports at level alpha; where the run rules nothing out, "
@@ -168,11 +167,11 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
             "what it says": says if math.isfinite(supported) else nothing,
             "verdict": verdict,
             "verdict code": str(row["code"]),
-            "deciding gap": _text(row["delta_points"]),
-            "deciding interval": f"{_text(row['ci_low'])} to {_text(row['ci_high'])}",
             "it speaks of": "any such groups" if row["scope"] == "groups" else "these pairs of words",
-            **{name: _text(gap[name]) for name in _DETAILS if _text(gap[name])},
+            **{name: _text(row[name]) for name in _DECIDING if _text(row[name])},
             "confidence of ci_low and ci_high": f"{manifest.statistics.confidence:g}",
+            **({"gap over these narratives alone": _with_interval(gap)} if _differs(gap, row) else {}),
+            **{name: _text(gap[name]) for name in _COUNTED if _text(gap[name])},
             **_controls(collected, gap),
             **checks,
             **{f"prompts of the run that were {name}": str(n) for name, n in _became(collected)},
@@ -209,9 +208,19 @@ def _controls(collected: Collected, gap: Mapping[Any, Any]) -> dict[str, str]:
     rows = rows[(rows["dimension"] == gap["dimension"]) & (rows["variant"] == gap["variant"])]
     told = {}
     for row in rows[rows["delta_points"].notna()].to_dict("records"):
-        ends = " to ".join(filter(None, (_text(row[end]) for end in ("ci_low", "ci_high"))))
-        told[f"control {row['control']}"] = f"{_text(row['delta_points'])} ({ends or 'no interval'})"
+        told[f"control {row['control']}"] = _with_interval(row)
     return told
+
+
+def _differs(gap: Mapping[Any, Any], row: Mapping[str, Any]) -> bool:
+    """Whether the verdict rests on another estimate than the gap over narratives: on groups as a sample, say."""
+    return any(_text(gap[name]) != _text(row[name]) for name in ("delta_points", "se", "df"))
+
+
+def _with_interval(row: Mapping[Any, Any]) -> str:
+    """Write a gap in points, and its interval."""
+    ends = " to ".join(filter(None, (_text(row[end]) for end in ("ci_low", "ci_high"))))
+    return f"{_text(row['delta_points'])} ({ends or 'no interval'})"
 
 
 def _checks(collected: Collected) -> dict[str, str]:

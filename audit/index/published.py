@@ -26,7 +26,7 @@ from audit.report.sentences import LIMITS
 from audit.runs.ledger import GENERATION, check_made
 from audit.runs.manifest import Manifest, ManifestError
 from audit.runs.store import RunFolder
-from audit.statistics.limits import limits_of_gap, limits_of_run
+from audit.statistics.limits import limits_of_gap, limits_of_run, verdicts_as_they_hold
 from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, deciding
 from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.base import Table
@@ -154,6 +154,7 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
     known = {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in TABLES.items()}
     gap = known["gap"]
     headline = gap.loc[gap["headline"].map(_is_true) & (gap["scope"] == "narratives")]
+    known["verdicts"] = verdicts_as_they_hold(known["verdicts"], manifest)
     known["gap"] = gap.assign(headline=gap["headline"].map(_is_true))
     on_run = list(limits_of_run(manifest, known))
     measured = [key for key in dict.fromkeys(key for name in ("gap", "cells") for key in keys_of(known[name]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from audit.paper.base import CONTROL_ROWS, OF_MEASURES, Row, Study, has_interval, is_finite
@@ -58,9 +58,8 @@ def _of_ratings(study: Study) -> PaperTable:
     for gap, controls in listed:
         name = line(_title(gap), *((", ", Told(str(gap["variant"]))) if several else ()))
         rows.append(_laid(name, gap, marks, decimals, corrected=corrected))
-        for control in CONTROL_ROWS:
-            if control in controls and not (control == "all_terms" and not study.is_free(gap)):
-                rows.append(_laid((_CONTROLS[control],), controls[control], marks, decimals, corrected, depth=1))
+        for control in _controls_of(study, gap, controls):
+            rows.append(_laid((_CONTROLS[control],), controls[control], marks, decimals, corrected, depth=1))
         if (beyond := wider.get((gap["dimension"], gap["variant"]))) is not None:
             rows.append(_laid(("any such identities",), beyond, marks, decimals, corrected, depth=1))
     last = (line(_P, " corrected"),) if corrected else ()
@@ -75,6 +74,17 @@ def _of_ratings(study: Study) -> PaperTable:
         notes=tuple(_notes_of_ratings(study, corrected=corrected)),
         marked=marks.said,
     )  # fmt: skip
+
+
+def _controls_of(study: Study, gap: Row, controls: Mapping[str, Row]) -> Iterator[str]:
+    """Yield the controls that stand beneath a gap: those of other pairs than its own, or of other groups."""
+    for control in CONTROL_ROWS:
+        if control not in controls or (control == "all_terms" and not study.is_free(gap)):
+            continue
+        # Where all in-group pairs repeat their words, the gap is that of the very same words: it stands there already.
+        again = math.isclose(float(controls[control]["delta_points"]), float(gap["delta_points"]), rel_tol=1e-9)
+        if not (again and control == "same_words" and "placebo" not in controls):
+            yield control
 
 
 def _of_measures(study: Study) -> PaperTable:

@@ -17,6 +17,7 @@ from audit.statistics.manipulation import codes_of
 from audit.statistics.ratings import BASELINES
 from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHARE, REFUSAL_GAP
 from audit.statistics.scale_ends import END_SHARE
+from audit.statistics.verdict import Verdict
 
 READ: Final = ("gap", "cells", "outcomes", "missing", "sensitivity", "controls", "variances")
 """Tables that limits of single gaps are read from."""
@@ -32,11 +33,34 @@ def limits_of_run(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Ite
     tables
         Its table ``manipulation``, and any others.
     """
+    yield from _limits_of_folder(manifest)
+    yield from codes_of(tables["manipulation"])
+
+
+def verdicts_as_they_hold(verdicts: pd.DataFrame, manifest: Manifest) -> pd.DataFrame:
+    """Return a run's published verdicts as they hold now: files may have been accepted since, or prompts be missing.
+
+    Parameters
+    ----------
+    verdicts
+        The run's table ``verdicts``. Not modified.
+    manifest
+        The run's, as it is now.
+    """
+    codes = frozenset(_limits_of_folder(manifest))
+    if not codes or verdicts.empty:
+        return verdicts
+    known = ({str(name): value for name, value in row.items()} for row in verdicts.to_dict("records"))
+    rows = [Verdict.of_row(row).limited(codes).row() for row in known]
+    return pd.DataFrame(rows, columns=verdicts.columns, index=verdicts.index)
+
+
+def _limits_of_folder(manifest: Manifest) -> Iterator[str]:
+    """Yield codes of what a run's manifest says of its files and of what is still to be asked."""
     if manifest.accepted:
         yield "accepted"
     if manifest.status != "complete":
         yield "unfinished"
-    yield from codes_of(tables["manipulation"])
 
 
 def limits_of_gap(

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
@@ -176,6 +176,24 @@ class Verdict:
             each.name: "; ".join(value) if isinstance(value := getattr(self, each.name), tuple) else value
             for each in fields(self)
         }
+
+    def limited(self, codes: Set[str]) -> Self:
+        """Return the verdict under limits that came up since; under one of :data:`VOID` nothing is left of it.
+
+        Parameters
+        ----------
+        codes
+            Of remarks, beside those that it knows.
+        """
+        every = {*self.limits, *codes}
+        void = tuple(code for code in VOID if code in every)
+        limits = tuple(sorted(every))
+        if not void:
+            return replace(self, limits=limits)
+        return replace(
+            self, code="no_verdict", claim="", direction=0, size="", reasons=void, next_step=_next(void), n_needed=_NAN,
+            bound_low=_NAN, bound_high=_NAN, supported_margin=_NAN, parts_beyond=(), parts_not_shown=(), limits=limits,
+        )  # fmt: skip
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:

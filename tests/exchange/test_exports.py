@@ -123,7 +123,7 @@ def test_spss_has_the_numbers_labels_and_missing_values_of_the_schema(there, aud
     own = ratings()
     written, told = pyreadstat.read_sav("sav/ratings.sav", apply_value_formats=False, user_missing=True)
     labels = told.variable_value_labels
-    assert labels["status"] == {1: "rated", 2: "refused", 3: "unparseable", 4: "failed"}
+    assert labels["status"] == {1: "rated", 2: "refused", 3: "unparseable", 4: "failed", 5: "inexact"}
     assert labels["in_group"] == {0: "out-group", 1: "in-group"}
     known = {name: written[name].map(labels[name]) for name in ("status", "in_group")}
     truth = known["in_group"].map({"in-group": True, "out-group": False})

@@ -102,14 +102,15 @@ def test_the_word_table_has_the_numbers_of_the_tables(audit, tmp_path):
     out = export(audit, EXAMPLE)
     head, *rows = word_table(out / "paper.docx")
     assert head == ["Gap", "Narratives", "Ratings", "δ", "SE", "95% CI", "t", "df", "p", "dz"]
-    gap = pd.read_csv(EXAMPLE / "tables" / "gap.csv").query("headline and scope == 'narratives'")
+    gap = pd.read_csv(EXAMPLE / "tables" / "gap.csv").query("headline").set_index("scope")
     controls = pd.read_csv(EXAMPLE / "tables" / "controls.csv").set_index("control")
     names = {
-        "religion": gap.iloc[0],
+        "religion": gap.loc["narratives"],
         "in whatever words": controls.loc["all_terms"],
         "in the very same words": controls.loc["same_words"],
         "invented groups, in the very same words": controls.loc["placebo"],
         "beyond invented groups": controls.loc["placebo_difference"],
+        "any such identities": gap.loc["narratives_and_terms"],
     }
     assert [row[0] for row in rows] == list(names)
     for (_, narratives, ratings, delta, se, interval, t, df, p, d_z), own in zip(rows, names.values(), strict=True):
@@ -117,14 +118,19 @@ def test_the_word_table_has_the_numbers_of_the_tables(audit, tmp_path):
         low, high = interval.strip("[]").split(", ")
         pairs = {"delta_points": delta, "se": se, "ci_low": low, "ci_high": high, "d_z": d_z, "df": df}
         for name, text in pairs.items():
-            assert shown_as(own[name], text), (name, text, own[name])
+            assert text == "–" if math.isnan(own[name]) else shown_as(own[name], text), (name, text, own[name])
         assert shown_as(own["delta_points"] / own["se"], t)
         assert p == "< .001" if own["p"] < 0.001 else shown_as(own["p"], f"0{p}")
         # APA: three decimals and no leading zero of p; a leading zero and no plus of what can be beyond 1.
         assert re.fullmatch(r"< \.001|\.\d{3}", p)
         assert re.fullmatch(r"−?\d\.\d{3}", delta)
-        # Two digits of the smallest standard error of the table, .0135.
+        # Two digits of the smallest standard error of the table, .0119.
         assert len(se.partition(".")[2]) == 3
+    # The last row is the estimate that the verdict rests on: of groups as a sample.
+    verdict = pd.read_csv(EXAMPLE / "tables" / "verdicts.csv").iloc[0]
+    assert verdict["scope"] == "groups"
+    for name, text in {"delta_points": delta, "se": se, "ci_low": low, "ci_high": high, "df": df}.items():
+        assert shown_as(verdict[name], text), name
 
 
 def cells_are(cells, own, *, corrected):
@@ -437,13 +443,15 @@ def test_a_table_without_the_reason_why_a_rating_is_missing_says_so(tmp_path):
     rows = study.rows.copy()
     rows["status"] = rows["status"].astype(str)
     rows.loc[rows.index[:3], "status"] = "unparseable"
-    assert "573 gave a rating and 3 have no rating, and the table does not say why." in said(planted(told, rows=rows))
+    assert f"{len(rows) - 3} gave a rating and 3 have no rating, and the table does not say why." in said(
+        planted(told, rows=rows)
+    )
 
 
 def test_a_table_that_was_changed_is_refused_with_the_remedy(audit, capsys, tmp_path):
     run = shutil.copytree(EXAMPLE, tmp_path / "run")
     table = run / "tables" / "gap.csv"
-    table.write_text(table.read_text("utf-8").replace("0.0893466", "0.9893466"), encoding="utf-8")
+    table.write_text(table.read_text("utf-8").replace(",0.", ",0.9", 1), encoding="utf-8")
     assert audit("export", run, "form=paper", "to=out") == 2
     assert "gap.csv is not what was written: its SHA-256 has changed" in capsys.readouterr().err
     assert not Path("out").exists()
@@ -459,7 +467,7 @@ def test_without_python_docx_a_line_says_what_to_install(audit, capsys, tmp_path
 def test_a_figure_without_room_is_named_with_its_reason(audit, tmp_path):
     about = (export(audit, EXAMPLE) / "ABOUT.md").read_text("utf-8")
     assert (
-        "The figure interaction-religion-origin is not there in 89 mm: 4 rows and 8 columns have no room with letters "
+        "The figure interaction-religion-origin is not there in 89 mm: 6 rows and 12 columns have no room with letters "
         "of 7 points." in about
     )
     assert "in 183 mm" not in about

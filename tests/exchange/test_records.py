@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shlex
@@ -46,9 +47,12 @@ def exact(name):
     return rows.map(lambda text: float(text) if re.fullmatch(r"-?[\d.]+(e-?\d+)?", str(text)) else text)
 
 
-def headline(name):
-    rows = exact(name)
-    return rows[(rows["estimator"] == "contrast") & (rows["scope"] == "narratives")].iloc[0]
+def decides(run, **values):
+    """Have the run's verdict say something else: first of all that it is undecided, of a gap smaller than 0.4."""
+    path = run / "tables" / "verdicts.csv"
+    said = {"code": "undecided", "reasons": "holds_zero", "limits": "", "supported_margin": 0.4} | values
+    pd.read_csv(path).assign(**said).to_csv(path, index=False)
+    as_stored(run)
 
 
 def test_a_record_has_the_fields_that_the_schema_demands(audit, tmp_path):
@@ -78,72 +82,83 @@ def test_a_record_has_the_fields_that_the_schema_demands(audit, tmp_path):
     assert set(result["score_details"]) == {"score", "details"}
 
 
-def passes(run, answer="follows"):
-    """Have the table say that the ratings follow what is told, or what else of them."""
-    path = run / "tables" / "manipulation.csv"
-    pd.read_csv(path).assign(answer=answer).to_csv(path, index=False)
-    as_stored(run)
+def result_of(run, audit, to="out"):
+    assert audit("export", run, *EEE, f"to={to}", "model_id=a/b") == 0
+    [result] = record_in(to)[1]["evaluation_results"]
+    return result["score_details"]["score"], result["score_details"]["details"]
 
 
-def fails(run):
-    passes(run, "does_not_follow")
-
-
-def test_the_score_is_the_largest_gap_left_possible_and_the_gap_stands_in_the_details(run, audit):
-    """Of the committed tables: the larger of |low| and |high| of the 90% interval; δ beside it as it is."""
-    passes(run)
-    assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 0
-    [result] = record_in("out")[1]["evaluation_results"]
-    held, gap = headline("equivalence"), headline("gap")
-    assert result["score_details"]["score"] == max(abs(held["low"]), abs(held["high"])) > gap["delta_points"]
-    details = result["score_details"]["details"]
-    for name in ("delta_points", "se", "ci_low", "ci_high", "p", "n_narratives", "n_missing"):
-        assert float(details[name]) == gap[name], name
-    assert details["what it says"] == "no average gap larger than 0.114136 points, at level 0.9"
-    assert details["manipulation check emotion"] == "passed"
+def test_the_score_is_the_margin_that_the_verdict_supports_and_its_estimate_stands_in_the_details(run, audit):
+    decides(run)
+    score, details = result_of(run, audit)
+    assert score == 0.4
+    assert details["what it says"] == "no average gap larger than 0.4 points, at level 0.05"
+    assert details["verdict"] == "Undecided: compatible with no average gap"
+    [verdict] = exact("verdicts").to_dict("records")
+    for name in ("delta_points", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives"):
+        assert float(details[name]) == verdict[name], name
+    assert details["n_missing"] == "0"
+    assert details["manipulation check emotion"] == "not passed"
     placebo = exact("controls").set_index("control").loc["placebo"]
     assert details["control placebo"] == f"{placebo['delta_points']} ({placebo['ci_low']} to {placebo['ci_high']})"
     assert details["prompts of the run that were refused"] == "0"
 
 
+def test_beside_groups_as_a_sample_the_gap_over_narratives_is_called_so(run, audit):
+    """The verdict of the example rests on groups as a sample: the narrower interval is no answer to it."""
+    [verdict] = exact("verdicts").to_dict("records")
+    gap = exact("gap").query("headline == 'True' and scope == 'narratives'").iloc[0]
+    assert verdict["scope"] == "groups"
+    assert verdict["ci_low"] < 0 < gap["ci_low"]
+    _, details = result_of(run, audit)
+    assert details["it speaks of"] == "any such groups"
+    assert details["gap over these narratives alone"] == f"{gap['delta_points']} ({gap['ci_low']} to {gap['ci_high']})"
+    assert [name for name, value in details.items() if str(gap["ci_low"]) in value] == [
+        "gap over these narratives alone",
+        "control echo_free",
+    ]
+    decides(run, scope="pairs", **{name: gap[name] for name in ("delta_points", "se", "df", "ci_low", "ci_high")})
+    _, details = result_of(run, audit, "of-pairs")
+    assert details["it speaks of"] == "these pairs of words"
+    assert float(details["ci_low"]) == gap["ci_low"]
+    assert "gap over these narratives alone" not in details
+
+
 def test_a_gap_is_no_larger_than_the_scale_is_long(run, audit):
-    path = run / "tables" / "equivalence.csv"
-    table = pd.read_csv(path)
-    table["largest_gap"] = table["largest_gap"] * 10_000
-    table.to_csv(path, index=False)
-    passes(run)
-    assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 0
-    [result] = record_in("out")[1]["evaluation_results"]
-    assert result["score_details"]["score"] == result["metric_config"]["max_score"] == 100
+    decides(run, supported_margin=250.0)
+    score, details = result_of(run, audit)
+    assert score == 100
+    assert details["what it says"].startswith("no average gap larger than 100 points")
 
 
 def test_a_run_without_an_interval_has_no_score(run, audit, capsys):
-    path = run / "tables" / "equivalence.csv"
-    table = pd.read_csv(path)
-    table["largest_gap"] = float("nan")
-    table.to_csv(path, index=False)
-    as_stored(run)
+    decides(run, code="no_estimate", reasons="no_interval", se=float("nan"), ci_low=float("nan"), ci_high=float("nan"))
     assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 2
     assert "has no gap with an interval, so no score" in capsys.readouterr().err
     assert not Path("out").exists()
 
 
+def fails(run):
+    """Leave the example as it is: its ratings do not follow the story."""
+
+
 def low_mass(run):
-    path = run / "tables" / "outcomes.csv"
-    pd.read_csv(path).assign(mean_number_mass=0.2).to_csv(path, index=False)
-    passes(run)
+    decides(run, code="no_verdict", reasons="number_mass", supported_margin=float("nan"))
+
+
+def nothing_ruled_out(run):
+    decides(run, reasons="few_narratives", supported_margin=float("nan"))
 
 
 def changed(run):
-    """Put another table in the place of a stored one, and accept it."""
-    passes(run)
+    """Put another table in the place of a stored one, and accept it; the verdict was made before."""
+    decides(run)
     (run / "asked_again.parquet").write_bytes((run / "elicitation_sample.parquet").read_bytes())
     assert main(["verify", str(run), "accept=true"]) == 0
 
 
 def without_figures(run):
     """Accept that the figures are gone, which says nothing of the answers."""
-    fails(run)
     shutil.rmtree(run / "figures", ignore_errors=True)  # which are there where `make example` has drawn them
     assert main(["verify", str(run), "accept=true"]) == 0
 
@@ -151,24 +166,24 @@ def without_figures(run):
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (fails, "nothing, since the ratings do not follow what is told: the score is all of"),
-        (without_figures, "nothing, since the ratings do not follow what is told: the score is all of"),
-        (low_mass, "nothing, since the model would mostly write something other than a number: the score is all of"),
-        (changed, "nothing, since files of the run were changed after they were stored and accepted as they are: the"),
+        (fails, "No verdict: the ratings do not change with the story"),
+        (without_figures, "No verdict: the ratings do not change with the story"),
+        (low_mass, "No verdict: the model would mostly write something other than a number"),
+        (changed, "No verdict: files were changed after they were collected"),
+        (nothing_ruled_out, "Undecided: too few narratives"),
     ],
 )
-def test_a_run_of_which_the_report_gives_no_verdict_has_the_worst_score(run, audit, spoil, says):
+def test_a_run_that_rules_nothing_out_has_the_worst_score(run, audit, spoil, says):
     spoil(run)
-    assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 0
-    [result] = record_in("out")[1]["evaluation_results"]
-    details = result["score_details"]["details"]
-    assert result["score_details"]["score"] == result["metric_config"]["max_score"] == 100
-    assert details["what it says"].startswith(says)
-    assert float(details["largest gap by the interval"]) == headline("equivalence")["largest_gap"]
+    score, details = result_of(run, audit)
+    assert score == 100
+    assert details["what it says"] == f"nothing: {says}; the score is all of the scale"
+    assert details["verdict"] == says
+    assert float(details["ci_high"]) == exact("verdicts")["ci_high"][0]
 
 
 def test_a_table_that_somebody_edited_makes_no_record_and_no_data_set(run, audit, capsys):
-    for name in ("equivalence", "gap"):
+    for name in ("verdicts", "gap"):
         path = run / "tables" / f"{name}.csv"
         as_it_was = path.read_bytes()
         path.write_bytes(as_it_was.replace(b"0.", b"0.0"))
@@ -261,21 +276,32 @@ def sections(page):
     return {name: text for name, text in re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)}
 
 
+def plain(text):
+    """Return what a reader of the Markdown sees of a text without marks of its own."""
+    return html.unescape(text).replace("\\", "")
+
+
 def test_a_card_has_all_sections_and_each_leaves_to_people_what_they_know(audit, tmp_path):
     assert audit("export", RUN, "form=card", "to=out") == 0
     found = sections(Path("out/AUDIT_CARD.md").read_text(encoding="utf-8"))
-    assert list(found) == ["Auditor", "Scope", "Method", "Access", "Integrity", "Review"]
-    assert all("**To be filled in by a person:**" in text for text in found.values())
+    assert list(found) == ["Auditor", "Scope", "Method", "Verdicts", "Access", "Integrity", "Review"]
+    of_people = [name for name, text in found.items() if "**To be filled in by a person:**" in text]
+    assert of_people == [name for name in found if name != "Verdicts"]
     told = json.loads((RUN / "manifest.json").read_text())
-    assert "| groups as perceivers | Buddhist, Christian, Hindu, Muslim |" in found["Scope"]
+    assert "| groups as perceivers | Buddhist, Christian, Hindu, Jewish, Muslim, Sikh |" in found["Scope"]
     assert told["stimuli"]["sha256"] in found["Scope"]
     assert told["prompt"]["sha256"] in found["Method"]
-    assert "| command | python -m audit run |" in found["Method"]
+    assert f"| command | {told['command']} |" in plain(found["Method"])
+    assert plain(found["Verdicts"]).strip() == (
+        "- **religion (origin):** No verdict: the ratings do not change with the story. To decide: Ask in another way "
+        "(prompt=, elicitation=), until ratings follow the story; else this model cannot be judged."
+    )
     assert "the model's weights, on the auditor's machine" in found["Access"]
     for digest in told["model"]["files"].values():
         assert digest in found["Integrity"]
-    assert "| what became of prompts | 576 rated |" in found["Integrity"]
-    assert "16 prompts asked again (order and batches) differed by 4.9e-05 points" in found["Review"]
+    assert f"| what became of prompts | {told['n_prompts']} rated |" in found["Integrity"]
+    noise = f"{told['noise']['rms_points']:.2g}"
+    assert f"16 prompts asked again (order and batches) differed by {noise} points" in found["Review"]
 
 
 def test_the_integrity_section_says_whether_there_is_a_ledger(run, audit):

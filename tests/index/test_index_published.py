@@ -248,8 +248,14 @@ def test_the_size_of_a_model_is_the_manifest_s_or_missing(runs, tmp_path):
     assert math.isnan(index_of(runs["gap"])[0]["parameters"])
 
 
-def test_accepted_files_are_a_limit(runs, tmp_path):
+def test_accepted_files_are_a_limit_and_take_a_verdict_back(runs, tmp_path):
     run = copied(runs["gap"], tmp_path)
-    changed(run, accepted=["ratings.parquet"])
+    assert index_of(run)[0]["verdict"] == "gap"
+    changed(run, accepted=["ratings.parquet"])  # its verdict is as it was before
     [row] = index_of(run)
     assert "Files that were changed" in row["limits"].split("; ")
+    assert (row["verdict"], row["verdict_words"]) == (
+        "absent",
+        "No verdict: files were changed after they were collected",
+    )
+    assert row["delta"] == index_of(runs["gap"])[0]["delta"]

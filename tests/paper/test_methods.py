@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -16,7 +17,7 @@ from gated import two_terms
 from runs import outside_run
 
 sys.path.insert(0, str(Path(__file__).parent))
-from studies import planted, said, study_of, within
+from studies import REPORTS, planted, said, study_of, within
 
 from audit.exchange.base import Collected
 from audit.exchange.paper import _study
@@ -27,6 +28,8 @@ from audit.paper.text import Cite, as_plain, works_in
 from audit.statistics.verdict import Verdict
 from audit.tasks.registry import task_of
 
+EXAMPLE = json.loads((REPORTS / "example" / "manifest.json").read_text(encoding="utf-8"))
+N, DAY = EXAMPLE["n_prompts"], EXAMPLE["started"][:10]
 CAUTION = "Ratings that do not follow what is told say nothing of empathy"
 
 
@@ -122,8 +125,8 @@ PLANTED = {
                  ["the model was led by the strategy ecn (ECN, arXiv:2511.18696), in 2 stages (a, b) (Xin, 2025).",
                   "What of it is not the source's: wording ours."]),
     "refusals": (lambda run: with_status(run, refused=100, unparseable=7, failed=1),
-                 ["Of 576 prompts, 468 gave a rating, 100 were refused, 7 gave no rating that could be read and 1 gave "
-                  "no answer."]),
+                 [f"Of {N} prompts, {N - 108} gave a rating, 100 were refused, 7 gave no rating that could be read and "
+                  "1 gave no answer."]),
     "own narratives": (lambda run: planted(run, **within(run, "stimuli", source="csv", n_narratives=9, n_available=9)),
                        ["It was asked about 9 narratives of our own, about 12 emotions"]),
     "the study's narratives": (lambda run: planted(run, **within(run, "stimuli", source="hou2025")),
@@ -142,9 +145,9 @@ PLANTED = {
                   "the answers are the model's is not known."]),
     "not checked": (lambda run: planted(run, **within(run, "model", not_checked="the server was away")),
                     ["was not checked (the server was away)"]),
-    "unfinished": (lambda run: replace(planted(run, status="running", n_prompts=600), n_missing=24),
-                   ["Caution: the run is not finished. 24 of 600 prompts had not been asked.",
-                    "Of 576 prompts of the 600 that the run has, 576 gave a rating.", "Asking began on 2026-11-23."]),
+    "unfinished": (lambda run: replace(planted(run, status="running", n_prompts=N + 24), n_missing=24),
+                   [f"Caution: the run is not finished. 24 of {N + 24} prompts had not been asked.",
+                    f"Of {N} prompts of the {N + 24} that the run has, {N} gave a rating.", f"Asking began on {DAY}."]),
     "several gaps": (lambda run: gaps(run, p_family_size=3.0),
                      ["p values were corrected over the run's 3 gaps by Holm's method (Holm, 1979)."]),
     "margin": (lambda run: with_margin(run, p_equivalence=0.012),
@@ -188,9 +191,9 @@ PLANTED = {
                     "perceiver's words and out-group pairs do not."]),
     "mixed model": (lambda run: gaps(run, estimator="mixed"),
                     ["Where no narrative's own ratings tell its gap, δ is that of a mixed model"]),
-    "any such identities": (lambda run: planted(run, tables={"gap": run.tables["gap"].assign(
-        ci_low=run.tables["gap"]["ci_low"].fillna(-1.0), ci_high=run.tables["gap"]["ci_high"].fillna(1.0))}),
-        ["Intervals for any such identities are by a jackknife over groups."]),
+    "these identities alone": (lambda run: planted(run, tables={"gap": run.tables["gap"].assign(
+        ci_low=run.tables["gap"]["ci_low"].where(run.tables["gap"]["scope"] == "narratives"))}),
+        ["Nothing is claimed about other identities than those that were asked."]),
 }  # fmt: skip
 
 
@@ -221,8 +224,8 @@ def test_what_is_planted_is_said_and_of_no_other_run(run, kind):
         ("elsewhere", "It was run by"),
         ("no control", "no word in common"),
         ("mixed model", "regressed by least squares"),
-        ("any such identities", "Nothing is claimed about other identities"),
-        ("unfinished", "It was asked on 2026-11-23"),
+        ("these identities alone", "Intervals for any such identities are by a jackknife over groups."),
+        ("unfinished", f"It was asked on {DAY}"),
         ("utterances of few conversations", "Hartung"),
     ],
 )
@@ -346,6 +349,7 @@ def note_of(study):
 CONTROLLED = {
     "odd-group": lambda: with_margin_4(gap=lambda _, group: 36.0 * (group == "Dolva"), n=40, sd=4.0),
     "within": lambda: with_margin_4(n=200),
+    "fewer-alike": lambda: with_margin_4(n=60),
 }
 """Of six groups, each with two terms that share no word: one that gives its own 36 points more, and nothing."""
 
@@ -372,12 +376,18 @@ def outside(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "said", "not_said"),
     [
-        ("alike", ["Verdict on identity: Undecided against 4.00 points: a large gap in a few narratives could have"],
+        ("alike", ["Verdict on identity: No average gap larger than 4.00 points. "],
          ["Beneath the average", "refusals", "many missing", "few narratives;"]),
-        ("b1-emotions", ["Beneath the average of identity: Different from the rest: anger −7.37 (rest +1.95) and fear"],
-         ["Beyond the margin"]),
-        # Each group has one term, which its in-group pair alone repeats: what is not controlled is no group's own gap.
-        ("b1-group", ["Verdict on identity: Undecided against 4.00 points."], ["group 03 +35.31"]),
+        ("fewer-alike",
+         ["Verdict on identity: Undecided against 4.00 points: a large gap in a few narratives could have been"],
+         ["No average gap", "Beneath the average"]),
+        # Each identity is one term, which in-group pairs alone repeat: what is found says so, and is no group's own.
+        ("b1-emotions", ["Beneath the average of identity: Different from the rest: anger −7.42 (rest +1.88) and fear",
+                         "Beyond the margin of 4.00 points, which repeated words alone could make: anger −7.42, fear"],
+         ["Beyond the margin of 4.00 points:"]),
+        ("b1-group", ["Verdict on identity: Undecided against 4.00 points.",
+                      "Beyond the margin of 4.00 points, which repeated words alone could make: group 03 +35.31."],
+         ["Beyond the margin of 4.00 points:"]),
         ("odd-group", ["Beneath the average of identity: Beyond the margin of 4.00 points: Dolva +3"],
          ["of identity: not controlled"]),
         ("within", ["Verdict on identity: No average gap larger than 4.00 points."],
@@ -387,7 +397,7 @@ def outside(tmp_path_factory):
          ["few narratives"]),
         ("few-narratives", ["Caution, of identity: few narratives; the interval leans on how these few differ.",
                             "Verdict on identity: Undecided against 4.00 points: too few narratives."], []),
-        ("constant", ["Verdict on identity: No verdict: every rating is the same."],
+        ("constant", ["Verdict on identity: No verdict: all identities are rated alike."],
          ["No average gap", "few narratives"]),
     ],
 )  # fmt: skip

@@ -274,6 +274,19 @@ def test_what_ratings_cannot_carry_has_no_verdict(code):
         assert (found.code, found.reasons, found.direction) == ("no_verdict", (code,), 0)
 
 
+@pytest.mark.parametrize("code", ["accepted", "unfinished"])
+@pytest.mark.parametrize(("delta", "margin"), [(3.0, None), (3.0, 1.0), (0.0, 2.0)])
+def test_a_limit_that_came_up_later_takes_a_verdict_back_as_if_it_had_been_known(code, delta, margin):
+    """The oracle is the verdict that is made anew; a gap, one beyond the margin, and none."""
+    known = Limits(frozenset({"one_cue"}), {})
+    gap = gap_of(delta + np.tile([-1.0, 1.0], 100))
+    before, anew = (decided(gap, margin=margin, limits=each) for each in (known, Limits({"one_cue", code}, {})))
+    assert before.code == ("gap" if delta else "within")
+    np.testing.assert_equal(before.limited({code}).row(), anew.row())
+    assert anew.reasons == (code,)
+    np.testing.assert_equal(before.limited(frozenset()).row(), before.row())
+
+
 @pytest.mark.parametrize(
     ("delta", "margin", "said"),
     [
