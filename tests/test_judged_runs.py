@@ -71,7 +71,7 @@ def check_counts(run):
 
 def test_what_a_judge_left_unscored_is_counted_beside_its_mean(run, audit, tiny_model):
     measures, counts = check_counts(run)
-    # The tiny model's words are random: a reply that is nothing but white space is none to judge, and counted elsewhere.
+    # The tiny model writes random words: a reply of white space alone is none to judge, and is counted elsewhere.
     replies = pd.read_parquet(run / "replies.parquet")["status"].value_counts()
     assert set(replies.index) <= {"written", "cut", "empty"}
     assert replies.sum() == 64
