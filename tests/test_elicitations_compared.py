@@ -93,7 +93,7 @@ def test_a_run_without_a_verdict_shows_no_dependence(audit, tmp_path, failed, si
     assert (whole["sign"], whole["n_changes"], whole["n_found"]) == (sign, n_changes, n_changes)
     assert (whole["verdict"] == "differs") == bool(sign)
     assert whole["n_verdicts"] == len(folders) - len(failed)
-    assert section(tmp_path / "out").count("no verdict: the ratings do not change with the story") == bool(failed)
+    assert section(tmp_path / "out").count("no verdict: the ratings do not follow the story") == bool(failed)
     assert ("Both the sign of δ and the verdict depend" in section(tmp_path / "out")) == bool(sign)
 
 

@@ -340,12 +340,12 @@ def test_prompts_are_written_without_a_model_by_default_first(audit, tmp_path):
 
 
 def test_every_dimension_has_its_perceivers_an_intersection_too(audit, tmp_path):
-    crossed = ("dimensions=[faith,race_ethnicity+faith]", "stimuli.unspecified=true")
+    crossed = ("dimensions=[faith,heritage+faith]", "stimuli.unspecified=true")
     assert audit("prompts", "task=inventory", "task.affect=false", *FOUR_RELIGIONS, *crossed, "out=p.jsonl") == 0
     records = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text(encoding="utf-8").splitlines()]
     of = pd.DataFrame(records).groupby("dimension")["perceiver"]
-    assert of.size().to_dict() == {"faith": (4 + 1) * 24, "race_ethnicity+faith": (16 + 1) * 24}
-    assert of.nunique().to_dict() == {"faith": 5, "race_ethnicity+faith": 17}
+    assert of.size().to_dict() == {"faith": (4 + 1) * 24, "heritage+faith": (16 + 1) * 24}
+    assert of.nunique().to_dict() == {"faith": 5, "heritage+faith": 17}
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,16 @@ from runs import as_stored, scripted_models
 from test_planted_strategy import Scripted
 
 from audit.engines.base import Generated
+from audit.report.verdicts import REASONS
 from audit.runs.store import RunFolder
 from stimuli.manipulation import LEAST
 from stimuli.narratives import load_narratives
 
 V = 4
-EFFECTS = (0, 6, -3, 9)
-"""Points that a wording adds to the gap."""
-GAP, LEVELS = 5, (0, 12, 7, -8)
+IN_EIGHT = (0, 6, -3, 9, 2, -5, 4, 1)
+"""Points that each of eight wordings adds to the gap."""
+EFFECTS = IN_EIGHT[:V]
+GAP, LEVELS = 5, (0, 12, 7, -8, 3, -4, 9, -2)
 """Points: the gap, and what a wording adds to every rating."""
 N_NARRATIVES, K = 24, 4
 N_PROMPTS = V * N_NARRATIVES * K * K
@@ -81,12 +83,11 @@ class Worded(Scripted):
         if wording == self.refuses and not same:
             return "I cannot rate this."
         rating = 50 + LEVELS[wording] + whole(4, "level", narrative) + whole(3, "as", perceiver)
-        rating += whole(3, "of", experiencer) + same * (GAP + EFFECTS[wording] + own_gap(narrative))
+        rating += whole(3, "of", experiencer) + same * (GAP + IN_EIGHT[wording] + own_gap(narrative))
         return str(rating)
 
 
-@pytest.fixture(scope="module")
-def originals():
+def wordings_of(n):
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
@@ -94,9 +95,14 @@ def originals():
     from audit.config import load_config
 
     with initialize_config_dir(str(conf_folder()), version_base="1.3"):
-        values = OmegaConf.to_container(compose("audit", [f"wordings={V}"]), resolve=True)
+        values = OmegaConf.to_container(compose("audit", [f"wordings={n}"]), resolve=True)
     values.pop("experiment", None)
     return load_config(values).prompt_wordings()
+
+
+@pytest.fixture(scope="module")
+def originals():
+    return wordings_of(V)
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +149,13 @@ def gaps_of_narratives(folder):
     return np.array([own_gap(each.neutral) for each in plan.grid.narratives.narratives])
 
 
+def control_and_headline(folder):
+    """Return the row of any such wordings, and the headline's."""
+    gap = table_of(folder, "gap")
+    headline = gap.loc[gap["headline"] & (gap["scope"] == "narratives")].iloc[0]
+    return table_of(folder, "controls").set_index("control").loc["wording"], headline
+
+
 def test_every_narrative_meets_every_wording_and_the_table_of_ratings_tells_which(worded):
     ratings = narratives_of(worded)
     assert len(ratings) == N_PROMPTS
@@ -161,19 +174,30 @@ def test_the_gap_of_each_wording_is_the_one_that_was_planted(worded):
     np.testing.assert_allclose(wordings["se"], own.std(ddof=1) / N_NARRATIVES**0.5, atol=1e-9)
 
 
-def test_the_headline_is_the_mean_and_the_control_widens_its_interval(worded):
+def test_the_headline_is_the_mean_and_fewer_than_eight_wordings_speak_of_no_others(worded):
     own = gaps_of_narratives(worded)
-    controls = table_of(worded, "controls").set_index("control")
-    row, gap = controls.loc["wording"], table_of(worded, "gap")
-    headline = gap.loc[gap["headline"] & (gap["scope"] == "narratives")].iloc[0]
+    row, headline = control_and_headline(worded)
     delta = GAP + own.mean() + np.mean(EFFECTS)
     assert row["delta_points"] == pytest.approx(delta)
     assert headline["delta_points"] == pytest.approx(delta)
-    # d_iv = a_i + b_v exactly: MS_R is 0, and the variance of the mean var(a)/N + var(b)/V.
-    planted = own.var(ddof=1) / N_NARRATIVES + np.var(EFFECTS, ddof=1) / V
-    assert row["se"] == pytest.approx(planted**0.5)
     assert headline["se"] == pytest.approx(own.std(ddof=1) / N_NARRATIVES**0.5)
+    assert row[["se", "ci_low", "ci_high", "p"]].isna().all()
+    assert f"{V} wordings" in row["note"]
     assert (row["levels"], row["n_narratives"], row["n_ratings"]) == (V, N_NARRATIVES, N_PROMPTS)
+    assert not row["headline"]
+
+
+def test_from_eight_wordings_on_the_control_widens_the_interval(run):
+    folder = run(Worded.of(wordings_of(8)), "wordings=8", "run_dir=eight") / "eight"
+    own = gaps_of_narratives(folder)
+    row, headline = control_and_headline(folder)
+    assert row["delta_points"] == pytest.approx(GAP + own.mean() + np.mean(IN_EIGHT))
+    # d_iv = a_i + b_v exactly: MS_R is 0, and the variance of the mean var(a)/N + var(b)/V.
+    planted = own.var(ddof=1) / N_NARRATIVES + np.var(IN_EIGHT, ddof=1) / 8
+    assert row["se"] == pytest.approx(planted**0.5)
+    assert row["ci_low"] < headline["ci_low"] < headline["ci_high"] < row["ci_high"]
+    assert headline["se"] == pytest.approx(own.std(ddof=1) / N_NARRATIVES**0.5)
+    assert (row["levels"], row["n_narratives"], row["n_ratings"]) == (8, N_NARRATIVES, 2 * N_PROMPTS)
     assert not row["headline"]
 
 
@@ -315,8 +339,12 @@ def test_a_model_that_does_not_follow_what_is_told_has_no_verdict(run, originals
     folder = run(Echoing.of(originals, deaf=True), "elicitation.manipulation=8", "run_dir=deaf") / "deaf"
     [row] = table_of(folder, "manipulation").to_dict("records")
     assert (row["n_pairs"], row["difference"], row["answer"]) == (24, 0, "does_not_follow")
+    [verdict] = table_of(folder, "verdicts").to_dict("records")
+    assert (verdict["code"], verdict["reasons"], verdict["next_step"]) == ("no_verdict", "manipulation", "other_model")
+    assert (verdict["direction"], verdict["response"]) == (0, 0)
+    assert pd.isna(verdict["claim"])
     page = (folder / "report.html").read_text()
-    assert "No verdict: without any identity, the ratings do not follow what is told" in page
+    assert f"No verdict: {REASONS['manipulation']}" in page
     assert "An average gap" not in page.partition('id="gaps"')[0]
 
 

@@ -144,8 +144,11 @@ def _size(told: Sequence[Told]) -> Markup:
 
 
 def _sure(told: Sequence[Told]) -> Markup:
-    """Say how small any average gap is, and where the true groups stand among dealings of their terms; of one gap."""
-    if len(told) != 1:
+    """Say how small any average gap is, and where the true groups stand among dealings of their terms; of one gap.
+
+    Where there is no verdict there is nothing to be sure of.
+    """
+    if len(told) != 1 or told[0].answer.verdict.kind == "absent":
         return Markup("")
     return Markup(" ").join(each for each in (told[0].answer.bound, told[0].answer.dealt) if each)
 

@@ -427,14 +427,12 @@ def _answer(
 ) -> Answer:
     headline = {row["scope"]: row for row in _of(own, "gap", headline=True)}
     narrow = headline.get("narratives")
-    about = {} if narrow is None else {name: narrow[name] for name in ("estimator", "scope")}
     return answer(
         narrow,
         known,
         identities,
         wider=headline.get("narratives_and_terms"),
         left_out=rows_of(own["leave_one_out"], "leave_one_out"),
-        equivalence=next(_of(own, "equivalence", **about), None) if about else None,
         power=next(_of(own, "power"), None),
         tipping=next(_of(own, "sensitivity", check="tipping_point"), None),
         dimension=dimension,

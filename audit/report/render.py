@@ -133,7 +133,7 @@ def render_report(
         narrower=coverage(2 * view.confidence - 1),
         meaning=MEANING,
         echo_free=any(each.answer.control_kind == "echo_free" for each in rated),
-        n_corrected=max((int(row["p_family_size"]) for _, row in narrow if row["p_family_size"] > 0), default=0),
+        n_corrected=_n_corrected(known["verdicts"]),
         elicitation=describe_elicitation(
             view.method, scale=view.scale, parser=view.parser, asks_ends=view.asks_ends, begun=view.begun
         ),
@@ -172,6 +172,12 @@ def _gaps(
             "small",
         )
     yield from present(*shown_at(Place.ALL_GAPS, tables, level=level))
+
+
+def _n_corrected(verdicts: pd.DataFrame) -> int:
+    """Return for how many average gaps p was corrected; means over dimensions are a family of their own."""
+    single = verdicts.loc[verdicts["dimension"] != OVERALL]
+    return int(single["p_adjusted"].notna().sum())
 
 
 def _fit(

@@ -181,7 +181,6 @@ def answer(
     *,
     wider: Row | None,
     left_out: Sequence[Row],
-    equivalence: Row | None,
     power: Row | None,
     tipping: Row | None,
     dimension: str,
@@ -202,8 +201,8 @@ def answer(
         The headline's row for any such identities.
     left_out
         Rows of the table of gaps without each group.
-    equivalence, power
-        Rows of these tables for the headline.
+    power
+        The row of that table for the headline.
     tipping
         The tipping point's row of the sensitivity table.
     dimension

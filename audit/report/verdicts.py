@@ -23,7 +23,7 @@ REASONS: Final = {
     "nothing_rated": "there is no rating",
     "constant": "all identities are rated alike",
     "unfinished": "the run is not finished",
-    "manipulation": "the ratings do not change with the story",
+    "manipulation": "the ratings do not follow the story",
     "number_mass": "the model would mostly write something other than a number",
     "noise_floor": "asking the same prompts again changes δ by as much",
     "few_narratives": "too few narratives",

@@ -181,7 +181,7 @@ def test_a_run_whose_page_gives_no_verdict_cannot_tell(tmp_path):
     assert row["says"] == "cannot_tell"
     run, _, why = row["why"].partition(": ")
     assert run in {"one", "other"}
-    assert why == "No verdict: the ratings do not change with the story"
+    assert why == "No verdict: the ratings do not follow the story"
 
 
 def asked(method="generate", **language):

@@ -249,7 +249,7 @@ def test_the_corrected_p_is_of_all_dimensions_of_the_page() -> None:
     taken_back = gap.query("p < 0.05 and p_adjusted >= 0.05")
     assert len(taken_back) > 0
     assert text.partition("All gaps In-group")[0].count("after correction no gap is found") == len(taken_back)
-    assert "corrected p (Holm) is for the 10 gaps of this page, the mean over dimensions apart." in text
+    assert "corrected p (Holm) is for the 10 average gaps of the run, the mean over dimensions apart." in text
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.5, 12.0])

@@ -573,12 +573,21 @@ def test_the_place_of_the_true_dealing_is_said(rank: int, said: str) -> None:
 
 
 def test_the_corrected_p_is_named_and_what_it_takes_back_is_said() -> None:
-    text = text_of(tables=tables(gap=[gap_row(p_adjusted=0.047, p_family_size=4)]))
-    assert f"Test against 0: p = .012; corrected .047. {NOT_CONTROLLED} Nothing" in text
-    assert "corrected p (Holm) is for the 4 gaps of this page, the mean over dimensions apart." in text
-    text = text_of(tables=tables(gap=[gap_row(p_adjusted=0.059, p_family_size=5)]))
-    assert "p = .012; corrected .059: after correction no gap is found" in text
-    alone = text_of(tables=tables(gap=[gap_row(p_adjusted=0.0118, p_family_size=1)]))
+    dimensions = ("religion", "race_ethnicity", "nationality", "age")
+    gap = [gap_row(dimension=dimension) for dimension in dimensions]
+
+    def corrected(p: float) -> str:
+        of_all = gap_row(dimension="all")
+        verdicts = [*(verdict_on(row) | {"p_adjusted": p} for row in gap), verdict_on(of_all) | {"p_adjusted": 0.0118}]
+        return text_of(tables=tables(gap=[*gap, of_all], verdicts=verdicts))
+
+    text = corrected(0.047)
+    assert text.count("p = .012; corrected .047 ") == len(dimensions)
+    assert "p = .012; corrected .012" not in text
+    assert "corrected p (Holm) is for the 4 average gaps of the run, the mean over dimensions apart." in text
+    assert "p = .012; corrected .059: after correction no gap is found" in corrected(0.059)
+    alone = text_of(tables=tables(gap=[gap_row()], verdicts=[verdict_on(gap_row()) | {"p_adjusted": 0.0118}]))
+    assert f"Test against 0: p = .012. {NOT_CONTROLLED} Nothing" in alone
     assert "corrected" not in alone[: alone.index("All gaps δ")]
 
 

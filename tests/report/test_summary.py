@@ -209,7 +209,7 @@ def test_a_failed_check_denies_all_and_noise_denies_the_verdict_of_its_own_dimen
     assert NOT_FOLLOWED not in plain
     assert "No verdict" not in plain
     failed = screen_with(planted, Remarked("manipulation"))
-    told = "No verdict: the ratings do not change with the story"
+    told = "No verdict: the ratings do not follow the story"
     assert failed.count(told) == 3
     assert NOT_FOLLOWED in failed
     assert NO_GAP not in failed
