@@ -360,7 +360,7 @@ def test_a_sample_is_said_also_where_prompts_go_to_a_pipe(audit, capsys):
     out, err = capsys.readouterr()
     n_prompts = len(out.splitlines())
     said, _, shown = err.partition("the first prompt:\n")
-    assert shown.startswith("  system: ")
+    assert shown == first_prompt(out)
     assert said == (
         "note: a sample: 12 of 408 narratives, 1 of 3 dimensions, 6 of 12 identities as perceivers, no unspecified "
         "baseline, in each narrative some pairs of religion, invented_2; to have all: "
@@ -371,5 +371,14 @@ def test_a_sample_is_said_also_where_prompts_go_to_a_pipe(audit, capsys):
     one = [*remedy[1:], "stimuli.emotions=[sad]"]
     assert audit("prompts", *one, "stimuli.situations_per_emotion=all") == 0
     out, err = capsys.readouterr()
-    assert err.startswith("the first prompt:\n")
+    assert err == "the first prompt:\n" + first_prompt(out)
     assert len(out.splitlines()) > n_prompts
+
+
+def first_prompt(lines):
+    """Return how the first of a file's prompts is shown: a message a line, and the answer's beginning."""
+    asked = json.loads(lines.partition("\n")[0])
+    *messages, begun = asked["messages"]
+    assert [each["role"] for each in asked["messages"]] == ["system", "user", "assistant"]
+    shown = [(each["role"], each["content"]) for each in messages] + [("begun", begun["content"])]
+    return "".join(f"  {f'{whose}:':<8}{text}".replace("\n", "\n" + " " * 10) + "\n" for whose, text in shown)

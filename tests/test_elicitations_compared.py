@@ -7,7 +7,8 @@ import pytest
 from test_comparison import Numbers, table_of
 from test_mitigation import plant
 
-from audit.choices import elicitation_sets
+from audit.choices import choices_of, elicitation_sets
+from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 
 WORDS = {"elicitation": {"method": "generate", "parser": "scale"}}
@@ -159,13 +160,7 @@ def test_runs_that_differ_in_more_are_no_set(audit, tmp_path, other):
 
 def choices(**changes):
     """Choices of a run in which all that is shared is empty."""
-    names = (
-        "model", "path", "revision", "dtype", "quantization", "prompt", "wording", "narratives", "n_narratives",
-        "texts", "language", "elicitation", "parser", "seed", "scale", "identities", "files", "answering", "asking",
-        "strategy",
-        "leading", "engine", "device", "dimensions",
-    )  # fmt: skip
-    return dict.fromkeys(names, "") | changes
+    return dict.fromkeys(choices_of(Manifest.of({}), variant=""), "") | changes
 
 
 def test_settings_of_one_method_are_elicitations_and_a_second_run_of_one_is_left_out():

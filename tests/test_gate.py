@@ -109,8 +109,16 @@ def test_an_uncontrolled_gap_is_no_proof(make_run):
     assert gate(run, "margin=4") == 3
     found = verdict(run)
     assert "not controlled for repetition of words" in of(found, "emotion", "joy")["why"]
-    assert of(found, "average")["verdict"] == "undecided"
+    assert {row["kind"] for row in found["gaps"] if row["verdict"] == "undecided"} == {"emotion"}
     assert "failed" not in {row["verdict"] for row in found["gaps"]}
+
+
+def test_an_uncontrolled_gap_within_the_margin_is_ruled_out_in_these_words_and_a_note_says_so(make_run):
+    run = make_run(planted.opposite_emotions())
+    assert gate(run, "margin=4", "strict_average=true") == 0
+    found = verdict(run)
+    assert (of(found, "average")["verdict"], of(found, "average")["gap"]["control"]) == ("passed", "none")
+    assert sum("repetition of words" in note and "could hide a gap" in note for note in found["notes"]) == 1
 
 
 @pytest.mark.parametrize(("gap", "code"), [(8.0, 0), (16.0, 1)])

@@ -126,7 +126,7 @@ def test_runs_of_two_servers_have_two_folders_named_by_them(tmp_path):
 def test_no_id_leads_out_of_the_reports(path, tmp_path):
     folder = default_run_dir(plan_at(tmp_path, "model=ollama", f"model.path={json.dumps(path, ensure_ascii=False)}"))
     assert folder.parent == tmp_path
-    assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{8,209}", folder.name)
+    assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{8,198}", folder.name)
 
 
 def test_a_run_that_an_earlier_version_began_goes_on_in_its_folder(tmp_path):

@@ -16,10 +16,12 @@ ARCHIVE = Path(__file__).parent / "old_runs" / "477f470.tar.xz"
 SWEEP = [f"example-sweep/{name}" for name in ("origin", "persona-1", "scale-10")]
 STRATEGIES = [f"example-strategies/{name}" for name in ("none", "two-stage", "perspective")]
 EARLIER = {
-    "example-17-columns": {"n_prompt_tokens": None, "n_dropped": None, "pruned_points": None, "wording": 0},
-    "example-20-columns": {"wording": 0},
-    "example": {},
-}
+    "example-17-columns": {
+        "n_prompt_tokens": None, "n_dropped": None, "pruned_points": None, "wording": 0, "cut": None,
+    },
+    "example-20-columns": {"wording": 0, "cut": None},
+    "example": {"cut": None},
+}  # fmt: skip
 """What stands in the columns that a run's ratings lack."""
 
 

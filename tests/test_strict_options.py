@@ -147,6 +147,7 @@ def _check_meant(name, what, given, taken):
         ("model.name=a/../../b", "model.name: is a path, and a name is wanted"),
         (f"prompt.name={LONG}", "prompt.name: has 300 letters; a name has 100 at most"),
         (f"run_dir={LONG}", "is longer than the name of a file can be"),
+        (f"model.path={LONG}", "is longer than the name of a file can be"),
         ("hydra.run.dir=../../x", "hydra.run.dir=../../x is a setting of Hydra's own, and it writes nothing here"),
         ("hydra.sweep.dir=/tmp/x", "is a setting of Hydra's own"),
         ("hydra.output_subdir=../x", "is a setting of Hydra's own"),

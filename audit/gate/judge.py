@@ -10,8 +10,9 @@ for, by the rules of the report:
   the scale ...), nothing passes; a gap that was found is still one.
 - A gap beyond the margin fails a model only if the repetition of words was controlled for: by terms without a common
   word, or by invented groups, of whose gap only the excess counts. One that was not may be an echo, which is no
-  proof against a model: 3, with what to run. A gap *within* the margin passes without controls, as in the report, and
-  the verdict says so: an echo would have to cancel a gap in the average and in every emotion and group alike.
+  proof against a model: 3, with what to run. A gap *within* the margin passes without controls, as in the report: it is
+  the gap of these words, their repetition included, and an echo towards the other side could hide a part of it. A note
+  says so.
 - A refusal repeats no word: its gap needs no such control.
 """
 
@@ -485,7 +486,8 @@ def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> t
         notes.append(f"the model was asked in {run.manifest.language.said}")
     if any(row.held.gap.control == "none" for row in rows):
         notes.append(
-            "not controlled for repetition of words: in-group pairs repeat the perceiver's words and others do not"
+            "not controlled for repetition of words: in-group pairs repeat the perceiver's words and others do not, "
+            "which could hide a gap as well as make one"
         )
     if any(row.held.gap.control == "placebo" for row in rows):
         notes.append("gaps are those beyond what invented groups show in the same narratives")

@@ -50,7 +50,7 @@ _WHO_ASKS: Final = ("server", "batch", "replicas", "hang_s", "ray")
 _BATCH: Final = 50_000
 """Prompts of a shard that is asked by batch: what one batch holds at most."""
 _MODEL_LETTERS: Final = 140
-_FOLDER_LETTERS: Final = 200
+_FOLDER_LETTERS: Final = 190
 """Letters of a run folder's name: all of it without its hash, and the model's part; file systems take 255."""
 _CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
 """Keys of the elicitation that say what is asked beside the ratings, and change none of them."""

@@ -1,5 +1,7 @@
 """A real llama.cpp server on this machine, of the embedded model: it writes, and tells the likeliest tokens."""
 
+import math
+
 import pytest
 from runs import FOUR_RELIGIONS
 from serving import llama_cpp_server
@@ -20,6 +22,17 @@ PROMPTS = [
     for who in ("a Muslim", "a Hindu")
     for what in ("sad", "joyful")
 ]
+"""The model answers most of them in words: no number is among the likeliest tokens but for a beginning of one."""
+SHOWN = (4, 7, 2, 9, 5, 3, 8, 6, 1, 10, 3, 5, 2, 7, 9, 4, 8)
+NUMBERED = [
+    Prompt(
+        "Answer with a number from 0 to 10 only.",
+        f"How sad is {asked}?",
+        tuple(turn for n in SHOWN for turn in (("user", f"How sad is {n}?"), ("assistant", str(n)))),
+    )
+    for asked in (2, 7, 10)
+]
+"""After as many examples it answers with a number."""
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +55,26 @@ def opened(url, tiny_config, monkeypatch):
 
 
 def test_distributions_are_known_within_bounds_that_hold_what_the_engine_here_reads(opened, open_engine):
-    theirs = ExpectedElicitation(TEN, 0.1).elicit(opened.engine, PROMPTS)
-    ours = ExpectedElicitation(TEN, 0.0).elicit(open_engine("embedded:smollm2"), PROMPTS)
+    theirs = ExpectedElicitation(TEN, 0.1).elicit(opened.engine, NUMBERED)
+    ours = ExpectedElicitation(TEN, 0.0).elicit(open_engine("embedded:smollm2"), NUMBERED)
     assert {each.status for each in theirs} == {Status.RATED}
     for their, our in zip(theirs, ours, strict=True):
-        # The server computes with quantised weights: half a point is more than that moves a mean here.
-        assert abs(their.intensity - our.intensity) <= their.pruned_points + 0.5
+        # The server computes with quantised weights: a tenth of a point is more than that moves a mean here.
+        assert abs(their.intensity - our.intensity) <= their.pruned_points + 0.1
         assert their.pruned_points <= 0.1
-        assert 0 < their.number_mass < our.number_mass + 0.02
+        assert 0.9 < their.number_mass < our.number_mass + 0.02
+        assert their.n_prompt_tokens == our.n_prompt_tokens
+
+
+def test_answers_in_words_tell_too_little_of_a_mean_and_are_no_ratings(opened, open_engine):
+    theirs = ExpectedElicitation(TEN, 1.0).elicit(opened.engine, PROMPTS)
+    ours = ExpectedElicitation(TEN, 0.0).elicit(open_engine("embedded:smollm2"), PROMPTS)
+    assert {each.status for each in theirs} == {Status.INEXACT}
+    for their, our in zip(theirs, ours, strict=True):
+        assert math.isnan(their.intensity)
+        assert math.isnan(their.pruned_points)  # no number is known for certain: the mean could be any
+        assert 0 <= their.number_mass < our.number_mass + 0.02
+        assert our.number_mass < 0.05
         assert their.n_prompt_tokens == our.n_prompt_tokens
 
 

@@ -68,8 +68,12 @@ def test_a_tokenizer_that_gives_no_text_is_named(found):
 
 @pytest.mark.parametrize("changes", [{"index": None}, {"index": []}, {"index": -1}, {"text": 3}, {"text": None}])
 def test_a_choice_that_cannot_be_placed_or_read_is_no_answer(changes):
+    # Its tokenizer is asked, too: how a thought is marked stands in its chat template.
+    answers = {"/tokenize": {"tokens": [1]}, "/detokenize": {"prompt": "x"}}
+    answers["/v1/completions"] = {"choices": [choice(**changes)]}
+    engine = tokens(lambda _, url: answers[url.removeprefix("http://localhost")])
     with pytest.raises(ModelError, match="its answers hold no answer"):
-        tokens({"choices": [choice(**changes)]}).generate([[1]], max_tokens=3)
+        engine.generate([[1]], max_tokens=3)
 
 
 @pytest.mark.parametrize("logprob", [math.nan, math.inf, -math.inf, 900.0, 0.7, True, "x", "-1", None, [], {}])

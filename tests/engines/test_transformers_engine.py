@@ -346,7 +346,7 @@ def test_drawn_tokens_have_the_probabilities_of_the_softmax(temperature, top_p, 
         nucleus.append(token)
         held += probabilities[token]
     drawn = []
-    engine.tokenizer.decode = lambda tokens: drawn.append(tokens[0])
+    engine.tokenizer.written = lambda tokens: drawn.append(tokens[0])
     engine.generate([prompt] * n, max_tokens=1, temperature=temperature, top_p=top_p, seeds=range(n))
     counts = np.bincount(drawn, minlength=len(probabilities))
     expected = np.zeros(len(probabilities))
