@@ -10,6 +10,7 @@ from conftest import build_ratings
 from audit.statistics.analysis import analyse
 from audit.statistics.calibration import calibrate_ratings
 from audit.statistics.cells import NarrativeCube
+from audit.statistics.controls import Repetition
 from audit.statistics.crossed import crossed_gap
 from audit.statistics.headline import headline_gap
 from audit.statistics.missing import missing_rows
@@ -39,10 +40,11 @@ def planted(effects, *, n=12, groups="ABCDE", seed=0, sd=1.0):
     ]
 
 
-def analysed(ratings, **settings):
+def analysed(ratings, stems=None, **settings):
     return analyse(
-        ratings, scales={"origin": (0.0, 200.0)}, seed=1, settings=Settings(**{"n_permutations": 200} | settings)
-    ).tables
+        ratings, scales={"origin": (0.0, 200.0)}, seed=1, settings=Settings(**{"n_permutations": 200} | settings),
+        repetition=Repetition({NAMES["dimension"]: stems or {}}),
+    ).tables  # fmt: skip
 
 
 def cube_from(ratings):
@@ -62,8 +64,8 @@ def test_a_rating_is_the_mean_over_the_wordings_that_were_rated():
     # Rated where one wording is; NaN was a refusal.
     assert cube.status[1, 1, 1] == 1
     assert (cube.status == 0).sum() == 7
-    np.testing.assert_array_equal(cube.n_by_status[0, 0, 1], [1, 1, 0, 0])
-    np.testing.assert_array_equal(cube.n_by_status[1, 1, 1], [0, 2, 0, 0])
+    np.testing.assert_array_equal(cube.n_by_status[0, 0, 1], [1, 1, 0, 0, 0])
+    np.testing.assert_array_equal(cube.n_by_status[1, 1, 1], [0, 2, 0, 0, 0])
 
 
 def test_one_wording_is_laid_out_as_ratings_without_a_wording_are():
@@ -240,7 +242,7 @@ def test_gaps_of_wordings_are_free_of_repeated_words_where_the_headline_is():
     gaps = rng.normal(3, 1, (8, 1, 1))
     cubes = [50 + (gaps + effect) * own + 20 * np.eye(6) for effect in effects]  # 20: the very same words
     ratings = worded(*cubes, groups="AABBCC").replace({"perceiver": words, "experiencer": words})
-    tables = analysed(ratings)
+    tables = analysed(ratings, stems={word: word for word in words.values()})
     controls = tables["controls"].set_index("control")
     assert controls.loc["echo_free", "headline"]
     assert controls.loc["all_terms", "delta_points"] > 10
