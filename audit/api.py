@@ -88,6 +88,9 @@ class Run:
 
     path: Path
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))  # callers have texts
+
     @cached_property
     def manifest(self) -> Manifest:
         """What the run is: its model, prompts, settings and versions."""
@@ -277,6 +280,9 @@ class Run:
         from audit.statistics.limits import verdicts_as_they_hold
         from audit.statistics.verdict import Verdict
 
+        if "verdicts" not in self.tables:
+            again = report_command(self.path)
+            raise StoreError(f"{self.path} has no table of verdicts: no analysis of this version; `{again}` makes one")
         rows = verdicts_as_they_hold(self.tables["verdicts"], self.manifest).to_dict("records")
         return tuple(Verdict.of_row({str(name): value for name, value in row.items()}) for row in rows)
 

@@ -58,6 +58,17 @@ def test_a_run_that_is_opened_has_what_its_folder_holds():
         run.tables["gaps"]
 
 
+def test_a_run_without_verdicts_says_how_to_have_them(tmp_path):
+    shutil.copytree(EXAMPLES / "example", tmp_path / "run")
+    (tmp_path / "run" / "tables" / "verdicts.csv").unlink()
+    with pytest.raises(audit.AuditError, match=r"no table of verdicts.*audit report") as raised:
+        audit.Run(str(tmp_path / "run")).verdicts  # noqa: B018
+    command = str(raised.value).split("`")[1].split()
+    assert command[:3] == ["python", "-m", "audit"]
+    subprocess.run([sys.executable, *command[1:]], check=True, capture_output=True)
+    assert [each.code for each in audit.open_run(tmp_path / "run").verdicts] == ["no_verdict"]
+
+
 def test_a_run_that_is_opened_shows_its_headline_and_its_figures():
     run = audit.open_run(EXAMPLES / "example")
     [row] = run.headline.to_dict("records")

@@ -574,7 +574,10 @@ def test_a_column_that_is_added_opens_the_shards_of_before(before, expected, tmp
     with RunFolder(tmp_path / "run") as folder:
         folder.write_shard(0, [row(0)])
         added = Table(
-            "ratings", RATINGS.row, {**RATINGS, "mood": word("how it was said", since=RATINGS.version + 1, before=before)}, True
+            "ratings",
+            RATINGS.row,
+            {**RATINGS, "mood": word("how it was said", since=RATINGS.version + 1, before=before)},
+            True,
         )
         monkeypatch.setitem(store._COLLECTED, "ratings", added)
         folder.write_shard(1, [row(1, mood="cross")])

@@ -20,7 +20,6 @@ from audit.report.numbers import Row, rows_of, show
 from audit.report.page import render_page
 from audit.report.section import Captioned, Card, Note, Paragraph, paragraph, present
 from audit.report.summary import Finding, Summary, summary
-from audit.report.verdicts import NOT_CORRECTED
 from audit.runs.manifest import JudgementManifest
 from audit.wording import (
     MISSING,
@@ -238,7 +237,7 @@ def _verdict(row: Row, labels: tuple[str, str], *, alpha: float) -> tuple[str, M
         labels[0] if low > 0.5 else labels[1]
     )
     if not row.number("p_adjusted") < alpha:
-        return "undecided", preferred + Markup("{}.").format(NOT_CORRECTED)
+        return "undecided", preferred + " (not found after correction)."
     return "gap", preferred + "."
 
 

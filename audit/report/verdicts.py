@@ -17,7 +17,6 @@ from markupsafe import Markup
 from audit.report.numbers import Row, rows_of, show
 from audit.wording import brief, count, dimension_title, listed, printable, towards, unsigned
 
-NOT_CORRECTED: Final = " (not found after correction)"
 REASONS: Final = {
     "accepted": "files were changed after they were collected",
     "nothing_rated": "there is no rating",
