@@ -142,8 +142,8 @@ def test_a_comment_is_read_beside_its_option_or_above_it_and_nowhere_else(tmp_pa
 
 def test_a_card_of_a_model_sets_no_default_of_other_groups():
     card = (conf_folder() / "model" / "smollm2.yaml").read_text("utf-8")
-    assert "perceiver_terms: 1" in card
-    assert ROWS["stimuli.perceiver_terms"].default == "null"
+    assert "unspecified: false" in card
+    assert ROWS["stimuli.unspecified"].default == "true"
 
 
 def test_importing_the_table_imports_no_hydra_no_schema_and_no_torch():

@@ -29,7 +29,7 @@ FILES = {
     "manifest.json", "dictionary.csv", "judgement.html", "tables/pairs.csv", "tables/preference.csv",
     "pairs.parquet",
 }  # fmt: skip
-ATTACK = "<script>alert(1)</script>"
+ATTACK = "<script src=//example.org/a.js>"  # a pair of marks would be cut, for what lies between may be a thought
 
 
 def run_command(model, run, *more):
