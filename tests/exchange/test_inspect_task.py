@@ -241,7 +241,7 @@ def test_the_embedded_model_behind_a_server_gives_our_own_run(
     """Within the noise of the server itself, which batches what is asked at once in other ways each time."""
     monkeypatch.setenv("TESTS_KEY", KEY)
     of_two = (word.replace("per_emotion=3", "per_emotion=2") for word in ASKED)
-    few = (*of_two, "elicitation.max_tokens=6", "prompt=scale-10")
+    few = (*of_two, "elicitation.max_tokens=16", "prompt=scale-10")
     noisy = [word.replace("noise_sample=0", "noise_sample=16") for word in few]
     log = tmp_path_factory.mktemp("llama") / "log.txt"
     with llama_cpp_server(child_environment, log, key=KEY, starts_within=240) as url:
