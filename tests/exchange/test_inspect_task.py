@@ -241,8 +241,8 @@ def test_the_embedded_model_behind_a_server_gives_our_own_run(
     """Within the noise of the server itself, which batches what is asked at once in other ways each time."""
     monkeypatch.setenv("TESTS_KEY", KEY)
     of_two = (word.replace("per_emotion=3", "per_emotion=2") for word in ASKED)
-    # "The person felt 10 sadness." ends within 8 tokens; of a text that is cut, a number at the end is not read.
-    few = (*of_two, "elicitation.max_tokens=8", "prompt=scale-10")
+    # "The person felt 10 sadness." and its end are 9 tokens; a text of as many as are allowed counts as cut.
+    few = (*of_two, "elicitation.max_tokens=10", "prompt=scale-10")
     noisy = [word.replace("noise_sample=0", "noise_sample=16") for word in few]
     log = tmp_path_factory.mktemp("llama") / "log.txt"
     with llama_cpp_server(child_environment, log, key=KEY, starts_within=240) as url:
