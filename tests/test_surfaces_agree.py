@@ -373,7 +373,8 @@ def check_exports(run: Path, rows) -> None:
         row, details = rows[each["evaluation_result_id"].split("/")[0]], each["score_details"]["details"]
         assert details["verdict code"] == row["code"]
         check_words(details["verdict"], row)
-        assert float(details["deciding gap"]) == pytest.approx(row.number("delta_points"), rel=1e-3, abs=1e-6)
+        for name in ("delta_points", "se", "ci_low", "ci_high"):
+            assert float(details[name]) == pytest.approx(row.number(name), rel=1e-9, abs=1e-12)
         supported = row.number("supported_margin")
         score = min(supported, LENGTH) if math.isfinite(supported) else LENGTH
         assert each["score_details"]["score"] == pytest.approx(score)

@@ -2,7 +2,8 @@
 
 A pair of runs bears on a claim if it differs in that of which the claim is, and in nothing else that was recorded. The
 difference between the two δ, narrative by narrative, is taken from a comparison of the folder that is of just these
-answers. Where there is none the page says how to make it: nothing is computed here.
+answers. Where there is none the page says how to make it: nothing is computed here. That difference is over these
+narratives alone; which way the two gaps go is told by the estimates that the runs' verdicts rest on.
 """
 
 from __future__ import annotations
@@ -297,6 +298,12 @@ def _said(
             CANNOT_TELL,
             "the two gaps go different ways, and which is the smaller is no question of their difference",
         )
+    for entry, name in zip(pair, ("delta_first", "delta_second"), strict=True):
+        if not float(entry.rows[dimension]["delta"]) * numbers[name] > 0:
+            return (
+                CANNOT_TELL,
+                f"{entry.folder}: the gap that its verdict rests on goes another way than the one compared",
+            )
     if low <= 0.0 <= high:
         return CANNOT_TELL, "the interval of the difference holds 0"
     if not _one_way(pair, dimension):
@@ -306,7 +313,7 @@ def _said(
 
 
 def _one_way(pair: tuple[Entry, Entry], dimension: str) -> bool:
-    """Whether the sum of two gaps, each in its scale's length, is shown not to be 0."""
+    """Whether the sum of the gaps that two verdicts rest on, each in its scale's length, is shown not to be 0."""
     low, high = (
         math.fsum(float(entry.rows[dimension][end]) / entry.length for entry in pair) for end in ("ci_low", "ci_high")
     )

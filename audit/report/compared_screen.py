@@ -9,7 +9,7 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.held_against import size_of
-from audit.report.numbers import Row, show, unbroken
+from audit.report.numbers import Row, show, show_interval, unbroken
 from audit.report.summary import NO_GROUPS, NOT_THE_GROUPS, Finding, Summary, summary
 from audit.report.words import TaskWords
 from audit.tables.shared import OVERALL
@@ -17,6 +17,7 @@ from audit.wording import (
     OF_GROUPS_AND_MODELS,
     bare_p,
     count,
+    coverage,
     dimension_title,
     either,
     listed,
@@ -101,7 +102,7 @@ def summary_of_runs(
             "groups, and to rate how strongly they felt; {}."
         ).format(plural(len(runs), "run"), told_apart(runs)),
         findings,
-        [("How big", _largest(gaps)), ("How it varies", how)],
+        [("How big", _largest(gaps, verdicts, confidence=confidence)), ("How it varies", how)],
         not_concluded=[
             *_not_concluded(verdicts, tested, alpha=alpha),
             *_not_the_groups(verdicts),
@@ -234,14 +235,30 @@ def _of_choices(row: Row, verdicts: Sequence[Row]) -> Finding:
     return Finding(title, told, spread=Markup("δ: {}, in {}").format(ends, row["unit"]), kind=kind, weight=n_found)
 
 
-def _largest(gaps: Sequence[Row]) -> Markup:
-    sized = [row for row in gaps if size_of(row)]
+def _largest(gaps: Sequence[Row], verdicts: Sequence[Row], *, confidence: float) -> Markup:
+    """Name the run whose gap is the largest beside its scale: the gap that its verdict rests on, where there is one."""
+    decided = {_place(row): row for row in verdicts if math.isfinite(row.number("ci_low"))}
+    sized = [(gap, decided.get(_place(gap)), size) for gap in gaps if (size := size_of(gap, decided.get(_place(gap))))]
     if not sized:
         return Markup("")
-    row = max(sized, key=lambda each: abs(each.number("percent_of_scale")))
-    return Markup("the largest δ, of <bdi>{}</bdi> in {}, is {}.").format(
-        row["run"], dimension_title(str(row["dimension"])), size_of(row)
+    gap, row, size = max(sized, key=lambda each: abs(_in_percent(*each[:2])))
+    which = "the largest δ" if row is not None else "the largest δ, over these narratives alone"
+    said = Markup("{}, of <bdi>{}</bdi> in {}, is {}").format(
+        which, gap["run"], dimension_title(str(gap["dimension"])), size
     )
+    if row is None:
+        return said + "."
+    return said + Markup(" ({} interval {} points).").format(coverage(confidence), show_interval(row))
+
+
+def _place(row: Row) -> tuple[str, ...]:
+    return tuple(str(row[name]) for name in ("run", "dimension", "variant"))
+
+
+def _in_percent(gap: Row, decided: Row | None) -> float:
+    """Return the gap that decides, in percent of the scale, by what a point of the headline's is."""
+    percent, delta = gap.number("percent_of_scale"), gap.number("delta_points")
+    return percent / delta * decided.number("delta_points") if decided is not None and delta else percent
 
 
 def _changes(tested: Sequence[Row], names: Mapping[str, str], *, alpha: float) -> Markup:

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from gated import with_invented
 from indexed import changed, published, without_figures
 from planted import Planted, alone, grouped, ratings_of
 
 from audit.api import compare
+from audit.cli.composition import statistics_defaults
 from audit.index.write import write_index
+from audit.pipeline import report_run
 
 SMALL, LARGE = {"model__parameters": 1_000_000}, {"model__parameters": 9_000_000}
 
@@ -243,6 +246,52 @@ def test_a_sure_difference_of_gaps_whose_way_is_not_sure_does_not_say_which_is_t
     assert (row["says"], row["why"]) == (
         "cannot_tell",
         "which way the two gaps go is not certain enough to say which of them is the smaller",
+    )
+
+
+def of_six_groups(size, seed):
+    """A gap that differs a lot between six groups, in the same way in every run."""
+    groups = alone(6)
+    of = dict(zip(groups.values(), (-9.0, 9.0, -6.0, 6.0, -3.0, 3.0), strict=True))
+    return Planted(ratings_of(groups, n=40, gap=lambda emotion, group: size + of[group], seed=seed), grouped(groups))
+
+
+def test_gaps_that_are_sure_over_narratives_alone_and_not_over_groups_do_not_say_which_is_the_smaller(tmp_path):
+    """1 and 3, of groups that differ by 7 points: over such groups either gap could go the other way."""
+    with pytest.MonkeyPatch.context() as patch:
+        without_figures(patch)
+        published(tmp_path / "low", of_six_groups(1.0, 1), identity__name="low", model__name="m", **LARGE)
+        published(tmp_path / "high", of_six_groups(3.0, 2), identity__name="high", model__name="m", **SMALL)
+    beside(tmp_path, "low", "high")
+    for name in ("low", "high"):
+        narrow = pd.read_csv(tmp_path / name / "tables" / "gap.csv").query("headline and scope == 'narratives'").iloc[0]
+        assert narrow["ci_low"] > 0, "over these narratives alone it is sure"
+    [row], page = claims_of(tmp_path, "size")
+    assert row["ci_low"] < row["ci_high"] < 0
+    assert (row["says"], row["why"]) == (
+        "cannot_tell",
+        "which way the two gaps go is not certain enough to say which of them is the smaller",
+    )
+    assert "The difference is the paired one of a comparison in this folder, over these narratives alone" in page
+
+
+def test_a_gap_that_goes_the_other_way_beyond_invented_groups_is_held_against_nothing(tmp_path):
+    """2 and 4 with 8 of invented groups: the verdicts rest on −6 and −4, of which the first is the larger."""
+    with pytest.MonkeyPatch.context() as patch:
+        without_figures(patch)
+        for name, gap, sd, size in (("low", 2.0, 1.0, LARGE), ("high", 4.0, 1.1, SMALL)):
+            case = with_invented(gap, 8.0, sd=sd)
+            run = published(tmp_path / name, case, placebo=["invented"], identity__name=name, model__name="m", **size)
+            report_run(run, defaults=statistics_defaults())
+            changed(run)
+    beside(tmp_path, "low", "high")
+    [row], _ = claims_of(tmp_path, "size")
+    assert row["dimension"] == "real"
+    assert row["delta_first"] == pytest.approx(2.0, abs=0.5)
+    assert row["ci_high"] < 0, "the paired difference is sure"
+    assert (row["says"], row["why"]) == (
+        "cannot_tell",
+        "low: the gap that its verdict rests on goes another way than the one compared",
     )
 
 

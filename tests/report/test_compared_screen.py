@@ -27,11 +27,11 @@ from audit.statistics.controls import Repetition
 from audit.statistics.measures_across import RepliesOfRun, change_rows
 from audit.statistics.outcome import Outcome
 from audit.statistics.rows import Settings
-from audit.statistics.verdict import Limits
+from audit.statistics.verdict import Limits, Verdict
 from audit.tables.registry import COMPARISON_TABLES
 from audit.tables.reply_comparison import MEASURE_CHANGES
 from audit.tasks.reply import Reply
-from audit.wording import OF_GROUPS_AND_MODELS
+from audit.wording import OF_GROUPS_AND_MODELS, interval
 
 SETTINGS = Settings(n_permutations=100)
 UNDECIDED_RUN = "that an undecided run has no gap"
@@ -87,7 +87,9 @@ def table(rows, name: str) -> list[Row]:
     return rows_of(pd.DataFrame(list(rows), columns=list(COMPARISON_TABLES[name])), name)
 
 
-def screen_of(runs: Mapping[str, Measured], *, references: Mapping[str, str] | None = None, **differ) -> str:
+def screen_of(
+    runs: Mapping[str, Measured], *, references: Mapping[str, str] | None = None, decided: bool = True, **differ
+) -> str:
     """Return the first screen of runs; with references, of strategies against them."""
     facts = [
         run_row(label, prompt="origin", **{name: own[k] for name, own in differ.items()})
@@ -103,15 +105,16 @@ def screen_of(runs: Mapping[str, Measured], *, references: Mapping[str, str] | N
         )  # fmt: skip
     gaps = [row for row in table(gap_table(runs).to_dict("records"), "gap") if row["scope"] == "narratives"]
     limits = Limits(frozenset(), {})
-    decided = [
+    verdicts = [
         {"run": label} | verdict.row()
         for label, each in runs.items()
         for verdict in each.averages.verdicts(limits, margin=None)[1]
+        if decided
     ]
     return written(
         summary_of_runs(
             table(facts, "runs"), table(specification_rows(runs), "specifications"), gaps,
-            table(strategies, "strategies"), {label: label for label in runs}, table(decided, "verdicts"),
+            table(strategies, "strategies"), {label: label for label in runs}, table(verdicts, "verdicts"),
             confidence=0.95,
         )
     )  # fmt: skip
@@ -138,6 +141,38 @@ def test_runs_of_each_kind_are_counted_and_none_that_there_are_not() -> None:
         assert claim not in screen
     assert "which run's ratings are right" in screen
     assert OF_GROUPS_AND_MODELS in screen
+
+
+def verdict_of(run: Measured) -> Verdict:
+    _, [found] = run.averages.verdicts(Limits(frozenset(), {}), margin=None)
+    return found
+
+
+def test_the_largest_gap_is_the_one_that_a_verdict_rests_on_with_its_interval() -> None:
+    """6 of which invented groups show 5 is no larger than 3 between groups; over narratives alone it would be."""
+    runs = {"beyond": measured(6.0, placebo=5.0, controlled=False), "free": measured(3.0, seed=4)}
+    beyond, free = (verdict_of(run) for run in runs.values())
+    assert (beyond.control, free.control, free.scope) == ("placebo", "echo_free", "groups")
+    assert 0.5 < beyond.delta_points < 2 < free.delta_points
+    [narrow] = [row for row in gap_table({"free": runs["free"]}).to_dict("records") if row["scope"] == "narratives"]
+    assert (narrow["ci_low"], narrow["ci_high"]) != (free.ci_low, free.ci_high)
+    screen = screen_of(runs)
+    told = re.search(
+        r"How big: the largest δ, of free in religion, is ([\d.]+)% of the scale; .*? \(95% interval (.*?) points\)\.",
+        screen,
+    )
+    assert told is not None
+    assert float(told[1]) == round(free.delta_points, 2)
+    assert told[2] == interval(free.ci_low, free.ci_high)
+    assert told[2] != interval(narrow["ci_low"], narrow["ci_high"])
+
+
+def test_a_largest_gap_on_which_no_verdict_rests_is_said_to_be_over_narratives_alone() -> None:
+    screen = screen_of({"a": measured(6.0), "b": measured(3.0, seed=4)}, decided=False)
+    assert re.search(
+        r"How big: the largest δ, over these narratives alone, of a in religion, is [56]\.\d\d% of", screen
+    )
+    assert "points)." not in screen
 
 
 def test_where_every_run_is_decided_none_is_called_undecided() -> None:
