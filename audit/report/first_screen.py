@@ -20,8 +20,8 @@ from audit.wording import OF_GROUPS_AND_MODELS, brief, count, either, scale_end
 
 NOT_FOLLOWED: Final = "anything on empathy (the ratings failed a check of what they follow)"
 _OUTSIDE: Final = "outside"
-_NAMED: Final = 2
-"""Dimensions of which the first screen says how the gap varies, where there are several."""
+_NAMED: Final = 1
+"""Dimensions of which the first screen says how the gap varies, where there are several: a phone has room for one."""
 
 
 @dataclass(frozen=True, slots=True)

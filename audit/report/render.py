@@ -8,13 +8,13 @@ by `audit.wording`, and each says which cell of which table it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.dimensions import Limit, RemarkLike, keys_of, note_on, title_of, where_noted
+from audit.report.dimensions import Key, Limit, RemarkLike, keys_of, note_on, title_of, where_noted
 from audit.report.downloads import pack
 from audit.report.elicitations import describe_elicitation
 from audit.report.explore import Explorer
@@ -25,7 +25,7 @@ from audit.report.page import picture, render_page
 from audit.report.people import people_section
 from audit.report.rated import FIGURES, Rated, overall_card, told_overall
 from audit.report.section import Block, Paragraph, captioned, present
-from audit.report.sentences import LIMITS, describe_gaps
+from audit.report.sentences import ALONE, LIMITS, describe_gaps
 from audit.report.tables import Place, gaps_table, shown_at
 from audit.runs.manifest import Manifest, ManifestError
 from audit.tables.registry import TABLES
@@ -98,6 +98,11 @@ def render_report(
     narrow = [(title, row) for title, row in titled if row["scope"] == "narratives"]
     overall = list(told_overall(narrow, known, remarks, view=view))
     limits = list(_limits(remarks, several=several))
+    alone = {
+        (str(told.row["dimension"]), str(told.row["variant"]))
+        for told in (*(each.told() for each in rated), *overall)
+        if told.row is not None and told.answer.alone
+    }
     downloads, packed = pack(tables, max_bytes=max_downloads)
     limiting = {remark.text for remark in remarks if remark.code in LIMITS}
     return render_page(
@@ -122,7 +127,7 @@ def render_report(
             for remark in remarks
             if (remark.dimension, remark.variant) not in measured and remark.text not in limiting
         ],
-        gaps=list(_gaps(fitting, titled, narrow, known, view=view)),
+        gaps=list(_gaps(fitting, titled, narrow, known, view=view, alone=alone)),
         parts=[each.part() for each in rated],
         people=people_section(known, level=level),
         figures_left_out=left_out,
@@ -148,16 +153,17 @@ def _gaps(
     tables: Mapping[str, pd.DataFrame],
     *,
     view: ManifestView,
+    alone: Set[Key],
 ) -> Iterator[Block]:
-    """Yield what is shown of all dimensions together."""
+    """Yield what is shown of all dimensions together; ``alone`` are those whose verdict rests on other numbers."""
     level = coverage(view.confidence)
     yield from present(
         captioned(
             picture(fitting, "gaps", describe_gaps(narrow, confidence=view.confidence)),
-            f"δ and its {level} interval, in points of the {view.scale} scale. An interval that crosses the line at 0 "
-            "is compatible with no average gap.",
+            f"δ{f' {ALONE}' if alone else ''} and its {level} interval, in points of the {view.scale} "
+            "scale. An interval that crosses the line at 0 is compatible with no average gap.",
         ),
-        captioned(gaps_table(titled, level=level), "In-group minus out-group, in both scopes"),
+        captioned(gaps_table(titled, alone=alone, level=level), "In-group minus out-group, in both scopes"),
     )
     if titled:
         n_gaps = len(dict.fromkeys(title for title, _ in titled))
@@ -167,6 +173,12 @@ def _gaps(
             + (
                 f" Each interval and p is for its own row, not adjusted for there being {n_gaps} gaps; corrected p is."
                 if n_gaps > 1
+                else ""
+            )
+            + (
+                f" “{ALONE.capitalize()}” means: every pair of words is taken as fixed; the verdict above rests on "
+                "another estimate, which stands beside it."
+                if alone
                 else ""
             ),
             "small",

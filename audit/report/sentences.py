@@ -105,6 +105,10 @@ LIMITS: Final = {
 """Remarks that limit what may be claimed, by their code: what they are called and what follows from them."""
 
 
+ALONE: Final = "over these narratives alone"
+"""How a gap is called whose interval takes every pair of words as fixed, where a verdict rests on another one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What one dimension and variant came to.
@@ -148,6 +152,8 @@ class Answer:
         What can be said of other identities.
     decided
         The row that all of these numbers are of: the verdict's, or the gap's where no verdict has an interval.
+    alone
+        Whether the gap over narratives alone, of which ``evidence``, ``power`` and ``scope`` are, is another one.
     """
 
     verdict: Worded
@@ -172,6 +178,7 @@ class Answer:
     scope: Markup
     wider: Markup
     decided: Row | None = None
+    alone: bool = False
 
 
 def answer(
@@ -248,6 +255,7 @@ def answer(
     has_interval = math.isfinite(gap.number("ci_low")) and unvaried is None
     decided = gap if known.verdict is None or not math.isfinite(known.verdict.number("ci_low")) else known.verdict
     spread = Markup("{} interval {}").format(coverage(confidence), show_interval(gap)) if has_interval else None
+    alone = unvaried is None and _rests_elsewhere(gap, decided)
     facts = _p_values(gap, alpha=1 - confidence) if has_interval else nothing
     of_decided = facts if decided is gap or unvaried is not None else _p_values(decided, alpha=1 - confidence)
     counts = Markup("{} {} and {} {}").format(
@@ -278,18 +286,21 @@ def answer(
         lead=_lead(
             decided, dimension, constant=unvaried, in_probabilities=in_probabilities, free=control.kind == _FREE
         ),
-        evidence=Markup("δ = {} points on the {} scale ({}), from {}.").format(
+        evidence=Markup("{}δ = {} points on the {} scale ({}), from {}.{}").format(
+            f"{ALONE.capitalize()}, " if alone else "",
             show_gap(gap),
             scale,
             Markup("; ").join(filter(None, (spread, facts))),
             counts,
+            _rests_on(decided, confidence=confidence) if alone else "",
         ),
         raw=raw,
         excluded=_join(excluded, _tipping(tipping)),
         bound=supported(known.verdict) if has_interval else nothing,
         dealt=dealt(known.verdict) if has_interval else nothing,
-        power=_power(power),
-        scope=_scope(identities),
+        power=_power(power, alone=alone),
+        scope=_scope(identities, alone=alone),
+        alone=alone,
         wider=_wider(wider, left_out, confidence=confidence),
     )
 
@@ -371,22 +382,45 @@ def _varies(known: Circumstances, *, alpha: float) -> Variation:
     return variation(known.families, known.tests, known.judged, known.odd, alpha=alpha)
 
 
-def _scope(identities: Sequence[str]) -> Markup:
-    if not identities:
-        return Markup("This speaks of the identities of these dimensions, and of any such narratives.")
-    named = Markup(", ").join(Markup("<bdi>{}</bdi>").format(brief(term)) for term in identities[:_IDENTITIES_NAMED])
-    rest = len(identities) - _IDENTITIES_NAMED
-    return Markup("This speaks of these identities ({}{}), and of any such narratives.").format(
-        named, f" and {rest} more" if rest > 0 else ""
+def _rests_elsewhere(gap: Row, decided: Row) -> bool:
+    """Whether a verdict rests on other numbers than those of the gap over narratives alone."""
+    return any(
+        not math.isclose(gap.number(name), decided.number(name), rel_tol=1e-9, abs_tol=1e-12)
+        and not (math.isnan(gap.number(name)) and math.isnan(decided.number(name)))
+        for name in ("delta_points", "ci_low", "ci_high")
     )
 
 
-def _power(power: Row | None) -> Markup:
+def _rests_on(decided: Row, *, confidence: float) -> Markup:
+    """Say which estimate decides, where it is not the one over narratives alone."""
+    how = [
+        *(["beyond what invented groups show"] if decided["control"] == "placebo" else []),
+        *(["with the groups as a sample of such groups"] if decided["scope"] == "groups" else []),
+    ]
+    return Markup(" The verdict rests on another estimate: {} points ({} interval {}){}.").format(
+        show_gap(decided), coverage(confidence), show_interval(decided), f", {listed(how)}" if how else ""
+    )
+
+
+def _scope(identities: Sequence[str], *, alone: bool) -> Markup:
+    this = f"δ {ALONE}" if alone else "This"
+    if not identities:
+        return Markup("{} speaks of the identities of these dimensions, and of any such narratives.").format(this)
+    named = Markup(", ").join(Markup("<bdi>{}</bdi>").format(brief(term)) for term in identities[:_IDENTITIES_NAMED])
+    rest = len(identities) - _IDENTITIES_NAMED
+    return Markup("{} speaks of these identities ({}{}), and of any such narratives.").format(
+        this, named, f" and {rest} more" if rest > 0 else ""
+    )
+
+
+def _power(power: Row | None, *, alone: bool) -> Markup:
     """Say what size of gap the data could have shown."""
     if power is None or not math.isfinite(power.number("detectable_points")):
         return Markup("")
-    found = Markup("As many such narratives find a gap of {} points with a probability of {}").format(
-        show(power, "detectable_points", _size), show(power, "power", lambda share: f"{share:.0%}")
+    found = Markup("{} such narratives find a gap of {} points with a probability of {}").format(
+        f"{ALONE.capitalize()}, as many" if alone else "As many",
+        show(power, "detectable_points", _size),
+        show(power, "power", lambda share: f"{share:.0%}"),
     )
     if not math.isfinite(power.number("detectable_low")):
         return found + Markup(".")

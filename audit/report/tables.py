@@ -6,7 +6,7 @@ A table of which the page shows nothing but the rows is named once, in :data:`SH
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
@@ -15,10 +15,11 @@ from typing import Final, Protocol
 import pandas as pd
 from markupsafe import Markup
 
+from audit.report.dimensions import Key
 from audit.report.layout import Column, Table, interval, number, out_of, table_of, text
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
 from audit.report.section import Block, captioned, section
-from audit.report.sentences import direction
+from audit.report.sentences import ALONE, direction
 from audit.tables.ratings import FORMATS
 from audit.tables.shared import OVERALL
 from audit.wording import SCOPES, bare_p, brief, count, dimension_title, fixed, plural, points, rate, unsigned
@@ -75,13 +76,28 @@ _SHARES: Final = {
 }
 
 
-def gaps_table(rows: Sequence[tuple[str, Row]], *, level: str) -> Table:
-    """Show the headline gaps, each in both scopes, with what sets their size in proportion."""
+def gaps_table(rows: Sequence[tuple[str, Row]], *, alone: Set[Key] = frozenset(), level: str) -> Table:
+    """Show the headline gaps, each in both scopes, with what sets their size in proportion.
+
+    Parameters
+    ----------
+    rows
+        Each with its title.
+    alone
+        Dimensions and variants whose verdict rests on other numbers than the gap over narratives alone.
+    level
+        Coverage of the intervals, in words.
+    """
     titles = {row.line: title for title, row in rows}
+
+    def speaks_of(row: Row) -> str:
+        narrow = row["scope"] == "narratives" and (str(row["dimension"]), str(row["variant"])) in alone
+        return f"{SCOPES[row['scope']]}, {ALONE}" if narrow else SCOPES[row["scope"]]
+
     return table_of(
         [row for _, row in rows],
         Column("dimension", lambda row: titles[row.line]),
-        Column("speaks of", lambda row: SCOPES[row["scope"]], words=True),
+        Column("speaks of", speaks_of, words=True),
         number("δ, points", "delta_points", points),
         interval(level),
         number("SE", "se", unsigned),

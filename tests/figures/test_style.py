@@ -199,7 +199,7 @@ def test_pdf_has_no_date() -> None:
 
 
 def test_wordings_are_plain_text_however_hostile() -> None:
-    start = time.monotonic()
+    start = time.process_time()  # what else the machine does is none of the figures' doing
     figures = hostile_figures()
     written = [texts(figure) for figure in figures]
     for figure, own in zip(figures, written, strict=True):
@@ -210,7 +210,7 @@ def test_wordings_are_plain_text_however_hostile() -> None:
         assert {found.tag for found in root.iter() if "script" in str(found.tag)} == set()
         figure_bytes(figure, "pdf")
     assert r"$\frac$" in written[0]
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_attributes_in_a_wording_stay_words() -> None:

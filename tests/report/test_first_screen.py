@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ from audit.statistics.analysis import Analysis, analyse
 from audit.statistics.controls import Repetition
 from audit.statistics.remarks import FEW_NARRATIVES
 from audit.statistics.rows import Settings
+from audit.wording import interval, points
 
 BEYOND = "beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
 
@@ -276,7 +278,9 @@ def test_an_identity_without_a_rating_is_none_of_those_that_the_interval_speaks_
     ratings = ratings_of(groups, n=20)
     of_it = (ratings["perceiver"] == "a term 00") | (ratings["experiencer"] == "a term 00")
     text, _ = page_of(Planted(refused(ratings, of_it), grouped(groups)))
-    assert "This speaks of these identities (a term 01, a term 02, a term 03, a term 04, a term 05)" in text
+    # Of five groups a verdict takes the groups as a sample, so that this is said of the gap over narratives alone.
+    named = "(a term 01, a term 02, a term 03, a term 04, a term 05)"
+    assert f"δ over these narratives alone speaks of these identities {named}" in text
     assert "There is no rating at all with the perceiver 'a term 00'" in text
 
 
@@ -337,9 +341,28 @@ def test_a_gap_of_other_words_is_one_of_these_pairs_and_of_five_groups_one_betwe
     six = {f"a {word} {k}": f"group {k}" for k in range(6) for word in ("first", "second")}
     ratings = ratings_of(six, n=30, gap=lambda emotion, group: -1.5)
     repetition = Repetition({"identity": {term: term for term in six}})
-    of_six = page_of(Planted(ratings, grouped(six)), repetition=repetition)[0].partition("All gaps In-group")[0]
+    page, analysis = page_of(Planted(ratings, grouped(six)), repetition=repetition)
+    of_six = page.partition("All gaps In-group")[0]
     assert "An average gap between groups, towards the out-group −1.5" in of_six
     assert "five groups or more, with" not in of_six
+    alone, [verdict] = headline(analysis), analysis.tables["verdicts"].to_dict("records")
+    assert verdict["scope"] == "groups"
+    assert verdict["ci_low"] < alone["ci_low"] < alone["ci_high"] < verdict["ci_high"]
+    assert_labelled(page, alone, verdict)
+
+
+def assert_labelled(page: str, alone: pd.Series, verdict: dict[str, Any]) -> None:
+    """The numbers over narratives alone are called so, and those that the verdict rests on stand beside them."""
+    spread, decided = (f"95% interval {interval(row['ci_low'], row['ci_high'])}" for row in (alone, verdict))
+    assert decided != spread
+    said, _, after = page.partition("Over these narratives alone, δ = ")[2].partition(" The verdict rests on another ")
+    assert f"({spread}" in said
+    assert after.startswith(f"estimate: {points(verdict['delta_points'])} points ({decided})")
+    assert "with the groups as a sample of such groups." in after
+    assert "these identities, over these narratives alone" in page
+    assert "Over these narratives alone, as many such narratives find a gap of " in page
+    # Nowhere else does the interval over narratives alone stand as if it were the answer's.
+    assert spread not in page.partition("All gaps ")[0]
 
 
 def test_no_more_than_invented_groups_show_is_no_gap() -> None:

@@ -264,6 +264,34 @@ def test_the_interval_that_decides_stands_beside_the_verdict_whatever_other_tabl
     assert "0.24 points" not in page
 
 
+@pytest.mark.parametrize(
+    ("control", "scope", "how"),
+    [
+        ("placebo", "pairs", ", beyond what invented groups show"),
+        ("echo_free", "groups", ", with the groups as a sample of such groups"),
+        ("placebo", "groups", ", beyond what invented groups show and with the groups as a sample of such groups"),
+        ("none", "pairs", ""),
+    ],
+)
+def test_where_a_verdict_rests_on_another_estimate_the_gap_over_narratives_alone_is_called_so(
+    control: str, scope: str, how: str
+) -> None:
+    others = verdict_row(delta_points=0.3, ci_low=-0.1, ci_high=0.7, control=control, scope=scope)
+    text = text_of(tables=tables(gap=[gap_row()], verdicts=[others]))
+    said = "Over these narratives alone, δ = +0.49 points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012)"
+    rest = text.partition(f"{said}, from ")[2]
+    assert f" The verdict rests on another estimate: +0.30 points (95% interval −0.10 to +0.70){how}. " in rest
+    assert "δ over these narratives alone speaks of these identities (a Hindu, a Muslim)" in rest
+    assert "δ over these narratives alone and its 95% interval, in points of the 0–100 scale." in text
+    assert "these identities, over these narratives alone" in text
+    assert (
+        "“Over these narratives alone” means: every pair of words is taken as fixed; the verdict above rests on "
+        in text
+    )
+    # Where the verdict's numbers are the gap's, there is nothing to tell apart.
+    assert "hese narratives alone" not in text_of()
+
+
 def test_the_verdict_is_the_interval_s_and_flips_of_signs_decide_nothing() -> None:
     """Planted: of two narratives the sign-flip p is never below .5, whatever the interval says."""
     row = gap_row(p=0.0118, p_sign_flip=0.5)

@@ -330,7 +330,10 @@ def test_hostile_words_run_nothing(chromium, hostile, width):
         open_all(shown)
         assert shown.evaluate("window.hacked") is None
         assert shown.locator("[onerror], script[src], img:not([src^='data:image/svg+xml;base64,'])").count() == 0
-        assert shown.locator("h1").inner_text() == f"What a model{ATTACK} writes to in-group and out-group"
+        # A model's name is one that anybody may have chosen: of a long one its beginning stands on the page.
+        named = f"a model{ATTACK}"
+        heading = f"What {named[:80]}… ({len(named)} characters) writes to in-group and out-group"
+        assert shown.locator("h1").inner_text() == heading
         assert sideways(shown) == 0
 
 

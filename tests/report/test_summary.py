@@ -268,8 +268,9 @@ def test_in_more_dimensions_than_are_named_the_others_are_counted() -> None:
         ratings_of(groups, n=40, gap=lambda emotion, group: up_and_down[emotion], seed=k).assign(dimension=f"d{k}")
         for k in range(3)
     ]
-    screen = summary_of(page_of(Planted(pd.concat(parts), grouped(groups)))[0])
-    assert "d1: Different from the rest" in screen
-    assert "So it is in 1 more dimension below." in screen
-    two = summary_of(page_of(Planted(pd.concat(parts[:2]), grouped(groups)))[0])
-    assert "So it is in" not in two
+    for n, more in ((3, "2 more dimensions"), (2, "1 more dimension")):
+        screen = summary_of(page_of(Planted(pd.concat(parts[:n]), grouped(groups)))[0])
+        assert "How it varies: d0: Different from the rest" in screen
+        assert "d1: Different from the rest" not in screen
+        assert f"So it is in {more} below." in screen
+    assert "So it is in" not in summary_of(page_of(Planted(parts[0], grouped(groups)))[0])

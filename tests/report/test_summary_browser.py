@@ -81,6 +81,15 @@ def test_a_phone_shows_who_the_answer_its_size_and_what_does_not_follow_at_once(
         assert page.locator(".finding .verdict").count() >= 1
 
 
+def test_what_would_decide_is_said_on_every_screen_and_of_several_gaps_on_a_phone_by_their_cards(chromium, pages):
+    for width, name, seen in ((1440, "several", True), (390, "several", False), (390, "b1-group", True)):
+        with opened(chromium, pages[name], width=width) as page:
+            assert page.locator(".summary .line", has_text="What next:").is_visible() == seen
+            if name == "several":
+                cards = page.locator(".cards", has_text="two terms a group that share no word")
+                assert cards.first.is_visible()
+
+
 @pytest.mark.parametrize("width", [390, 1440])
 def test_changed_files_are_the_first_thing_that_may_not_be_concluded_from(chromium, pages, width):
     with opened(chromium, pages["accepted"], width=width) as page:
