@@ -50,6 +50,7 @@ def row(index, **changes):
         "n_dropped": 0,
         "pruned_points": 0.04,
         "wording": 0,
+        "cut": False,
     } | changes
 
 
@@ -468,7 +469,7 @@ def test_damage_inside_a_shard_does_not_go_unnoticed(tmp_path):
     assert unnoticed == 0
 
 
-LATER = ["n_prompt_tokens", "n_dropped", "pruned_points", "wording"]
+LATER = ["n_prompt_tokens", "n_dropped", "pruned_points", "wording", "cut"]
 """Columns that ratings did not have at first, in the order in which they came."""
 
 
@@ -492,8 +493,8 @@ def test_a_shard_without_a_version_may_lack_the_columns_that_came_later(kept, tm
     for name in LATER[kept:]:
         assert ratings[name].isna().all() if known[name] is None else ratings[name].tolist() == [known[name]]
     for name in LATER[:kept]:
-        assert ratings[name].tolist() == [row(0)[name]]
-    assert both["wording"].tolist() == [0, 3]
+        assert ratings[name].tolist() == [row(0, wording=3)[name]]
+    assert both["wording"].tolist() == [3 if "wording" in LATER[:kept] else 0, 3]
     assert both.dtypes["wording"] == pd.Int8Dtype()
 
 
@@ -503,6 +504,7 @@ def test_a_shard_without_a_version_may_lack_the_columns_that_came_later(kept, tm
         (None, ["spread"], "without spread"),
         (1, ["dimension", "mode"], "without dimension, mode"),
         (4, ["wording"], "without wording"),
+        (5, ["cut"], "without cut"),
     ],
 )
 def test_a_column_that_its_version_had_is_damage_where_it_is_missing(version, lost, named, tmp_path):
@@ -519,12 +521,12 @@ def test_a_shard_of_a_newer_version_is_said_to_be_one(tmp_path):
     with RunFolder(tmp_path / "run") as folder:
         folder.write_shard(0, [row(0)])
         path = folder.path / "ratings" / "part-000000.parquet"
-        rewrite(path, 5, lambda table: table.append_column("mood", pa.array(["calm"])))
+        rewrite(path, 6, lambda table: table.append_column("mood", pa.array(["calm"])))
         with pytest.raises(StoreError) as raised:
             folder.read_ratings(n_prompts=1)
     assert str(raised.value) == (
-        f"{path} was written by a newer version of empathy-audit: its ratings are of format 5, this version reads up "
-        "to 4; upgrade empathy-audit"
+        f"{path} was written by a newer version of empathy-audit: its ratings are of format 6, this version reads up "
+        "to 5; upgrade empathy-audit"
     )
 
 
@@ -570,7 +572,7 @@ def test_a_column_that_is_added_opens_the_shards_of_before(before, expected, tmp
     with RunFolder(tmp_path / "run") as folder:
         folder.write_shard(0, [row(0)])
         added = Table(
-            "ratings", RATINGS.row, {**RATINGS, "mood": word("how it was said", since=5, before=before)}, True
+            "ratings", RATINGS.row, {**RATINGS, "mood": word("how it was said", since=6, before=before)}, True
         )
         monkeypatch.setitem(store._COLLECTED, "ratings", added)
         folder.write_shard(1, [row(1, mood="cross")])
@@ -583,7 +585,7 @@ def test_a_shard_says_the_version_of_its_table(tmp_path):
     with RunFolder(tmp_path / "run") as folder:
         folder.write_shard(0, [row(0)])
         [path] = folder.path.glob("ratings/*")
-    assert pq.read_schema(path).metadata == {b"audit.table_version": b"4"}
+    assert pq.read_schema(path).metadata == {b"audit.table_version": b"5"}
 
 
 def test_shards_of_several_versions_are_one_table(tmp_path):

@@ -64,6 +64,7 @@ def rating(index: int, **changes: Any) -> dict[str, Any]:
         "n_dropped": 0,
         "pruned_points": 0.04,
         "wording": 0,
+        "cut": False,
     } | changes
 
 
