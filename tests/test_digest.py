@@ -206,7 +206,10 @@ def test_accepting_and_expecting_are_two_commands_and_a_comparison_has_no_digest
     assert err[-1].startswith("audit: expect=: both is made of several runs")
 
 
-@pytest.mark.parametrize("name", ["example", "example-own", "example-replies", "example-wordings"])
-def test_the_committed_examples_have_a_digest_and_their_chained_ledgers_hold(name):
-    assert b'"after"' in (EXAMPLES / name / LEDGER).read_bytes()
+@pytest.mark.parametrize(
+    ("name", "chained"),
+    [("example", False), ("example-own", True), ("example-replies", True), ("example-wordings", True)],
+)
+def test_the_committed_examples_have_a_digest_and_ledgers_that_are_chained_as_earlier_ones_were_hold(name, chained):
+    assert (b'"after"' in (EXAMPLES / name / LEDGER).read_bytes()) is chained
     assert len(digest_in(EXAMPLES / name)) == 64
