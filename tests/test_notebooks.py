@@ -120,8 +120,12 @@ def run(tmp_path_factory):
 
 def text_of(outputs):
     """What a reader sees: printed lines, and tables as their cells one after another, with true minus signs."""
-    shown = [each["text"] if each["output_type"] == "stream" else each["data"].get("text/html", "") for each in outputs]
-    text = unescape(re.sub(r"<style.*?</style>|<[^>]+>", "", "\n".join(shown), flags=re.DOTALL))
+    text = "\n".join(
+        each["text"]
+        if each["output_type"] == "stream"
+        else unescape(re.sub(r"<style.*?</style>|<[^>]+>", "", each["data"].get("text/html", ""), flags=re.DOTALL))
+        for each in outputs
+    )
     return " ".join(re.sub(r"(?<!\S)-(?=\d)", MINUS, text).split())
 
 
