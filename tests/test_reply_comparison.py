@@ -14,11 +14,13 @@ from runs import FOUR_RELIGIONS, SMALL_IDENTITIES, as_stored, in_parts
 from test_comparison import Numbers, files_of, table_of, write_run
 from test_planted_strategy import INFERRED, Scripted, draw, uniform
 
+from audit.choices import choices_of
 from audit.engines.base import OpenModel
 from audit.engines.local import LocalModel
 from audit.engines.open import Choice
 from audit.engines.resolve import ModelFiles
 from audit.reply_comparison import _references
+from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.registry import REPLY_COMPARISON_TABLES
 
@@ -417,11 +419,7 @@ def test_what_can_not_be_compared_ends_in_one_line_and_writes_nothing(copies, au
 
 def choices(**named):
     """Choices of runs by label, each a strategy and a model."""
-    same = dict.fromkeys(
-        ("path", "revision", "dtype", "quantization", "prompt", "wording", "narratives", "n_narratives", "texts",
-         "elicitation", "parser", "seed", "scale", "identities", "files", "answering", "asking", "engine", "device",
-         "dimensions", "language"), ""
-    )  # fmt: skip
+    same = dict.fromkeys(choices_of(Manifest.of({}), variant=""), "")
     return {
         label: {**same, "model": model, "strategy": strategy, "leading": "" if strategy == "none" else strategy}
         for label, (model, strategy) in named.items()
