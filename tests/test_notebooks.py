@@ -254,7 +254,7 @@ def test_the_reanalysis_finds_both_gaps_of_the_run_whose_table_it_reads(run):
     assert f"religion: δ {points(headline['delta_points'])} points" in text
     # δ is the same however far apart the experiencers are; δ_z is not.
     assert f"δ (points) {2 * (points(headline['delta_points']) + ' ')}" in text
-    [before, after] = re.findall(r"δ_z (−\d\.\d\d) (−\d\.\d\d)", text)[-1]
+    [before, after] = re.findall(r"δ_z ([+−]\d\.\d\d) ([+−]\d\.\d\d)", text)[-1]
     assert before == points(published["delta_z"]) != after
 
 
@@ -263,7 +263,9 @@ def test_the_comparison_shows_paired_differences_as_scipy_has_them(run):
     origin, persona, scale = (contrasts_of(SWEEP / name) for name in ("origin", "persona-1", "scale-10"))
     for own in (origin, persona, scale):
         t = stats.ttest_1samp(own, 0).confidence_interval()
-        assert f"{points(own.mean())} [{points(t.low)}, {points(t.high)}]" in text, "the table to paste"
+        told = (own.mean(), t.low, t.high)
+        shown = [[f"{value:+.{n}f}".replace("-", MINUS) for value in told] for n in (2, 3)]  # as its interval bears
+        assert any(f"{delta} [{low}, {high}]" in text for delta, low, high in shown), "the table to paste"
     # Of a scale ten times as short, a point is ten times as much of it; of 100 points, one is 1%.
     for first, second in ((origin, persona), (origin, 10 * scale), (persona, 10 * scale)):
         paired = stats.ttest_rel(first, second).confidence_interval()
@@ -380,7 +382,9 @@ def test_the_sweep_is_small_complete_and_holds_no_place_of_another_machine(name)
     folder = SWEEP / name
     manifest = Manifest.read(folder)
     assert len(RunFolder(folder).read_ratings(n_prompts=300)) == manifest.counts["rated"] == 300
-    assert {path.name for path in folder.iterdir()} - {".lock"} == {"ledger.jsonl", "manifest.json", "ratings.parquet"}
+    assert {path.name for path in folder.iterdir()} - {".lock"} == {
+        "ledger.jsonl", "manifest.json", "manifest.copy.json", "prompts.json.gz", "ratings.parquet",
+    }  # fmt: skip
     assert not re.search(r"[\"' =]/\w", json.dumps(manifest.content))
 
 

@@ -178,7 +178,7 @@ class Verdict:
         }
 
     def limited(self, codes: Set[str]) -> Self:
-        """Return the verdict under limits that came up since; under one of :data:`VOID` nothing is left of it.
+        """Return the verdict under limits that came up since; under one that allows none, nothing is left of it.
 
         Parameters
         ----------
