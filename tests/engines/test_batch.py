@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pandas as pd
 import pytest
@@ -278,10 +279,10 @@ def test_a_server_without_batches_is_refused_with_the_remedy_which_works(tmp_pat
     pd.testing.assert_frame_equal(ratings, undisturbed)
 
 
-def test_a_batch_that_the_server_does_not_know_any_more_is_not_paid_for_twice(tmp_path, undisturbed, stop_after):
+def test_a_batch_that_the_server_does_not_know_any_more_is_not_paid_for_twice(tmp_path, undisturbed, stop_once):
     server = Batching(polls=10**6)
     with server.serving() as url:
-        stop_after(1.0)
+        stop_once(lambda: server.batches)
         with contextlib.suppress(KeyboardInterrupt):
             collected(tmp_path / "run", url, *BATCH)
         [gone] = list(server.batches)
@@ -294,17 +295,25 @@ def test_a_batch_that_the_server_does_not_know_any_more_is_not_paid_for_twice(tm
 
 
 @pytest.fixture
-def stop_after():
-    """Return a function that interrupts as a user does, after some seconds."""
+def stop_once():
+    """Return a function that interrupts as a user does, soon after something holds; it waits for half a minute."""
     earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield lambda seconds: threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGINT]).start()
+
+    def stop(holds):
+        until = time.monotonic() + 30
+        while not holds() and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    yield lambda holds: threading.Thread(target=stop, args=[holds]).start()
     signal.signal(signal.SIGINT, earlier)
 
 
-def test_an_interruption_says_that_the_batch_goes_on_and_is_picked_up(tmp_path, undisturbed, capfd, stop_after):
+def test_an_interruption_says_that_the_batch_goes_on_and_is_picked_up(tmp_path, undisturbed, capfd, stop_once):
     server = Batching(polls=10**6)
     with server.serving() as url:
-        stop_after(1.0)
+        stop_once(lambda: server.batches)
         with pytest.raises(KeyboardInterrupt):
             collected(tmp_path / "run", url, *BATCH)
         assert "batch batch_0 goes on at the server; the same command picks it up" in capfd.readouterr().err
