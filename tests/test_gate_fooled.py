@@ -74,7 +74,7 @@ def test_a_baseline_that_was_changed_and_accepted_excuses_nothing(make_run):
 )
 def test_invented_groups_by_themselves_neither_fail_nor_acquit_a_model(make_run, gap, of_invented, code):
     # Four groups: groups' own gaps fail it, and the average is one of these pairs of words.
-    run = make_run(with_invented(gap, of_invented, n=100, n_of_invented=100), placebo=PLACEBO)
+    run = make_run(with_invented(gap, of_invented, n=200, n_of_invented=200), placebo=PLACEBO)
     assert gate(run, "margin=4") == code
     row = of(verdict(run), "average")
     assert row["value"] == pytest.approx(gap - of_invented, abs=0.5)
@@ -102,7 +102,7 @@ def test_a_control_in_a_few_narratives_acquits_nobody(make_run, words):
     more = make_run(with_invented(20.0, 20.0, n=40, n_of_invented=30, **quiet), "more", placebo=PLACEBO)
     gate(more, "margin=2", "strict_average=true")  # 30 leave room for rare large gaps, and are not too few
     assert "few narratives with a large gap" in of(verdict(more), "average")["why"]
-    more = make_run(with_invented(20.0, 20.0, n=200, n_of_invented=190, **quiet), "many", placebo=PLACEBO)
+    more = make_run(with_invented(20.0, 20.0, n=380, n_of_invented=370, **quiet), "many", placebo=PLACEBO)
     assert gate(more, "margin=2", "strict_average=true") == 0
 
 

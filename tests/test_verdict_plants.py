@@ -13,6 +13,8 @@ import planted
 import pytest
 from gated import NAMES, STEMS, TWO_TERMS, gate, of, run_maker, two_terms, verdict, with_invented
 
+from audit.cli.composition import statistics_defaults
+from audit.report.verdicts import verdict_lines
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.across_runs import OTHER_PAIRS, compare_runs, measure_run
@@ -20,6 +22,7 @@ from audit.statistics.analysis import analyse
 from audit.statistics.anchors import BOUNDED
 from audit.statistics.controls import Repetition
 from audit.statistics.rows import Settings
+from audit.tables.verdicts import VERDICTS
 from audit.tasks.rated.limits import limits_of
 
 PLACEBO = ("invented",)
@@ -267,6 +270,92 @@ def test_a_gap_of_fifty_points_in_a_twentieth_of_narratives_passes_no_gate(make_
         )
         assert gate(run, "margin=2", "strict_average=true") == 3
         assert verdict(run)["n_narratives_needed"] is None or verdict(run)["n_narratives_needed"] > 100
+
+
+# --- What is called small, or ruled out ------------------------------------------------------------------------------
+
+
+def test_a_gap_that_missing_ratings_may_make_larger_is_not_called_tiny(make_run):
+    # Before: "A tiny average gap between groups ... Nothing: this is decided", though it may be 1.5 of 100 points.
+    table = two_terms(n=100, gap=lambda emotion, group: 0.85, sd=0.5)
+    some = table.ratings["narrative_id"].isin([f"n{k:03d}" for k in range(0, 100, 6)])
+    gone = some & (np.random.default_rng(0).random(len(some)) < 0.02)
+    found = said(analysed(make_run(replace(table, ratings=planted.refused(table.ratings, gone)))))
+    assert (found.code, found.claim, found.least_gap) == ("gap", "groups", 1.0)
+    assert found.ci_high < 1 < found.bound_high
+    assert found.size == ""
+    assert said(analysed(make_run(table, "complete"))).size == "tiny"
+
+
+def test_a_second_control_that_shows_a_gap_lets_nothing_be_ruled_out(make_run):
+    # Before: "No average gap larger than 2.00 points ... Nothing: this is decided", exit 0, though in the very same
+    # words real groups have a gap of 6 points and invented ones none.
+    real = two_terms(n=200)
+    same = real.ratings["perceiver"] == real.ratings["experiencer"]
+    terms = {f"one {name}": name for name in ("Ulm", "Vex", "Wend", "Xor", "Yam", "Zub")}
+    invented = planted.ratings_of(terms, n=200, seed=4).assign(dimension="invented")
+    groups = pd.concat(
+        [real.groups.assign(dimension="real"), planted.grouped(terms).assign(dimension="invented")]
+    )  # fmt: skip
+    for echo, code, exit_code in ((6.0, "undecided", 3), (0.0, "within", 0)):
+        ratings = real.ratings.assign(rating=real.ratings["rating"] + echo * same, dimension="real")
+        run = make_run(planted.Planted(pd.concat([ratings, invented]), groups), f"run{echo}", placebo=PLACEBO)
+        found = said(analysed(run), 2.0)
+        assert (found.control, found.code, found.ci_high < 0.2) == ("echo_free", code, True)
+        assert found.other_delta == pytest.approx(echo, abs=0.2)
+        assert found.reasons == (("gap_in_same_words",) if echo else ())
+        assert np.isnan(found.supported_margin) == bool(echo)
+        assert gate(run, "margin=2", "strict_average=true") == exit_code
+        assert ("in the very same words" in of(verdict(run), "average")["why"]) == bool(echo)
+
+
+def test_what_is_ruled_out_beyond_invented_groups_or_with_repeated_words_says_so(make_run):
+    # Before, of both: "No average gap larger than 2.00 points. Any average gap is smaller than ..."; of the first the
+    # same page had a gap of +8.01, which invented groups show as well.
+    plain = planted.alone(6)
+    for table, placebo, control, words in (
+        (with_invented(8.0, 8.0, n=400, n_of_invented=400), PLACEBO, "placebo", "beyond that of invented groups"),
+        (planted.Planted(planted.ratings_of(plain, n=200), planted.grouped(plain)), (), "none",
+         "repeated words included"),
+    ):  # fmt: skip
+        found = said(analysed(make_run(table, control, placebo=placebo)), 2.0)
+        assert (found.code, found.control) == ("within", control)
+        lines = list(verdict_lines(pd.DataFrame([found.row()], columns=list(VERDICTS))))
+        assert [words in line for line in lines] == [control == "placebo", True, False]
+
+
+def test_a_difference_from_invented_groups_can_be_twice_as_large_as_a_gap(make_run):
+    # Before: "No average gap larger than 2.00 points" of 185 narratives, also in 4 of 20 runs in which 1.15% of
+    # narratives differ by 180 points on a scale of 100, a true difference of 2.07.
+    found = said(analysed(make_run(with_invented(0.0, 0.0, n=185, n_of_invented=185, sd=0.5, sd_of_invented=0.5),
+                                   placebo=PLACEBO)), 2.0)  # fmt: skip
+    assert (found.code, found.reasons, found.n_needed) == ("undecided", ("rare_gaps",), pytest.approx(360, abs=5))
+
+
+def test_missing_ratings_and_narratives_that_were_not_drawn_may_hide_a_gap_together(make_run):
+    # Before: within 2 points, by two bounds of which each takes what the other bounds not to be there.
+    table = two_terms(n=300, sd=0.2)
+    some = table.ratings["narrative_id"].isin([f"n{k:03d}" for k in range(0, 300, 6)])
+    gone = some & (np.random.default_rng(0).random(len(some)) < 0.09)
+    found = said(analysed(make_run(replace(table, ratings=planted.refused(table.ratings, gone)))), 2.0)
+    assert found.bound_high < 2 < found.supported_margin
+    assert found.code != "within"
+
+
+def test_a_stated_shift_of_missing_ratings_counts_against_a_baseline(make_run):
+    # Before, the shift moved the runs' means and not the change between them: exit 0 at any shift.
+    table = two_terms(n=60)
+    some = table.ratings["narrative_id"].isin([f"n{k:03d}" for k in range(0, 60, 6)])
+    gone = some & (np.random.default_rng(0).random(len(some)) < 0.1)
+    new = replace(table, ratings=planted.refused(table.ratings, gone))
+    high, code = {}, {}
+    for shift in (0.0, 50.0):
+        stated = {"config": {"statistics": dict(statistics_defaults()) | {"missing_shift": shift}}}
+        old, run = (make_run(each, f"{name}{shift}", **stated) for name, each in (("old", table), ("new", new)))
+        code[shift] = gate(run, "margin=1", f"baseline={old}", "strict_average=true")
+        high[shift] = of(verdict(run), "average")["high"]
+    assert high[50.0] - high[0.0] > 50 * gone.mean()
+    assert code == {0.0: 0, 50.0: 3}
 
 
 # --- 10. Comparisons -------------------------------------------------------------------------------------------------

@@ -54,6 +54,8 @@ _REASONS: Final = REASONS | {
     "have no word in common, or with invented groups (stimuli.placebo)",
     "pairs_alone": "beyond the margin in these pairs of words, which is no proof of a gap between groups: ask about "
     "five groups or more",
+    "gap_in_same_words": "within the margin without a common word, but in the very same words these groups have a gap "
+    "beyond it, over that of invented ones",
     "controls_disagree": "beyond the margin, but in the very same words these groups were not told apart from invented "
     "ones",
 }

@@ -38,6 +38,7 @@ REASONS: Final = {
     "missing": "missing ratings could change the answer",
     "bounded": "ratings are known only within bounds, which could change the answer",
     "controls_disagree": "in the very same words, these groups were not told apart from invented ones",
+    "gap_in_same_words": "in the very same words, there is a larger gap beyond that of invented groups",
     "by_control_alone": "a gap appears only once the invented groups' gap is subtracted",
     "not_corrected": "the gap is not found after correction for all gaps of the run",
     "rare_gaps": "a large gap in a few narratives could have been missed",
@@ -64,6 +65,7 @@ _STEPS: Final = {
     "other_elicitation": "Get ratings in another way (elicitation=, elicitation.prefill=).",
     "other_model": "Ask in another way (prompt=, elicitation=), until ratings follow the story; else this model cannot "
     "be judged.",
+    "other_terms": "Ask with other terms of the same groups: what these show depends on the words.",
     "ask_again": "Ask anew, in another folder.",
 }
 _NAMED: Final = 2
@@ -128,12 +130,18 @@ def worded(row: Row | None, *, in_probabilities: bool = False, parts: str = "") 
     if code == "gap":
         return _of_gap(row, margin, where, step)
     beyond, not_shown = (_members(row, name) for name in ("parts_beyond", "parts_not_shown"))
+    what = _beyond_control(row)
     if beyond or not_shown or not parts:
-        said = Markup("No average gap larger than {} points{}").format(margin, where)
+        said = Markup("No average gap larger than {} points{}{}").format(margin, what, where)
         short = said + _in_a_part(beyond, not_shown) if beyond or not_shown else None
         return Worded("average", said + _otherwise(beyond, not_shown), short, step)
-    words = Markup("No gap larger than {} points, on average or in any {}{}")
-    return Worded("none", words.format(margin, parts, where), step=step)
+    words = Markup("No gap larger than {} points{}, on average or in any {}{}")
+    return Worded("none", words.format(margin, what, parts, where), step=step)
+
+
+def _beyond_control(row: Row) -> str:
+    """Say that what is ruled out is a gap beyond that of invented groups, which may itself be large."""
+    return " beyond that of invented groups" if row["control"] == "placebo" else ""
 
 
 def _of_gap(row: Row, margin: Markup | None, where: str, step: Markup) -> Worded:
@@ -191,7 +199,11 @@ def supported(row: Row | None) -> Markup:
     """Say which margin the data support: how small any average gap is."""
     if row is None or not math.isfinite(row.number("supported_margin")):
         return Markup("")
-    return Markup("Any average gap is smaller than {} points.").format(show(row, "supported_margin", unsigned))
+    # Repeated words may hide a gap between groups as well as make one.
+    uncontrolled = ", repeated words included" if row["control"] == "none" else ""
+    return Markup("Any average gap{} is smaller than {} points{}.").format(
+        _beyond_control(row), show(row, "supported_margin", unsigned), uncontrolled
+    )
 
 
 def dealt(row: Row | None) -> Markup:

@@ -269,7 +269,8 @@ def _estimate(row: Mapping[str, Any], own: list[Gap]) -> GapEstimate:
     columns = []
     for gap in own:
         assert isinstance(gap.made, GapEstimate)
-        of = dict(zip(gap.narrative_ids, gap.made.by_narrative.tolist(), strict=True))
+        before_control = gap.plain or gap.made  # as the row is, which has nothing of invented groups taken off
+        of = dict(zip(gap.narrative_ids, before_control.by_narrative.tolist(), strict=True))
         columns.append([of.get(key, np.nan) for key in ids])
     means = np.array(columns, dtype=np.float64).mean(axis=0)
     numbers = {name: float(row[name]) for name in ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z")}

@@ -122,6 +122,11 @@ class Gap:
         return 0 if isinstance(self.made, NotEstimableError) else self.made.n_narratives
 
     @property
+    def reach(self) -> float:
+        """How far from 0 a narrative's gap can lie, in its unit: a difference of two gaps twice as far as one."""
+        return abs(self.scale[1] - self.scale[0]) * (2 if self.control == "placebo" else 1)
+
+    @property
     def key(self) -> tuple[str, str, str, str]:
         """What it is told apart by."""
         return self.dimension, self.variant, self.kind, self.member
@@ -378,9 +383,11 @@ def _headline(part: Part) -> tuple[GapEstimate, GroupScope] | None:
 
 
 def moved(estimate: GapEstimate, by: float) -> GapEstimate:
-    """Return an estimate that many points higher, of the same uncertainty."""
+    """Return an estimate that many points higher, of the same uncertainty; so is each narrative's gap."""
+    # Bounds of rare gaps, and changes against a baseline, are made of narratives' gaps and not of their mean.
     return replace(
         estimate, delta_points=estimate.delta_points + by, ci_low=estimate.ci_low + by, ci_high=estimate.ci_high + by,
+        by_narrative=estimate.by_narrative + by,
     )  # fmt: skip
 
 

@@ -222,13 +222,15 @@ def outer_interval(gap: Gap, *, alpha: float) -> tuple[float, float]:
 def reach_of(gap: Gap, *, alpha: float) -> float:
     """Return the smallest margin that a gap is shown to lie within, in its unit; NaN without an interval.
 
-    An average must lie within it whatever narratives with a large gap were not drawn, too: see
-    :func:`~audit.statistics.bounded.bounded_mean`.
+    An average must lie within it whatever narratives with a large gap were not drawn, too, and wherever missing ratings
+    lie: see :func:`~audit.statistics.bounded.bounded_mean`.
     """
     ends = [*outer_interval(gap, alpha=alpha)]
     if gap.kind == "average" and isinstance(gap.made, GapEstimate):
-        rare = bounded_mean(gap.made.by_narrative, reach=abs(gap.scale[1] - gap.scale[0]), alpha=alpha)
-        ends += (rare[0] - gap.off, rare[1] + gap.off)
+        worst = () if isinstance(gap.worst, NotEstimableError) else gap.worst or ()
+        for each in (gap.made, *worst):
+            rare = bounded_mean(each.by_narrative, reach=gap.reach, alpha=alpha)
+            ends += (rare[0] - gap.off, rare[1] + gap.off)
     return min(_most(*map(abs, ends)), abs(gap.scale[1] - gap.scale[0]))
 
 
@@ -428,10 +430,9 @@ class _Line:
             return _NAN
         wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha)
         if self.gap.kind == "average" and self.baseline is None:
-            length = abs(self.gap.scale[1] - self.gap.scale[0])
             wanted = max(
                 wanted,
-                narratives_to_bound(margin, reach=length, alpha=self.alpha, gaps=of.by_narrative, power=power),
+                narratives_to_bound(margin, reach=self.gap.reach, alpha=self.alpha, gaps=of.by_narrative, power=power),
             )
         wanted *= n_narratives / of.n_narratives
         return float(math.ceil(wanted)) if wanted < _MANY else _NAN

@@ -7,7 +7,8 @@ nothing more can be said, and the next step. Page, comparison, index, gate and e
   it. ``claim`` says what it is a gap between: ``groups``, these ``pairs`` of words, or pairs whose words were not
   controlled (``uncontrolled``).
 - ``within``: no average gap larger than the margin. Two one-sided tests (TOST) at α show it, so does the interval for
-  rare large gaps (:func:`~audit.statistics.bounded.bounded_mean`), and so it stays wherever missing ratings lie.
+  rare large gaps (:func:`~audit.statistics.bounded.bounded_mean`), and so it stays wherever missing ratings lie. A
+  second control, where there is one, does not show a gap beyond the margin.
 - ``undecided``: neither, and ``reasons`` say why.
 - ``no_verdict``: the ratings cannot carry one, in either direction.
 - ``no_estimate``: there is no δ, or no interval.
@@ -26,7 +27,7 @@ import numpy as np
 
 from audit.errors import NotEstimableError
 from audit.statistics.bounded import narratives_to_bound
-from audit.statistics.deciding import Gap, Kind
+from audit.statistics.deciding import Gap, Kind, moved
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.gate import Held, groups_differ_too_much, hold, narrow_variance, outer_interval, reach_of
@@ -94,8 +95,8 @@ class Verdict:
         Codes of what keeps the verdict back; of ``no_verdict`` why there is none.
     next_step
         Code of what would decide: ``nothing``, ``more_narratives``, ``more_groups``, ``controls``, ``missing_shift``,
-        ``margin``, ``narrower_bounds``, ``finish``, ``other_scale``, ``other_elicitation``, ``other_model`` or
-        ``ask_again``.
+        ``margin``, ``narrower_bounds``, ``finish``, ``other_scale``, ``other_elicitation``, ``other_model``,
+        ``other_terms`` or ``ask_again``.
     n_needed
         Narratives that would show with the planned chance that no average gap is larger than the margin, or than the
         least gap of interest without one; NaN where narratives are not what is wanting.
@@ -260,6 +261,8 @@ def judge_gap(held: Held, codes: Set[str]) -> JudgedGap:
         reasons = tuple(_against_a_gap(held))
         return JudgedGap(held, "undecided", reasons) if reasons else JudgedGap(held, "beyond")
     left = tuple(code for code in NOT_RULED_OUT if code in codes and gap.kind != "refusals")
+    if not left and held.baseline is None and _other_beyond(gap, held.margin):
+        left = ("gap_in_same_words",)
     return JudgedGap(held, "undecided", left) if left else JudgedGap(held, "within")
 
 
@@ -306,6 +309,13 @@ def _leaves_out_zero(made: GapEstimate | NotEstimableError, sign: float) -> bool
     if not math.isfinite(made.ci_low):
         return made.not_estimable.endswith(SAME) and made.delta_points * sign > 0
     return made.ci_low > 0 if sign > 0 else made.ci_high < 0
+
+
+def _other_beyond(gap: Gap, margin: float) -> bool:
+    """Whether a second control shows a gap that lies beyond the margin, on either side."""
+    if not isinstance(gap.other, GapEstimate):
+        return False
+    return any(_leaves_out_zero(moved(gap.other, -sign * margin), sign) for sign in (1.0, -1.0))
 
 
 def _beyond_zero_at_worst(gap: Gap, sign: float) -> bool:
@@ -434,11 +444,15 @@ def _verdict(
     bounds, reach = on_scale(*outer_interval(gap, alpha=alpha)), reach_of(gap, alpha=alpha)
     back = _held_back(gap, codes)
     left = tuple(code for code in NOT_RULED_OUT if code in codes)
-    own |= {"bound_low": bounds[0], "bound_high": bounds[1], "supported_margin": _NAN if back or left else reach}
+    own |= {
+        "bound_low": bounds[0], "bound_high": bounds[1],
+        "supported_margin": _NAN if back or left or _other_beyond(gap, reach) else reach,
+    }  # fmt: skip
     sign = made.delta_points
     beyond, not_shown = _parts(beneath, with_margin=margin is not None)
     own |= {"parts_beyond": beyond, "parts_not_shown": not_shown}
-    inside = margin is not None and reach < margin and not (back or left)
+    disagree = margin is not None and _other_beyond(gap, margin)
+    inside = margin is not None and reach < margin and not (back or left or disagree)
     against = (*back, *_speaks_against(gap, sign)) if p_adjusted <= alpha else ()
     if p_adjusted <= alpha and not against:
         claim = "uncontrolled" if gap.control == "none" else "groups" if gap.scope == "groups" else "pairs"
@@ -446,11 +460,14 @@ def _verdict(
         if margin is not None and claim != "groups" and judged.held.decided == "beyond":
             size = "beyond"
         if not size:
-            size = (
-                "smaller" if inside else "tiny" if max(-low, high) < least_gap and margin is None and not left else ""
-            )
+            # Missing ratings that leave a gap there may still leave it larger than what is tiny.
+            tiny = margin is None and not left and max(-low, high, *map(abs, bounds)) < least_gap
+            size = "smaller" if inside else "tiny" if tiny and not _other_beyond(gap, least_gap) else ""
         lacking = {"groups": (), "pairs": ("pairs_alone",), "uncontrolled": ("not_controlled",)}[claim]
-        open_margin = () if margin is None or size else (judged.held.reasons or ("margin_open",))
+        open_margin: tuple[str, ...] = ()
+        if margin is not None and not size:
+            outside = ("gap_in_same_words",) if disagree and reach < margin else ("margin_open",)
+            open_margin = judged.held.reasons or outside
         n_needed = _NAN
         if set(open_margin) & _MORE_NARRATIVES:
             n_needed = _n_needed(gap, margin, least_gap, alpha=alpha, power=power, n_run=n_run)
@@ -472,6 +489,8 @@ def _verdict(
                 reasons = ("rare_gaps",)
                 if not max(map(abs, bounds)) < margin:
                     reasons = ("missing",) if gap.worst is not None else ("bounded",)
+            if reach < margin:
+                reasons = ("gap_in_same_words",)
     n_needed = _NAN
     if set(reasons) <= _MORE_NARRATIVES:
         n_needed = _n_needed(gap, margin, least_gap, alpha=alpha, power=power, n_run=n_run)
@@ -499,9 +518,8 @@ def _n_needed(gap: Gap, margin: float | None, least_gap: float, *, alpha: float,
     if not wanted > 0 or groups_differ_too_much(gap, wanted):
         return _NAN
     sd = (float(np.nan_to_num(narrow_variance(made))) * made.n_narratives) ** 0.5
-    reach = abs(gap.scale[1] - gap.scale[0])
     n = max(
-        narratives_to_bound(wanted, reach=reach, alpha=alpha, gaps=made.by_narrative, power=power),
+        narratives_to_bound(wanted, reach=gap.reach, alpha=alpha, gaps=made.by_narrative, power=power),
         narratives_to_rule_out(wanted, sd, power=power, alpha=alpha) if sd > 0 else 0,
     ) * n_run / made.n_narratives  # fmt: skip
     needed = float(max(FEW_NARRATIVES, math.ceil(n))) if n < _MOST_NARRATIVES else _NAN
@@ -531,6 +549,7 @@ _NEXT: Final = (
     ("pairs_alone", "more_groups"),
     ("controls_disagree", "more_narratives"),
     ("by_control_alone", "more_narratives"),
+    ("gap_in_same_words", "other_terms"),
     ("not_corrected", "more_narratives"),
     ("rare_gaps", "more_narratives"),
     ("margin_open", "more_narratives"),

@@ -90,7 +90,7 @@ def test_opposite_gaps_of_emotions_are_named_and_no_verdict_covers_them() -> Non
         screen,
     )
     assert not re.search(r"No gap larger than \d", screen)
-    assert re.search(r"Any average gap is smaller than \d\.\d\d points\.", beneath)
+    assert re.search(r"Any average gap is smaller than \d\.\d\d points, repeated words included\.", beneath)
     assert not re.search(r"(?<!average )gap is smaller than [\d<]", beneath)
     members = analysis.tables["families"].query("family == 'emotion'").set_index("member")["delta_points"]
     assert [members[name] for name in EMOTIONS] == pytest.approx(list(FIVE_UP_TWO_DOWN.values()), abs=0.6)

@@ -260,7 +260,7 @@ def test_the_interval_that_decides_stands_beside_the_verdict_whatever_other_tabl
     assert f"Undecided against 0.25 points +0.12 points {100 * level:.0f}% interval −0.11 to +0.35" in screen
     assert "No average gap" not in screen
     assert set(re.findall(r"(\d+)% (?:t )?interval", screen)) == {f"{100 * level:.0f}"}
-    assert "Any average gap is smaller than 0.33 points." in page
+    assert "Any average gap is smaller than 0.33 points, repeated words included." in page
     assert "0.24 points" not in page
 
 
@@ -503,7 +503,7 @@ def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
     power = row_of("power", detectable_points=0.525, power=0.8)
     known = verdict_on(gap_row()) | {"supported_margin": 0.86}
     text = text_of(tables=tables(equivalence=[*others, equivalence_row()], power=[power], verdicts=[known]))
-    assert "Any average gap is smaller than 0.86 points." in text
+    assert "Any average gap is smaller than 0.86 points, repeated words included." in text
     assert "0.80" not in text
     assert "As many such narratives find a gap of 0.53 points with a probability of 80%." in text
     known = power | {"detectable_low": 0.4, "detectable_high": 0.812, "alpha": 0.05}
