@@ -166,8 +166,8 @@ def without_figures(run):
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (fails, "No verdict: the ratings do not change with the story"),
-        (without_figures, "No verdict: the ratings do not change with the story"),
+        (fails, "No verdict: the ratings do not follow the story"),
+        (without_figures, "No verdict: the ratings do not follow the story"),
         (low_mass, "No verdict: the model would mostly write something other than a number"),
         (changed, "No verdict: files were changed after they were collected"),
         (nothing_ruled_out, "Undecided: too few narratives"),
@@ -293,7 +293,7 @@ def test_a_card_has_all_sections_and_each_leaves_to_people_what_they_know(audit,
     assert told["prompt"]["sha256"] in found["Method"]
     assert f"| command | {told['command']} |" in plain(found["Method"])
     assert plain(found["Verdicts"]).strip() == (
-        "- **religion (origin):** No verdict: the ratings do not change with the story. To decide: Ask in another way "
+        "- **religion (origin):** No verdict: the ratings do not follow the story. To decide: Ask in another way "
         "(prompt=, elicitation=), until ratings follow the story; else this model cannot be judged."
     )
     assert "the model's weights, on the auditor's machine" in found["Access"]
