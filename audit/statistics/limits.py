@@ -33,7 +33,7 @@ def limits_of_run(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Ite
     tables
         Its table ``manipulation``, and any others.
     """
-    yield from _limits_of_folder(manifest)
+    yield from limits_of_folder(manifest)
     yield from codes_of(tables["manipulation"])
 
 
@@ -47,7 +47,7 @@ def verdicts_as_they_hold(verdicts: pd.DataFrame, manifest: Manifest) -> pd.Data
     manifest
         The run's, as it is now.
     """
-    codes = frozenset(_limits_of_folder(manifest))
+    codes = frozenset(limits_of_folder(manifest))
     if not codes or verdicts.empty:
         return verdicts
     known = ({str(name): value for name, value in row.items()} for row in verdicts.to_dict("records"))
@@ -55,7 +55,7 @@ def verdicts_as_they_hold(verdicts: pd.DataFrame, manifest: Manifest) -> pd.Data
     return pd.DataFrame(rows, columns=verdicts.columns, index=verdicts.index)
 
 
-def _limits_of_folder(manifest: Manifest) -> Iterator[str]:
+def limits_of_folder(manifest: Manifest) -> Iterator[str]:
     """Yield codes of what a run's manifest says of its files and of what is still to be asked."""
     if manifest.accepted:
         yield "accepted"

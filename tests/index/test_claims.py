@@ -233,13 +233,18 @@ SPREAD = [(-1) ** place * (1 + place % 3) / 3 for place in range(40)]
 """Their sum is near 0."""
 
 
-def test_a_sure_difference_of_gaps_whose_way_is_not_sure_does_not_say_which_is_the_smaller(tmp_path):
-    """.5 and 1.5 with an error of 1 each: it could be −1.5 and −.5, of which the second is the smaller."""
+def two_sizes(folder, low, high):
+    """Publish a large model's run and a small one's, and compare them."""
     with pytest.MonkeyPatch.context() as patch:
         without_figures(patch)
-        published(tmp_path / "low", shared(0.5, 1), identity__name="low", model__name="m", **LARGE)
-        published(tmp_path / "high", shared(1.5, 2), identity__name="high", model__name="m", **SMALL)
-    beside(tmp_path, "low", "high")
+        published(folder / "low", low, identity__name="low", model__name="m", **LARGE)
+        published(folder / "high", high, identity__name="high", model__name="m", **SMALL)
+    beside(folder, "low", "high")
+
+
+def test_a_sure_difference_of_gaps_whose_way_is_not_sure_does_not_say_which_is_the_smaller(tmp_path):
+    """.5 and 1.5 with an error of 1 each: it could be −1.5 and −.5, of which the second is the smaller."""
+    two_sizes(tmp_path, shared(0.5, 1), shared(1.5, 2))
     [row], _ = claims_of(tmp_path, "size")
     assert row["ci_low"] < row["ci_high"] < 0, "the paired difference is sure"
     assert row["delta_first"] > 0
@@ -258,11 +263,7 @@ def of_six_groups(size, seed):
 
 def test_gaps_that_are_sure_over_narratives_alone_and_not_over_groups_do_not_say_which_is_the_smaller(tmp_path):
     """1 and 3, of groups that differ by 7 points: over such groups either gap could go the other way."""
-    with pytest.MonkeyPatch.context() as patch:
-        without_figures(patch)
-        published(tmp_path / "low", of_six_groups(1.0, 1), identity__name="low", model__name="m", **LARGE)
-        published(tmp_path / "high", of_six_groups(3.0, 2), identity__name="high", model__name="m", **SMALL)
-    beside(tmp_path, "low", "high")
+    two_sizes(tmp_path, of_six_groups(1.0, 1), of_six_groups(3.0, 2))
     for name in ("low", "high"):
         narrow = pd.read_csv(tmp_path / name / "tables" / "gap.csv").query("headline and scope == 'narratives'").iloc[0]
         assert narrow["ci_low"] > 0, "over these narratives alone it is sure"

@@ -16,14 +16,11 @@ if TYPE_CHECKING:
 
 def codes_of_run(folder: RunFolder, manifest: Manifest, *, confidence: float) -> set[str]:
     """Return codes of what limits all gaps of a run."""
+    from audit.statistics.limits import limits_of_folder
     from audit.statistics.manipulation import codes_of, rows_of_run
 
     followed = rows_of_run(folder.read_manipulated(), manifest, confidence=confidence)
-    return (
-        set(codes_of(followed))
-        | ({"unfinished"} if manifest.status == "running" else set())
-        | ({"accepted"} if manifest.accepted else set())
-    )
+    return {*codes_of(followed), *limits_of_folder(manifest)}
 
 
 def noise_of_run(
