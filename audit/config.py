@@ -1130,8 +1130,10 @@ def _check_kinds(models: Sequence[type[BaseModel]], values: Mapping[Any, Any], p
         if fault := _wrong_kind(_leaves_of(annotations), value):
             raise ConfigError(f"{full}: {fault} (given: {shown(value)})")
         if isinstance(value, str) and (Path in _leaves_of(annotations) or name == "path"):
-            # A server's model goes by an id, which names no file.
-            _check_path(full, value, names_files=not (name == "path" and values.get("base_url")))
+            if "\0" in value:
+                raise ConfigError(f"{full}: holds a NUL character, which no path has; write the path again")
+            if not (name == "path" and values.get("base_url")):  # a server's model goes by an id, which names no file
+                _check_path(full, value)
         if not isinstance(value, (Mapping, list, tuple)):
             continue
         if len(value) > _MOST:
@@ -1148,12 +1150,8 @@ def _leaves_of(annotations: Sequence[Any]) -> frozenset[Any]:
     return frozenset().union(*map(_leaves, annotations))
 
 
-def _check_path(name: str, text: str, *, names_files: bool) -> None:
-    """Refuse a path that no file can have, and an id that nothing can have."""
-    if "\0" in text:
-        raise ConfigError(f"{name}: holds a NUL character, which no path has; write the path again")
-    if not names_files:
-        return
+def _check_path(name: str, text: str) -> None:
+    """Refuse a path that no file can have."""
     if longest := next((part for part in re.split(r"[/\\]", text) if len(part.encode("utf-8", "replace")) > 255), ""):
         raise ConfigError(f"{name}: {longest[:40]!r}... is longer than the name of a file can be; shorten it")
 
