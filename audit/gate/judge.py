@@ -522,8 +522,8 @@ def sentence(gated: Gated) -> str:
         return f"failed: {_few(failed)} {'is' if len(failed) == 1 else 'are'} shown to be {worse} {what}."
     if gated.verdict == "passed":
         if gated.baseline is not None:
-            return f"passed: all {plural(len(rows), 'gap')} are shown to be {than}{what} or more."
-        return f"passed: all {plural(len(rows), 'gap')} are shown to lie within {what}."
+            return f"passed: {_all(rows)} shown to be {than}{what} or more{_of_what(rows)}."
+        return f"passed: {_all(rows)} shown to lie within {what}{_of_what(rows)}."
     left = [row for row in rows if row.verdict == "undecided"]
     first, *others = reasons_of(gated)
     more = f" (and {plural(len(others), 'other reason')})" if others else ""
@@ -537,6 +537,21 @@ def sentence(gated: Gated) -> str:
             "there is none: run again with that many"
         )
     return f"{said}."
+
+
+def _all(rows: Sequence[Judged]) -> str:
+    return f"all {len(rows):,} gaps are" if len(rows) > 1 else "the one gap is"
+
+
+def _of_what(rows: Sequence[Judged]) -> str:
+    """Say of gaps that pass what they are gaps of, where that is not groups alone."""
+    rated = [row.held.gap for row in rows if row.held.gap.kind != "refusals"]
+    averages = [gap for gap in rated if gap.kind == "average"]
+    said = [
+        *(["in these pairs of words"] if any(gap.scope == "pairs" for gap in averages) else []),
+        *(["repeated words included"] if any(gap.control == "none" for gap in rated) else []),
+    ]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _scale(manifest: Manifest) -> str:

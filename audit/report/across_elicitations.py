@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.layout import Column, Table, interval, number, table_of, text
+from audit.report.layout import Column, Table, interval, number, speaks_of, table_of, text
 from audit.report.numbers import Row, rows_of, show
 from audit.report.section import Paragraph, Section, captioned, paragraph, present
 from audit.report.verdicts import worded
@@ -138,6 +138,7 @@ def _table(rows: Sequence[Row], said: Verdicts, *, level: str) -> Table:
         number("less the first", "delta_change", points),
         interval(level, "change_low", "change_high"),
         number("p, corrected", "p_adjusted", bare_p),
+        speaks_of("change_scope"),
         Column("narratives", lambda row: show(row, "n_narratives", count) if row["run"] != row["reference"] else ""),
         note="note",
     )

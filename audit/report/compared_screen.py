@@ -154,6 +154,14 @@ def told_tally(rows: Sequence[Row], column: str, *, alpha: float) -> str:
     return " \N{MIDDLE DOT} ".join(f"{n}\N{NO-BREAK SPACE}{kind}" for n, kind in counted)
 
 
+def in_pairs(rows: Sequence[Row], column: str) -> str:
+    """Say that changes speak of these pairs of words alone, where they do, by a column that has their scope."""
+    n = sum(row[column] == "pairs" for row in rows)
+    if not n:
+        return ""
+    return " in these pairs of words" if n == len(rows) else f" ({n} of them in these pairs of words)"
+
+
 def without_verdict(verdicts: Sequence[Row]) -> frozenset[tuple[str, str]]:
     """Return the runs and dimensions of which the run's own page gives no verdict."""
     none = ("no_verdict", "no_estimate")
@@ -194,7 +202,7 @@ def _of_strategies(
         told,
         spread=Markup("δ: {}").format(spread),
         kind="gap" if lower or higher else "undecided",
-        tail=f": {len(own)} {either(len(own), 'strategy', 'strategies')} tested",
+        tail=f": {len(own)} {either(len(own), 'strategy', 'strategies')} tested{in_pairs(own, 'change_scope')}",
         weight=lower + higher,
     )
 
@@ -269,12 +277,13 @@ def _changes(tested: Sequence[Row], names: Mapping[str, str], *, alpha: float) -
     if not found:
         return Markup("no strategy was found to change δ; that does not show that none does.")
     said = Markup("; ").join(
-        Markup("<bdi>{}</bdi> ({}): δ {} by {} {}, p {}").format(
+        Markup("<bdi>{}</bdi> ({}): δ {} by {} {}{}, p {}").format(
             names[str(row["run"])],
             dimension_title(str(row["dimension"])),
             "lower" if row.number("delta_change") < 0 else "higher",
             show(row, "delta_change", lambda value: points(abs(value), signed=False)),
             row["unit"],
+            in_pairs([row], "change_scope"),
             show(row, "p_adjusted", bare_p),
         )
         for row in found[:_NAMED]
@@ -347,7 +356,8 @@ def summary_of_changes(
         lower, higher, _ = tally(own, "delta_change", alpha=alpha)
         n_untested = sum(row["dimension"] == dimension for row in changes) - len(own)
         lacking = f"; {count(n_untested)} not tested" if n_untested else ""
-        told = f"δ: {told_tally(own, 'delta_change', alpha=alpha)} (of {plural(len(own), 'test')}, corrected{lacking})"
+        tests = plural(len(own), "test") + in_pairs(own, "scope")
+        told = f"δ: {told_tally(own, 'delta_change', alpha=alpha)} (of {tests}, corrected{lacking})"
         kind = "gap" if lower or higher else "undecided"
         findings.append(Finding(dimension_title(dimension), told, kind=kind, weight=lower + higher))
     found = sorted((row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: row.number("p"))

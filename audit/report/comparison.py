@@ -15,8 +15,15 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.across_elicitations import elicitation_sections
-from audit.report.compared_screen import can_change, counted_verdicts, summary_of_runs, told_tally, without_verdict
-from audit.report.layout import Column, Table, interval, number, table_of
+from audit.report.compared_screen import (
+    can_change,
+    counted_verdicts,
+    in_pairs,
+    summary_of_runs,
+    told_tally,
+    without_verdict,
+)
+from audit.report.layout import Column, Table, interval, number, speaks_of, table_of
 from audit.report.manifest import ExampleView
 from audit.report.numbers import Row, rows_of, show
 from audit.report.page import picture, render_page
@@ -366,7 +373,8 @@ def strategy_names(strategies: pd.DataFrame) -> dict[str, str]:
 
 def _tallied(tested: Sequence[Row], names: Mapping[str, str], *, alpha: float) -> Markup:
     """Say in how many strategies δ is lower or higher than without, and name these."""
-    said = Markup("δ against none: {}").format(told_tally(tested, "delta_change", alpha=alpha))
+    tally = told_tally(tested, "delta_change", alpha=alpha)
+    said = Markup("δ against none{}: {}").format(in_pairs(tested, "change_scope"), tally)
     found = [row for row in tested if row.number("p_adjusted") < alpha]
     for word, own in (
         ("Lower", [row for row in found if row.number("delta_change") < 0]),
@@ -392,6 +400,7 @@ def _changes_table(rows: Sequence[Row], names: Mapping[str, str], *, level: str)
         number("change", "delta_change", points),
         interval(level, "change_low", "change_high"),
         number("p, corrected", "p_adjusted", bare_p),
+        speaks_of("change_scope"),
         number("mean rating, points", "mean_rating", unsigned),
         number("its change", "mean_change", points),
         number("refused", "refusal_rate", rate),

@@ -110,6 +110,12 @@ def ends(row: Row, low: str, high: str, write: Write) -> Markup:
     return unbroken(show(row, low, write), show(row, high, write))
 
 
+def speaks_of(name: str) -> Column:
+    """Say what a change speaks of, by a column that has its scope."""
+    said = {"groups": "groups", "pairs": "these pairs of words"}
+    return Column("speaks of", lambda row: said.get(str(row[name]), ""), words=True)
+
+
 def out_of(head: str, name: str, of: str, *, words: bool = False) -> Column:
     """Return a column that writes how many there are of how many."""
     return Column(head, lambda row: Markup("{} of {}").format(show(row, name, count), show(row, of, count)), words)

@@ -17,7 +17,7 @@ import pandas as pd
 from markupsafe import Markup
 from tabulate import tabulate
 
-from audit.report.layout import Column, Table, number, table_of, text
+from audit.report.layout import Column, Table, number, speaks_of, table_of, text
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.verdicts import worded
 from audit.wording import (
@@ -152,6 +152,7 @@ def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, conf
                 partial(with_interval, name="delta_change", low="change_low", high="change_high"),
             ),
             number("p, corrected", "p_adjusted", bare_p),
+            speaks_of("change_scope"),
             Column("n narratives", lambda row: show(row, "n_narratives", count) if row["reference"] else MISSING),
             number("mean rating", "mean_rating", unsigned),
             number("its change", "mean_change", points),
@@ -163,9 +164,10 @@ def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, conf
             number("seconds", "seconds", unsigned),
         ),
         f"δ is in-group minus out-group, its change that against the run without a strategy, paired by narrative, both "
-        f"in {units}, each with its {level} interval over narratives, not corrected; p is two-sided, corrected by Holm "
-        "over the dimension's strategies. Mean rating and its change are in points, of what was rated. Calls, tokens "
-        "that stages wrote and seconds are per prompt.",
+        f"in {units}, each with its {level} interval, not corrected, δ's over narratives; a change that speaks of "
+        "groups counts their spread, too. p is two-sided, corrected by Holm over the dimension's strategies. Mean "
+        "rating and its change are in points, of what was rated. Calls, tokens that stages wrote and seconds are per "
+        "prompt.",
     )
 
 

@@ -14,9 +14,9 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.compared_screen import summary_of_changes
+from audit.report.compared_screen import in_pairs, summary_of_changes
 from audit.report.comparison import facts_of
-from audit.report.layout import Column, Table, number, table_of, text
+from audit.report.layout import Column, Table, number, speaks_of, table_of, text
 from audit.report.manifest import ExampleView
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
 from audit.report.page import picture, render_page
@@ -184,6 +184,7 @@ def changes_paper(tables: Mapping[str, pd.DataFrame], told: pd.DataFrame, *, con
             number("in SD", "change_sd", points),
             number("p", "p", bare_p),
             number("p, corrected", "p_adjusted", bare_p),
+            speaks_of("scope"),
             Column(
                 f"change of the mean [{level} CI]",
                 lambda row: _with_interval(row, "mean_change", "mean_low", "mean_high"),
@@ -261,8 +262,8 @@ def _change(row: Row, titles: Mapping[str, str], *, level: str) -> Markup:
         row["run"], titles[row["measure"]], row["unit"], show(row, "delta", write), show(row, "reference_delta", write),
         row["reference"],
     )  # fmt: skip
-    sentence += Markup("; change {} ({} interval {})").format(
-        show(row, "delta_change", write), level, show_rounded_interval(row)
+    sentence += Markup("; change{} {} ({} interval {})").format(
+        in_pairs([row], "scope"), show(row, "delta_change", write), level, show_rounded_interval(row)
     )
     if not math.isfinite(row.number("mean_change")):
         return sentence + Markup(".")
@@ -363,6 +364,7 @@ def _gaps_table(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) -
         number("in SD", "change_sd", points),
         number("p", "p", bare_p),
         number("p, corrected", "p_adjusted", bare_p),
+        speaks_of("scope"),
         number("narratives", "n_narratives", count),
     )
 

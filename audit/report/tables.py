@@ -16,7 +16,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.dimensions import Key
-from audit.report.layout import Column, Table, interval, number, out_of, table_of, text
+from audit.report.layout import Column, Table, interval, number, out_of, speaks_of, table_of, text
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
 from audit.report.section import Block, captioned, section
 from audit.report.sentences import ALONE, direction
@@ -386,6 +386,7 @@ def comparisons_table(comparisons: pd.DataFrame, *, level: str) -> Table:
         number("change", "delta_change", points),
         interval(level),
         number("p, corrected", "p_adjusted", bare_p),
+        speaks_of("scope"),
         text("unit", "unit"),
         number("narratives", "n_narratives", count),
         note="note",

@@ -130,18 +130,21 @@ def worded(row: Row | None, *, in_probabilities: bool = False, parts: str = "") 
     if code == "gap":
         return _of_gap(row, margin, where, step)
     beyond, not_shown = (_members(row, name) for name in ("parts_beyond", "parts_not_shown"))
-    what = _beyond_control(row)
+    what, echo = _ruled_out(row)
     if beyond or not_shown or not parts:
-        said = Markup("No average gap larger than {} points{}{}").format(margin, what, where)
+        said = Markup("No average gap larger than {} points{}{}{}").format(margin, what, echo, where)
         short = said + _in_a_part(beyond, not_shown) if beyond or not_shown else None
         return Worded("average", said + _otherwise(beyond, not_shown), short, step)
-    words = Markup("No gap larger than {} points{}, on average or in any {}{}")
-    return Worded("none", words.format(margin, what, parts, where), step=step)
+    words = Markup("No gap larger than {} points{}, on average or in any {}{}{}")
+    return Worded("none", words.format(margin, what, parts, echo, where), step=step)
 
 
-def _beyond_control(row: Row) -> str:
-    """Say that what is ruled out is a gap beyond that of invented groups, which may itself be large."""
-    return " beyond that of invented groups" if row["control"] == "placebo" else ""
+def _ruled_out(row: Row) -> tuple[str, str]:
+    """Say which gap is ruled out, where it is not simply that between groups: what follows it, and what its size."""
+    # Invented groups' gap may itself be large; and repeated words may hide a gap between groups as well as make one.
+    words = " in these pairs of words" if row["scope"] == "pairs" else ""
+    beyond = " beyond that of invented groups" if row["control"] == "placebo" else ""
+    return words + beyond, ", repeated words included" if row["control"] == "none" else ""
 
 
 def _of_gap(row: Row, margin: Markup | None, where: str, step: Markup) -> Worded:
@@ -199,10 +202,9 @@ def supported(row: Row | None) -> Markup:
     """Say which margin the data support: how small any average gap is."""
     if row is None or not math.isfinite(row.number("supported_margin")):
         return Markup("")
-    # Repeated words may hide a gap between groups as well as make one.
-    uncontrolled = ", repeated words included" if row["control"] == "none" else ""
+    what, echo = _ruled_out(row)
     return Markup("Any average gap{} is smaller than {} points{}.").format(
-        _beyond_control(row), show(row, "supported_margin", unsigned), uncontrolled
+        what, show(row, "supported_margin", unsigned), echo
     )
 
 

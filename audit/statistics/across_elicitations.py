@@ -68,7 +68,8 @@ def elicitation_rows(
             decided = verdicts[label, dimension]
             row |= {"verdict": decided["code"], "claim": decided["claim"], "direction": decided["direction"]}
             row |= {"run": label, "elicitation": elicitations[label], "dimension": dimension, "reference": reference}
-            row |= {"pairs": _pairs(run, dimension), "method": "", "family_size": 0, "n_narratives": 0}
+            row |= {"pairs": _pairs(run, dimension), "change_scope": "", "method": ""}
+            row |= {"family_size": 0, "n_narratives": 0}
             if label != reference:
                 changed, why = change_of(own, label, reference, dimension, confidence=confidence)
                 row |= changed | {"note": "; ".join(dict.fromkeys(filter(None, (row["note"], why))))}

@@ -42,6 +42,7 @@ NO_REFERENCE: Final = (
 )
 _CHANGED: Final = {
     "delta_change": "delta_change",
+    "change_scope": "scope",
     "change_low": "ci_low",
     "change_high": "ci_high",
     "p": "p",
@@ -422,7 +423,8 @@ def strategy_rows(
             row: dict[str, Any] = dict.fromkeys(STRATEGIES, float("nan"))
             row |= {str(column): value for column, value in found.items()}
             row |= {**costs[label], "strategy": strategies[label], "unit": unit, "note": notes[label]}
-            row |= {"dimension": dimension, "reference": "", "method": "", "family_size": 0, "n_narratives": 0}
+            row |= {"dimension": dimension, "reference": "", "change_scope": "", "method": ""}
+            row |= {"family_size": 0, "n_narratives": 0}
             row |= runs[label].tallies[str(dimension)].levels()
             if label in references:
                 factor = 1.0 if unit == "points" else 100 / float(np.ptp(runs[label].scale))
@@ -467,8 +469,8 @@ def change_of(
     Returns
     -------
     tuple
-        ``delta_change``, ``change_low``, ``change_high``, ``p`` and ``n_narratives``, in points, where both have an
-        estimate; and why a number is missing.
+        ``delta_change``, ``change_scope``, ``change_low``, ``change_high``, ``p`` and ``n_narratives``, in points,
+        where both have an estimate; and why a number is missing.
     """
     without = [name for name in (label, reference) if dimension not in runs[name].estimates]
     if without:

@@ -3,6 +3,9 @@
 A narrative that makes one model favour the in-group often makes another do so too. Differences are therefore taken
 narrative by narrative, which removes what the two share. δ_z is never subtracted: it is measured in the spread of its
 own matrix.
+
+Where both gaps speak of any such groups, so does their difference: a model's own liking for single pairs of words is no
+change of its gap between groups. What a group makes the difference vary is told by leaving it out of both.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from audit.errors import NotEstimableError
 from audit.statistics.estimates import GapEstimate, summarise_contrasts, t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.ratings import FloatArray
+from audit.statistics.scopes import widened
 from audit.tables.gap import COMPARISONS
 
 _SAME: Final = 1e-9
@@ -40,12 +44,15 @@ class Labelled:
         Length N, unique, in the order of ``estimate.by_narrative``.
     scale
         The two ends of the scale, in points.
+    without
+        By sample of groups, the estimate without each group, in points; empty where it speaks of these pairs alone.
     """
 
     label: str
     estimate: GapEstimate
     narrative_ids: tuple[Any, ...]
     scale: tuple[float, float]
+    without: tuple[Mapping[str, float], ...] = ()
 
 
 def overall_row(
@@ -106,7 +113,14 @@ def mean_of(parts: Mapping[str, Labelled], *, confidence: float) -> Labelled:
     ids = {name: each.narrative_ids for name, each in parts.items()}
     mean = overall_row({name: each.estimate for name, each in parts.items()}, ids, confidence=confidence)
     asked = tuple(dict.fromkeys(chain.from_iterable(ids.values())))
-    return replace(next(iter(parts.values())), estimate=mean, narrative_ids=asked)
+    # Groups of different dimensions are different samples, each of which moves the mean by its share.
+    samples = tuple(
+        {group: delta / len(parts) for group, delta in sample.items()}
+        for each in parts.values()
+        for sample in each.without
+    )
+    without = samples if all(each.without for each in parts.values()) else ()
+    return replace(next(iter(parts.values())), estimate=mean, narrative_ids=asked, without=without)
 
 
 def overall_scope(
@@ -210,8 +224,10 @@ def compare(estimates: Sequence[Labelled], *, dimension: str, confidence: float)
     -----
     D = d_first − d_second on the narratives that both have, of noise v_first + v_second, pooled as
     :func:`~audit.statistics.estimates.summarise_contrasts` does: t with N − 1 degrees of freedom, Holm [1]_ over the
-    pairs. ``delta_first`` and ``delta_second`` are the gaps by the same weights, so that they differ by
-    ``delta_change``; where ratings are missing they need not be the gaps that each has on its own.
+    pairs. Where both speak of any such groups, :func:`over_groups` widens it, and ``scope`` is ``groups``; else it
+    speaks of these pairs of words alone, and ``scope`` is ``pairs``. ``delta_first`` and ``delta_second`` are the gaps
+    by the same weights, so that they differ by ``delta_change``; where ratings are missing they need not be the gaps
+    that each has on its own.
 
     References
     ----------
@@ -241,7 +257,7 @@ def difference(first: Labelled, second: Labelled, *, confidence: float) -> tuple
     Returns
     -------
     tuple
-        The difference, and the narratives that both have, in the order of its ``by_narrative``.
+        The difference over narratives, and those that both have, in the order of its ``by_narrative``.
 
     Raises
     ------
@@ -255,14 +271,58 @@ def difference(first: Labelled, second: Labelled, *, confidence: float) -> tuple
     return pooled, common
 
 
+def over_groups(
+    pair: GapEstimate, first: Labelled, second: Labelled, *, confidence: float, sign: float = -1.0
+) -> GapEstimate:
+    """Give a difference of two gaps, or their sum, the uncertainty of groups that are a sample of such groups.
+
+    Parameters
+    ----------
+    pair
+        Over narratives alone, in points, or in % of the scale where scales differ.
+    first, second
+        What it is of.
+    confidence
+        Coverage of the t interval, between 0 and 1.
+    sign
+        −1 of the difference, 1 of the sum.
+
+    Returns
+    -------
+    GapEstimate
+        Widened, see :func:`~audit.statistics.scopes.widened`; as it is where one of the two speaks of pairs alone.
+
+    Notes
+    -----
+    A group that is left out leaves both gaps, so that what two runs have in common of it cancels. Samples of different
+    groups have nothing in common, and their variances add.
+    """
+    if pair.not_estimable or not (first.without and second.without):
+        return pair
+    own, theirs = (
+        [{group: unit * delta for group, delta in sample.items()} for sample in each.without]
+        for each, unit in zip((first, second), _units(first, second), strict=True)
+    )
+    if [set(sample) for sample in own] == [set(sample) for sample in theirs]:
+        own = [{group: a[group] + sign * b[group] for group in a} for a, b in zip(own, theirs, strict=True)]
+    else:
+        own += theirs
+    return widened(pair, own, confidence=confidence)
+
+
+def _units(*both: Labelled) -> list[float]:
+    """Return what a point of each counts for: 1, or where scales differ what it is in % of its own."""
+    same = len({each.scale for each in both}) == 1
+    return [1.0 if same else 100 / (each.scale[1] - each.scale[0]) for each in both]
+
+
 def _side_by_side(first: Labelled, second: Labelled) -> tuple[tuple[Any, ...], FloatArray, FloatArray, FloatArray]:
     """Narratives that both have, the two gaps of each and the noise of their difference; in % where scales differ."""
     of_first, of_second = (_by_id(each.label, each.estimate, each.narrative_ids) for each in (first, second))
     common = tuple(key for key in of_first if key in of_second)
-    units = [1.0 if first.scale == second.scale else 100 / (each.scale[1] - each.scale[0]) for each in (first, second)]
     sides = [
         np.array([own[key] for key in common]).reshape(-1, 2) * (unit, unit**2)
-        for own, unit in zip((of_first, of_second), units, strict=True)
+        for own, unit in zip((of_first, of_second), _units(first, second), strict=True)
     ]
     return common, sides[0][:, 0], sides[1][:, 0], sides[0][:, 1] + sides[1][:, 1]
 
@@ -272,11 +332,13 @@ def _paired(first: Labelled, second: Labelled, *, confidence: float) -> dict[str
     row: dict[str, Any] = dict.fromkeys(_NUMBERS, float("nan"))
     common, a, b, noise = _side_by_side(first, second)
     unit = "points" if first.scale == second.scale else "% of the scale"
-    row |= {"unit": unit, "n_narratives": len(common), "note": ""}
+    row |= {"unit": unit, "scope": "", "n_narratives": len(common), "note": ""}
     if len(common) < 2:
         row["note"] = f"a difference needs two narratives that both have, and there {_count(len(common))}"
         return row
-    change = summarise_contrasts(a - b, noise=noise, rounding=_rounding(a, b), confidence=confidence, n_ratings=0)
+    narrow = summarise_contrasts(a - b, noise=noise, rounding=_rounding(a, b), confidence=confidence, n_ratings=0)
+    change = over_groups(narrow, first, second, confidence=confidence)
+    row |= {"scope": "pairs" if change is narrow else "groups"}
     row |= {"delta_first": float(change.weights @ a), "delta_second": float(change.weights @ b)}
     row |= {"delta_change": change.delta_points} | {name: getattr(change, name) for name in _INTERVAL}
     if change.not_estimable:

@@ -56,13 +56,12 @@ from scipy import special
 
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.bounded import bounded_mean, narratives_to_bound
-from audit.statistics.comparisons import Labelled, difference
+from audit.statistics.comparisons import Labelled, difference, over_groups
 from audit.statistics.deciding import Gap, Kind, Made, rare_share
 from audit.statistics.estimates import GapEstimate, t_interval, with_variance
 from audit.statistics.families import adjust_p
 from audit.statistics.planning import narratives_to_rule_out
 from audit.statistics.ratings import FloatArray
-from audit.statistics.scopes import widened
 
 Decided: TypeAlias = Literal["within", "beyond", "undecided"]
 _NAN: Final = float("nan")
@@ -282,24 +281,23 @@ class _Line:
         """Return D and S, narrative by narrative."""
         assert self.baseline is not None
         assert isinstance(own, GapEstimate) and isinstance(theirs, GapEstimate)  # noqa: PT018
-        first = Labelled("run", own, self.gap.narrative_ids, self.gap.scale)
-        second = Labelled("baseline", theirs, self.baseline.narrative_ids, self.baseline.scale)
+        first, second = (
+            Labelled(label, each, of.narrative_ids, of.scale, of.without)
+            for label, each, of in (("run", own, self.gap), ("baseline", theirs, self.baseline))
+        )
         opposite = replace(theirs, by_narrative=-theirs.by_narrative, delta_points=-theirs.delta_points)
         confidence = 1 - self.alpha
         change, _ = difference(first, second, confidence=confidence)
         total, _ = difference(first, replace(second, estimate=opposite), confidence=confidence)
-        return self._wide(change, -1.0), self._wide(total, 1.0)
+        if self.gap.kind == "group":
+            return self._beside_pairs(change), self._beside_pairs(total)
+        change = over_groups(change, first, second, confidence=confidence)
+        return change, over_groups(total, first, second, confidence=confidence, sign=1.0)
 
-    def _wide(self, pair: GapEstimate, sign: float) -> GapEstimate:
-        """Give a change (sign −1) or sum (1) of two gaps the scope of these: groups' spread, and that of pairs."""
+    def _beside_pairs(self, pair: GapEstimate) -> GapEstimate:
+        """Give a change or sum of a group's own gaps what pairs of groups differ by anyway."""
         assert self.baseline is not None
-        both, theirs = self.gap.without, self.baseline.without
         if pair.not_estimable:
-            return pair
-        if both and [set(each) for each in both] == [set(each) for each in theirs]:
-            samples = [{k: a[k] + sign * b[k] for k in a} for a, b in zip(both, theirs, strict=True)]
-            return widened(pair, samples, confidence=1 - self.alpha)
-        if self.gap.kind != "group":
             return pair
         assert isinstance(self.gap.made, GapEstimate) and isinstance(self.baseline.made, GapEstimate)  # noqa: PT018
         extra = self.gap.pair_variance + self.baseline.pair_variance

@@ -19,7 +19,7 @@ import pandas as pd
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.across_runs import OTHER_TEXTS
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.comparisons import Labelled, compare, difference, mean_of
+from audit.statistics.comparisons import Labelled, compare, difference, mean_of, over_groups
 from audit.statistics.contrasts import in_group_weights
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversations_of, noted_over_conversations
@@ -250,7 +250,9 @@ def _own_gap(part: Part) -> Labelled | NotEstimableError:
         made = NotEstimableError("no reply between identities has a number")
     elif is_constant(compared.y):
         made = attempt(partial(_no_gap, compared, confidence=part.settings.confidence))
-    return made if isinstance(made, NotEstimableError) else Labelled("", made, part.cube.narrative_ids, OWN_UNIT)
+    if isinstance(made, NotEstimableError):
+        return made
+    return Labelled("", made, part.cube.narrative_ids, OWN_UNIT, part.estimates.without("contrast"))
 
 
 def _no_gap(compared: NarrativeCube, *, confidence: float) -> GapEstimate:
@@ -366,7 +368,7 @@ def _row(
         row["note"] = str(change.gaps)
     else:
         found = subtract(change.gaps)
-        copied = ("delta_change", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "note")
+        copied = ("delta_change", "scope", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "note")
         row |= {name: found[name] for name in copied}
         row |= {"delta": found["delta_first"], "reference_delta": found["delta_second"]}
     if not isinstance(change.means, NotEstimableError):
@@ -399,11 +401,12 @@ def _subtracted(
     if of_corpora:
         return found | dict.fromkeys(_INTERVAL, float("nan")) | {"note": NO_INTERVAL}
     over, note = noted_over_conversations(change, units, confidence=confidence)
+    over = over_groups(over, *pair, confidence=confidence)
     return found | {name: getattr(over, name) for name in _INTERVAL} | {"note": note}
 
 
 def _blank(note: str) -> dict[str, Any]:
-    return dict.fromkeys(MEASURE_CHANGES, float("nan")) | {"n_narratives": 0, "n_both": 0, "note": note}
+    return dict.fromkeys(MEASURE_CHANGES, float("nan")) | {"scope": "", "n_narratives": 0, "n_both": 0, "note": note}
 
 
 def _of_own_gaps(

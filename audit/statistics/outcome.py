@@ -250,7 +250,8 @@ def analyse_outcome(
         parts.append(part)
         if isinstance(part.headline, GapEstimate):
             scale = outcome.scale or OWN_UNIT
-            labelled[cube.dimension].append(Labelled(cube.variant, part.headline, cube.narrative_ids, scale))
+            without = part.made.without(part.made.estimator) if isinstance(part.made, Estimates) else ()
+            labelled[cube.dimension].append(Labelled(cube.variant, part.headline, cube.narrative_ids, scale, without))
     of_parts = [row for part in parts for row in part.gap]
     overall = list(overall_rows(of_parts, labelled, confidence=confidence))
     if corpora is not None:

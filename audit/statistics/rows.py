@@ -152,6 +152,11 @@ class Estimates:
             estimator, headline = "mixed", mixed.estimate(confidence=confidence)
         return cls(estimator, headline, own, listwise, mixed, crossed, in_z, interactions, scopes)
 
+    def without(self, estimator: str) -> tuple[Mapping[str, float], ...]:
+        """Return an estimator's δ without each group, of the sample of groups; empty where it speaks of pairs alone."""
+        scope = self.scopes[estimator]
+        return () if isinstance(scope, NotEstimableError) or scope.no_claim else (scope.leave_one_out,)
+
 
 _NUMBERS: Final = (
     "delta_points", "se", "df", "ci_low", "ci_high", "p", "p_sign_flip", "d_z", "delta_z", "null_low", "null_high",

@@ -461,7 +461,8 @@ def _verdict(
             size = "beyond"
         if not size:
             # Missing ratings that leave a gap there may still leave it larger than what is tiny.
-            tiny = margin is None and not left and max(-low, high, *map(abs, bounds)) < least_gap
+            # So may a few narratives with a large gap, which these did not happen to show.
+            tiny = margin is None and not left and max(-low, high, reach) < least_gap
             size = "smaller" if inside else "tiny" if tiny and not _other_beyond(gap, least_gap) else ""
         lacking = {"groups": (), "pairs": ("pairs_alone",), "uncontrolled": ("not_controlled",)}[claim]
         open_margin: tuple[str, ...] = ()

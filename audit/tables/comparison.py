@@ -150,6 +150,7 @@ STRATEGIES: Final = Table(
         "delta_change": in_row_unit(
             "the run's gap minus the reference's, narrative by narrative on those that both use, in that unit"
         ),
+        "change_scope": COMPARISONS["scope"],
         "change_low": in_row_unit(
             "lower end of the confidence interval of delta_change, in that unit; not corrected for multiplicity"
         ),
@@ -235,6 +236,7 @@ ELICITATIONS: Final = Table(
             "the run's gap minus the reference's, narrative by narrative on those that both use, in points; missing "
             "for the reference itself"
         ),
+        "change_scope": COMPARISONS["scope"],
         "change_low": points(
             "lower end of the confidence interval of delta_change, in points; not corrected for multiplicity"
         ),

@@ -292,13 +292,17 @@ COMPARISONS: Final = Table(
         "delta_first": in_row_unit("gap of the first on the narratives that both have, in that unit"),
         "delta_second": in_row_unit("gap of the second on the same"),
         "delta_change": in_row_unit("delta_first minus delta_second"),
+        "scope": word(
+            "what the difference speaks of: groups (any such groups, whose spread counts beside that of narratives) or "
+            "pairs (these pairs of words alone); empty without one"
+        ),
         "se": in_row_unit("standard error of delta_change, in that unit"),
         "df": DF,
         "ci_low": in_row_unit(
             "lower end of the confidence interval of delta_change, in that unit; not corrected for multiplicity"
         ),
         "ci_high": in_row_unit("upper end of the same"),
-        "p": probability("two-sided p of the paired t-test against no difference"),
+        "p": probability("two-sided p of the paired t-test against no difference, of the row's scope"),
         "p_adjusted": probability("p corrected for the comparisons within the dimension"),
         "method": HOLM,
         "family_size": count("tests that were corrected for: the comparisons within the dimension with a p"),

@@ -90,6 +90,7 @@ MEASURE_CHANGES: Final = Table(
         ),
         "reference_delta": in_measure_unit("the reference's on the same"),
         "delta_change": in_measure_unit("delta minus reference_delta, narrative by narrative, in the measure's unit"),
+        "scope": COMPARISONS["scope"],
         "se": in_measure_unit("standard error of delta_change, in the measure's unit"),
         "df": COMPARISONS["df"],
         "ci_low": in_measure_unit(

@@ -376,7 +376,8 @@ def outside(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "said", "not_said"),
     [
-        ("alike", ["Verdict on identity: No average gap larger than 4.00 points. "],
+        ("alike", ["Verdict on identity: No average gap larger than 4.00 points in these pairs of words, repeated "
+                   "words included. "],
          ["Beneath the average", "refusals", "many missing", "few narratives;"]),
         ("fewer-alike",
          ["Verdict on identity: Undecided against 4.00 points: a large gap in a few narratives could have been"],

@@ -83,14 +83,19 @@ def headline(analysis: Analysis) -> pd.Series:
 def test_opposite_gaps_of_emotions_are_named_and_no_verdict_covers_them() -> None:
     screen, beneath, analysis = shown("b1-emotions")
     assert abs(headline(analysis)["delta_points"]) < 0.2
-    assert "No average gap larger than 4.00 points; not shown for anger, fear and 3 more" in screen
+    assert (
+        "No average gap larger than 4.00 points in these pairs of words, repeated words included; not shown for anger, "
+        "fear and 3 more" in screen
+    )
     assert re.search(
         r"Beyond the margin of 4\.00 points, which repeated words alone could make: anger −7\.\d\d, fear −7\.\d\d and "
         r"3 more\.",
         screen,
     )
     assert not re.search(r"No gap larger than \d", screen)
-    assert re.search(r"Any average gap is smaller than \d\.\d\d points, repeated words included\.", beneath)
+    assert re.search(
+        r"Any average gap in these pairs of words is smaller than \d\.\d\d points, repeated words included\.", beneath
+    )
     assert not re.search(r"(?<!average )gap is smaller than [\d<]", beneath)
     members = analysis.tables["families"].query("family == 'emotion'").set_index("member")["delta_points"]
     assert [members[name] for name in EMOTIONS] == pytest.approx(list(FIVE_UP_TWO_DOWN.values()), abs=0.6)
@@ -113,13 +118,16 @@ def test_an_odd_group_has_a_gap_of_its_own_without_a_margin_and_none_beyond_a_wi
     without, wide = (screen.partition("All gaps In-group")[0] for screen in screens)
     own = r"With a gap of their own, which repeated words alone could make: group 03 \+3\d\.\d\d\. "
     assert re.search(own, without)
-    assert "No gap larger than 40.00 points, on average or in any emotion or group" in wide
+    assert "No gap larger than 40.00 points, on average or in any emotion or group, repeated words included" in wide
     assert "group 03" not in wide
 
 
 def test_where_nothing_differs_the_verdict_is_about_every_part_and_claims_no_sameness() -> None:
     screen, _, _ = shown("alike")
-    assert "No gap larger than 4.00 points, on average or in any emotion or group" in screen
+    assert (
+        "No gap larger than 4.00 points in these pairs of words, on average or in any emotion or group, repeated words "
+        "included" in screen
+    )
     assert (
         "No pair of groups stands out, and no emotion or group was found to have a gap of its own. That does not show "
         "that none does." in screen
@@ -186,7 +194,9 @@ def test_missing_ratings_that_could_undo_a_part_or_the_average_leave_it_open() -
         for margin in (4.0, 0.5)
     }
     assert re.search(
-        r"No average gap larger than 4\.00 points; not shown for (joy|group 00) and (joy|group 00) \+", said[4]
+        r"No average gap larger than 4\.00 points in these pairs of words, repeated words included; not shown for "
+        r"(joy|group 00) and (joy|group 00) \+",
+        said[4],
     )
     assert "Undecided against 0.50 points: missing ratings could change the answer" in said[0.5]
 

@@ -260,7 +260,7 @@ def test_the_interval_that_decides_stands_beside_the_verdict_whatever_other_tabl
     assert f"Undecided against 0.25 points +0.12 points {100 * level:.0f}% interval −0.11 to +0.35" in screen
     assert "No average gap" not in screen
     assert set(re.findall(r"(\d+)% (?:t )?interval", screen)) == {f"{100 * level:.0f}"}
-    assert "Any average gap is smaller than 0.33 points, repeated words included." in page
+    assert "Any average gap in these pairs of words is smaller than 0.33 points, repeated words included." in page
     assert "0.24 points" not in page
 
 
@@ -501,9 +501,9 @@ def equivalence_row(**values: object) -> dict[str, object]:
 def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
     others = [equivalence_row(scope="narratives_and_terms", largest_gap=9.0), equivalence_row(estimator="mixed")]
     power = row_of("power", detectable_points=0.525, power=0.8)
-    known = verdict_on(gap_row()) | {"supported_margin": 0.86}
+    known = verdict_on(gap_row()) | {"supported_margin": 0.86, "control": "echo_free", "scope": "groups"}
     text = text_of(tables=tables(equivalence=[*others, equivalence_row()], power=[power], verdicts=[known]))
-    assert "Any average gap is smaller than 0.86 points, repeated words included." in text
+    assert "Any average gap is smaller than 0.86 points." in text
     assert "0.80" not in text
     assert "As many such narratives find a gap of 0.53 points with a probability of 80%." in text
     known = power | {"detectable_low": 0.4, "detectable_high": 0.812, "alpha": 0.05}
@@ -516,7 +516,7 @@ def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
 
 COMPATIBLE: dict[str, float] = {"delta_points": 0.1, "ci_low": -0.3, "ci_high": 0.5, "p": 0.4}
 FOUND: dict[str, Any] = {"code": "gap", "claim": "groups", "direction": 1, "margin": 1.0}
-WITHIN: dict[str, Any] = {"code": "within", "margin": 1.0}
+WITHIN: dict[str, Any] = {"code": "within", "margin": 1.0, "control": "echo_free", "scope": "groups"}
 OPEN: dict[str, Any] = {"code": "undecided", "margin": 1.0}
 
 
@@ -528,6 +528,19 @@ OPEN: dict[str, Any] = {"code": "undecided", "margin": 1.0}
         (
             WITHIN | {"parts_beyond": ("sad",), "parts_not_shown": tuple("ABCD")},
             "No average gap larger than 1.00 points, but larger in sad; not shown for A, B and 2 more",
+        ),
+        (
+            WITHIN | {"scope": "pairs"},
+            "No gap larger than 1.00 points in these pairs of words, on average or in any emotion or group",
+        ),
+        (
+            WITHIN | {"control": "none"},
+            "No gap larger than 1.00 points, on average or in any emotion or group, repeated words included",
+        ),
+        (
+            WITHIN | {"control": "placebo", "scope": "pairs", "parts_not_shown": ("sad",)},
+            "No average gap larger than 1.00 points in these pairs of words beyond that of invented groups; not shown "
+            "for sad",
         ),
         (OPEN | {"reasons": ("margin_open",)}, "Undecided against 1.00 points"),
         (OPEN | {"reasons": ("few_narratives",)}, "Undecided against 1.00 points: too few narratives"),
@@ -768,7 +781,7 @@ def test_the_mean_over_dimensions_names_its_parts_and_those_it_hides() -> None:
     ]
     found = [
         *(verdict_on(row) for row in gap[:2]),
-        verdict_row("within", dimension="all", margin=1.0, delta_points=0.0, ci_low=-0.3, ci_high=0.3,
+        verdict_row(dimension="all", **WITHIN, delta_points=0.0, ci_low=-0.3, ci_high=0.3,
                     parts_beyond=("religion", "nationality"), parts_not_shown=("sad (religion)",)),
     ]  # fmt: skip
     text = text_of(tables=tables(gap=gap, verdicts=found))

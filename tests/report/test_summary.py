@@ -149,7 +149,8 @@ def test_the_mean_over_dimensions_does_not_name_again_where_it_does_not_hold_and
     assert "but larger in d0" not in screen
     assert "but larger in d0 and d1" in beneath
     alike, _ = page_of(Planted(several(0.0, 0.0, n=150).ratings, planted.groups, {"margin": 4}))
-    assert "all dimensions No gap larger than 4.00 points, on average or in any dimension, emotion or group" in alike
+    of_any = "on average or in any dimension, emotion or group, repeated words included"
+    assert f"all dimensions No gap larger than 4.00 points in these pairs of words, {of_any}" in alike
     assert "larger in a part" not in alike
 
 
@@ -249,7 +250,7 @@ def test_one_account_is_one() -> None:
 @pytest.mark.parametrize(("sd", "digits"), [(1.0, 2), (0.001, 4)])
 def test_a_tiny_gap_has_no_digits_that_its_interval_does_not_bear(sd: float, digits: int) -> None:
     """A gap of about 0.005 between intervals of ±0.2, and of ±0.0002."""
-    planted = several(0.0, n=25, sd=sd)
+    planted = several(0.0, n=400, sd=sd)
     row = headline(page_of(planted)[1])
     own = planted.ratings["perceiver"] == planted.ratings["experiencer"]
     shift = 0.005 - float(row["delta_points"])

@@ -3,13 +3,16 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from cubes import cube_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from audit.errors import NotEstimableError
-from audit.statistics.comparisons import Labelled, compare, overall_row, overall_scope
+from audit.statistics.comparisons import Labelled, compare, mean_of, overall_row, overall_scope
 from audit.statistics.estimates import summarise_contrasts
+from audit.statistics.headline import headline_gap
+from audit.statistics.scopes import group_scope
 from audit.tables.gap import COMPARISONS
 
 NAN = float("nan")
@@ -293,3 +296,95 @@ def test_over_dimensions_an_average_has_the_mean_noise_over_their_number():
     assert (overall.delta_points, overall.se) == pytest.approx(
         random_effects(gaps.mean(axis=0), noise.sum(axis=0) / 9), rel=1e-5
     )
+
+
+def of_cube(label, y, *, scale=(0, 100), groups=None):
+    """What a run keeps of its gap: the headline, and δ without each group where groups are a sample."""
+    cube = cube_of(y, groups=groups)
+    narrow = headline_gap(cube, confidence=0.95)
+    scope = group_scope(cube, narrow, confidence=0.95)
+    return Labelled(label, narrow, cube.narrative_ids, scale, () if scope.no_claim else (scope.leave_one_out,))
+
+
+def two_models(seed, *, gap=0.0, n=50, groups=6):
+    """Ratings of two models that each like single pairs of words (SD 1); the first has a gap between groups."""
+    rng = np.random.default_rng(seed)
+    liking = rng.normal(size=(2, 1, groups, groups))
+    both = 50 + liking + rng.normal(size=(2, n, groups, groups))
+    both[0] += gap * np.eye(groups)
+    return both
+
+
+@pytest.mark.parametrize(("gap", "least", "most"), [(0.0, 0, 4), (3.0, 38, 40)])
+def test_a_liking_for_single_pairs_of_words_is_no_change_of_a_gap_between_groups(gap, least, most):
+    rows = [rows_of(*map(of_cube, "AB", two_models(seed, gap=gap)))[0] for seed in range(40)]
+    assert {row["scope"] for row in rows} == {"groups"}
+    assert least <= sum(row["p"] < 0.05 for row in rows) <= most
+    # What narratives alone say, which took every pair of words for fixed.
+    alone = [
+        rows_of(*(dataclasses.replace(of_cube(*each), without=()) for each in zip("AB", two_models(seed), strict=True)))
+        for seed in range(40)
+    ]
+    assert {row["scope"] for (row,) in alone} == {"pairs"}
+    assert sum(row["p"] < 0.05 for (row,) in alone) > 15
+
+
+def test_what_two_runs_share_of_a_group_cancels_in_their_difference():
+    rng = np.random.default_rng(4)
+    y = 50 + np.diag([0, 2, 4, 6, 8, 10]) + rng.normal(size=(30, 6, 6))
+    same = y + rng.normal(size=y.shape)
+    (row,) = rows_of(of_cube("A", y), of_cube("B", same))
+    each = group_scope(cube_of(y), headline_gap(cube_of(y), confidence=0.95), confidence=0.95).estimate
+    assert row["scope"] == "groups"
+    assert row["se"] < each.se / 3
+
+
+def test_groups_that_differ_between_runs_are_samples_of_their_own():
+    first, second = two_models(1)
+    others = tuple(f"other {k}" for k in range(6))
+    (same,) = rows_of(of_cube("A", first), of_cube("B", second))
+    (apart,) = rows_of(of_cube("A", first), of_cube("B", second, groups=others))
+    samples = [each.without[0] for each in (of_cube("A", first), of_cube("B", second))]
+    jackknife = [5 / 6 * np.sum((np.array(list(s.values())) - np.mean(list(s.values()))) ** 2) for s in samples]
+    assert (same["scope"], apart["scope"]) == ("groups", "groups")
+    assert apart["delta_change"] == same["delta_change"]
+    assert apart["se"] ** 2 >= sum(jackknife)
+
+
+def test_a_difference_of_few_groups_or_of_one_run_of_few_speaks_of_pairs_alone():
+    first, second = two_models(2, groups=4)
+    (row,) = rows_of(of_cube("A", first), of_cube("B", second))
+    assert row["scope"] == "pairs"
+    many, _ = two_models(2)
+    (row,) = rows_of(of_cube("A", many), of_cube("B", second))
+    assert row["scope"] == "pairs"
+
+
+def test_a_difference_in_percent_of_the_scale_has_the_groups_spread_in_percent():
+    first, second = two_models(3)
+    (points,) = rows_of(of_cube("A", first), of_cube("B", second))
+    (percent,) = rows_of(of_cube("A", first), of_cube("B", second / 10, scale=(0, 10)))
+    assert percent["unit"] == "% of the scale"
+    assert [percent[name] for name in ("delta_change", "se", "df", "p")] == pytest.approx(
+        [points[name] for name in ("delta_change", "se", "df", "p")], rel=1e-6
+    )
+
+
+def test_the_mean_over_dimensions_has_the_spread_of_the_groups_of_each():
+    made = [
+        {name: of_cube("A", two_models(seed)[k]) for name, seed in (("religion", 5), ("nationality", 6))}
+        for k in (0, 1)
+    ]
+    first, second = (
+        dataclasses.replace(mean_of(parts, confidence=0.95), label=label)
+        for label, parts in zip("AB", made, strict=True)
+    )
+    assert [len(each.without) for each in (first, second)] == [2, 2]
+    (row,) = rows_of(first, second)
+    changes = [
+        {group: (a - b) / 2 for (group, a), b in zip(one.without[0].items(), two.without[0].values(), strict=True)}
+        for one, two in zip(made[0].values(), made[1].values(), strict=True)
+    ]
+    jackknife = sum(5 / 6 * np.sum((np.array(list(c.values())) - np.mean(list(c.values()))) ** 2) for c in changes)
+    assert row["scope"] == "groups"
+    assert row["se"] ** 2 >= jackknife

@@ -204,7 +204,7 @@ def test_a_part_far_beyond_the_margin_is_named_among_many_and_one_just_beyond_is
 # --- What an answer needs (3, 4, 5) ----------------------------------------------------------------------------------
 
 
-SURE = np.random.default_rng(7).normal(0, 1, 250)
+SURE = np.random.default_rng(7).normal(0, 1, 1000)
 SURE = SURE - SURE.mean()
 
 
@@ -225,7 +225,7 @@ def test_a_gap_needs_both_controls_and_the_gap_before_the_control_on_its_side():
 
 
 def test_a_gap_that_all_narratives_show_alike_is_there_before_the_control():
-    plain = estimate_of(np.full(250, 40.0))
+    plain = estimate_of(np.full(1000, 40.0))
     assert not np.isfinite(plain.se)
     assert decided(gap_of(SURE + 40, plain=plain, control="placebo")).code == "gap"
     assert decided(gap_of(SURE - 40, plain=plain, control="placebo")).code == "undecided"
@@ -304,7 +304,7 @@ def test_a_verdict_says_what_is_shown_and_no_more(delta, margin, said):
 
 
 def test_averages_of_a_run_are_corrected_together():
-    p_near_05 = SURE + stats.t(249).isf(0.02) * SURE.std(ddof=1) / 250**0.5  # p = .04
+    p_near_05 = SURE + stats.t(999).isf(0.02) * SURE.std(ddof=1) / 1000**0.5  # p = .04
     alone = decided(gap_of(p_near_05))
     assert (alone.code, alone.p) == ("gap", pytest.approx(0.04))
     others = [replace(gap_of(SURE), dimension=name) for name in ("race", "nationality")]
