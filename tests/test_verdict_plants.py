@@ -21,9 +21,11 @@ from audit.statistics.across_runs import OTHER_PAIRS, compare_runs, measure_run
 from audit.statistics.analysis import analyse
 from audit.statistics.anchors import BOUNDED
 from audit.statistics.controls import Repetition
+from audit.statistics.remarks import n_repeated
 from audit.statistics.rows import Settings
 from audit.tables.verdicts import VERDICTS
 from audit.tasks.rated.limits import limits_of
+from audit.tasks.rated.publish import _repeated
 
 PLACEBO = ("invented",)
 FEW = Settings(n_permutations=20)
@@ -416,3 +418,23 @@ def test_no_table_has_an_interval_beyond_the_scale(make_run, n):
     found = said(analysis, 2.0)
     for value in (found.ci_low, found.ci_high, found.bound_low, found.bound_high, found.supported_margin):
         assert np.isnan(value) or abs(value) <= 100
+
+
+def test_a_table_with_each_narrative_several_times_says_so(make_run):
+    # Before: nothing; "an average gap between groups" in 3 of 12 tables with each narrative six times and no gap.
+    once = two_terms(n=20, sd=4.0)
+    again = pd.concat(
+        [once.ratings.assign(narrative_id=once.ratings["narrative_id"] + f" {copy}") for copy in range(6)]
+    )
+    few = again["narrative_id"].str.match(r"n00[01] 1|.* 0")
+    for name, table, n in (("six", again, 100), ("two", again[few], 2), ("once", once.ratings, 0)):
+        run = make_run(replace(once, ratings=table), name)
+        manifest = Manifest.read(run)
+        ratings = RunFolder(run).read_ratings(n_prompts=manifest.n_prompts)
+        assert n_repeated(ratings) == n
+        said = [
+            (remark.code, remark.text.split(" has ")[0].split(" have ")[0]) for remark in _repeated(manifest, ratings)
+        ]
+        assert said == ([("narratives_repeated", "100 of 120 narratives")] if name == "six" else [])
+        # Of a run of ours, whose texts differ, equal ratings are what the model said.
+        assert not list(_repeated(manifest.adding("elicitation", method="generate"), ratings))

@@ -26,6 +26,10 @@ MISSING_SHARE: Final = 0.1
 """Above this share of prompts without a rating, what is missing may matter."""
 NOT_ADDITIVE: Final = 0.01
 """p of additivity below which there is no verdict: at .05 one model of twenty would have none by chance."""
+TOLD_APART: Final = 9
+"""Ratings of a narrative, not all alike, that another narrative hardly has by chance."""
+REPEATED_SHARE: Final = 0.1
+"""Above this share of narratives with the ratings of another one, a table may have narratives several times."""
 REFUSAL_GAP: Final = 1.0
 """Above this gap of refusals, in percentage points, one that is no accident matters."""
 
@@ -45,7 +49,7 @@ class Remark:
         ``not_converged``, ``no_own_gaps``, ``published_not_estimable``, ``many_missing``, ``incomplete_narratives``,
         ``scale_end``, ``beyond_scale``, ``refusal_gap``, ``number_mass``, ``not_additive``, ``one_cue`` or
         ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty``, ``missing_unexplained``,
-        ``responses_cut``, ``released_answers`` or ``intensity_differs``.
+        ``narratives_repeated``, ``responses_cut``, ``released_answers`` or ``intensity_differs``.
     text
         The remark, in words.
     """
@@ -93,6 +97,19 @@ def remarks_of(
         *_on_additivity(cube, found),
     ):
         yield Remark(dimension=cube.dimension, variant=cube.variant, code=code, text=text)
+
+
+def n_repeated(ratings: pd.DataFrame) -> int:
+    """Count narratives that have the very same ratings as another one, pair by pair, in a dimension and variant.
+
+    Only those of :data:`TOLD_APART` ratings or more, not all alike, are told apart: others may agree by chance.
+    """
+    most = 0
+    for _, own in ratings.groupby(["dimension", "variant"], sort=False):
+        rows = own.pivot(index="narrative_id", columns=["perceiver", "experiencer"], values="intensity")
+        telling = rows[(rows.count(axis=1) >= TOLD_APART) & (rows.min(axis=1) < rows.max(axis=1))]
+        most = max(most, int(telling.duplicated().sum()))
+    return most
 
 
 def _on_additivity(cube: NarrativeCube, found: Estimates) -> Iterator[tuple[str, str]]:

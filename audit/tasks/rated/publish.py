@@ -145,7 +145,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     if manifest.outside.released and explained:
         tables["reading_rules"], on_released = released_answers(ratings, low=low, high=high)
     remarks = (
-        *_remarkson_run(manifest, ratings),
+        *_remarks_on_run(manifest, ratings),
         *on_released,
         *_not_followed(followed, manifest),
         *_below_noise(tables["gap"], tables["controls"]),
@@ -235,7 +235,7 @@ def _human(statistics: Statistics, ratings: pd.DataFrame) -> HumanIntensities | 
     )
 
 
-def _remarkson_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
+def _remarks_on_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
     """Say what the run has not asked yet, which texts are not whole, and what another tool's table leaves open."""
     yield from unfinished(manifest, ratings)
     cut = ratings["cut"].fillna(False).astype(bool)
@@ -252,6 +252,7 @@ def _remarkson_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark
                 else ": a number that might go on after the cut is not read. Allow more tokens."
             ),
         )
+    yield from _repeated(manifest, ratings)
     n_unexplained = manifest.counts.get("unparseable", 0)
     if not manifest.outside.status_given and n_unexplained:
         yield on_run(
@@ -259,6 +260,23 @@ def _remarkson_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark
             f"The table of ratings does not say why {plural(n_unexplained, 'rating')} "
             f"{either(n_unexplained, 'is', 'are')} missing: how many were refused, and the refusal gap, are not known."
             + ("" if manifest.outside.released else " A column `status` would tell."),
+        )
+
+
+def _repeated(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
+    """Say that another tool's table may hold narratives several times; our own texts differ."""
+    from audit.runs.outside import METHOD
+    from audit.statistics.remarks import REPEATED_SHARE, n_repeated
+
+    if manifest.elicitation.method != METHOD:
+        return
+    n, n_twice = ratings["narrative_id"].nunique(), n_repeated(ratings)
+    if n_twice > REPEATED_SHARE * n:
+        yield on_run(
+            "narratives_repeated",
+            f"{n_twice:,} of {plural(n, 'narrative')} {either(n_twice, 'has', 'have')} the very same ratings as "
+            "another one, pair by pair. If the table holds a narrative several times, every interval is too narrow: give each "
+            "once.",
         )
 
 
