@@ -275,8 +275,8 @@ def _repeated(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
         yield on_run(
             "narratives_repeated",
             f"{n_twice:,} of {plural(n, 'narrative')} {either(n_twice, 'has', 'have')} the very same ratings as "
-            "another one, pair by pair. If the table holds a narrative several times, every interval is too narrow: give each "
-            "once.",
+            "another one, pair by pair. If the table holds a narrative several times, every interval is too "
+            "narrow: give each once.",
         )
 
 
