@@ -44,7 +44,7 @@ faults: $(VENV)/.installed
 # The committed examples, analysed and rendered again; the screenshot is what a reader of the README sees.
 SWEPT := $(addprefix reports/example-sweep/,origin persona-1 scale-10)
 LED := $(addprefix reports/example-strategies/,none ecn coe-cbt coe-dbt coe-pct coe-rt two-stage perspective)
-MODELS := $(addprefix reports/example-models/,smollm2 smollm2-persona-1 smollm2-scale-10 gemma3-270m)
+MODELS := $(addprefix reports/example-models/,smollm2 smollm2-persona-1 smollm2-scale-10 qwen2.5-coder-0.5b)
 example: $(VENV)/.installed
 	$(BIN)/python -m audit consolidate reports/example reports/example-wordings reports/example-replies $(SWEPT) $(LED)
 	$(BIN)/python -m audit report reports/example

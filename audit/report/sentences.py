@@ -66,10 +66,6 @@ LIMITS: Final = {
         "the strategy wrote otherwise about some groups than about others, and a smaller δ that comes with stereotypes "
         "is no remedy",
     ),
-    "narratives_repeated": (
-        "Narratives with the same ratings",
-        "a narrative that counts several times makes every interval too narrow",
-    ),
     "replies_missing": ("Many replies without a measure", "what is missing may differ from what was scored"),
     "replies_cut": ("Many cut replies", "a reply that stops in the middle is scored as far as it goes"),
     "judge_mass": (

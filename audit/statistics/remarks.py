@@ -27,7 +27,8 @@ MISSING_SHARE: Final = 0.1
 NOT_ADDITIVE: Final = 0.01
 """p of additivity below which there is no verdict: at .05 one model of twenty would have none by chance."""
 TOLD_APART: Final = 9
-"""Ratings of a narrative, not all alike, that another narrative hardly has by chance."""
+VALUES: Final = 5
+"""A narrative's ratings, so many and of so many values that another narrative hardly has the same by chance."""
 REPEATED_SHARE: Final = 0.1
 """Above this share of narratives with the ratings of another one, a table may have narratives several times."""
 REFUSAL_GAP: Final = 1.0
@@ -102,12 +103,13 @@ def remarks_of(
 def n_repeated(ratings: pd.DataFrame) -> int:
     """Count narratives that have the very same ratings as another one, pair by pair, in a dimension and variant.
 
-    Only those of :data:`TOLD_APART` ratings or more, not all alike, are told apart: others may agree by chance.
+    Only those of :data:`TOLD_APART` ratings or more, of :data:`VALUES` values or more, are told apart: others may agree
+    by chance.
     """
     most = 0
     for _, own in ratings.groupby(["dimension", "variant"], sort=False):
         rows = own.pivot(index="narrative_id", columns=["perceiver", "experiencer"], values="intensity")
-        telling = rows[(rows.count(axis=1) >= TOLD_APART) & (rows.min(axis=1) < rows.max(axis=1))]
+        telling = rows[(rows.count(axis=1) >= TOLD_APART) & (rows.nunique(axis=1) >= VALUES)]
         most = max(most, int(telling.duplicated().sum()))
     return most
 

@@ -9,6 +9,7 @@ import pytest
 
 from audit.index.write import write_index
 
+QWEN = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
 EXAMPLE = Path(__file__).parents[2] / "reports" / "example-models"
 
 
@@ -26,18 +27,19 @@ def test_the_committed_index_is_what_the_command_writes_of_the_committed_runs(ma
 
 def test_two_families_stand_in_one_group_and_neither_is_ranked(made):
     group = next(each for each in made.groups if len({row["model"] for row in each.rows}) > 1)
-    assert {row["model"] for row in group.rows} == {"gemma-3-270m-q4_k_m.gguf", "smollm2"}
+    assert {row["model"] for row in group.rows} == {QWEN, "smollm2"}
     assert "Sorting them by δ makes no ranking" in made.page.read_text("utf-8")
 
 
 def test_sizes_are_those_of_the_models(made):
     sizes = made.rows.groupby("model")["parameters"].first()
-    # As their makers name them: 270 and 135 million.
-    assert sizes["gemma-3-270m-q4_k_m.gguf"] == pytest.approx(270e6, rel=0.02)
+    # As their makers name them: 494 and 135 million. Qwen's GGUF file holds the embeddings twice, 151,936 x 896.
+    assert sizes[QWEN] == pytest.approx(494e6 + 151_936 * 896, rel=0.02)
     assert sizes["smollm2"] == pytest.approx(135e6, rel=0.02)
 
 
-def test_no_claim_is_decided_by_models_whose_ratings_were_not_shown_to_follow_the_story(made):
-    assert set(made.rows["manipulation"]) == {"not shown"}
+def test_no_claim_is_decided_by_models_whose_ratings_do_not_follow_the_story(made):
+    assert set(made.rows["manipulation"]) == {"failed"}
+    assert set(made.rows["verdict"]) == {"absent"}
     assert {"size", "persona", "scale"} == set(made.claims["claim"])
     assert set(made.claims["says"]) == {"cannot_tell"}

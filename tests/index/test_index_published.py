@@ -141,7 +141,7 @@ def test_what_a_check_answers_is_the_same_on_the_page_and_in_the_index(runs, tmp
     assert row["verdict"] == ("undecided" if "intensity_not_followed" in limits else kinds[answer])
 
 
-@pytest.mark.parametrize("name", ["example"])
+@pytest.mark.parametrize("name", ["example", "example-wordings"])
 def test_of_the_committed_examples_too_which_fail_a_check(name):
     rows = index_of(REPORTS / name)
     own, limits = screen((REPORTS / name / "report.html").read_text("utf-8"))

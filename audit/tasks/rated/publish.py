@@ -14,7 +14,7 @@ from audit.publish import count_of, estimated_by, on_run, on_thoughts, score_sta
 from audit.runs.manifest import Check, Manifest, Statistics
 from audit.runs.store import ASKED_IN, RunFolder
 from audit.tasks.base import Published
-from audit.tasks.rated.limits import limits_of, sees_refusals, told_response
+from audit.tasks.rated.limits import codes_of_run, limits_of, sees_refusals, told_response
 from audit.tasks.rated.released import released_answers
 from audit.wording import (
     SCOPES,
@@ -154,7 +154,10 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
     )
     judged, verdicts = analysis.averages.verdicts(
-        _limits(remarks), margin=settings.margin, refusal_margin=REFUSAL_MARGIN, response=told_response(followed)
+        _limits(folder, manifest, remarks),
+        margin=settings.margin,
+        refusal_margin=REFUSAL_MARGIN,
+        response=told_response(followed),
     )
     tables["verdicts"] = pd.DataFrame([each.row() for each in verdicts], columns=list(VERDICTS))
     tables["judged"] = pd.DataFrame(judged_rows(judged), columns=list(JUDGED))
@@ -174,13 +177,13 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
 
 
-def _limits(remarks: Sequence[Remark]) -> Limits:
-    """Return what remarks limit, by their codes."""
+def _limits(folder: RunFolder, manifest: Manifest, remarks: Sequence[Remark]) -> Limits:
+    """Return what limits the gaps, by the codes of remarks: of the whole run, what gate and comparison know, too."""
     on_place: dict[tuple[str, str], set[str]] = {}
     for remark in remarks:
         if remark.dimension:
             on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
-    return limits_of({remark.code for remark in remarks if not remark.dimension}, on_place)
+    return limits_of(codes_of_run(folder, manifest, confidence=manifest.statistics.confidence), on_place)
 
 
 def _lines(gap: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
