@@ -154,7 +154,8 @@ def test_one_table_to_paste_has_changes_and_costs_as_the_csv(audit, two, tmp_pat
     assert dict(zip(head, second, strict=True)) == {
         "dimension": "religion", "strategy": "ecn",
         "δ [95% CI]": f"{points(led['delta'])} [{points(led['ci_low'])}, {points(led['ci_high'])}]",
-        "change of δ [95% CI]": change, "p, corrected": "< .001", "n narratives": "30",
+        "change of δ [95% CI]": change, "p, corrected": "< .001", "speaks of": "these pairs of words",
+        "n narratives": "30",
         "mean rating": unsigned(led["mean_rating"]), "its change": points(led["mean_change"]), "refused": "0%",
         "no rating": "0%", "number mass": "80.0%", "calls": "3", "tokens written": "30", "seconds": "–",
     }  # fmt: skip
@@ -225,7 +226,7 @@ def test_changes_are_counted_by_their_corrected_p_and_the_undecided_are_not_call
     assert (found["less"] < 0, found["more"] > 0, pd.isna(found["same"])) == (True, True, True)
     text = words_of(tmp_path / "out" / "comparison.html")
     assert text.count("1 lower · 1 higher · 1 undecided") == 2  # on the first screen, and beneath the figure
-    assert "religion: 3 strategies tested 1 lower" in text
+    assert "religion: 3 strategies tested in these pairs of words 1 lower" in text
     assert re.search(r"Lower: less −[34]\.\d\d\. Higher: more \+[23]\.\d\d \(p corrected for 3 tests\)", text)
     assert "Undecided is not unchanged." in text
     assert "that an undecided strategy changes nothing" in text.partition("Print this summary")[0]
@@ -237,7 +238,9 @@ def test_where_every_strategy_is_found_to_change_delta_nothing_is_said_of_undeci
     screen = words_of(tmp_path / "out" / "comparison.html").partition("Print this summary")[0]
     assert "1 lower · 0 higher · 0 undecided" in screen
     assert "undecided strategy" not in screen
-    assert re.search(r"How it varies: ecn \(religion\): δ lower by [34]\.\d\d points, p &lt; \.001", screen)
+    assert re.search(
+        r"How it varies: ecn \(religion\): δ lower by [34]\.\d\d points in these pairs of words, p &lt; \.001", screen
+    )
     assert "they differ in what leads the model before the question" in screen
 
 

@@ -258,14 +258,18 @@ def check_words(text: Any, row) -> None:
     """Words claim no more than the row: a gap, its sign, between what, and how it stands to the margin."""
     said = plain(text)
     assert ("between groups" in said) == (row["claim"] == "groups"), said
-    assert ("in these pairs of words" in said) == (row["claim"] == "pairs"), said
+    within = row["code"] == "within"
+    of_pairs = row["claim"] == "pairs" or (within and row["scope"] == "pairs")
+    assert ("in these pairs of words" in said) == of_pairs, said
+    assert ("beyond that of invented groups" in said) == (within and row["control"] == "placebo"), said
+    assert ("repeated words included" in said) == (within and row["control"] == "none"), said
     assert ("repeated words alone could make" in said) == (
         row["claim"] == "uncontrolled" or (row["code"] == "undecided" and "not_controlled" in str(row["reasons"]))
     ), said
     for way, sign in (("towards the in-group", 1), ("towards the out-group", -1)):
         assert (way in said) == (row["code"] == "gap" and row.number("direction") == sign), said
     ruled_out = re.findall(r"No (?:average )?gap larger than ([\d.,]+) points", said)
-    assert bool(ruled_out) == (row["code"] == "within"), said
+    assert bool(ruled_out) == within, said
     assert all(float(each) == pytest.approx(row.number("margin")) for each in ruled_out)
     compared = re.findall(r", (larger|smaller) than ([\d.,]+) points", said)
     assert [each for each, _ in compared] == [
@@ -312,7 +316,7 @@ def check_page(run: Path, rows) -> None:
         assert any(row["code"] == "within" and row.number("margin") == pytest.approx(float(margin))
                    for row in rows.values())  # fmt: skip
     small = {round(float(each.replace(",", "")), 2)
-             for each in re.findall(r"Any average gap is smaller than ([\d.,]+) points", said)}  # fmt: skip
+             for each in re.findall(r"Any average gap[^.]*? is smaller than ([\d.,]+) points", said)}  # fmt: skip
     assert all(any(row.number("supported_margin") == pytest.approx(each, rel=0.02, abs=0.006) for row in rows.values())
                for each in small)  # fmt: skip
 
