@@ -113,7 +113,7 @@ def ends(row: Row, low: str, high: str, write: Write) -> Markup:
 def speaks_of(name: str) -> Column:
     """Say what a change speaks of, by a column that has its scope."""
     said = {"groups": "groups", "pairs": "these pairs of words"}
-    return Column("speaks of", lambda row: said.get(str(row[name]), ""), words=True)
+    return Column("speaks of", lambda row: said.get(str(row[name]), MISSING), words=True)
 
 
 def out_of(head: str, name: str, of: str, *, words: bool = False) -> Column:

@@ -30,7 +30,6 @@ from test_planted_strategy import Scripted
 
 from audit.cli.main import main
 from audit.errors import StoreError
-from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 
 N_PROMPTS, SHARD_SIZE = 50, 7
@@ -183,11 +182,8 @@ def differing(rows: pd.DataFrame, whole: pd.DataFrame) -> int:
 
 
 def tables_of(run: Path) -> dict[str, bytes]:
-    """Return the tables of a run's analysis, without the remark that a run has whose answers were all there already."""
-    tables = {path.name: path.read_bytes() for path in sorted((run / "tables").glob("*"))}
-    remark = b"not_checked; "
-    assert (remark in tables["verdicts.csv"]) is bool(Manifest.read(run).model.not_checked)
-    return tables | {"verdicts.csv": tables["verdicts.csv"].replace(remark, b"")}
+    """Return the tables of a run's analysis."""
+    return {path.name: path.read_bytes() for path in sorted((run / "tables").glob("*"))}
 
 
 # --- Kills -----------------------------------------------------------------------------------------------------------

@@ -266,13 +266,19 @@ def test_replies_are_told_of_as_texts_and_no_rating_is_named(replies):
     text = said(replies)
     assert "and was asked to write back to that person (Hou et al., 2025)." in text
     assert "The model was asked to write at temperature 0, in 200 tokens at most." in text
-    assert "161 gave a text" in text
-    assert "132 gave a text that was cut at the limit of tokens" in text
+    assert (
+        "Of 384 prompts, 2 were refused, 197 gave a text and 185 gave a text that was cut at the limit of tokens"
+        in text
+    )
     assert "Length (words, by lexical)" in text
     assert "p values were corrected over the measures of a dimension by Holm's method" in text
     assert "jackknife over narratives" in text
-    assert "Caution, of all measures: not controlled for repetition of words" in text
-    assert "δ of “Gives advice”, “Names a crisis line” and “Names the narrative's emotion” had an estimate" in text
+    assert "As a control, 1 set of invented groups was asked in the same way." in text
+    without = (
+        "“Names a crisis line”, “Names the narrative's emotion” and “Names the narrative's emotion, of replies that"
+    )
+    assert f"Caution, of {without} name one”: not controlled for repetition of words" in text
+    assert f"δ of {without} name one” had an estimate and no interval" in text
     assert " characters)" not in text, "no list is cut"
     assert re.search(r"\brating|\bscale\b|manipulation|weighted", text) is None
     assert re.search(r"\b(nan|None|inf)\b", text) is None
@@ -334,7 +340,7 @@ def test_a_row_of_any_such_wordings_speaks_of_more_than_narratives():
     table = gap_table(study_of("example-wordings"))
     assert "any such wordings" in [as_plain(row.cells[0]) for row in table.rows]
     general = as_plain(table.all_notes()[0])
-    assert "of any such narratives, but for the rows of any such wordings." in general
+    assert "of any such narratives, but for the rows of any such identities or wordings." in general
     assert "(Judd et al., 2012)" in said(study_of("example-wordings"))
     assert "any such wordings" not in as_plain(gap_table(study_of()).all_notes()[0])
 

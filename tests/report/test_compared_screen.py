@@ -348,7 +348,7 @@ def test_changes_of_either_way_are_counted_and_sized_and_undecided_ones_are_not_
         "Each of 2 runs asked a model to be a certain person and to write replies to accounts by people of the same "
         "and of other groups; they differ in the model."
     )
-    assert "religion δ: 1 lower · 1 higher · 1 undecided (of 3 tests, corrected)" in screen
+    assert "religion δ: 1 lower · 1 higher · 1 undecided (of 3 tests in these pairs of words, corrected)" in screen
     assert re.search(
         r"How big: the largest change that is found, of Measure [ab] in y, is \d\.\d\d times the spread \(SD\) of that "
         r"measure over the replies of x\.",
@@ -364,7 +364,7 @@ def test_changes_of_either_way_are_counted_and_sized_and_undecided_ones_are_not_
 def test_where_no_change_is_found_none_is_told_and_none_denied() -> None:
     same = {"a": lambda t: 3 * own(t)}
     screen = changes_screen({"x": same, "y": same})
-    assert "religion δ: 0 lower · 0 higher · 1 undecided (of 1 test, corrected)" in screen
+    assert "religion δ: 0 lower · 0 higher · 1 undecided (of 1 test in these pairs of words, corrected)" in screen
     assert "How it varies: no δ was found to change; that does not show that none does." in screen
     assert "How big" not in screen
     assert "that an undecided measure is unchanged" in screen
@@ -405,7 +405,8 @@ def test_the_card_says_each_change_with_both_gaps_and_what_the_mean_did() -> Non
     assert "Tested: 1 change of δ, of 1 measure in 1 run, with p corrected for their number." in card
     number = r"\d\.\d+"
     said = re.search(
-        rf"y, Measure a \(points\): δ = [+−]?{number}, and \+[23]\.\d+ in x; change −[23]\.\d+ \(95% interval "
+        rf"y, Measure a \(points\): δ = [+−]?{number}, and \+[23]\.\d+ in x; change in these pairs of words "
+        rf"−[23]\.\d+ \(95% interval "
         rf"−{number} to −{number}\)\. Beside it, the mean over all pairs goes from {number} to {number} "
         rf"\(\+({number})\)\.",
         card,

@@ -268,10 +268,9 @@ def _remarks_on_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remar
 
 def _repeated(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
     """Say that another tool's table may hold narratives several times; our own texts differ."""
-    from audit.runs.outside import METHOD
     from audit.statistics.remarks import REPEATED_SHARE, n_repeated
 
-    if manifest.elicitation.method != METHOD:
+    if manifest.elicitation.method != "outside":
         return
     n, n_twice = ratings["narrative_id"].nunique(), n_repeated(ratings)
     if n_twice > REPEATED_SHARE * n:
