@@ -21,7 +21,7 @@ demo: $(VENV)/.demo
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest $(PARALLEL) --durations=10 --simulations=$(or $(SIMULATIONS),none)
 
-# The statistical simulations, which `make test` leaves out; .ci/run has it draw a quarter of them by a number.
+# The statistical simulations, which `make test` leaves out; .ci/run has it draw an eighth of them by a number.
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest $(PARALLEL) --durations=10 --simulations=all -m simulation
 

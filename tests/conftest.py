@@ -56,7 +56,7 @@ def pytest_addoption(parser):
         default="all",
         metavar="all|none|NUMBER",
         type=what_to_run,
-        help="statistical simulations to run; a NUMBER draws a quarter of them, another number another quarter",
+        help="statistical simulations to run; a NUMBER draws an eighth of them, another number another eighth",
     )
 
 

@@ -7,7 +7,7 @@ import math
 import random
 from collections.abc import Collection
 
-SHARE = 0.25
+SHARE = 0.125
 
 
 def chosen(names: Collection[str], asked: str) -> set[str]:
@@ -25,5 +25,5 @@ def chosen(names: Collection[str], asked: str) -> set[str]:
 def what_to_run(given: str) -> str:
     """Read what ``--simulations`` is given; what is neither ``all``, ``none`` nor a number is an error of argparse."""
     if given not in ("all", "none") and not given.isdecimal():
-        raise argparse.ArgumentTypeError(f"{given}: give all, none, or a number, which draws a quarter of them")
+        raise argparse.ArgumentTypeError(f"{given}: give all, none, or a number, which draws an eighth of them")
     return given
