@@ -545,8 +545,9 @@ def _all(rows: Sequence[Judged]) -> str:
 
 def _of_what(rows: Sequence[Judged]) -> str:
     """Say of gaps that pass what they are gaps of, where that is not groups alone."""
-    rated = [row.held.gap for row in rows if row.held.gap.kind != "refusals"]
-    averages = [gap for gap in rated if gap.kind == "average"]
+    held = [row.held for row in rows if row.held.gap.kind != "refusals"]
+    rated = [gap for each in held for gap in (each.gap, each.baseline) if gap is not None]
+    averages = [gap for gap in rated if gap.kind in ("average", "emotion")]
     said = [
         *(["in these pairs of words"] if any(gap.scope == "pairs" for gap in averages) else []),
         *(["repeated words included"] if any(gap.control == "none" for gap in rated) else []),

@@ -293,6 +293,8 @@ def _said(
     low, high = numbers["ci_low"], numbers["ci_high"]
     if not (math.isfinite(low) and math.isfinite(high)):
         return CANNOT_TELL, str(row.get("note") or "the difference has no interval")
+    if row.get("scope") not in ("groups", "pairs"):
+        return CANNOT_TELL, "an earlier version compared the two, over narratives alone: compare them anew"
     if not numbers["delta_first"] * numbers["delta_second"] > 0:
         return (
             CANNOT_TELL,

@@ -192,7 +192,8 @@ def changes_paper(tables: Mapping[str, pd.DataFrame], told: pd.DataFrame, *, con
             number("n narratives", "n_narratives", count),
         ),
         "δ is in-group minus out-group, in the measure's unit, on the narratives that run and reference share; its "
-        f"change is paired by narrative, with its {level} interval, and in standard deviations of the reference's "
+        f"change is paired by narrative, with its {level} interval, which counts groups' spread where it "
+        "speaks of groups, and in standard deviations of the reference's "
         "scored replies. p is two-sided; corrected is Holm over all measures and runs of the dimension. Beside it the "
         "change of the measure's mean over all pairs. Intervals are not corrected. Changes without a test are left "
         "out; units are in tables/measures.csv.",

@@ -21,7 +21,7 @@ from audit.errors import NotEstimableError
 from audit.statistics.estimates import GapEstimate, summarise_contrasts, t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.ratings import FloatArray
-from audit.statistics.scopes import widened
+from audit.statistics.scopes import jackknife_variance, widened, widened_by
 from audit.tables.gap import COMPARISONS
 
 _SAME: Final = 1e-9
@@ -272,7 +272,13 @@ def difference(first: Labelled, second: Labelled, *, confidence: float) -> tuple
 
 
 def over_groups(
-    pair: GapEstimate, first: Labelled, second: Labelled, *, confidence: float, sign: float = -1.0
+    pair: GapEstimate,
+    first: Labelled,
+    second: Labelled,
+    *,
+    confidence: float,
+    sign: float = -1.0,
+    slopes: float | None = None,
 ) -> GapEstimate:
     """Give a difference of two gaps, or their sum, the uncertainty of groups that are a sample of such groups.
 
@@ -286,6 +292,8 @@ def over_groups(
         Coverage of the t interval, between 0 and 1.
     sign
         −1 of the difference, 1 of the sum.
+    slopes
+        The narratives' part of the variance, in squared points; None takes that of the pair's own narratives.
 
     Returns
     -------
@@ -294,20 +302,23 @@ def over_groups(
 
     Notes
     -----
-    A group that is left out leaves both gaps, so that what two runs have in common of it cancels. Samples of different
-    groups have nothing in common, and their variances add.
+    A group that is left out leaves both gaps, so that what two runs have in common of it cancels in the difference.
+    Where not the same groups count in both, that is not known: the standard deviation is at most the sum of both, and
+    the degrees of freedom are the fewer.
     """
     if pair.not_estimable or not (first.without and second.without):
         return pair
     own, theirs = (
-        [{group: unit * delta for group, delta in sample.items()} for sample in each.without]
+        # Runs may have asked about the same dimensions in another order.
+        sorted(({group: unit * delta for group, delta in sample.items()} for sample in each.without), key=sorted)
         for each, unit in zip((first, second), _units(first, second), strict=True)
     )
     if [set(sample) for sample in own] == [set(sample) for sample in theirs]:
-        own = [{group: a[group] + sign * b[group] for group in a} for a, b in zip(own, theirs, strict=True)]
-    else:
-        own += theirs
-    return widened(pair, own, confidence=confidence)
+        both = [{group: a[group] + sign * b[group] for group in a} for a, b in zip(own, theirs, strict=True)]
+        return widened(pair, both, confidence=confidence, slopes=slopes)
+    (mine, df), (other, other_df) = jackknife_variance(own), jackknife_variance(theirs)
+    at_most = (mine**0.5 + other**0.5) ** 2
+    return widened_by(pair, at_most, min(df, other_df), confidence=confidence, slopes=slopes)
 
 
 def _units(*both: Labelled) -> list[float]:
@@ -338,7 +349,8 @@ def _paired(first: Labelled, second: Labelled, *, confidence: float) -> dict[str
         return row
     narrow = summarise_contrasts(a - b, noise=noise, rounding=_rounding(a, b), confidence=confidence, n_ratings=0)
     change = over_groups(narrow, first, second, confidence=confidence)
-    row |= {"scope": "pairs" if change is narrow else "groups"}
+    if np.isfinite(change.se):
+        row["scope"] = "pairs" if change is narrow else "groups"
     row |= {"delta_first": float(change.weights @ a), "delta_second": float(change.weights @ b)}
     row |= {"delta_change": change.delta_points} | {name: getattr(change, name) for name in _INTERVAL}
     if change.not_estimable:

@@ -399,10 +399,11 @@ def _subtracted(
     if not units or not np.isfinite(found["se"]):
         return found
     if of_corpora:
-        return found | dict.fromkeys(_INTERVAL, float("nan")) | {"note": NO_INTERVAL}
+        return found | dict.fromkeys(_INTERVAL, float("nan")) | {"scope": "", "note": NO_INTERVAL}
     over, note = noted_over_conversations(change, units, confidence=confidence)
-    over = over_groups(over, *pair, confidence=confidence)
-    return found | {name: getattr(over, name) for name in _INTERVAL} | {"note": note}
+    wide = over_groups(over, *pair, confidence=confidence, slopes=over.se**2)
+    scope = "" if not np.isfinite(wide.se) else "pairs" if wide is over else "groups"
+    return found | {name: getattr(wide, name) for name in _INTERVAL} | {"scope": scope, "note": note}
 
 
 def _blank(note: str) -> dict[str, Any]:

@@ -148,6 +148,11 @@ def widened(
     freedom are Satterthwaite's of the V_j, each with G_j − 1, and no more than the narratives'. The standard error is
     never less than the narratives' own.
     """
+    return widened_by(narrow, *jackknife_variance(without), confidence=confidence, slopes=slopes)
+
+
+def jackknife_variance(without: Sequence[Mapping[str, float]]) -> tuple[float, float]:
+    """Return what independent samples of groups add to an estimate's variance, in squared points, and its df."""
     parts, dfs = [], []
     for sample in without:
         gaps = np.array(list(sample.values()))
@@ -155,7 +160,14 @@ def widened(
         dfs.append(gaps.size - 1)
     squares = sum(part**2 / df for part, df in zip(parts, dfs, strict=True))
     df = float(dfs[0]) if len(parts) == 1 or not squares > 0 else sum(parts) ** 2 / squares
-    variance = sum(parts) + (_slope_variance(narrow) if slopes is None else slopes)
+    return sum(parts), df
+
+
+def widened_by(
+    narrow: GapEstimate, of_groups: float, df: float, *, confidence: float, slopes: float | None = None
+) -> GapEstimate:
+    """Add what groups make of an estimate's variance, in squared points, to what narratives do; see :func:`widened`."""
+    variance = of_groups + (_slope_variance(narrow) if slopes is None else slopes)
     se, df = max(variance**0.5, narrow.se), min(df, narrow.df)
     low, high, p = t_interval(narrow.delta_points, se, df, confidence=confidence)
     return replace(

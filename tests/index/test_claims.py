@@ -273,7 +273,7 @@ def test_gaps_that_are_sure_over_narratives_alone_and_not_over_groups_do_not_say
         "cannot_tell",
         "which way the two gaps go is not certain enough to say which of them is the smaller",
     )
-    assert "The difference is the paired one of a comparison in this folder, over these narratives alone" in page
+    assert "The difference is the paired one of a comparison in this folder; with fewer than five groups" in page
 
 
 def test_a_gap_that_goes_the_other_way_beyond_invented_groups_is_held_against_nothing(tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from audit.errors import NotEstimableError
-from audit.statistics.comparisons import Labelled, compare, mean_of, overall_row, overall_scope
+from audit.statistics.comparisons import Labelled, compare, mean_of, over_groups, overall_row, overall_scope
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.headline import headline_gap
 from audit.statistics.scopes import group_scope
@@ -388,3 +388,48 @@ def test_the_mean_over_dimensions_has_the_spread_of_the_groups_of_each():
     jackknife = sum(5 / 6 * np.sum((np.array(list(c.values())) - np.mean(list(c.values()))) ** 2) for c in changes)
     assert row["scope"] == "groups"
     assert row["se"] ** 2 >= jackknife
+
+
+def test_runs_that_asked_about_the_same_dimensions_in_another_order_share_their_groups():
+    names = ("religion", "nationality")
+    made = []
+    for k, order in ((0, names), (1, names), (1, names[::-1])):
+        parts = {}
+        for name in order:
+            each = of_cube("A", two_models(5 + names.index(name))[k])
+            parts[name] = dataclasses.replace(
+                each, without=({f"{name} {group}": delta for group, delta in each.without[0].items()},)
+            )
+        made.append(dataclasses.replace(mean_of(parts, confidence=0.95), label=f"run {len(made)}"))
+    first, same, swapped = made
+    [row], [other] = rows_of(first, same), rows_of(first, swapped)
+    numbers = ("delta_change", "se", "df", "ci_low", "ci_high", "p")
+    assert [row[name] for name in numbers] == pytest.approx([other[name] for name in numbers], rel=1e-9)
+    assert (row["scope"], other["scope"]) == ("groups", "groups")
+
+
+def test_where_a_group_does_not_count_in_one_of_two_gaps_neither_difference_nor_sum_is_narrower():
+    rng = np.random.default_rng(8)
+    own = np.diag(rng.normal(0, 3, 6))
+    first, second = (of_cube(name, 50 + own + rng.normal(size=(40, 6, 6))) for name in "AB")
+    [left, *rest] = second.without[0]
+    fewer = dataclasses.replace(second, without=({group: second.without[0][group] for group in rest},))
+    common = first.estimate.by_narrative + second.estimate.by_narrative
+    total = summarise_contrasts(common, rounding=0.0, confidence=0.95, n_ratings=0)
+    whole, lacking = (over_groups(total, first, each, sign=1.0, confidence=0.95) for each in (second, fewer))
+    # What the sum varies by over groups: twice what one gap does, for both have the same groups' gaps.
+    assert (
+        whole.se
+        > 0.9
+        * 2
+        * group_scope(cube_of(50 + own + rng.normal(size=(40, 6, 6))), first.estimate, confidence=0.95).estimate.se
+    )
+    assert lacking.se > 0.8 * whole.se
+    assert lacking.df <= whole.df
+    assert left not in fewer.without[0]
+
+
+def test_a_difference_without_an_interval_speaks_of_nothing():
+    first, _ = two_models(3)
+    (row,) = rows_of(of_cube("A", first), of_cube("B", first - 0.3 * np.eye(6)))
+    assert (row["scope"], row["note"][:40]) == ("", "the difference is the same in all 50 nar")
