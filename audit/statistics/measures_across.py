@@ -30,6 +30,7 @@ from audit.statistics.measures import analyse_outcomes, gap_rows_of, in_unit, wi
 from audit.statistics.outcome import NO_INTERVAL, OWN_UNIT, Outcome, Part, is_constant, spread_of
 from audit.statistics.ratings import FloatArray, without_dimensions
 from audit.statistics.rows import Settings
+from audit.statistics.scopes import slope_variance
 from audit.tables.replies import MEASURE_CONTROLS, MEASURE_GAPS
 from audit.tables.reply_comparison import MEASURE_CHANGES
 from audit.tables.shared import OVERALL
@@ -401,7 +402,9 @@ def _subtracted(
     if of_corpora:
         return found | dict.fromkeys(_INTERVAL, float("nan")) | {"scope": "", "note": NO_INTERVAL}
     over, note = noted_over_conversations(change, units, confidence=confidence)
-    wide = over_groups(over, *pair, confidence=confidence, slopes=over.se**2)
+    # Utterances' gaps that differ within a conversation vary its mean less than they do each other.
+    slopes = min(slope_variance(over), over.se**2)
+    wide = over_groups(over, *pair, confidence=confidence, slopes=slopes)
     scope = "" if not np.isfinite(wide.se) else "pairs" if wide is over else "groups"
     return found | {name: getattr(wide, name) for name in _INTERVAL} | {"scope": scope, "note": note}
 

@@ -167,7 +167,7 @@ def widened_by(
     narrow: GapEstimate, of_groups: float, df: float, *, confidence: float, slopes: float | None = None
 ) -> GapEstimate:
     """Add what groups make of an estimate's variance, in squared points, to what narratives do; see :func:`widened`."""
-    variance = of_groups + (_slope_variance(narrow) if slopes is None else slopes)
+    variance = of_groups + (slope_variance(narrow) if slopes is None else slopes)
     se, df = max(variance**0.5, narrow.se), min(df, narrow.df)
     low, high, p = t_interval(narrow.delta_points, se, df, confidence=confidence)
     return replace(
@@ -260,8 +260,8 @@ def adjusted_gap(means: FloatArray, columns: FloatArray, cell_weights: FloatArra
     return float(rest[:, 0] @ rest[:, 1]) / squares
 
 
-def _slope_variance(narrow: GapEstimate) -> float:
-    """Variance of the weighted mean of narratives' true gaps, in squared points; of their gaps if noise is unknown."""
+def slope_variance(narrow: GapEstimate) -> float:
+    """Return the variance of the weighted mean of narratives' true gaps; of their gaps where the noise is unknown."""
     variance = narrow.slope_variance
     if np.isnan(variance):
         variance = float(np.nanvar(narrow.by_narrative, ddof=1))

@@ -13,8 +13,10 @@ from test_measures import GROUPS, cube, replies_of, two_dimensions, values_of
 
 from audit.measures.diversity import leave_one_out_distinct
 from audit.statistics.across_runs import OTHER_TEXTS, measure_run, strategy_rows
+from audit.statistics.comparisons import Labelled, difference
 from audit.statistics.costs import cost_rows
-from audit.statistics.measures_across import RepliesOfRun, change_rows
+from audit.statistics.estimates import summarise_contrasts
+from audit.statistics.measures_across import RepliesOfRun, _subtracted, change_rows
 from audit.statistics.outcome import Outcome
 from audit.statistics.rows import Settings
 from audit.tables.reply_comparison import REPLY_COSTS
@@ -224,6 +226,30 @@ def test_utterances_of_a_conversation_are_not_counted_as_independent(ratings_of)
         assert found[name] == pytest.approx(once[name]), name
     assert "over 8 conversations" in found["note"]
     assert found["n_narratives"] == 16
+
+
+def test_utterances_that_differ_within_a_conversation_are_no_spread_of_conversations():
+    """Of known noise, as where numbers are missing; groups alike, so that they add nothing."""
+    rng = np.random.default_rng(9)
+    ids = tuple(f"n{k}" for k in range(200))
+    alike = (dict.fromkeys("ABCDEF", 1.0),)
+    pair = [
+        Labelled(
+            label,
+            summarise_contrasts(
+                rng.normal(0, 1, 200), noise=np.full(200, 0.01), rounding=0.0, confidence=0.95, n_ratings=0
+            ),
+            ids, (0.0, 1.0), alike,
+        )
+        for label in "xy"
+    ]  # fmt: skip
+    found = _subtracted(
+        (pair[0], pair[1]), dimension="religion", conversation_of=lambda name: str(int(name[1:]) % 20),
+        of_corpora=False, confidence=0.95,
+    )  # fmt: skip
+    plain, _ = difference(*pair, confidence=0.95)
+    assert found["scope"] == "groups"
+    assert 0.6 < found["se"] / plain.se < 1.5
 
 
 def test_shares_of_what_became_of_prompts_are_counted_without_baselines_and_over_all_dimensions(ratings_of):
