@@ -105,9 +105,9 @@ class RatingComparison(RunsCompared[RatedRun]):
         read = None
         if len(stages) and not stages_are_told(manifest):
             read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(folder, manifest))).read
-        on_run = codes_of_run(stored, manifest, confidence=used["confidence"])
-        noise = noise_of_run(manifest, stored, ratings, confidence=used["confidence"])
         followed = rows_of_run(stored.read_manipulated(), manifest, confidence=used["confidence"])
+        on_run = codes_of_run(followed, manifest)
+        noise = noise_of_run(manifest, stored, ratings, confidence=used["confidence"])
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
         of_groups = without_dimensions(ratings, repetition.placebo)
         about = score_stages(stages, of_groups, lexicon=self.lexicon, read_emotions=read)

@@ -304,7 +304,7 @@ def _measure(
     used = Settings(**own, n_permutations=1)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=used, repetition=told)
     followed = rows_of_run(folder.read_manipulated(), manifest, confidence=settings["confidence"])
-    on_run = codes_of_run(folder, manifest, confidence=settings["confidence"])
+    on_run = codes_of_run(followed, manifest)
     noise = noise_of_run(manifest, folder, ratings, confidence=settings["confidence"])
     unseen = _why_no_refusals(manifest, ratings)
     gaps: list[Gap] = []

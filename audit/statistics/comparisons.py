@@ -321,6 +321,13 @@ def over_groups(
     return widened_by(pair, at_most, min(df, other_df), confidence=confidence, slopes=slopes)
 
 
+def scope_of(change: GapEstimate, narrow: GapEstimate) -> str:
+    """Return what a change speaks of, after :func:`over_groups` of the narrow one; empty without an interval."""
+    if not np.isfinite(change.se):
+        return ""
+    return "pairs" if change is narrow else "groups"
+
+
 def _units(*both: Labelled) -> list[float]:
     """Return what a point of each counts for: 1, or where scales differ what it is in % of its own."""
     same = len({each.scale for each in both}) == 1
@@ -349,8 +356,7 @@ def _paired(first: Labelled, second: Labelled, *, confidence: float) -> dict[str
         return row
     narrow = summarise_contrasts(a - b, noise=noise, rounding=_rounding(a, b), confidence=confidence, n_ratings=0)
     change = over_groups(narrow, first, second, confidence=confidence)
-    if np.isfinite(change.se):
-        row["scope"] = "pairs" if change is narrow else "groups"
+    row["scope"] = scope_of(change, narrow)
     row |= {"delta_first": float(change.weights @ a), "delta_second": float(change.weights @ b)}
     row |= {"delta_change": change.delta_points} | {name: getattr(change, name) for name in _INTERVAL}
     if change.not_estimable:

@@ -19,7 +19,7 @@ import pandas as pd
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.across_runs import OTHER_TEXTS
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.comparisons import Labelled, compare, difference, mean_of, over_groups
+from audit.statistics.comparisons import Labelled, compare, difference, mean_of, over_groups, scope_of
 from audit.statistics.contrasts import in_group_weights
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversations_of, noted_over_conversations
@@ -405,8 +405,7 @@ def _subtracted(
     # Utterances' gaps that differ within a conversation vary its mean less than they do each other.
     slopes = min(slope_variance(over), over.se**2)
     wide = over_groups(over, *pair, confidence=confidence, slopes=slopes)
-    scope = "" if not np.isfinite(wide.se) else "pairs" if wide is over else "groups"
-    return found | {name: getattr(wide, name) for name in _INTERVAL} | {"scope": scope, "note": note}
+    return found | {name: getattr(wide, name) for name in _INTERVAL} | {"scope": scope_of(wide, over), "note": note}
 
 
 def _blank(note: str) -> dict[str, Any]:

@@ -14,12 +14,11 @@ if TYPE_CHECKING:
     from audit.statistics.verdict import Limits, Place
 
 
-def codes_of_run(folder: RunFolder, manifest: Manifest, *, confidence: float) -> set[str]:
-    """Return codes of what limits all gaps of a run."""
+def codes_of_run(followed: Sequence[Mapping[str, Any]], manifest: Manifest) -> set[str]:
+    """Return codes of what limits all gaps of a run, of its rows of ``tables.MANIPULATION`` and its manifest."""
     from audit.statistics.limits import limits_of_folder
-    from audit.statistics.manipulation import codes_of, rows_of_run
+    from audit.statistics.manipulation import codes_of
 
-    followed = rows_of_run(folder.read_manipulated(), manifest, confidence=confidence)
     return {*codes_of(followed), *limits_of_folder(manifest)}
 
 

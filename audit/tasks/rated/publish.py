@@ -154,7 +154,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
     )
     judged, verdicts = analysis.averages.verdicts(
-        _limits(folder, manifest, remarks),
+        _limits(codes_of_run(followed, manifest), remarks),
         margin=settings.margin,
         refusal_margin=REFUSAL_MARGIN,
         response=told_response(followed),
@@ -177,13 +177,13 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
 
 
-def _limits(folder: RunFolder, manifest: Manifest, remarks: Sequence[Remark]) -> Limits:
-    """Return what limits the gaps, by the codes of remarks: of the whole run, what gate and comparison know, too."""
+def _limits(on_run: set[str], remarks: Sequence[Remark]) -> Limits:
+    """Return what limits the gaps: all of them by codes that gate and comparison know, too, single ones by remarks."""
     on_place: dict[tuple[str, str], set[str]] = {}
     for remark in remarks:
         if remark.dimension:
             on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
-    return limits_of(codes_of_run(folder, manifest, confidence=manifest.statistics.confidence), on_place)
+    return limits_of(on_run, on_place)
 
 
 def _lines(gap: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
