@@ -48,6 +48,20 @@ def test_no_gap_passes_and_all_gaps_are_named(make_run, capsys):
     assert found["sentence"].startswith("passed: all 13 gaps are shown to lie within the 2-point margin")
 
 
+def test_what_passes_is_said_to_be_of_these_words_where_it_is(make_run):
+    few = planted.alone(4)
+    table = planted.Planted(planted.ratings_of(few, n=250), planted.grouped(few))
+    for name, of_run, said in (
+        ("few", table, "(in these pairs of words, repeated words included)."),
+        ("many", two_terms(n=250), "from 0 to 100."),
+    ):  # fmt: skip
+        run = make_run(of_run, name)
+        assert gate(run, "margin=2", "strict_average=true") == 0
+        found = verdict(run)["sentence"]
+        assert found.startswith("passed: the one gap is shown to lie within the 2-point margin")
+        assert found.endswith(said)
+
+
 def test_a_gap_fails(make_run):
     run = make_run(two_terms(gap=lambda emotion, group: 5.0))
     assert gate(run, "margin=2") == 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -13,6 +15,7 @@ from planted import Planted, alone, grouped, ratings_of
 
 from audit.api import compare
 from audit.cli.composition import statistics_defaults
+from audit.index.claims import CLAIMS, _said
 from audit.index.write import write_index
 from audit.pipeline import report_run
 
@@ -274,6 +277,24 @@ def test_gaps_that_are_sure_over_narratives_alone_and_not_over_groups_do_not_say
         "which way the two gaps go is not certain enough to say which of them is the smaller",
     )
     assert "The difference is the paired one of a comparison in this folder; with fewer than five groups" in page
+
+
+def test_a_comparison_of_an_earlier_version_which_knew_no_groups_says_nothing():
+    """The row would say that the first is the smaller, by an interval over narratives alone."""
+    entry = SimpleNamespace(folder="run", length=100.0, rows={"d": {
+        "verdict": "gap", "manipulation": "not made", "folder": "run", "delta": 3.0, "ci_low": 2.0, "ci_high": 4.0,
+    }})  # fmt: skip
+    numbers = {"delta_first": 1.0, "delta_second": 3.0, "ci_low": -2.5, "ci_high": -1.5}
+    [claim] = [each for each in CLAIMS if each.name == "size"]
+    pair = (entry, entry)
+    of = {scope: _said(claim, numbers, {"unit": "points"} | scope_row, pair, "d") for scope, scope_row in (
+        ("earlier", {}), ("missing", {"scope": math.nan}),
+        ("groups", {"scope": "groups"}), ("pairs", {"scope": "pairs"}),
+    )}  # fmt: skip
+    assert of["earlier"] == of["missing"]
+    assert of["earlier"][0] == "cannot_tell"
+    assert of["groups"] == of["pairs"]
+    assert of["groups"][0] in ("for", "against")
 
 
 def test_a_gap_that_goes_the_other_way_beyond_invented_groups_is_held_against_nothing(tmp_path):
