@@ -52,11 +52,15 @@ def with_invented(
     n_of_invented: int = 60,
     sd: float = 1.0,
     sd_of_invented: float = 1.0,
+    n_groups: int = 4,
 ) -> planted.Planted:
-    """Return planted ratings of four groups, and of four invented ones in the first of their narratives."""
+    """Return planted ratings of some groups, and of as many invented ones in the first of their narratives."""
     real, invented = (
-        {f"a {name}": name for name in names}
-        for names in (("Hindu", "Muslim", "Sikh", "Jain"), ("Arbo", "Cendi", "Dolva", "Ferru"))
+        {f"a {name}": name for name in names[:n_groups]}
+        for names in (
+            ("Hindu", "Muslim", "Sikh", "Jain", "Druze", "Parsi"),
+            ("Arbo", "Cendi", "Dolva", "Ferru", "Gorlan", "Hilva"),
+        )
     )
     parts = [
         planted.ratings_of(own, n=size, gap=lambda emotion, group, gap=own_gap: gap, sd=spread, seed=seed).assign(

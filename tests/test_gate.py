@@ -137,7 +137,7 @@ def test_an_uncontrolled_gap_within_the_margin_is_ruled_out_in_these_words_and_a
 
 @pytest.mark.parametrize(("gap", "code"), [(8.0, 0), (16.0, 1)])
 def test_what_invented_groups_show_too_does_not_count(make_run, gap, code):
-    run = make_run(with_invented(gap, 8.0, n=380, n_of_invented=380), placebo=("invented",))
+    run = make_run(with_invented(gap, 8.0, n=380, n_of_invented=380, n_groups=6), placebo=("invented",))
     assert gate(run, "margin=2") == code
     found = verdict(run)
     assert {row["gap"]["control"] for row in found["gaps"]} == {"placebo", "not_needed"}

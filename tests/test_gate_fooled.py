@@ -73,8 +73,7 @@ def test_a_baseline_that_was_changed_and_accepted_excuses_nothing(make_run):
     ],
 )
 def test_invented_groups_by_themselves_neither_fail_nor_acquit_a_model(make_run, gap, of_invented, code):
-    # Four groups: groups' own gaps fail it, and the average is one of these pairs of words.
-    run = make_run(with_invented(gap, of_invented, n=200, n_of_invented=200), placebo=PLACEBO)
+    run = make_run(with_invented(gap, of_invented, n=200, n_of_invented=200, n_groups=6), placebo=PLACEBO)
     assert gate(run, "margin=4") == code
     row = of(verdict(run), "average")
     assert row["value"] == pytest.approx(gap - of_invented, abs=0.5)
@@ -107,7 +106,7 @@ def test_a_control_in_a_few_narratives_acquits_nobody(make_run, words):
 
 
 def test_a_gap_that_every_narrative_shows_alike_fails_beside_invented_groups(make_run):
-    run = make_run(with_invented(40.0, 0.0, sd=0.0), placebo=PLACEBO)
+    run = make_run(with_invented(40.0, 0.0, sd=0.0, n_groups=6), placebo=PLACEBO)
     assert gate(run, "margin=2") == 1
 
 

@@ -44,12 +44,17 @@ def analysed(run, settings=FEW):
     )  # fmt: skip
 
 
-def said(analysis, margin=None):
-    """Return the verdict on the only dimension."""
+def verdicts_of(analysis, margin=None):
     codes = {}
     for remark in analysis.remarks:
         codes.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
-    _, [found] = analysis.averages.verdicts(limits_of(set(), codes), margin=margin)
+    _, found = analysis.averages.verdicts(limits_of(set(), codes), margin=margin)
+    return found
+
+
+def said(analysis, margin=None):
+    """Return the verdict on the only dimension."""
+    [found] = verdicts_of(analysis, margin)
     return found
 
 
@@ -97,6 +102,9 @@ def test_four_groups_are_pairs_of_words_and_the_gate_does_not_fail_on_their_aver
     row = of(verdict(run), "average")
     assert row["corrected_low"] > 2
     assert "five groups" in row["why"]
+    # Before: exit 1 without strict_average, by each group's own gap.
+    assert gate(run, "margin=2") == 3
+    assert {row["verdict"] for row in verdict(run)["gaps"] if row["kind"] == "group"} == {"undecided"}
 
 
 def test_a_gap_of_six_groups_is_one_between_groups(make_run):
@@ -149,17 +157,43 @@ def test_noisy_invented_groups_acquit_nobody(make_run, gap):
 @pytest.mark.parametrize(("of_invented", "code"), [(0.0, "gap"), (5.0, "undecided")])
 def test_where_there_are_two_controls_both_must_tell(make_run, of_invented, code):
     # Before, the echo-free gap passed, and the page did not say that the same words were not told from invented ones.
-    real = two_terms(n=60, gap=lambda emotion, group: 5.0)
-    terms = {f"one {name}": name for name in ("Ulm", "Vex", "Wend", "Xor", "Yam", "Zub")}
-    invented = planted.ratings_of(terms, n=60, gap=lambda emotion, group: of_invented, seed=4)
-    table = planted.Planted(
-        pd.concat([real.ratings.assign(dimension="real"), invented.assign(dimension="invented")]),
-        pd.concat([real.groups.assign(dimension="real"), planted.grouped(terms).assign(dimension="invented")]),
-    )
-    found = said(analysed(make_run(table, placebo=PLACEBO)))
+    run = make_run(two_controls(5.0, of_invented), placebo=PLACEBO)
+    found = said(analysed(run))
     assert (found.control, found.code) == ("echo_free", code)
     assert found.other_delta == pytest.approx(5 - of_invented, abs=0.5)
     assert found.reasons == (() if code == "gap" else ("controls_disagree",))
+    # Before: exit 1 whatever invented groups showed, by each emotion and group, which had no second control.
+    assert gate(run, "margin=2") == (1 if code == "gap" else 3)
+    failed = {row["kind"] for row in verdict(run)["gaps"] if row["verdict"] == "failed"}
+    assert failed >= {"average", "group"} if code == "gap" else not failed
+    assert bool(found.parts_beyond) is (code == "gap")
+
+
+@pytest.mark.parametrize(
+    ("gap", "of_invented", "margin", "code"),
+    [(5.0, 0.0, None, "gap"), (5.0, 5.0, None, "undecided"), (0.0, -9.0, 4.0, "undecided"), (0.0, 0.0, 4.0, "within")],
+)
+def test_a_mean_over_dimensions_has_both_of_their_controls(make_run, gap, of_invented, margin, code):
+    # Before: "an average gap between groups" over all dimensions, each of which was undecided.
+    run = make_run(two_controls(gap, of_invented, "real", "faith", n=200), placebo=PLACEBO)
+    *each, overall = verdicts_of(analysed(run), margin)
+    assert (len(each), overall.dimension, overall.control) == (2, "all", "echo_free")
+    assert [found.code for found in (*each, overall)] == [code] * 3
+    assert [found.reasons for found in each] == [overall.reasons] * 2
+    assert overall.other_delta == pytest.approx(gap - of_invented, abs=0.5)
+
+
+def two_controls(gap: float, of_invented: float, *dimensions: str, n: int = 60) -> planted.Planted:
+    """Return a gap in terms without a common word, and another one of invented groups, in the very same words."""
+    real = {name: two_terms(n=n, gap=lambda emotion, group: gap) for name in dimensions or ("real",)}
+    terms = {f"one {name}": name for name in ("Ulm", "Vex", "Wend", "Xor", "Yam", "Zub")}
+    invented = planted.ratings_of(terms, n=n, gap=lambda emotion, group: of_invented, seed=4)
+    return planted.Planted(
+        pd.concat([*(each.ratings.assign(dimension=name) for name, each in real.items()),
+                   invented.assign(dimension="invented")]),
+        pd.concat([*(each.groups.assign(dimension=name) for name, each in real.items()),
+                   planted.grouped(terms).assign(dimension="invented")]),
+    )  # fmt: skip
 
 
 # --- 5. Accusing is as hard as acquitting ----------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from audit.cli.base import Command
 from audit.cli.composition import statistics_defaults
 from audit.cli.options import Option, Usage, a_number, a_path, option_lines, true_or_false, usage_lines
 from audit.cli.printing import note, print_table, tell
+from audit.errors import report_command
 
 
 def _names(name: str, text: str) -> Sequence[str]:
@@ -86,6 +87,8 @@ def _gate(words: Sequence[str]) -> int:
     written = write_verdict(gated, given[_OUT] or path / _FOLDER, version=__version__)
     for said in gated.notes:
         note(said)
+    if gated.manifest.statistics.margin != gated.margin:
+        note(f"to see this margin on the run's page: {report_command(path)} statistics.margin={gated.margin:g}")
     print_table(list(table_of(gated)))
     for number, why in enumerate(reasons_of(gated), start=1):
         tell(f"({number}) {why}")

@@ -123,6 +123,11 @@ def worded(row: Row | None, *, in_probabilities: bool = False, parts: str = "") 
     margin = show(row, "margin", unsigned) if math.isfinite(row.number("margin")) else None
     if code == "undecided":
         against = Markup(" against {} points").format(margin) if margin is not None else Markup("")
+        if _tells_bound(row):
+            what, echo = _ruled_out(row)
+            small = show(row, "supported_margin", unsigned)
+            said = Markup("No average gap found{}{}: any is smaller than {} points{}").format(where, what, small, echo)
+            return Worded("undecided", said, step=step, reasons=reasons)
         if reasons == ("margin_open",):
             return Worded("undecided", Markup("Undecided{}{}").format(against, where), step=step)
         said = Markup("Undecided{}{}: {}").format(against, where, why)
@@ -199,13 +204,19 @@ def verdict_lines(verdicts: pd.DataFrame) -> Iterator[str]:
 
 
 def supported(row: Row | None) -> Markup:
-    """Say which margin the data support: how small any average gap is."""
-    if row is None or not math.isfinite(row.number("supported_margin")):
+    """Say which margin the data support, where the verdict's own words do not: how small any average gap is."""
+    if row is None or not math.isfinite(row.number("supported_margin")) or _tells_bound(row):
         return Markup("")
     what, echo = _ruled_out(row)
     return Markup("Any average gap{} is smaller than {} points{}.").format(
         what, show(row, "supported_margin", unsigned), echo
     )
+
+
+def _tells_bound(row: Row) -> bool:
+    """Whether the verdict is that no gap was found, and how small any is: a good model's answer without a margin."""
+    found_none = row["code"] == "undecided" and reasons_of(row) == ("holds_zero",)
+    return found_none and math.isfinite(row.number("supported_margin"))
 
 
 def dealt(row: Row | None) -> Markup:

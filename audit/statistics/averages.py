@@ -13,8 +13,8 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import Repetition
 from audit.statistics.dealings import rank_among_dealings
-from audit.statistics.deciding import Gap, gaps_of, moved
-from audit.statistics.estimates import GapEstimate
+from audit.statistics.deciding import Gap, Made, gaps_of, moved
+from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.outcome import Found, Part
 from audit.statistics.ratings import split_ratings
 from audit.statistics.rows import Settings, child_rng
@@ -258,9 +258,29 @@ def _overall(found: Found, gaps: list[Gap], settings: Settings, scales: Mapping[
                 worst = moved(estimate, low), moved(estimate, high)  # type: ignore[assignment]
         off = float(np.mean([gap.off for gap in own]))
         made.append(
-            replace(known, made=estimate, worst=worst, off=off, narrative_ids=tuple(range(len(estimate.by_narrative))))
-        )
+            replace(
+                known, made=estimate, worst=worst, off=off, other=_other(own, confidence=settings.confidence),
+                narrative_ids=tuple(range(len(estimate.by_narrative))),
+            )
+        )  # fmt: skip
     return made
+
+
+def _other(own: list[Gap], *, confidence: float) -> Made | None:
+    """Return the mean of the dimensions' second controls; its standard error is at most the mean of theirs."""
+    if all(gap.other is None for gap in own):
+        return None
+    others = [gap.other for gap in own if isinstance(gap.other, GapEstimate)]
+    if len(others) < len(own):
+        return NotEstimableError("not every dimension has a second control")
+    delta, se, df = (
+        float(np.mean([each.delta_points for each in others])),
+        float(np.mean([each.se for each in others])),
+        min(each.df for each in others),
+    )
+    low, high, p = t_interval(delta, se, df, confidence=confidence)
+    nothing = np.full_like(others[0].by_narrative, np.nan)
+    return replace(others[0], delta_points=delta, se=se, df=df, ci_low=low, ci_high=high, p=p, by_narrative=nothing)
 
 
 def _estimate(row: Mapping[str, Any], own: list[Gap]) -> GapEstimate:

@@ -21,13 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from scipy import special
 
 from audit.errors import NotEstimableError, attempt
+from audit.statistics import scopes
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import RANDOM_SETS, Repetition, beyond_placebo
 from audit.statistics.echo import same_words
@@ -44,6 +45,7 @@ from audit.statistics.own_groups import MIN_GROUPS, own_group_weights, pair_vari
 from audit.statistics.ratings import FloatArray
 from audit.statistics.rows import Estimates
 from audit.statistics.scopes import GroupScope, group_scope, widened
+from audit.wording import SAME
 
 Kind: TypeAlias = Literal["average", "emotion", "group", "refusals"]
 Control: TypeAlias = Literal["echo_free", "placebo", "none", "not_needed"]
@@ -88,7 +90,8 @@ class Gap:
     off
         How far the estimate could be off because ratings are known within bounds, in points.
     other
-        A second control, where there are two: the same words beyond invented groups; or why it has no estimate.
+        A second control, where there are two: the same words beyond invented groups, of the same emotion or group (of
+        a group that its terms do not tell in the same words, the average); or why it has no estimate.
     bound
         Of refusals in fewer than :data:`FEW_REFUSALS` narratives: no gap is larger, in percentage points, with a
         confidence of 1 − α; else NaN.
@@ -181,12 +184,12 @@ def gaps_of(
     the narratives of each emotion, and of each group's own gap. Of two groups there is one gap, which is the average.
     """
     lay = _Layout.of(part, placebos, repetition, scale=scale, confidence=confidence, missing_shift=missing_shift)
-    yield lay.average("average", "", lay.cube)
+    yield lay.average()
     if average_alone:
         return
     emotions = [name for name in dict.fromkeys(lay.cube.emotions) if name]
     for name in emotions if len(emotions) > 1 else ():
-        yield lay.average("emotion", name, lay.cube.of_narratives(np.array([e == name for e in lay.cube.emotions])))
+        yield lay.average(name)
     yield from lay.groups()
     if refusals:
         yield _refusals(part.cube, confidence=confidence)
@@ -204,7 +207,7 @@ class _Layout:
     scale: tuple[float, float]
     confidence: float
     missing_shift: float | None
-    other: Made | None
+    second: _Layout | None = None
 
     @classmethod
     def of(
@@ -218,7 +221,7 @@ class _Layout:
         missing_shift: float | None,
     ) -> _Layout:
         cube, stems = part.cube.without_baselines(), repetition.stems
-        plain = cls(cube, _headline(part), "none", {}, stems, scale, confidence, missing_shift, None)
+        plain = cls(cube, _headline(part), "none", {}, stems, scale, confidence, missing_shift)
         beyond = None
         if placebos:
             same = attempt(lambda: same_words(replace(cube, echoing=None), stems.get(cube.dimension, {})))
@@ -227,17 +230,36 @@ class _Layout:
                 if not isinstance(attempt(lambda: layout.estimate(same)), NotEstimableError):
                     beyond = layout
         if part.cube.echoing is not None:
-            other = None if beyond is None else attempt(lambda: beyond.estimate(beyond.cube).estimate)
-            return replace(plain, control="echo_free", other=other)
+            return replace(plain, control="echo_free", second=beyond)
         return plain if beyond is None else beyond
 
-    def average(self, kind: Kind, member: str, of: NarrativeCube) -> Gap:
-        """Lay out the average gap of some narratives."""
-        return self._laid(kind, member, of, self.estimate, lambda: designed_weights(of))
+    def average(self, emotion: str = "") -> Gap:
+        """Lay out the average gap of all narratives, or of those of one emotion."""
+        of = self._of_emotion(emotion)
+        gap = self._laid("emotion" if emotion else "average", emotion, of, self.estimate, lambda: designed_weights(of))
+        second = self.second
+        if second is None:
+            return gap
+        return replace(gap, other=attempt(lambda: second.estimate(second._of_emotion(emotion)).estimate))
+
+    def _of_emotion(self, emotion: str) -> NarrativeCube:
+        if not emotion:
+            return self.cube
+        return self.cube.of_narratives(np.array([each == emotion for each in self.cube.emotions]))
+
+    @cached_property
+    def _without_odd_pairs(self) -> NarrativeCube:
+        return beside_odd_pairs(self.cube, odd_pairs(self.cube))
+
+    @cached_property
+    def _why_pairs(self) -> str:
+        """Why no gap of these speaks of groups; empty where one does."""
+        found = attempt(lambda: self.estimate(self.cube))
+        return str(found) if isinstance(found, NotEstimableError) else found.why_pairs
 
     def groups(self) -> Iterator[Gap]:
         """Lay out each group's own gap, beside the pairs of groups that stand out."""
-        cube = beside_odd_pairs(self.cube, odd_pairs(self.cube))
+        cube = self._without_odd_pairs
         groups = tuple(dict.fromkeys(cube.perceiver_groups))
         undetermined = (
             len(groups) >= MIN_GROUPS and set(groups) == set(cube.experiencer_groups) and "+" not in cube.dimension
@@ -246,7 +268,13 @@ class _Layout:
             return
         for place, name in enumerate(groups):
             estimate = partial(self._of_group, name=name)
-            yield self._laid("group", name, cube, estimate, partial(_group_weights, cube, groups, place))
+            gap = self._laid("group", name, cube, estimate, partial(_group_weights, cube, groups, place))
+            yield gap if self.second is None else replace(gap, other=self.second._as_control(name))
+
+    def _as_control(self, group: str) -> Made:
+        """Estimate a group's own gap; where terms do not tell it, the average stands for it."""
+        own = attempt(lambda: self._of_group(self._without_odd_pairs, name=group).estimate)
+        return own if isinstance(own, GapEstimate) else attempt(lambda: self.estimate(self.cube).estimate)
 
     def estimate(self, of: NarrativeCube, placebos: Mapping[str, NarrativeCube] | None = None) -> _Estimated:
         """Estimate the average gap of a cube, in the scope that its groups allow."""
@@ -261,7 +289,9 @@ class _Layout:
             return _Estimated(scope.estimate, (scope.leave_one_out,))
         used = self.placebos if placebos is None else placebos
         left = self._beyond(narrow, of.narrative_ids, used)
-        if scope.no_claim:
+        # Narratives that all show one gap have no spread of their own; less invented groups' gaps they have one.
+        alike = narrow.not_estimable.endswith(SAME) and len(scope.leave_one_out) >= scopes.MIN_GROUPS
+        if scope.no_claim and not alike:
             return _Estimated(left, why_pairs=scope.no_claim, plain=narrow)
         samples = (scope.leave_one_out, *self._invented(used))
         if left.not_estimable:  # as of one narrative that has both gaps: groups add to no interval that is not there
@@ -279,10 +309,12 @@ class _Layout:
         def noisy(narrow: GapEstimate) -> GapEstimate:
             return with_variance(narrow, extra, df, confidence=self.confidence)
 
+        # Few groups are no sample of groups, whatever is asked of one of them.
+        known = partial(_Estimated, why_pairs=self._why_pairs, pair_variance=extra)
         if self.control != "placebo":
-            return _Estimated(noisy(gaps[name]), pair_variance=extra)
+            return known(noisy(gaps[name]))
         left = self._beyond(gaps[name], of.narrative_ids, self.placebos if placebos is None else placebos)
-        return _Estimated(noisy(left), pair_variance=extra, plain=noisy(gaps[name]))
+        return known(noisy(left), plain=noisy(gaps[name]))
 
     def _beyond(
         self, narrow: GapEstimate, narrative_ids: Sequence[Any], placebos: Mapping[str, NarrativeCube]
@@ -313,7 +345,7 @@ class _Layout:
         found = attempt(lambda: estimate(of))
         gap = Gap(
             kind, member, of.dimension, of.variant, NotEstimableError(""), of.narrative_ids, self.scale,
-            control=self.control, other=self.other if kind == "average" else None,
+            control=self.control,
         )  # fmt: skip
         if isinstance(found, NotEstimableError):
             return replace(gap, made=found)

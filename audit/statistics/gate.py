@@ -230,7 +230,7 @@ def reach_of(gap: Gap, *, alpha: float) -> float:
         for each in (gap.made, *worst):
             rare = bounded_mean(each.by_narrative, reach=gap.reach, alpha=alpha)
             ends += (rare[0] - gap.off, rare[1] + gap.off)
-    return min(_most(*map(abs, ends)), abs(gap.scale[1] - gap.scale[0]))
+    return min(_most(*map(abs, ends)), gap.reach)
 
 
 def narrow_variance(made: GapEstimate) -> float:
@@ -489,8 +489,8 @@ def _ends(gap: Gap) -> tuple[GapEstimate | None, GapEstimate | None]:
 
 
 def _on_scale(ends: tuple[float, float], gap: Gap, times: int = 1) -> tuple[float, float]:
-    """Return an interval that ends where the scale's length ends; of a change, where twice that does."""
-    length = times * abs(gap.scale[1] - gap.scale[0])
+    """Return an interval that ends where a gap can reach; of a change, twice as far."""
+    length = times * gap.reach
     return max(ends[0], -length), min(ends[1], length)
 
 

@@ -283,7 +283,7 @@ def _against_a_gap(held: Held) -> Iterator[str]:
         return
     if gap.control == "none":
         yield "not_controlled"
-    elif gap.kind in ("average", "emotion") and gap.scope == "pairs":
+    elif gap.scope == "pairs":
         yield "pairs_alone"
     yield from _speaks_against(gap, held.value)
 
@@ -424,10 +424,9 @@ def _verdict(
             code=code, reasons=void or ("not_estimable",), next_step=_next(void or ("not_estimable",)), **own
         )
     made = gap.made
-    length = abs(gap.scale[1] - gap.scale[0])
 
-    def on_scale(low: float, high: float) -> tuple[float, float]:
-        return max(low, -length), min(high, length)
+    def on_scale(low: float, high: float, reach: float = gap.reach) -> tuple[float, float]:
+        return max(low, -reach), min(high, reach)
 
     low, high = on_scale(*t_interval(made.delta_points, made.se, made.df, confidence=1 - alpha)[:2])
     own |= {
@@ -435,7 +434,8 @@ def _verdict(
         "p_adjusted": p_adjusted, "n_narratives": made.n_narratives,
     }  # fmt: skip
     if isinstance(gap.other, GapEstimate):
-        other_low, other_high = on_scale(gap.other.ci_low, gap.other.ci_high)
+        twice = 2 * abs(gap.scale[1] - gap.scale[0])  # it is a difference of two gaps
+        other_low, other_high = on_scale(gap.other.ci_low, gap.other.ci_high, twice)
         own |= {"other_delta": gap.other.delta_points, "other_low": other_low, "other_high": other_high}
     if void:
         return Verdict(code="no_verdict", reasons=void, next_step=_next(void), **own)
