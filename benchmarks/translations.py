@@ -1,7 +1,8 @@
-"""Print what a language pack translates, with each text translated back, as the Markdown tables of docs/languages.md.
+"""Print what a language pack translates, with each text translated back, as Markdown tables.
 
 Run as ``python benchmarks/translations.py [code]`` where the project is installed; de if not told otherwise. Of the
-situations it prints those with a note, and those of the default run; the pack's file has all of them.
+situations it prints those with a note, and those of the default run; the pack's file has all of them. The table of
+emotions is in docs/languages.md.
 """
 
 import sys

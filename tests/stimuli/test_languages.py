@@ -219,13 +219,17 @@ def test_a_translation_has_about_the_length_of_its_english_text():
     assert {name: round(ratio, 2) for name, ratio in backs.items() if not 0.75 < ratio < 1.4} == {}
 
 
-def test_the_tables_of_the_docs_are_what_the_script_prints_of_the_pack():
+def test_the_script_prints_the_pack_and_the_docs_have_its_emotions():
     root = Path(__file__).parents[2]
     spec = importlib.util.spec_from_file_location("translations", root / "benchmarks" / "translations.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    printed = "\n".join(script.tables(GERMAN)).rstrip()
-    assert (root / "docs" / "languages.md").read_text("utf-8").endswith(f"\n\n{printed}\n")
+    printed = dict(part.split("\n\n", 1) for part in "\n".join(script.tables(GERMAN)).split("### ")[1:])
+    rows = {title: table.strip().count("\n") - 1 for title, table in printed.items()}
+    assert (rows["Templates and words of the scale"], rows["Identities"], rows["Emotions"]) == (11, 59, 12)
+    assert 12 <= rows["Situations"] < 408
+    told = (root / "docs" / "languages.md").read_text("utf-8")
+    assert f"\n\n{printed['Emotions'].strip()}\n\n" in told
 
 
 # --- What the pack does not have -------------------------------------------------------------------------------------
