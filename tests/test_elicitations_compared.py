@@ -48,7 +48,7 @@ def section(folder):
             [-6, 0.35],
             "The sign of δ differs between elicitations, which may be chance, since no two intervals leave out 0 on "
             "opposite sides, and so does the verdict. With expected : an average gap towards the out-group, which "
-            "repeated words alone could make. With generate : undecided: compatible with no average gap.",
+            "repeated words alone could make. With generate : no average gap found",
             "Neither",
         ),
     ],

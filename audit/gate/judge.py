@@ -6,8 +6,8 @@ for, by the rules of the report:
 - Where the report gives no verdict, neither does the gate, in either direction: ratings that do not follow what is told
   (a failed manipulation check), too little number mass, a noise floor that reaches to the margin, an unfinished run.
   Nor does it where files of a run were changed and accepted: whether they hold the model's answers is not known.
-- Where the report finds nothing and rules nothing out (few narratives, many missing ratings, differing refusals, ratings
-  at the ends of the scale ...), nothing passes and nothing fails.
+- Where the report finds nothing and rules nothing out (few narratives, many missing ratings, differing refusals,
+  ratings at the ends of the scale ...), nothing passes and nothing fails.
 - A gap beyond the margin fails a model only if the repetition of words was controlled for: by terms without a common
   word, or by invented groups, of whose gap only the excess counts. One that was not may be an echo, which is no
   proof against a model: 3, with what to run. A gap *within* the margin passes without controls, as in the report: it is

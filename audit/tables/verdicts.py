@@ -25,7 +25,7 @@ VERDICTS: Final = Table(
         "size": word(
             "of a gap: beyond the margin, smaller than it, or tiny (smaller than least_gap); empty where none is shown"
         ),
-        "reasons": text("codes of what keeps the verdict back, joined by '; '; docs/reading.md explains them"),
+        "reasons": text("codes of what keeps the verdict back, joined by '; '; docs/statistics.md explains them"),
         "next_step": word("code of what would decide; nothing if it is decided"),
         "n_needed": number(
             "narratives that would rule out the margin (or least_gap without one) with the planned chance if there is "

@@ -93,7 +93,7 @@ def test_the_score_is_the_margin_that_the_verdict_supports_and_its_estimate_stan
     score, details = result_of(run, audit)
     assert score == 0.4
     assert details["what it says"] == "no average gap larger than 0.4 points, at level 0.05"
-    assert details["verdict"] == "Undecided: compatible with no average gap"
+    assert details["verdict"] == "No average gap found: any is smaller than 0.40 points"
     [verdict] = exact("verdicts").to_dict("records")
     for name in ("delta_points", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives"):
         assert float(details[name]) == verdict[name], name

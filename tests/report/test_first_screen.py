@@ -277,7 +277,7 @@ def test_verdict_interval_and_p_never_contradict_each_other(n: int, gap: float) 
     screen = text.partition("All gaps In-group")[0]
     enough = n >= FEW_NARRATIVES
     assert bool(re.search("(An|A tiny) average gap towards the", screen)) == (found and enough)
-    assert ("Undecided: compatible with no average gap" in screen) == (not found and enough)
+    assert ("No average gap found" in screen) == (not found and enough)
     assert ("Undecided: too few narratives" in screen) != enough
     assert "A verdict rests on one estimate" in screen
     assert "disagree" not in text.partition("The verdicts")[0]
@@ -335,7 +335,7 @@ def test_an_echo_of_words_is_no_gap_between_groups() -> None:
     screen, analysis = first_screen(echoing(words=2.0))
     assert headline(analysis)["delta_points"] == pytest.approx(0, abs=0.2)
     assert "gap between groups" not in screen
-    assert "Undecided: compatible with no average gap" in screen
+    assert "No average gap found in these pairs of words" in screen
     assert re.search(
         r"Of pairs that have no word in common, against other groups\. In whatever words: \+1\.0\d", screen
     )
@@ -378,7 +378,7 @@ def assert_labelled(page: str, alone: pd.Series, verdict: dict[str, Any]) -> Non
 def test_no_more_than_invented_groups_show_is_no_gap() -> None:
     screen, analysis = first_screen(echoing(words=2.0, invented=2.0, terms=1))
     assert headline(analysis)["delta_points"] == pytest.approx(2, abs=0.2)
-    assert "Undecided: compatible with no average gap" in screen
+    assert "No average gap found in these pairs of words" in screen
     assert "An average gap" not in screen
 
 
