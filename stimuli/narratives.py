@@ -40,6 +40,8 @@ _NO_VALUE: Final = frozenset({"na", "n/a", "#n/a", "nan", "null"})
 """What R, pandas, spreadsheets and data banks write where there is no value."""
 _SHOWN: Final = 50
 """Letters of a text that a message shows."""
+_PLACES: Final = 50
+"""Rows that a message names beside the first."""
 INTENSITIES: Final = ("mild", "middle", "strong")
 """The intensities that each situation of ``geneva20`` is written in."""
 HOU2025_COUNTS: Final = {
@@ -446,27 +448,37 @@ def _check_told(
     by = f"prompt=3-person {shlex.quote(f'stimuli.columns.third_person={named}')}"
     told = "write it as that person tells it (I, my, we)"
     where = f"{place}{others}: {_beginning(text)!r}"
+    more = _others(faults[1:])
     if fault == "article":
         raise StimulusError(
             f"{where} has {article_before(text)!r}; leave the article out: the words that take the place of "
-            "{experiencer} bring their own"
+            f"{{experiencer}} bring their own{more}"
         )
     if fault == "no place":
         raise StimulusError(
             f"{where} is in the third person, and has no place for the experiencer; write {{experiencer}} where the "
-            "person is named, as in '{experiencer} opened a letter'"
+            f"person is named, as in '{{experiencer}} opened a letter'{more}"
         )
     if fault == "third":
         raise StimulusError(
             f"{where} has {{experiencer}}, and the prompt shows it as what the experiencer tells; "
-            f"{f'ask such texts by {by}' if third_person_fits else told}"
+            f"{f'ask such texts by {by}' if third_person_fits else told}{more}"
         )
     placed_there = f"; or write {{experiencer}} where the person is named, and add {by}" if third_person_fits else ""
     raise StimulusError(
-        f"{where} is not in the first person, and the prompt shows it as what the experiencer tells; "
-        f"{told}{placed_there}; if the texts are told by that person all the same, as notes without I are: "
-        "stimuli.check_person=false"
+        f"{where} is not in the first person (it has no I, my, we or the like; what is in quotation marks, or after a "
+        "colon or a dash, does not count), and the prompt shows it as what the experiencer tells; "
+        f"{told}{placed_there}; if you have looked, and that person tells every row, as in notes without I: "
+        f"stimuli.check_person=false{more}"
     )
+
+
+def _others(faults: Sequence[tuple[str, str, str]]) -> str:
+    """Return where more rows have a fault, so that a user can look at each of them."""
+    if not faults:
+        return ""
+    places = [place.rpartition(": ")[2] for place, _, _ in faults[:_PLACES]]
+    return f"; the others: {', '.join([*places, *(['...'] if len(faults) > _PLACES else [])])}"
 
 
 def _fault_of(text: str, shown: str) -> str:

@@ -393,9 +393,32 @@ def gated(run: Path, margin: float):
     return {row.held.gap.dimension: row for row in found.rows if row.held.gap.kind == "average"}
 
 
+def check_gate_of_parts(run: Path, rows, margin: float) -> None:
+    """What the gate fails and passes by default, the page names: averages, emotions and groups alike."""
+    found = gate_run(run, margin=margin, defaults=statistics_defaults())
+    for name, row in rows.items():
+        own = [each for each in found.rows if each.held.gap.dimension == name]
+        if not own:
+            continue
+        by_kind = {each.held.gap.kind: each for each in own}
+        assert (by_kind["average"].verdict == "failed") == (
+            (row["code"], row["size"], row["claim"]) == ("gap", "beyond", "groups")
+        )
+        parts = [each for each in own if each.held.gap.kind in ("emotion", "group")]
+        if math.isfinite(row.number("se")) and row["code"] not in ("no_verdict", "no_estimate"):
+            for verdict, column in (("failed", "parts_beyond"), ("undecided", "parts_not_shown")):
+                members = {each.held.gap.member for each in parts if each.verdict == verdict}
+                named = row[column].split("; ") if isinstance(row[column], str) else []
+                assert members == {each for each in named if each}, column
+        if any(each.verdict == "failed" for each in own if each.held.gap.kind != "refusals"):
+            assert (row["scope"], row["control"] != "none") == ("groups", True)
+
+
 def check_gate(run: Path, rows, case: Case) -> None:
     """The gate never acquits what the page finds, nor fails what it does not."""
     margin = case.margin
+    if case.settings["margin"] is not None:
+        check_gate_of_parts(run, rows, margin)
     averages = gated(run, margin)
     for name, each in averages.items():
         row = rows[name]

@@ -18,6 +18,9 @@ from stimuli.yaml_files import read_yaml
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "data" / "crowd-envent"
 STARTER = ROOT / "audit" / "cli" / "starter"
+with Path(__file__).with_name("told.csv").open(encoding="utf-8", newline="") as table:
+    TOLD = list(csv.reader(table))[1:]
+"""Texts written for the purpose, each with whom it is told by."""
 
 
 @pytest.mark.parametrize(
@@ -27,12 +30,8 @@ STARTER = ROOT / "audit" / "cli" / "starter"
         "A friend of mine died.", "I’ve been sacked.", "The neighbours' dog bit me and their cat's kittens.",
         "'Cause I missed the dogs' show I cried.", '"You may go," my boss said.', "“I was so happy.”",
         'The letter said "no". I cried.',
-        # Notes, as people write them.
-        "Got fired today", "Was standing under a northern lights display", "Didn't return a book from the library",
-        "When saw the letter", "Just got a letter",
         # German
         "Ich habe meinen Hund verloren.", "Mir fiel das Glas aus der Hand.", "Sie nahmen uns das Haus.",
-        "Wurde heute gekündigt.", "Bin durch die Prüfung gefallen.",
     ],
 )  # fmt: skip
 def test_a_text_of_the_first_person_is_told_by_the_experiencer(text):
@@ -49,16 +48,59 @@ def test_a_text_of_the_first_person_is_told_by_the_experiencer(text):
         "A driver left the I-95.",
         "A firm moved to the US.", "Anna waited, i.e. she stood there.", "Eine Person verlor im Wald ihren Hund.",
         "Die Person wartete am Bahnhof.", "Er hatte den Bus verpasst.", "A colleague had to leave.",
+        # The texts that were taken for the experiencer's by their verb, a name, or speech without quotation marks.
+        "Yesterday was Anna's birthday, and nobody called her.", "Today was the day on which a man lost his job.",
+        "Had Anna known, she would have stayed.", "Did the man lose his dog? He did.",
+        "Was geschah: Eine Frau verlor ihren Hund.", "A nurse at Our Lady hospital wept.", "King George I. wept.",
+        "Die Chefin sagte: ‚Ich kann nicht mehr.‘", "– I am done, said the boss.", "Boss: I am done with you.",
+        # One text in quotation marks is told; what several people say in them is not.
+        '"I am done," said Anna. "I am, too," said Tom.', '"I am done." "My boss, too."', "‚Ich‘, sagte er, ‚und du‘",
+        'A man read: "I am done.\nI am leaving." He wept.', "Anna wrote “I am done.\n\n“I am leaving.",
     ],
 )  # fmt: skip
 def test_a_text_about_somebody_is_not(text):
     assert not in_first_person(text)
 
 
+@pytest.mark.parametrize(("told_by", "text"), TOLD)
+def test_texts_written_for_the_purpose_are_told_by_whom_they_are(told_by, text):
+    assert in_first_person(text) == (told_by == "experiencer")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Got fired today", "Was standing under a northern lights display", "Didn't return a book from the library",
+        "When saw the letter", "Just got a letter", "Wurde heute gekündigt.", "Bin durch die Prüfung gefallen.",
+    ],
+)  # fmt: skip
+def test_a_note_without_a_word_of_the_first_person_is_not_taken_for_the_teller_s(text, prompts):
+    assert not in_first_person(text)
+    rows = f"narrative_id,emotion,text\nnote,sad,{text}\n"
+    code, said, _ = prompts(rows)
+    assert (code, "stimuli.check_person=false" in said) == (2, True)
+    assert prompts(rows, "stimuli.check_person=false")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A woman shouted at the person behind the counter.", "The person behind the counter shouted at a woman.",
+        "The person who had the key was late.", "The person sitting by the door wept.", "Anna told the person all.",
+        "Die Person hinter der Theke weinte.", "Die Person, die den Schlüssel hatte, kam nicht.",
+        "Anna half der Person im Rollstuhl.", "What the person did.", "The personnel left.",
+    ],
+)  # fmt: skip
+def test_a_person_whom_the_text_tells_from_others_has_no_place_for_the_experiencer(text, prompts):
+    assert not has_place(text)
+    code, said, _ = prompts(f'narrative_id,emotion,text\none,sad,"{text}"\n', *THIRD)
+    assert (code, "has no place for the experiencer" in said) == (2, True)
+
+
 def test_a_place_is_filled_with_a_capital_where_a_sentence_begins():
     text = '{experiencer} waited. "Where is {experiencer}?" {experiencer}\'s dog barked, and {Experiencer} left.'
     assert placed(text, "a Jew") == 'A Jew waited. "Where is a Jew?" A Jew\'s dog barked, and A Jew left.'
-    assert [has_place(each) for each in (text, "What the person did.", "Die Person ging.", "A person left.")] == [
+    assert [has_place(each) for each in (text, "The person's dog died.", "Die Person ging.", "A person left.")] == [
         True, True, True, False,
     ]  # fmt: skip
     assert article_before("Then the {experiencer} left.") == "the {experiencer}"
@@ -96,8 +138,8 @@ def test_few_published_narratives_would_be_refused_and_docs_say_how_many():
         "first_person_text": sum(not in_first_person(row["first_person_text"]) for row in rows),
         "third_person_text": sum(not has_place(row["third_person_text"]) for row in rows),
     }
-    assert (len(rows), refused) == (1375, {"generated_text": 48, "first_person_text": 0, "third_person_text": 0})
-    assert "it would refuse 48 of the column\n`generated_text` (3.5%)" in (ROOT / "docs" / "stimuli.md").read_text()
+    assert (len(rows), refused) == (1375, {"generated_text": 50, "first_person_text": 0, "third_person_text": 0})
+    assert "it would refuse 50 of the column\n`generated_text` (3.6%)" in (ROOT / "docs" / "stimuli.md").read_text()
 
 
 def test_the_study_s_own_files_are_not_checked(audit):
@@ -160,6 +202,12 @@ def test_one_row_in_many_is_enough_to_be_named(prompts):
     code, said, _ = prompts(f"narrative_id,emotion,text\n{rows}anna,sad,Anna lost it.\n")
     assert code == 2
     assert "own.csv: line 32: 'Anna lost it.' is not in the first person" in said
+
+
+def test_each_row_to_look_at_is_named(prompts):
+    rows = "".join(f'n{place},sad,"{"I" if place % 3 else "Anna"} lost it {place} times."\n' for place in range(9))
+    code, said, _ = prompts(f"narrative_id,emotion,text\n{rows}")
+    assert (code, said.rstrip().rpartition("; ")[2]) == (2, "the others: line 5, line 8")
 
 
 @pytest.mark.parametrize(
