@@ -144,17 +144,19 @@ STRATEGIES: Final = Table(
         ),
         "delta": in_row_unit("the run's headline gap, in that unit"),
         "ci_low": in_row_unit(
-            "lower end of its confidence interval about narratives, in that unit; not corrected for multiplicity"
+            "lower end of its confidence interval about narratives, in that unit; not corrected for multiplicity",
+            lengths=1,
         ),
-        "ci_high": in_row_unit("upper end of the same"),
+        "ci_high": in_row_unit("upper end of the same", lengths=1),
         "delta_change": in_row_unit(
             "the run's gap minus the reference's, narrative by narrative on those that both use, in that unit"
         ),
         "change_scope": COMPARISONS["scope"],
         "change_low": in_row_unit(
-            "lower end of the confidence interval of delta_change, in that unit; not corrected for multiplicity"
+            "lower end of the confidence interval of delta_change, in that unit; not corrected for multiplicity",
+            lengths=2,
         ),
-        "change_high": in_row_unit("upper end of the same"),
+        "change_high": in_row_unit("upper end of the same", lengths=2),
         "p": COMPARISONS["p"],
         "p_adjusted": probability(
             "p corrected for the dimension's strategies, each against its reference: a family of its own, apart from "
@@ -205,7 +207,7 @@ STRATEGIES: Final = Table(
             "time of the run's last session, without loading the model, over the prompts that it asked from their "
             "first call on; missing if not recorded, or there were none"
         ),
-        "note": text("why a number is missing, in words; empty if none is"),
+        "note": text("why a number is missing, or what limits it, in words; else empty"),
     },
 )
 
@@ -226,9 +228,10 @@ ELICITATIONS: Final = Table(
         ),
         "delta_points": COMPARED_GAP["delta_points"],
         "ci_low": points(
-            "lower end of its confidence interval about narratives, in points; not corrected for multiplicity"
+            "lower end of its confidence interval about narratives, in points; not corrected for multiplicity",
+            lengths=1,
         ),
-        "ci_high": points("upper end of the same"),
+        "ci_high": points("upper end of the same", lengths=1),
         "verdict": VERDICTS["code"].adding("; that of the run's own page, as in the table verdicts"),
         "claim": VERDICTS["claim"],
         "direction": VERDICTS["direction"],
@@ -238,9 +241,10 @@ ELICITATIONS: Final = Table(
         ),
         "change_scope": COMPARISONS["scope"],
         "change_low": points(
-            "lower end of the confidence interval of delta_change, in points; not corrected for multiplicity"
+            "lower end of the confidence interval of delta_change, in points; not corrected for multiplicity",
+            lengths=2,
         ),
-        "change_high": points("upper end of the same"),
+        "change_high": points("upper end of the same", lengths=2),
         "p": COMPARISONS["p"],
         "p_adjusted": probability(
             "p corrected for the dimension's elicitations in the set, each against the reference"
@@ -248,7 +252,7 @@ ELICITATIONS: Final = Table(
         "method": word("the correction: Holm (family-wise error); empty for the reference"),
         "family_size": count("tests that were corrected for; 0 for the reference"),
         "n_narratives": count("narratives that both use; 0 for the reference"),
-        "note": text("why a number is missing, in words; empty if none is"),
+        "note": text("why a number is missing, or what limits it, in words; else empty"),
     },
 )
 
