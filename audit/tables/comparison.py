@@ -223,18 +223,16 @@ ELICITATIONS: Final = Table(
         "dimension": COMPARED_GAP["dimension"],
         "reference": word("the first run of the set: of runs that differ in nothing but their elicitation"),
         "pairs": word(
-            "in-group pairs that the gap is of: echo_free (without a word in common), all_terms (whatever their words) "
-            "or mixed (the mean over dimensions of either kind); empty without a gap"
+            "in-group pairs that delta_change is of: echo_free (without a word in common), all_terms (whatever their "
+            "words) or mixed (the mean over dimensions of either kind); empty without a gap"
         ),
-        "delta_points": COMPARED_GAP["delta_points"],
-        "ci_low": points(
-            "lower end of its confidence interval about narratives, in points; not corrected for multiplicity",
-            lengths=1,
+        "delta_points": points(
+            "the gap that the verdict rests on, as in the table verdicts, in points; of a verdict without an interval "
+            "the headline's over narratives"
         ),
-        "ci_high": points("upper end of the same", lengths=1),
+        **VERDICTS.pick("ci_low", "ci_high"),
         "verdict": VERDICTS["code"].adding("; that of the run's own page, as in the table verdicts"),
-        "claim": VERDICTS["claim"],
-        "direction": VERDICTS["direction"],
+        **VERDICTS.pick("claim", "direction", "size", "control", "scope", "parts_beyond", "parts_not_shown"),
         "delta_change": points(
             "the run's gap minus the reference's, narrative by narrative on those that both use, in points; missing "
             "for the reference itself"
@@ -276,8 +274,8 @@ ELICITATION_RANGES: Final = Table(
             "another below); empty below two verdicts"
         ),
         "verdict": word(
-            "same (all verdicts, and the claims and directions of gaps that are found), or differs; empty below two of "
-            "them"
+            "same (all verdicts, and of gaps that are found or ruled out what is claimed: direction, size, scope, "
+            "control and whether it is shown in every part), or differs; empty below two of them"
         ),
         "n_changes": count(
             "paired differences from the reference that have a corrected p, where both runs have a verdict"

@@ -7,6 +7,9 @@ from typing import Final
 from audit.tables.base import Table, count, in_row_unit, number, points, probability, share, text, whole, word
 from audit.tables.shared import DF, KEYS
 
+DEALINGS_DRAWN: Final = 999
+"""Ways to deal the terms to groups that are drawn where there are too many to look at all."""
+
 VERDICTS: Final = Table(
     "verdicts",
     "the verdict on an average gap",
@@ -75,7 +78,8 @@ VERDICTS: Final = Table(
             "have one term"
         ),
         "n_dealings": count(
-            "dealings that were looked at: all of them up to 5,040; of more, 999 that were drawn, and the true one"
+            f"dealings that were looked at: all of them up to 5,040; of more, {DEALINGS_DRAWN} that were drawn, and "
+            "the true one"
         ),
         "response": points("response to the story without identities: own less wrong emotion, in points"),
         "response_low": points("lower end of its confidence interval, in points", lengths=1),
