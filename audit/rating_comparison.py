@@ -137,6 +137,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         from audit.report.manifest import example_view
         from audit.report.paper_table import paper_table, published_paper, strategies_paper
         from audit.statistics.across_runs import compare_runs, gap_table, specification_rows, strategy_rows
+        from audit.statistics.anchors import within_scale
         from audit.statistics.unexplained import without_reasons
 
         used, confidence = self.used, self.used["confidence"]
@@ -165,6 +166,8 @@ class RatingComparison(RunsCompared[RatedRun]):
         tables["gap"] = gap_table(measured)
         sets = elicitation_sets(choices)
         tables |= _elicitation_tables(measured, sets, tables["verdicts"], confidence=confidence)
+        lengths = {label: abs(each.scale[1] - each.scale[0]) for label, each in measured.items()}
+        tables = within_scale(tables, COMPARISON_TABLES, lengths)
         clusters = _clusters(runs)
         tables |= _published_tables(runs)
         tables["perceiver_map"], unmapped = _perceiver_map(tables["published_cells"], runs, clusters)

@@ -378,6 +378,8 @@ def test_a_run_that_failed_its_manipulation_check_has_no_verdict_beside_others(t
     table = made.tables["verdicts"].set_index("run")
     assert table["code"].to_dict() == {"origin": "within", "persona-1": "no_verdict" if failed else "within"}
     assert failed == (table["reasons"]["persona-1"] == "manipulation")
-    verdicts = [line.split("|")[-2].strip() for line in (made.path / "table.md").read_text("utf-8").splitlines()[2:]]
+    head, _, *lines = (made.path / "table.md").read_text("utf-8").splitlines()
+    place = [cell.strip() for cell in head.split("|")].index("verdict")
+    verdicts = [line.split("|")[place].strip() for line in lines]
     within = "No average gap larger than 99.00 points in these pairs of words, repeated words included"
     assert [words.partition(":")[0] for words in verdicts] == [within, "No verdict" if failed else within]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from audit.paper.gaps import gap_table
 from audit.paper.methods import methods
 from audit.paper.text import as_plain
 from audit.report.numbers import rows_of
+from audit.report.summary import EVERY_PART, NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS
 from audit.report.verdicts import worded
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
@@ -287,6 +289,79 @@ def check_words(text: Any, row) -> None:
     assert said.startswith(("Undecided", "No average gap found")) == (row["code"] == "undecided")
 
 
+@dataclass(frozen=True)
+class Claim:
+    """What a verdict claims, by codes: of a row, of a page's words, or of what a comparison counts."""
+
+    code: str
+    direction: int = 0
+    size: str = ""
+    between: str = ""
+    beyond_invented: bool = False
+    repeated: str = ""
+    other_wordings: bool = True
+    parts: str = ""
+
+
+NOTHING = ("no_verdict", "no_estimate")
+
+
+def claim_of(row) -> Claim:
+    """Return what a row of verdicts claims."""
+    code = str(row["code"])
+    if code not in ("gap", "within"):
+        return Claim("no_verdict" if code in NOTHING else code)
+    beyond, not_shown = (isinstance(row[name], str) and row[name] != "" for name in ("parts_beyond", "parts_not_shown"))
+    parts = "larger" if beyond else "not_shown" if not_shown else ""
+    size = row["size"] if isinstance(row["size"], str) else ""
+    if code == "within":
+        return Claim(
+            code, 0, "smaller", "pairs" if row["scope"] == "pairs" else "", row["control"] == "placebo",
+            "included" if row["control"] == "none" else "", parts=parts,
+        )  # fmt: skip
+    return Claim(
+        code, int(row.number("direction")), size, "" if row["claim"] == "uncontrolled" else row["claim"],
+        repeated="alone" if row["claim"] == "uncontrolled" else "",
+        other_wordings=not (isinstance(row["of_these_wordings"], str) and row["of_these_wordings"]),
+        parts=parts if row["size"] == "smaller" else "",
+    )  # fmt: skip
+
+
+def claim_in(words: str) -> Claim:
+    """Return what words claim: a page's of a run, or those that a comparison counts runs by."""
+    said = words[:1].lower() + words[1:]
+    for code, start in (("no_verdict", "no verdict"), ("no_verdict", "no answer"), ("undecided", "undecided")):
+        if said.startswith(start):
+            return Claim(code)
+    rest = said.replace("not shown for other wordings", "")
+    sizes = {"a tiny average gap": "tiny", "smaller than": "smaller", "larger than": "beyond"}
+    code = "within" if said.startswith("no ") else "gap"
+    return Claim(
+        code,
+        1 if "towards the in-group" in said else -1 if "towards the out-group" in said else 0,
+        "smaller" if code == "within" else next((size for each, size in sizes.items() if each in said), ""),
+        "groups" if "between groups" in said else "pairs" if "in these pairs of words" in said else "",
+        "beyond that of invented groups" in said,
+        "included" if "repeated words included" in said else "alone" if "which repeated words alone" in said else "",
+        rest == said,
+        "larger" if "but larger in" in said else "not_shown" if "not shown for" in rest else "",
+    )
+
+
+def left_open(claims: list[Claim], rows) -> set[str]:
+    """Return what may not be concluded from verdicts that find a gap or rule one out."""
+    decided = [(claim, row) for claim, row in zip(claims, rows, strict=True) if claim.code in ("gap", "within")]
+    ruled_out = [(claim, row) for claim, row in decided if claim.size == "smaller"]
+    found = {
+        NOT_THE_GROUPS: any(claim.repeated == "alone" for claim, _ in decided),
+        NO_LARGER: any(row["control"] == "none" for _, row in ruled_out),
+        NOT_IN_ITSELF: any(row["control"] == "placebo" for _, row in ruled_out),
+        THESE_WORDS: any(row["scope"] == "pairs" for _, row in decided),
+        EVERY_PART: any(claim.parts for claim, _ in ruled_out),
+    }
+    return {words for words, there in found.items() if there}
+
+
 def check_page(run: Path, rows) -> None:
     """First screen and cards have the numbers and words of the deciding rows, and of no other."""
     page = (run / "report.html").read_text("utf-8")
@@ -299,7 +374,9 @@ def check_page(run: Path, rows) -> None:
         for kind in ("finding", "answer"):
             for block in blocks(page, kind, name):
                 if '<p class="verdict">' in block:
-                    check_words(re.search(r'<p class="verdict">(.*?)</p>', block, re.S)[1], row)
+                    said = re.search(r'<p class="verdict">(.*?)</p>', block, re.S)[1]
+                    check_words(said, row)
+                    assert claim_in(plain(said)) == claim_of(row)
                 for shown in re.findall(r'<p class="(?:delta|spread)">(.*?)</p>', block, re.S):
                     # A row with an interval decides: nothing beside the verdict is of another row.
                     places = re.findall(r'data-at="(\w+):(\d+):', shown)
@@ -455,7 +532,7 @@ def check_gate(run: Path, rows, case: Case) -> None:
 
 
 def check_comparison(runs: list[Path], folder: Path, case: Case) -> None:
-    """Side by side, runs keep their verdicts, and the first screen counts them."""
+    """Side by side, runs keep their verdicts, and claim no more than each on its own page: in counts and numbers."""
     compared = audit.compare(*runs, run_dir=folder / "beside", margin=case.settings["margin"])
     table = pd.read_csv(folder / "beside" / "tables" / "verdicts.csv")
     own = [pd.read_csv(run / "tables" / "verdicts.csv") for run in runs]
@@ -465,23 +542,102 @@ def check_comparison(runs: list[Path], folder: Path, case: Case) -> None:
         beside = table[table["run"] == label].drop(columns="run").reset_index(drop=True)
         pd.testing.assert_frame_equal(beside[list(alone)], alone, check_dtype=False, rtol=1e-9)
     page = compared.page.read_text("utf-8")
-    kinds = {
-        "no verdict": table["code"].isin(["no_verdict", "no_estimate"]),
-        "gap towards the out-group": (table["claim"] == "groups") & (table["direction"] < 0),
-        "gap towards the in-group": (table["claim"] == "groups") & (table["direction"] > 0),
-        "gap in these words alone": (table["code"] == "gap") & (table["claim"] != "groups"),
-        "no gap larger than the margin": table["code"] == "within",
-        "undecided": table["code"] == "undecided",
-    }
+    rows = rows_of(table, "verdicts")
     for name in dict.fromkeys(table["dimension"]):
-        for block in blocks(page, "finding", name):
-            told = plain(re.search(r'<p class="verdict">(.*?)</p>', block, re.S)[1])
-            if told == "No run has a δ":
-                continue
-            counted = {words.strip(): int(n) for n, words in re.findall(r"(\d+) ([a-z][a-z -]+)", told)}
-            assert counted == {
-                words: int(n) for words, which in kinds.items() if (n := (which & (table["dimension"] == name)).sum())
-            }
+        own_rows = [row for row in rows if row["dimension"] == name]
+        on_pages = Counter(claim_of(row) for row in own_rows)
+        for kind in ("finding", "answer"):
+            for block in blocks(page, kind, name):
+                told = plain(re.search(r'<p class="verdict">(.*?)</p>', block, re.S)[1])
+                if told in ("No run has a δ", "δ could not be estimated in any of the runs."):
+                    continue
+                counted = Counter()
+                if kind == "answer":
+                    told = told.partition("as on their own pages: ")[2].rstrip(".")
+                for each in told.split(" · "):
+                    n, _, words = each.partition(" × ")
+                    counted[claim_in(words)] += int(n)
+                assert counted == on_pages
+                for n, margin in re.findall(r"(\d+) × no average gap larger than ([\d.,]+) points", told):
+                    assert int(n)
+                    assert float(margin) == pytest.approx(case.settings["margin"])
+    first = plain(page.partition('<div class="summary">')[2].partition('id="print-summary"')[0])
+    [said] = re.findall(r"Not to be concluded:(.*?)(?=Runs:|Read with care|$)", first)
+    known = (NOT_THE_GROUPS, NO_LARGER, NOT_IN_ITSELF, THESE_WORDS, EVERY_PART)
+    assert {words for words in known if words in said} == left_open([claim_of(row) for row in rows], rows)
+    check_paper(folder / "beside", page, rows)
+
+
+def check_paper(folder: Path, page: str, rows) -> None:
+    """Beside a verdict stand the numbers that it rests on; none where it has no interval."""
+    section = page.partition('id="paper"')[2].partition("</table>")[0]
+    head = [plain(each) for each in re.findall(r"<th[^>]*>(.*?)</th>", section.partition("</thead>")[0], re.S)]
+    lines = re.findall(r"<tr>(.*?)</tr>", section.partition("</thead>")[2], re.S)
+    assert len(lines) == len(rows)
+    by_words = {}
+    for line in lines:
+        cells = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line, re.S)
+        of_verdict = dict(zip(head, cells, strict=True))
+        numbers = [of_verdict[name] for name in head if name.startswith(("δ, points", "p"))]
+        places = re.findall(r'data-at="(\w+):(\d+):', " ".join(numbers))
+        assert {table for table, _ in places} <= {"verdicts"}
+        by_words[plain(cells[0]), plain(of_verdict["dimension"])] = {int(line) for _, line in places}
+        for place in {int(line) for _, line in places}:
+            row = rows[place]
+            assert claim_in(plain(of_verdict["verdict"])) == claim_of(row)
+            assert math.isfinite(row.number("ci_low"))
+    used = [place for each in by_words.values() for place in each]
+    assert sorted(used) == [row.line for row in rows if math.isfinite(row.number("ci_low"))]
+
+
+@pytest.mark.parametrize("planted_parts", [True, False])
+def test_a_comparison_acquits_of_no_more_than_its_runs_pages(tmp_path, planted_parts):
+    """Four groups of one term, 0 on average, +5 and −7.5 by emotion: "in these pairs of words, repeated words included;
+    not shown for anger, fear and 3 more" was counted as "2 no gap larger than the margin", and nothing was left open.
+    """
+    groups = planted.alone(4)
+    own_gap = lambda emotion, group: planted.FIVE_UP_TWO_DOWN[emotion] if planted_parts else 0.0  # noqa: E731
+    ratings = planted.ratings_of(groups, n=300, gap=own_gap)
+    case = Case(
+        planted.Planted(ratings, planted.grouped(groups)), (), "", "complete", {"margin": 2.0, "n_permutations": 100},
+        2.0, "",
+    )  # fmt: skip
+    runs = [publish(case, tmp_path, "one"), publish(again(case, 1), tmp_path, "two")]
+    for run in runs:
+        [row] = rows_of(pd.read_csv(run / "tables" / "verdicts.csv"), "verdicts")
+        parts = "larger" if isinstance(row["parts_beyond"], str) else "not_shown"
+        expected = Claim("within", 0, "smaller", "pairs", repeated="included", parts=parts if planted_parts else "")
+        assert claim_of(row) == expected
+    check_comparison(runs, tmp_path, case)
+
+
+def test_beside_a_verdict_a_comparison_shows_the_numbers_that_it_rests_on(tmp_path):
+    """Opposite gaps of groups: over narratives alone far from 0, with the groups as a sample not told apart from it.
+
+    Before: "−32.17 [−38.68, −25.66], p .010" beside "Undecided"; the deciding interval was −100.00 to +37.42.
+    """
+    terms = {f"{way} {name}": name for name in planted.alone(5).values() for way in ("kin of", "an old")}
+    sizes = dict(zip(planted.alone(5).values(), (-40.0, -30.0, 25.0, -20.0, 5.0), strict=True))
+    ratings = planted.ratings_of(terms, n=30, gap=lambda emotion, group: sizes[group])
+    groups = planted.grouped(terms).assign(stem=[f"{term.split()[0]} {group}" for term, group in terms.items()])
+    case = Case(planted.Planted(ratings, groups), (), "", "complete", {"margin": 2.0, "n_permutations": 100}, 2.0, "")
+    runs = [publish(case, tmp_path, "one"), publish(again(case, 1), tmp_path, "two")]
+    check_comparison(runs, tmp_path, case)
+    tables = tmp_path / "beside" / "tables"
+    verdicts, gap = (pd.read_csv(tables / f"{name}.csv") for name in ("verdicts", "gap"))
+    narrow = gap[gap["scope"] == "narratives"]
+    assert (verdicts["code"] == "undecided").all()
+    assert ((verdicts["ci_low"] < 0) & (verdicts["ci_high"] > 0)).all()
+    assert (narrow["ci_high"] < 0).all()
+    lines = (tmp_path / "beside" / "table.md").read_text("utf-8").splitlines()
+    head, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:])]
+    for cells, own, alone in zip(rows, verdicts.to_dict("records"), narrow.to_dict("records"), strict=True):
+        said = dict(zip(head, cells, strict=True))
+        for name, row in (("δ, points [95% CI]", own), ("δ over these narratives alone [95% CI]", alone)):
+            shown = [float(each.replace("−", "-")) for each in re.findall(r"[+−][\d.]+", said[name])]
+            assert shown == pytest.approx([row[of] for of in ("delta_points", "ci_low", "ci_high")], abs=0.006), name
+        assert float(said["p"]) == pytest.approx(own["p"], abs=0.0006)
+        assert said["speaks of"] == "groups"
 
 
 def again(case: Case, seed: int) -> Case:

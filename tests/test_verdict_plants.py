@@ -5,6 +5,7 @@ The comments say what the page or the gate said of the same ratings before.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,19 +14,21 @@ import planted
 import pytest
 from gated import NAMES, STEMS, TWO_TERMS, gate, of, run_maker, two_terms, verdict, with_invented
 
+import audit
 from audit.cli.composition import statistics_defaults
 from audit.report.verdicts import verdict_lines
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.across_runs import OTHER_PAIRS, compare_runs, measure_run
 from audit.statistics.analysis import analyse
-from audit.statistics.anchors import BOUNDED
+from audit.statistics.anchors import BEYOND_SCALE, within_scale
 from audit.statistics.controls import Repetition
 from audit.statistics.remarks import n_repeated
 from audit.statistics.rows import Settings
+from audit.tables.registry import COMPARISON_TABLES, TABLES
 from audit.tables.verdicts import VERDICTS
 from audit.tasks.rated.limits import limits_of
-from audit.tasks.rated.publish import _repeated
+from audit.tasks.rated.publish import _repeated, publish_ratings
 
 PLACEBO = ("invented",)
 FEW = Settings(n_permutations=20)
@@ -436,22 +439,111 @@ def test_a_gap_of_free_pairs_is_not_held_against_one_of_all_pairs(make_run):
 # --- Numbers that a scale allows -------------------------------------------------------------------------------------
 
 
+def beyond(table, described, *, length=100):
+    """Return the declared columns of a table in which a number lies beyond the scale, and those where one is at it."""
+    unit = table.get("unit", pd.Series("points", index=table.index))
+    of_row = np.where(unit == "points", length, 100)
+    outside, at = set(), set()
+    for name, column in described.items():
+        if column.lengths:
+            values = table[name].astype(float).abs()
+            outside |= {name} if (values > column.lengths * of_row + 1e-9).any() else set()
+            at |= {name} if (values == column.lengths * of_row).any() else set()
+    return outside, at
+
+
 @pytest.mark.parametrize("n", [2, 3])
 def test_no_table_has_an_interval_beyond_the_scale(make_run, n):
     # Before: "−1112.26 to +1106.34" of 100.
     table = planted.ratings_of(planted.alone(5), n=n, sd=40.0)
-    analysis = analysed(make_run(planted.Planted(table, planted.grouped(planted.alone(5)))), replace(FEW, margin=2.0))
-    cut = 0
-    for name, columns in BOUNDED.items():
-        for column in columns:
-            if column in analysis.tables.get(name, ()):
-                values = analysis.tables[name][column].astype(float).dropna()
-                assert values.between(-100, 100).all()
-                cut += int((values.abs() == 100).sum())
-    assert cut
-    found = said(analysis, 2.0)
+    # Before: a second variant's change had −212.25 to +147.21, the gap that can be found 266.9.
+    again = planted.ratings_of(planted.alone(5), n=n, sd=40.0, seed=1)
+    run = make_run(planted.Planted(table, planted.grouped(planted.alone(5))))
+    read = RunFolder(run).read_ratings(n_prompts=Manifest.read(run).n_prompts)
+    both = pd.concat([read.assign(variant="one"), read.assign(variant="two", intensity=again["rating"].to_numpy())])
+    both = both.assign(prompt_index=range(len(both)))
+    analysis = analyse(
+        both, scales=dict.fromkeys(("one", "two"), (0, 100)), seed=0, settings=replace(FEW, margin=2.0),
+        repetition=Repetition(Manifest.read(run).stems),
+    )  # fmt: skip
+    cut = {}
+    for name, described in TABLES.items():
+        outside, cut[name] = beyond(analysis.tables[name], described)
+        assert not outside, name
+        if cut[name] and "note" in analysis.tables[name]:
+            assert analysis.tables[name]["note"].str.contains(BEYOND_SCALE, regex=False).any(), name
+    assert "detectable_high" in cut["power"]
+    assert {"ci_low", "ci_high", "eq_low", "eq_high"} <= cut["families"]
+    assert n > 2 or (cut["gap"] and cut["comparisons"])
+    found = said(analysed(run, replace(FEW, margin=2.0)), 2.0)
     for value in (found.ci_low, found.ci_high, found.bound_low, found.bound_high, found.supported_margin):
         assert np.isnan(value) or abs(value) <= 100
+
+
+def test_no_table_of_a_comparison_has_an_interval_beyond_its_run_s_scale(tmp_path, monkeypatch):
+    """Two runs of two narratives: before, "+0.35 [−185.89, +186.59]" and a change of "−212.25 to +147.21" of 100."""
+    monkeypatch.setattr("audit.tasks.rated.publish.draw_ratings", lambda *_: {})
+    monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+    groups, runs = planted.alone(5), []
+    for seed in range(2):
+        table = planted.ratings_of(groups, n=2, sd=40.0, seed=seed)
+        runs.append(run_maker(tmp_path)(planted.Planted(table, planted.grouped(groups)), f"run {seed}"))
+        with RunFolder(runs[-1]) as kept:
+            publish_ratings(kept, Manifest.read(runs[-1]))
+    audit.compare(*runs, run_dir=tmp_path / "beside")
+    cut = {}
+    for name, described in COMPARISON_TABLES.items():
+        table = pd.read_csv(tmp_path / "beside" / "tables" / f"{name}.csv")
+        outside, cut[name] = beyond(table, described)
+        assert not outside, name
+    assert {"ci_low", "ci_high"} <= cut["gap"]
+    assert cut["comparisons"]
+    for text in ("table.md", "table.tex", "comparison.html"):
+        written = (tmp_path / "beside" / text).read_text("utf-8").replace("$-$", "−")
+        sizes = [float(each) for each in re.findall(r"[+−]([0-9]{2,}\.[0-9]{2})", written)]
+        assert sizes, text
+        assert max(sizes) <= (200 if text.endswith("html") else 100), text
+    gap = pd.read_csv(tmp_path / "beside" / "tables" / "gap.csv")
+    cut_short = gap[["ci_low", "ci_high"]].abs().eq(100).any(axis=1)
+    assert gap["note"].str.contains(BEYOND_SCALE, regex=False)[cut_short].all()
+
+
+@pytest.mark.parametrize(
+    ("table", "unit", "length", "low", "high"),
+    [
+        ("gap", None, 4.0, -4.0, 4.0),
+        ("comparisons", "points", 4.0, -8.0, 8.0),
+        ("comparisons", "% of the scale", 4.0, -200.0, 200.0),
+        ("strategies", "points", 4.0, -4.0, 4.0),
+        ("strategies", "% of the scale", 4.0, -100.0, 100.0),
+        ("elicitations", None, 4.0, -4.0, 4.0),
+    ],
+)
+def test_an_interval_ends_where_what_it_is_of_ends(table, unit, length, low, high):
+    """A gap lies within one length of the scale, a change of two gaps within two."""
+    described = COMPARISON_TABLES[table]
+    row = dict.fromkeys(described, 0.0) | {"run": "a", "first": "a", "note": "", "ci_low": -999.0, "ci_high": 999.0}
+    changed = {"change_low", "change_high"} <= set(described)
+    row |= {"change_low": -999.0, "change_high": 999.0} if changed else {}
+    row |= {"unit": unit} if unit else {}
+    given = pd.DataFrame([row])[list(described)]
+    found = within_scale({table: given}, COMPARISON_TABLES, {"a": length})[table].iloc[0]
+    assert (found["ci_low"], found["ci_high"]) == (low, high)
+    if changed:
+        assert (found["change_low"], found["change_high"]) == (2 * low, 2 * high)
+    assert found["note"] == BEYOND_SCALE
+    assert given["ci_low"].iloc[0] == -999
+
+
+def test_every_end_of_an_interval_in_points_says_how_far_it_can_lie():
+    """Of tables that a scale bounds; a share of ratings or bins, and a gap of raters, have bounds of their own."""
+    apart = {"distributions", "people_gap", "own_model", "judged", "specifications", "stage_texts"}
+    ends = re.compile(r"(^|_)(low|high)$|^largest_gap$|^detectable_")
+    for name, described in [*TABLES.items(), *COMPARISON_TABLES.items()]:
+        for column, declared in described.items():
+            if name not in apart and ends.search(column) and declared.unit in ("points", "the row's unit"):
+                of_bounds = column.startswith("bound_") and name in ("gap", "controls")
+                assert of_bounds or declared.lengths, (name, column)
 
 
 def test_a_table_with_each_narrative_several_times_says_so(make_run):
@@ -473,3 +565,40 @@ def test_a_table_with_each_narrative_several_times_says_so(make_run):
         assert said == ([("narratives_repeated", f"{n} of {n_all} narratives")] if n else [])
         # Of a run of ours, whose texts differ, equal ratings are what the model said.
         assert not list(_repeated(manifest.adding("elicitation", method="generate"), ratings))
+
+
+@pytest.mark.parametrize("shows", ["controls", "families", "judged", "verdicts"])
+def test_no_interval_leaves_its_estimate_out(make_run, shows):
+    # Before: "+151.94, +151.74 to +100.00" of a difference of two gaps, and of a group "+180.05, 100 to 100".
+    if shows == "families":
+        terms = alone_three()
+        ratings = planted.ratings_of(terms, n=40)
+        own = ratings["perceiver"].map(terms) == ratings["experiencer"].map(terms)
+        first = ratings["perceiver"].map(terms).eq("one") | ratings["experiencer"].map(terms).eq("one")
+        high = own == first
+        far = ratings.assign(rating=np.where(high, 98.0, 2.0) + ratings["rating"] % 1)
+        run = make_run(planted.Planted(far, planted.grouped(terms)))
+    else:
+        table = with_invented(0.0, 0.0, n=40, n_of_invented=40, sd=1.0)
+        high = is_own(table) == (table.ratings["dimension"] == "real")
+        far = table.ratings.assign(rating=np.where(high, 38.0, -38.0) + table.ratings["rating"])
+        run = make_run(replace(table, ratings=far.assign(rating=far["rating"].clip(0, 100))), placebo=PLACEBO)
+    analysis = analysed(run)
+    gate(run, "margin=2")
+    found = verdict(run)["gaps"]
+    tables = {
+        "controls": analysis.tables["controls"],
+        "families": analysis.tables["families"],
+        "judged": pd.DataFrame(found).rename(
+            columns={"corrected_low": "ci_low", "corrected_high": "ci_high", "value": "delta_points"}
+        ),
+        "verdicts": pd.DataFrame([said(analysis).row()]),
+    }  # fmt: skip
+    rows = tables[shows].dropna(subset=["ci_low", "ci_high"])
+    assert rows["delta_points"].abs().max() > 100
+    assert (rows["ci_low"] <= rows["delta_points"]).all()
+    assert (rows["delta_points"] <= rows["ci_high"]).all()
+
+
+def alone_three():
+    return {f"a {name}": name for name in ("one", "two", "three")}

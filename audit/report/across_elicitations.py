@@ -126,14 +126,21 @@ def _named(names: Sequence[str]) -> Markup:
     return Markup(listed([Markup("<bdi>{}</bdi>").format(name) for name in names]))
 
 
+def _pairs(row: Row) -> str:
+    """Say which in-group pairs a gap is of, and that the gap of invented groups was taken off."""
+    beyond = ", beyond invented groups" if row["control"] == "placebo" else ""
+    return _PAIRS[str(row["pairs"])] + beyond
+
+
 def _table(rows: Sequence[Row], said: Verdicts, *, level: str) -> Table:
     return table_of(
         rows,
         Column("elicitation", lambda row: str(row["elicitation"])),
         text("run", "run"),
-        Column("in-group pairs", lambda row: _PAIRS[str(row["pairs"])], words=True),
+        Column("in-group pairs", _pairs, words=True),
         number("δ, points", "delta_points", points),
         interval(level),
+        speaks_of("scope"),
         Column("verdict", lambda row: said[str(row["run"]), str(row["dimension"])], words=True),
         number("less the first", "delta_change", points),
         interval(level, "change_low", "change_high"),

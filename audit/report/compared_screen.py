@@ -10,10 +10,22 @@ from markupsafe import Markup
 
 from audit.report.held_against import size_of
 from audit.report.numbers import Row, show, show_interval, unbroken
-from audit.report.summary import NO_GROUPS, NOT_THE_GROUPS, Finding, Summary, summary
+from audit.report.sentences import ALONE
+from audit.report.summary import (
+    EVERY_PART,
+    NO_GROUPS,
+    NO_LARGER,
+    NOT_IN_ITSELF,
+    NOT_THE_GROUPS,
+    THESE_WORDS,
+    Finding,
+    Summary,
+    summary,
+)
+from audit.report.verdicts import not_in_a_part, tallied
 from audit.report.words import TaskWords
-from audit.tables.shared import OVERALL
 from audit.wording import (
+    CROSS,
     OF_GROUPS_AND_MODELS,
     bare_p,
     count,
@@ -58,6 +70,8 @@ BESIDES: Final = {
     "version": "the version of empathy-audit",
 }
 """Others, which are named where none of the first differ."""
+_ORDER: Final = ("no_verdict", "no_estimate", "gap", "within", "undecided")
+"""Codes of verdicts as they are counted."""
 _NAMED: Final = 2
 _RUNS_NAMED: Final = 8
 
@@ -105,7 +119,7 @@ def summary_of_runs(
         [("How big", _largest(gaps, verdicts, confidence=confidence)), ("How it varies", how)],
         not_concluded=[
             *_not_concluded(verdicts, tested, alpha=alpha),
-            *_not_the_groups(verdicts),
+            *_left_open(verdicts),
             "which run's ratings are right",
             OF_GROUPS_AND_MODELS,
         ],
@@ -200,47 +214,49 @@ def _of_strategies(
     return Finding(
         dimension_title(str(row["dimension"])),
         told,
-        spread=Markup("δ: {}").format(spread),
+        spread=Markup("δ {}: {}").format(ALONE, spread),
         kind="gap" if lower or higher else "undecided",
         tail=f": {len(own)} {either(len(own), 'strategy', 'strategies')} tested{in_pairs(own, 'change_scope')}",
         weight=lower + higher,
     )
 
 
-def counted_verdicts(verdicts: Sequence[Row]) -> list[tuple[int, str]]:
-    """Count what the runs' own pages say of one dimension: how many, and what, in words."""
-    kinds = [
-        ("no verdict", [row for row in verdicts if row["code"] in ("no_verdict", "no_estimate")]),
-        ("gap towards the out-group", [row for row in verdicts if is_gap(row) and row.number("direction") < 0]),
-        ("gap towards the in-group", [row for row in verdicts if is_gap(row) and row.number("direction") > 0]),
-        ("gap in these words alone", [row for row in verdicts if row["code"] == "gap" and not is_gap(row)]),
-        ("no gap larger than the margin", [row for row in verdicts if row["code"] == "within"]),
-        ("undecided", [row for row in verdicts if row["code"] == "undecided"]),
-    ]
-    return [(len(rows), words) for words, rows in kinds if rows]
-
-
-def is_gap(row: Row) -> bool:
-    """Whether a verdict is that of a gap between groups."""
-    return bool(row["code"] == "gap" and row["claim"] == "groups")
+def counted_verdicts(verdicts: Sequence[Row]) -> Markup:
+    """Count what the runs' own pages say of one dimension, in the words of those pages."""
+    alike: dict[Markup, list[Markup]] = {}
+    for row in sorted(verdicts, key=lambda row: (_ORDER.index(row["code"]), row.number("direction"))):
+        words = tallied(row)[1]
+        # Numbers of two runs have two places in the tables: alike is what reads alike.
+        alike.setdefault(Markup(words.striptags()), []).append(words)
+    return Markup(" \N{MIDDLE DOT} ").join(
+        Markup("{}\N{NO-BREAK SPACE}{} {}").format(count(len(each)), CROSS, each[0]) for each in alike.values()
+    )
 
 
 def _of_choices(row: Row, verdicts: Sequence[Row]) -> Finding:
     """Say of one dimension what the runs' own pages say, and how far δ goes."""
     title = dimension_title(str(row["dimension"]))
-    counted = counted_verdicts(verdicts)
-    if not row["n_estimated"] or not counted:
+    if not row["n_estimated"] or not verdicts:
         return Finding(title, "No run has a δ", kind="absent")
-    told = Markup(" \N{MIDDLE DOT} ").join(
-        Markup("{}\N{NO-BREAK SPACE}{}").format(count(n), words) for n, words in counted
-    )
-    ends = show(row, "lowest", points)
-    if row["n_estimated"] > 1:
-        ends = unbroken(ends, show(row, "highest", points))
-    n_found = sum(is_gap(each) for each in verdicts)
-    none = {str(each["code"]) for each in verdicts} <= {"no_verdict", "no_estimate"}
-    kind = "gap" if n_found else "absent" if none else "undecided"
-    return Finding(title, told, spread=Markup("δ: {}, in {}").format(ends, row["unit"]), kind=kind, weight=n_found)
+    kinds = [tallied(each)[0] for each in verdicts]
+    kind = kinds[0] if len(set(kinds)) == 1 else "gap" if "gap" in kinds else "undecided"
+    n_found = sum(each["code"] == "gap" for each in verdicts)
+    return Finding(title, counted_verdicts(verdicts), spread=_reach(row, verdicts), kind=kind, weight=n_found)
+
+
+def _reach(row: Row, verdicts: Sequence[Row]) -> Markup:
+    """Say how far δ goes over the runs: that which verdicts rest on, where each run has one in the same unit."""
+    decided = [each for each in verdicts if math.isfinite(each.number("ci_low"))]
+    if row["unit"] == "points" and len(decided) == row["n_estimated"]:
+        ends = [
+            show(pick(decided, key=lambda each: each.number("delta_points")), "delta_points", points)
+            for pick in (min, max)
+        ]
+        which = "δ"
+    else:
+        ends = [show(row, name, points) for name in ("lowest", "highest")]
+        which = f"δ {ALONE}"
+    return Markup("{}: {}, in {}").format(which, unbroken(*ends) if row["n_estimated"] > 1 else ends[0], row["unit"])
 
 
 def _largest(gaps: Sequence[Row], verdicts: Sequence[Row], *, confidence: float) -> Markup:
@@ -250,7 +266,7 @@ def _largest(gaps: Sequence[Row], verdicts: Sequence[Row], *, confidence: float)
     if not sized:
         return Markup("")
     gap, row, size = max(sized, key=lambda each: abs(_in_percent(*each[:2])))
-    which = "the largest δ" if row is not None else "the largest δ, over these narratives alone"
+    which = "the largest δ" if row is not None else f"the largest δ, {ALONE}"
     said = Markup("{}, of <bdi>{}</bdi> in {}, is {}").format(
         which, gap["run"], dimension_title(str(gap["dimension"])), size
     )
@@ -300,11 +316,12 @@ def _agreement(specifications: Sequence[Row]) -> Markup:
         return Markup("")
     row = min(known, key=lambda each: each.number("share_same_sign"))
     where = Markup("in {}, ").format(dimension_title(str(row["dimension"]))) if len(known) > 1 else Markup("")
-    return Markup("{}{} of {} runs {} a δ with the sign of their median; that is no test.").format(
+    return Markup("{}{} of {} runs {} a δ {} with the sign of their median; that is no test.").format(
         where,
         show(row, "n_same_sign", count),
         show(row, "n_estimated", count),
         either(row["n_same_sign"], "has", "have"),
+        ALONE,
     )
 
 
@@ -320,13 +337,22 @@ def _not_concluded(verdicts: Sequence[Row], tested: Sequence[Row], *, alpha: flo
         yield "anything from runs without a verdict"
 
 
-def _not_the_groups(verdicts: Sequence[Row]) -> Iterator[str]:
-    """Yield what repeated words and few groups keep from being concluded."""
-    told = [row for row in verdicts if row["dimension"] != OVERALL]
-    if any("controls_disagree" in str(row["reasons"]) for row in told):
+def _left_open(verdicts: Sequence[Row]) -> Iterator[str]:
+    """Yield what verdicts leave open that find a gap or rule one out: by control, scope and parts."""
+    if any("controls_disagree" in str(row["reasons"]) for row in verdicts):
         yield NO_GROUPS
-    if any(row["claim"] in ("uncontrolled", "pairs") for row in told):
+    found = [row for row in verdicts if row["code"] == "gap"]
+    ruled_out = [row for row in verdicts if row["code"] == "within" or row["size"] == "smaller"]
+    if any(row["control"] == "none" for row in found):
         yield NOT_THE_GROUPS
+    if any(row["control"] == "none" for row in ruled_out):
+        yield NO_LARGER
+    if any(row["control"] == "placebo" for row in ruled_out):
+        yield NOT_IN_ITSELF
+    if any(row["scope"] == "pairs" for row in (*found, *ruled_out)):
+        yield THESE_WORDS
+    if any(not_in_a_part(row) for row in ruled_out):
+        yield EVERY_PART
 
 
 def summary_of_changes(

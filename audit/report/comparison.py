@@ -40,7 +40,7 @@ from audit.report.section import (
     present,
     section,
 )
-from audit.report.sentences import describe_gaps
+from audit.report.sentences import ALONE, describe_gaps
 from audit.report.tables import comparisons_table, controls_table
 from audit.tables.comparison import RUNS
 from audit.wording import (
@@ -182,9 +182,9 @@ def render_comparison(
         gaps=present(
             captioned(
                 picture(figures, "gaps", describe_gaps(shown, confidence=confidence)),
-                f"δ and its {level} interval in each run, in points of the scale. An interval that crosses the line at "
-                "0 is compatible with no average gap. Whether two runs differ is not to be read from whether their "
-                "intervals overlap: the paired differences say it.",
+                f"δ {ALONE} and its {level} interval in each run, in points of the scale. An interval that crosses the "
+                "line at 0 is compatible with no average gap. Whether two runs differ is not to be read from whether "
+                "their intervals overlap: the paired differences say it.",
             )
         ),
         controls=present(
@@ -226,7 +226,8 @@ def _curve(row: Row, figures: Mapping[str, bytes], *, level: str) -> Captioned |
     )
     return captioned(
         picture(figures, f"specification-{row['dimension']}", alt),
-        f"Specification curve of {title}: δ of each run with its {level} interval, and what the runs differ in.",
+        f"Specification curve of {title}: δ {ALONE} of each run with its {level} interval, and what the runs differ "
+        "in.",
     )
 
 
@@ -234,10 +235,9 @@ def _lead(row: Row, verdicts: Sequence[Row]) -> Markup:
     """Count what the runs' own pages say."""
     if not row["n_estimated"]:
         return Markup("δ could not be estimated in any of the runs.")
-    counted = [Markup("{} {}").format(count(n), words) for n, words in counted_verdicts(verdicts)]
     runs = either(row["n_runs"], "run", "runs")
     return Markup("Verdicts of {} {}, as on their own pages: {}.").format(
-        show(row, "n_runs", count), runs, Markup(", ").join(counted)
+        show(row, "n_runs", count), runs, counted_verdicts(verdicts)
     )
 
 
@@ -252,12 +252,12 @@ def _spread(row: Row) -> Markup:
     if not row["n_estimated"]:
         return Markup("")
     if row["n_estimated"] == 1:
-        return Markup("δ = {} in <bdi>{}</bdi>, in {}; there is no other to set it against.").format(
-            show(row, "median", points), row["lowest_run"], row["unit"]
+        return Markup("δ {} is {} in <bdi>{}</bdi>, in {}; there is no other to set it against.").format(
+            ALONE, show(row, "median", points), row["lowest_run"], row["unit"]
         )
     lowest, highest, median = (show(row, name, points) for name in ("lowest", "highest", "median"))
-    sentence = Markup("δ goes from {} (<bdi>{}</bdi>) to {} (<bdi>{}</bdi>), median {}, in {}. ").format(
-        lowest, row["lowest_run"], highest, row["highest_run"], median, row["unit"]
+    sentence = Markup("δ {} goes from {} (<bdi>{}</bdi>) to {} (<bdi>{}</bdi>), median {}, in {}. ").format(
+        ALONE, lowest, row["lowest_run"], highest, row["highest_run"], median, row["unit"]
     )
     return sentence + Markup("{} of {} ({}) {} the median's sign.").format(
         show(row, "n_same_sign", count),
@@ -354,8 +354,8 @@ def _strategies(
         content = present(
             captioned(
                 picture(figures, f"strategies-{dimension}", alt),
-                "δ under each strategy (dashed: under none), its paired change against none, and the cost of a rating. "
-                "A filled mark has a corrected p below the level.",
+                f"δ {ALONE} under each strategy (dashed: under none), its paired change against none, and the cost of "
+                "a rating. A filled mark has a corrected p below the level.",
             ),
             Paragraph(_tallied(tested, names, alpha=alpha), "lead") if tested else None,
             paragraph(_NO_CHANGES, "small") if len(tested) < len(every) else None,
@@ -395,7 +395,7 @@ def _changes_table(rows: Sequence[Row], names: Mapping[str, str], *, level: str)
     return table_of(
         rows,
         Column("strategy", lambda row: names[str(row["run"])]),
-        number(f"δ, {rows[0]['unit']}", "delta", points),
+        number(f"δ {ALONE}, {rows[0]['unit']}", "delta", points),
         interval(level),
         number("change", "delta_change", points),
         interval(level, "change_low", "change_high"),

@@ -14,7 +14,7 @@ from audit.report.manifest import ManifestView
 from audit.report.numbers import Row, show
 from audit.report.refusals import RefusalGap
 from audit.report.sentences import Answer
-from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, Finding, Summary, summary
+from audit.report.summary import CHANGED, EVERY_PART, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, Finding, Summary, summary
 from audit.report.verdicts import least_of
 from audit.wording import OF_GROUPS_AND_MODELS, brief, count, either, scale_end
 
@@ -191,7 +191,7 @@ def _not_concluded(answers: Sequence[Answer], *, codes: Set[str]) -> Iterator[st
     if any(_is_gap(found) and found.control_kind == "none" for found in answers):
         yield NOT_THE_GROUPS
     if "average" in kinds:
-        yield "that this holds in every emotion and group"
+        yield EVERY_PART
     yield "which rating is right"
     yield OF_GROUPS_AND_MODELS
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from audit.report.layout import Write
 from audit.report.numbers import Row, show, show_interval
 from audit.wording import count, coverage, either, points, rate, scale_end, unsigned
 
@@ -74,20 +75,25 @@ def size_of(gap: Row, decided: Row | None = None) -> Markup:
         The row that the verdict rests on, where it is another: its gap is then what is held against both.
     """
     others = " times the spread (SD) of one narrative's ratings"
-    delta, of_verdict = gap.number("delta_points"), (decided or gap).number("delta_points")
     names = [name for name in ("percent_of_scale", "delta_sd") if math.isfinite(gap.number(name))]
-    if "percent_of_scale" not in names:
-        return Markup("")
-    if math.isclose(delta, of_verdict, rel_tol=1e-9, abs_tol=1e-12):
-        sizes = [show(gap, name, _unsigned) for name in names]
-    elif delta:
-        sizes = [Markup(_unsigned(gap.number(name) / delta * of_verdict)) for name in names]
-    else:
+    sizes = [size_in(name, gap, decided, _unsigned) for name in names]
+    if "percent_of_scale" not in names or not all(sizes):
         return Markup("")
     return Markup("; ").join(
         Markup("{}{}").format(size, Markup(after))
         for size, after in zip(sizes, ("% of the scale", others), strict=False)
     )
+
+
+def size_in(name: str, gap: Row, decided: Row | None, write: Write) -> Markup:
+    """Write a gap in the unit of a column of the headline's row: that of the deciding row, where there is one.
+
+    Nothing where the headline's gap is 0, so that its row does not tell what a point is in that unit.
+    """
+    delta, of_verdict = gap.number("delta_points"), (decided or gap).number("delta_points")
+    if math.isclose(delta, of_verdict, rel_tol=1e-9, abs_tol=1e-12):
+        return show(gap, name, write)
+    return Markup(write(gap.number(name) / delta * of_verdict)) if delta else Markup("")
 
 
 def response_beside(gap: Row, followed: Sequence[Row], *, confidence: float) -> Markup:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, cast
 
@@ -17,8 +17,10 @@ import pandas as pd
 from markupsafe import Markup
 from tabulate import tabulate
 
+from audit.report.held_against import size_in
 from audit.report.layout import Column, Table, number, speaks_of, table_of, text
 from audit.report.numbers import Row, rows_of, show, show_interval
+from audit.report.sentences import ALONE
 from audit.report.verdicts import worded
 from audit.wording import (
     CROSS,
@@ -98,10 +100,18 @@ def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float, ver
     verdicts
         Rows of ``tables.COMPARED_VERDICTS`` of the same runs.
     """
-    decided = {(str(row["run"]), str(row["dimension"])): row for row in rows_of(verdicts, "verdicts")}
+    own = {(str(row["run"]), str(row["dimension"])): row for row in rows_of(verdicts, "verdicts")}
 
-    def verdict(row: Row) -> str:
-        return worded(decided.get((str(row["run"]), str(row["dimension"])))).words
+    def verdict_of(row: Row) -> Row | None:
+        return own.get((str(row["run"]), str(row["dimension"])))
+
+    def decided(row: Row) -> Row | None:
+        found = verdict_of(row)
+        return found if found is not None and math.isfinite(found.number("ci_low")) else None
+
+    def size(row: Row, name: str) -> str:
+        found = decided(row)
+        return MISSING if found is None else size_in(name, row, found, points) or MISSING
 
     rows = [row for row in rows_of(gap, "gap") if row["scope"] == "narratives"]
     level = coverage(confidence)
@@ -110,16 +120,19 @@ def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float, ver
             rows,
             *told_columns(told),
             Column("dimension", _dimension, words=True),
-            Column(f"δ, points [{level} CI]", partial(with_interval, name="delta_points")),
-            number("p", "p", bare_p),
-            number("p, corrected", "p_adjusted", bare_p),
-            number("δ, % of scale", "percent_of_scale", points),
-            number("δ, SD", "delta_sd", points),
+            Column("verdict", lambda row: worded(verdict_of(row)).words, words=True),
+            of_other(decided, Column(f"δ, points [{level} CI]", partial(with_interval, name="delta_points"))),
+            of_other(decided, number("p", "p", bare_p)),
+            of_other(decided, number("p, corrected", "p_adjusted", bare_p)),
+            of_other(decided, speaks_of("scope")),
+            Column("δ, % of scale", partial(size, name="percent_of_scale")),
+            Column("δ, SD", partial(size, name="delta_sd")),
+            Column(f"δ {ALONE} [{level} CI]", partial(with_interval, name="delta_points")),
+            number("its p, corrected", "p_adjusted", bare_p),
             number(Markup("d<sub>z</sub>"), "d_z", points),
             number("n narratives", "n_narratives", count),
             number("n ratings", "n_ratings", count),
             number("missing", "missing_share", rate),
-            Column("verdict", verdict, words=True),
         ),
         _caption(gap, confidence),
     )
@@ -146,7 +159,7 @@ def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, conf
             rows,
             Column("dimension", _dimension),
             Column("strategy", lambda row: names[str(row["run"])], words=True),
-            Column(f"δ [{level} CI]", partial(with_interval, name="delta"), words=True),
+            Column(f"δ {ALONE} [{level} CI]", partial(with_interval, name="delta"), words=True),
             Column(
                 f"change of δ [{level} CI]",
                 partial(with_interval, name="delta_change", low="change_low", high="change_high"),
@@ -203,7 +216,7 @@ def published_paper(published: pd.DataFrame, gap: pd.DataFrame, *, confidence: f
             Column("95% of the null", lambda row: show_interval(row, "null_low", "null_high")),
             Column("narratives left out", _left_out),
             number("of the heatmap", "excluded_share_heatmap", rate),
-            Column(f"δ, points [{level} CI]", own_gap),
+            Column(f"δ {ALONE}, points [{level} CI]", own_gap),
             text("note", "note"),
         ),
         "δ_z is the published gap: in-group minus out-group, in standard deviations of the matrix's own cells, so that "
@@ -220,6 +233,19 @@ def told_columns(told: pd.DataFrame) -> list[Column]:
         Column(str(head), partial(_told, told=told, place=place), words=place > 0)
         for place, head in enumerate(told.columns)
     ]
+
+
+def of_other(other: Callable[[Row], Row | None], column: Column) -> Column:
+    """Return a column of another row than that of its line; an en dash where there is none."""
+
+    def written(cell: Callable[[Row], str]) -> Callable[[Row], str]:
+        return lambda row: MISSING if (found := other(row)) is None else cell(found)
+
+    def alike(rows: Sequence[Row]) -> Callable[[Row], str] | None:
+        cell = column.alike and column.alike([found for row in rows if (found := other(row)) is not None])
+        return written(cell) if cell else None
+
+    return replace(column, cell=written(column.cell), alike=alike)
 
 
 def _told(row: Row, *, told: pd.DataFrame, place: int) -> str:
@@ -254,15 +280,13 @@ def _caption(gap: pd.DataFrame, confidence: float) -> str:
     level = coverage(confidence)
     margins = gap["margin"].dropna().unique()
     of_margin = f" The margin is {points(float(margins[0]), signed=False)} points." if len(margins) else ""
-    against = (
-        " The verdict is each run's own: it rests on the estimate that is controlled for repeated words and takes "
-        f"groups as a sample of such groups, and not on the interval beside it.{of_margin}"
-    )
     return (
-        f"δ is {MEANING}, on average over narratives, in points of the run's scale, with its {level} t interval, for "
-        "these identities; p is two-sided, of the same t distribution, and not corrected; corrected p (Holm) is for "
+        f"δ is {MEANING}, on average over narratives, in points of the run's scale. The verdict is each run's own. δ, "
+        f"its {level} interval and p beside it are those that it rests on: controlled for repeated words where the run "
+        "can, and with the groups as a sample of such groups where they are enough; that p is corrected (Holm) for the "
+        f"averages of its run. δ {ALONE} has a {level} t interval for these identities; its p is corrected (Holm) for "
         "all rows but means over all dimensions. SD: δ over the standard deviation of ratings within narratives; d_z: "
-        f"δ over that of the narratives' contrasts, which says how regular it is and not how large.{against}"
+        f"δ {ALONE} over that of the narratives' contrasts, which says how regular it is and not how large.{of_margin}"
     )
 
 

@@ -20,6 +20,10 @@ CHANGED: Final = "that these are the model's answers (files were changed after t
 NO_GAP: Final = "that there is no gap (that none was found does not show that there is none)"
 NO_GROUPS: Final = "that real groups are told apart (invented ones show as much)"
 NOT_THE_GROUPS: Final = "that groups make the gap, and not repeated words"
+NO_LARGER: Final = "that groups have no larger gap (repeated words can hide one)"
+NOT_IN_ITSELF: Final = "that the gap itself is no larger (that of invented groups is taken off)"
+THESE_WORDS: Final = "that other groups, or other words for these, show the same"
+EVERY_PART: Final = "that this holds in every emotion and group"
 
 
 @dataclass(frozen=True, slots=True)

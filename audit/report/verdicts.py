@@ -15,6 +15,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.numbers import Row, rows_of, show
+from audit.tables.verdicts import DEALINGS_DRAWN
 from audit.wording import brief, count, dimension_title, listed, printable, towards, unsigned
 
 REASONS: Final = {
@@ -72,6 +73,10 @@ _NAMED: Final = 2
 KINDS: Final = ("gap", "within", "none", "average", "undecided", "absent")
 """How verdicts are coloured and counted: a gap; one smaller than the margin; no gap larger than the margin, in no part
 either; none on average; undecided; no verdict."""
+
+
+_TALLIED: Final = {"absent": "no verdict", "undecided": "undecided"}
+"""Kinds that a comparison counts without their reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +147,13 @@ def worded(row: Row | None, *, in_probabilities: bool = False, parts: str = "") 
         return Worded("average", said + _otherwise(beyond, not_shown), short, step)
     words = Markup("No gap larger than {} points{}, on average or in any {}{}{}")
     return Worded("none", words.format(margin, what, parts, echo, where), step=step)
+
+
+def tallied(row: Row) -> tuple[str, Markup]:
+    """Return a verdict's kind, and its words as several runs are counted by: without reasons and names of parts."""
+    found = worded(row)
+    words = found.short or found.words
+    return found.kind, Markup(_TALLIED.get(found.kind) or f"{words[:1].lower()}{words[1:]}")
 
 
 def _ruled_out(row: Row) -> tuple[str, str]:
@@ -220,15 +232,23 @@ def _tells_bound(row: Row) -> bool:
 
 
 def dealt(row: Row | None) -> Markup:
-    """Say in which place the true groups are among all ways to deal their terms; nothing where groups have one term."""
+    """Say in which place the true groups are among ways to deal their terms; nothing where groups have one term."""
     if row is None or not row.number("n_dealings") > 1:
         return Markup("")
     rank, n = row.number("rank"), show(row, "n_dealings", count)
+    if row["n_dealings"] == DEALINGS_DRAWN + 1:  # no number of groups and terms has as many dealings in all
+        return Markup(
+            "Of {} ways to deal the terms to groups, drawn at random, {} a larger gap than the true one."
+        ).format(_counted(DEALINGS_DRAWN), Markup("{} give").format(_counted(rank - 1)) if rank > 1 else "none gives")
     if rank == 1:
         return Markup("Of {} ways to deal the terms to groups, the true one gives the largest gap.").format(n)
     return Markup("Of {} ways to deal the terms to groups, {} give a larger gap than the true one.").format(
-        n, Markup('<data value="{}">{}</data>').format(int(rank) - 1, count(rank - 1))
+        n, _counted(rank - 1)
     )
+
+
+def _counted(n: float) -> Markup:
+    return Markup('<data value="{}">{}</data>').format(int(n), count(n))
 
 
 def is_zero(gap: Row) -> bool:
@@ -251,6 +271,11 @@ def _otherwise(larger: Sequence[Markup], not_shown: Sequence[Markup]) -> Markup:
     """Name the parts for which a verdict of the average does not hold, or was not shown to."""
     said = Markup(", but larger in {}").format(few(larger, at_most=_NAMED)) if larger else Markup("")
     return said + (Markup("; not shown for {}").format(few(not_shown, at_most=_NAMED)) if not_shown else "")
+
+
+def not_in_a_part(row: Row) -> bool:
+    """Whether what a verdict rules out on average is larger in some part, or was not ruled out there."""
+    return any(_members(row, name) for name in ("parts_beyond", "parts_not_shown"))
 
 
 def _in_a_part(larger: Sequence[Markup], not_shown: Sequence[Markup]) -> str:

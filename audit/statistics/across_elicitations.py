@@ -18,6 +18,7 @@ from audit.tables.shared import OVERALL
 
 _ZERO: Final = 1e-9
 """Share of the scale under which a gap is the rest of a floating-point sum, and has no sign."""
+_CLAIMED: Final = ("claim", "direction", "size", "control", "scope", "parts_beyond", "parts_not_shown")
 _GAP: Final = ("delta_points", "ci_low", "ci_high", "note")
 _NONE: Final = ("no_verdict", "no_estimate")
 """Codes of no verdict: what such ratings say, or not, depends on nothing."""
@@ -51,8 +52,9 @@ def elicitation_rows(
 
     Notes
     -----
-    The change is that of :func:`audit.statistics.comparisons.compare`, the run's gap less the reference's; p is
-    corrected by Holm over the elicitations of the dimension, each against the reference.
+    The gap is the one that the run's verdict rests on, where that has an interval: no sign is told of another one than
+    the run's own page tells. The change is that of :func:`audit.statistics.comparisons.compare`, the run's gap less the
+    reference's; p is corrected by Holm over the elicitations of the dimension, each against the reference.
     """
     own = {label: runs[label] for label in elicitations}
     reference = next(iter(own))
@@ -66,7 +68,9 @@ def elicitation_rows(
                 continue
             row: dict[str, Any] = dict.fromkeys(ELICITATIONS, float("nan")) | {name: found[name] for name in _GAP}
             decided = verdicts[label, dimension]
-            row |= {"verdict": decided["code"], "claim": decided["claim"], "direction": decided["direction"]}
+            row |= {"verdict": decided["code"]} | {name: decided[name] for name in _CLAIMED}
+            if np.isfinite(decided["ci_low"]):
+                row |= {name: decided[name] for name in ("delta_points", "ci_low", "ci_high")}
             row |= {"run": label, "elicitation": elicitations[label], "dimension": dimension, "reference": reference}
             row |= {"pairs": _pairs(run, dimension), "change_scope": "", "method": ""}
             row |= {"family_size": 0, "n_narratives": 0}
@@ -130,9 +134,16 @@ def elicitation_range(
         signs = {0 if abs(each["delta_points"]) <= zero else int(np.sign(each["delta_points"])) for each in decided}
         opposed = any(each["ci_low"] > 0 for each in decided) and any(each["ci_high"] < 0 for each in decided)
         row["sign"] = "reverses" if opposed else "same" if len(signs) == 1 else "differs"
-        verdicts = {(each["verdict"], each["claim"], each["direction"]) for each in decided}
-        row["verdict"] = "same" if len(verdicts) == 1 else "differs"
+        row["verdict"] = "same" if len({_claimed(each) for each in decided}) == 1 else "differs"
     return row
+
+
+def _claimed(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what a verdict claims; one that decides nothing claims nothing by control, scope or parts."""
+    said = (row["verdict"], row["claim"], row["direction"], row["size"])
+    if row["verdict"] not in ("gap", "within"):
+        return said
+    return (*said, row["control"], row["scope"], bool(row["parts_beyond"]), bool(row["parts_not_shown"]))
 
 
 def _pairs(run: Measured, dimension: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from audit.statistics.anchors import BOUNDED, anchored_overall, anchored_rows, with_adjusted_p, within_scale
+from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p, within_scale
 from audit.statistics.averages import Averages, averages_of, placebo_cubes
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import compare
@@ -149,7 +149,7 @@ def analyse(
     tables = {name: pd.DataFrame(rows[name], columns=list(columns)) for name, columns in TABLES.items()}
     tables |= {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
     lengths = {variant: abs(high - low) for variant, (low, high) in scales.items()}
-    tables |= {name: within_scale(tables[name], columns, lengths) for name, columns in BOUNDED.items()}
+    tables = within_scale(tables, TABLES, lengths)
     if not reasons_known:
         tables |= {name: without_reasons(tables[name]) for name in ("cells", "cell_emotions")}
     if settings.formula is not None:

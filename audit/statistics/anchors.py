@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -11,44 +11,60 @@ import pandas as pd
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.families import adjust_p
 from audit.statistics.ratings import FloatArray
+from audit.tables.base import Table
 from audit.tables.shared import OVERALL
 
 _OF_RATINGS = ("sd_within", "raw_in", "raw_out")
 
-
-BOUNDED = {
-    "gap": ("ci_low", "ci_high"),
-    "controls": ("ci_low", "ci_high"),
-    "families": ("ci_low", "ci_high", "eq_low", "eq_high"),
-    "wordings": ("ci_low", "ci_high"),
-    "sensitivity": ("ci_low", "ci_high"),
-    "missing_grid": ("ci_low", "ci_high"),
-    "equivalence": ("eq_low", "eq_high", "largest_gap"),
-    "elicitation": ("ci_low", "ci_high"),
-}
-"""Ends of intervals of a gap in points, by table: none can lie beyond the length of the scale."""
-BEYOND_SCALE = "too few narratives: the interval would reach beyond the length of the scale, and ends there"
+BEYOND_SCALE: Final = "too few narratives: an interval would reach further than the scale allows, and ends there"
+_OF_SCALE: Final = ("run", "first", "variant")
+"""Columns that say whose scale a row is on, the first that a table has."""
+_TWICE_AS_FAR: Final = {"control": ("placebo", "placebo_difference"), "family": ("group",)}
+"""Rows whose estimate can lie twice as far from 0 as a gap, by column and values."""
+_PERCENT: Final = 100.0
+"""Length of a scale in a unit that is no point: percent of it, or percentiles."""
 
 
-def within_scale(table: pd.DataFrame, columns: Sequence[str], lengths: Mapping[str, float]) -> pd.DataFrame:
-    """Return a table whose intervals end where the scale's length ends, and say so where one did.
+def within_scale(
+    tables: Mapping[str, pd.DataFrame], described: Mapping[str, Table], lengths: Mapping[str, float]
+) -> dict[str, pd.DataFrame]:
+    """Return tables whose intervals end where the scale does, with a note in rows where one would not.
 
     Parameters
     ----------
-    table
-        With ``variant`` and ``note``; not modified.
-    columns
-        Ends of intervals, in points.
+    tables
+        By name; not modified.
+    described
+        By name, what says which columns the scale bounds (``lengths``). Tables of other names stay as they are.
     lengths
-        By variant, of its scale, in points.
+        By run or variant, of its scale, in points.
     """
-    if not len(table):
+    return {
+        name: _within(table, {each: column.lengths for each, column in described[name].items()}, lengths)
+        if name in described
+        else table
+        for name, table in tables.items()
+    }
+
+
+def _within(table: pd.DataFrame, times: Mapping[str, int], lengths: Mapping[str, float]) -> pd.DataFrame:
+    bounded = [name for name, n in times.items() if n and name in table]
+    if not bounded or not len(table):
         return table
-    length = table["variant"].map(lengths).astype(float)
-    kept = {name: table[name].astype(float).clip(-length, length) for name in columns if name in table}
-    cut = pd.concat([kept[name].ne(table[name].astype(float)) & table[name].notna() for name in kept], axis=1).any(
-        axis=1
-    )
+    length = table[next(name for name in _OF_SCALE if name in table)].map(lengths).astype(float)
+    if "unit" in table:
+        length = length.where(table["unit"] == "points", _PERCENT)
+    # A row that is a difference of two gaps reaches twice as far as a gap, and so does a group's own gap: what its
+    # other ratings lead to expect may itself lie beyond the scale.
+    twice = pd.Series(False, index=table.index)
+    for name, values in _TWICE_AS_FAR.items():
+        twice |= table[name].isin(values) if name in table else False
+    kept, cut = {}, pd.Series(False, index=table.index)
+    for name in bounded:
+        values = table[name].astype(float)
+        reach = length * np.where(twice, 2, times[name])
+        kept[name] = values.clip(-reach, reach)
+        cut |= values.notna() & kept[name].ne(values)
     if "note" not in table:
         return table.assign(**kept)
     said = table["note"].map(lambda note: "; ".join(filter(None, (str(note or ""), BEYOND_SCALE))))

@@ -16,10 +16,10 @@ import numpy as np
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import effect_columns
 from audit.statistics.incomplete import cell_means
+from audit.tables.verdicts import DEALINGS_DRAWN
 
 MOST: Final = 5_040
-"""All dealings up to so many are taken, which is all of the second terms of seven groups; of more, a draw of DRAWN."""
-DRAWN: Final = 999
+"""All dealings up to so many are taken, which is all of the second terms of seven groups; of more, a draw of them."""
 _DUST: Final = 1e-9
 
 
@@ -37,7 +37,7 @@ def rank_among_dealings(cube: NarrativeCube, *, rng: np.random.Generator) -> tup
     -------
     tuple
         The place of the true dealing by the size of its gap, in either direction, 1 if no other has a larger one; and
-        the number of dealings, the true one among them. 0 and 0 where groups have no further term
+        the number of dealings looked at, the true one among them. 0 and 0 where groups have no further term
         each, perceivers and experiencers have other groups, or the cells do not tell every gap.
 
     Notes
@@ -92,5 +92,5 @@ def _dealings(n_groups: int, n_dealt: int, rng: np.random.Generator) -> list[tup
     if factorial(n_groups) ** n_dealt <= MOST:
         every = product(list(permutations(range(n_groups))), repeat=n_dealt)
         return [true, *(each for each in islice(every, 1, None))]
-    drawn = [tuple(tuple(rng.permutation(n_groups).tolist()) for _ in range(n_dealt)) for _ in range(DRAWN)]
+    drawn = [tuple(tuple(rng.permutation(n_groups).tolist()) for _ in range(n_dealt)) for _ in range(DEALINGS_DRAWN)]
     return [true, *drawn]

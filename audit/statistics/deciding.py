@@ -126,8 +126,11 @@ class Gap:
 
     @property
     def reach(self) -> float:
-        """How far from 0 a narrative's gap can lie, in its unit: a difference of two gaps twice as far as one."""
-        return abs(self.scale[1] - self.scale[0]) * (2 if self.control == "placebo" else 1)
+        """How far from 0 a narrative's gap can lie, in its unit."""
+        # A difference of two gaps reaches twice as far as one. So does a group's own gap: what its other ratings lead
+        # to expect may itself lie beyond the scale.
+        times = (2 if self.kind == "group" else 1) + (1 if self.control == "placebo" else 0)
+        return abs(self.scale[1] - self.scale[0]) * times
 
     @property
     def key(self) -> tuple[str, str, str, str]:

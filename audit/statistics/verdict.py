@@ -125,7 +125,7 @@ class Verdict:
     limits
         Codes of all remarks that bear on the gap, in whatever way.
     rank, n_dealings
-        Of all ways to deal the terms to the groups, the place of the true one by the gap it gives, and their number;
+        Of the ways to deal the terms to the groups that were looked at, the true one's place by its gap, and how many;
         see :func:`~audit.statistics.dealings.rank_among_dealings`. 0 where groups have one term.
     response, response_low, response_high, share_higher
         The response to the story without identities: own less wrong emotion, in points, its interval, and the share of

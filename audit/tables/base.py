@@ -60,6 +60,9 @@ class Column:
         Version of the table that has it first.
     before
         What stands in rows of earlier versions; None if it is missing there.
+    lengths
+        How many lengths of the rating scale its values lie from 0 at most: 1 of a gap, 2 of a change of gaps; 0 where
+        the scale sets no bound.
     """
 
     meaning: str
@@ -67,6 +70,7 @@ class Column:
     unit: str = ""
     since: int = 1
     before: str | float | None = None
+    lengths: int = 0
 
     def saying(self, meaning: str) -> Column:
         """Return the same column with another meaning."""
@@ -102,10 +106,16 @@ class Column:
 
 
 def number(
-    meaning: str, unit: str = "", *, type: Type = Type.FLOAT, since: int = 1, before: float | None = None
+    meaning: str,
+    unit: str = "",
+    *,
+    type: Type = Type.FLOAT,
+    since: int = 1,
+    before: float | None = None,
+    lengths: int = 0,
 ) -> Column:
     """Describe a column of numbers; without a unit they are pure numbers."""
-    return Column(meaning, type, unit, since, before)
+    return Column(meaning, type, unit, since, before, lengths)
 
 
 word: Final[Callable[..., Column]] = partial(Column, type=Type.WORD)

@@ -144,17 +144,19 @@ STRATEGIES: Final = Table(
         ),
         "delta": in_row_unit("the run's headline gap, in that unit"),
         "ci_low": in_row_unit(
-            "lower end of its confidence interval about narratives, in that unit; not corrected for multiplicity"
+            "lower end of its confidence interval about narratives, in that unit; not corrected for multiplicity",
+            lengths=1,
         ),
-        "ci_high": in_row_unit("upper end of the same"),
+        "ci_high": in_row_unit("upper end of the same", lengths=1),
         "delta_change": in_row_unit(
             "the run's gap minus the reference's, narrative by narrative on those that both use, in that unit"
         ),
         "change_scope": COMPARISONS["scope"],
         "change_low": in_row_unit(
-            "lower end of the confidence interval of delta_change, in that unit; not corrected for multiplicity"
+            "lower end of the confidence interval of delta_change, in that unit; not corrected for multiplicity",
+            lengths=2,
         ),
-        "change_high": in_row_unit("upper end of the same"),
+        "change_high": in_row_unit("upper end of the same", lengths=2),
         "p": COMPARISONS["p"],
         "p_adjusted": probability(
             "p corrected for the dimension's strategies, each against its reference: a family of its own, apart from "
@@ -205,7 +207,7 @@ STRATEGIES: Final = Table(
             "time of the run's last session, without loading the model, over the prompts that it asked from their "
             "first call on; missing if not recorded, or there were none"
         ),
-        "note": text("why a number is missing, in words; empty if none is"),
+        "note": text("why a number is missing, or what limits it, in words; else empty"),
     },
 )
 
@@ -221,26 +223,26 @@ ELICITATIONS: Final = Table(
         "dimension": COMPARED_GAP["dimension"],
         "reference": word("the first run of the set: of runs that differ in nothing but their elicitation"),
         "pairs": word(
-            "in-group pairs that the gap is of: echo_free (without a word in common), all_terms (whatever their words) "
-            "or mixed (the mean over dimensions of either kind); empty without a gap"
+            "in-group pairs that delta_change is of: echo_free (without a word in common), all_terms (whatever their "
+            "words) or mixed (the mean over dimensions of either kind); empty without a gap"
         ),
-        "delta_points": COMPARED_GAP["delta_points"],
-        "ci_low": points(
-            "lower end of its confidence interval about narratives, in points; not corrected for multiplicity"
+        "delta_points": points(
+            "the gap that the verdict rests on, as in the table verdicts, in points; of a verdict without an interval "
+            "the headline's over narratives"
         ),
-        "ci_high": points("upper end of the same"),
+        **VERDICTS.pick("ci_low", "ci_high"),
         "verdict": VERDICTS["code"].adding("; that of the run's own page, as in the table verdicts"),
-        "claim": VERDICTS["claim"],
-        "direction": VERDICTS["direction"],
+        **VERDICTS.pick("claim", "direction", "size", "control", "scope", "parts_beyond", "parts_not_shown"),
         "delta_change": points(
             "the run's gap minus the reference's, narrative by narrative on those that both use, in points; missing "
             "for the reference itself"
         ),
         "change_scope": COMPARISONS["scope"],
         "change_low": points(
-            "lower end of the confidence interval of delta_change, in points; not corrected for multiplicity"
+            "lower end of the confidence interval of delta_change, in points; not corrected for multiplicity",
+            lengths=2,
         ),
-        "change_high": points("upper end of the same"),
+        "change_high": points("upper end of the same", lengths=2),
         "p": COMPARISONS["p"],
         "p_adjusted": probability(
             "p corrected for the dimension's elicitations in the set, each against the reference"
@@ -248,7 +250,7 @@ ELICITATIONS: Final = Table(
         "method": word("the correction: Holm (family-wise error); empty for the reference"),
         "family_size": count("tests that were corrected for; 0 for the reference"),
         "n_narratives": count("narratives that both use; 0 for the reference"),
-        "note": text("why a number is missing, in words; empty if none is"),
+        "note": text("why a number is missing, or what limits it, in words; else empty"),
     },
 )
 
@@ -272,8 +274,8 @@ ELICITATION_RANGES: Final = Table(
             "another below); empty below two verdicts"
         ),
         "verdict": word(
-            "same (all verdicts, and the claims and directions of gaps that are found), or differs; empty below two of "
-            "them"
+            "same (all verdicts, and of gaps that are found or ruled out what is claimed: direction, size, scope, "
+            "control and whether it is shown in every part), or differs; empty below two of them"
         ),
         "n_changes": count(
             "paired differences from the reference that have a corrected p, where both runs have a verdict"

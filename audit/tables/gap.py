@@ -39,8 +39,8 @@ GAP: Final = Table(
         "delta_points": points("gap in scale points: in-group minus out-group"),
         "se": points("standard error of delta_points, in points"),
         "df": DF,
-        "ci_low": points("lower end of the confidence interval, in points"),
-        "ci_high": points("upper end of the confidence interval, in points"),
+        "ci_low": points("lower end of the confidence interval, in points", lengths=1),
+        "ci_high": points("upper end of the confidence interval, in points", lengths=1),
         "p": probability(
             "two-sided p against a gap of 0, of the same t distribution as the interval: interval, p and verdict "
             "follow one rule, and p is below 1 less the confidence just when the interval leaves out 0"
@@ -167,8 +167,8 @@ FAMILIES: Final = Table(
         ),
         "se": points("standard error of delta_points, in points"),
         "df": DF,
-        "ci_low": points("lower end of the confidence interval, in points; not corrected for multiplicity"),
-        "ci_high": points("upper end of the same"),
+        "ci_low": points("lower end of the confidence interval, in points; not corrected for multiplicity", lengths=1),
+        "ci_high": points("upper end of the same", lengths=1),
         "p": P_OF_ZERO,
         "p_adjusted": probability("p corrected for the family"),
         "method": word("the correction: Holm (family-wise error) or Benjamini–Hochberg (false discovery rate)"),
@@ -180,9 +180,10 @@ FAMILIES: Final = Table(
         "note": text("why there is no estimate or no interval, or what limits it, in words; else empty"),
         "eq_low": points(
             "lower end of the interval of level 1 - 2 alpha, in points: where the whole of it lies within a margin, so "
-            "does the member, by the equivalence test; not corrected for multiplicity"
+            "does the member, by the equivalence test; not corrected for multiplicity",
+            lengths=1,
         ),
-        "eq_high": points("upper end of the same"),
+        "eq_high": points("upper end of the same", lengths=1),
         "delta_rest": points(
             "mean of delta_points over the other members of the family, each of them alike (of emotions, over those "
             "with a standard error); missing but for pair, group and emotion"
@@ -230,9 +231,11 @@ EQUIVALENCE: Final = Table(
         "level": probability(
             "coverage of the interval from low to high, 1 - 2 alpha: the one that the equivalence test goes by"
         ),
-        "low": points("lower end of that interval, in points"),
-        "high": points("upper end of the same"),
-        "largest_gap": points("the larger of |low| and |high|: no gap larger than this many points, at that level"),
+        "low": points("lower end of that interval, in points", lengths=1),
+        "high": points("upper end of the same", lengths=1),
+        "largest_gap": points(
+            "the larger of |low| and |high|: no gap larger than this many points, at that level", lengths=1
+        ),
         "p_equivalence": probability(
             "p of the two one-sided t-tests that the gap lies within the margin; missing without a margin"
         ),
@@ -265,17 +268,17 @@ POWER: Final = Table(
         ),
         "alpha": probability("error rate of the tests"),
         "detectable_points": points(
-            "smallest gap that a two-sided t-test finds with that power in n_narratives, in points"
+            "smallest gap that a two-sided t-test finds with that power in n_narratives, in points", lengths=1
         ),
         "detectable_low": points(
-            "lower end of its interval (confidence 1 - alpha), since sd_contrast is an estimate, in points"
+            "lower end of its interval (confidence 1 - alpha), since sd_contrast is an estimate, in points", lengths=1
         ),
-        "detectable_high": points("upper end of the same, in points"),
+        "detectable_high": points("upper end of the same, in points", lengths=1),
         "wanted_points": points("gap that one wants to be able to find, in points; missing without"),
         "n_for_wanted": count("narratives that find it with that power"),
         "margin_points": points("margin of the equivalence test, in points; missing without"),
         "n_for_margin": count("narratives that show, with that power, that a gap of exactly 0 lies within the margin"),
-        "note": text("why there is no power to speak of, in words; empty if there is"),
+        "note": text("why there is no power to speak of, or what limits it, in words; else empty"),
     },
 )
 
@@ -299,9 +302,10 @@ COMPARISONS: Final = Table(
         "se": in_row_unit("standard error of delta_change, in that unit"),
         "df": DF,
         "ci_low": in_row_unit(
-            "lower end of the confidence interval of delta_change, in that unit; not corrected for multiplicity"
+            "lower end of the confidence interval of delta_change, in that unit; not corrected for multiplicity",
+            lengths=2,
         ),
-        "ci_high": in_row_unit("upper end of the same"),
+        "ci_high": in_row_unit("upper end of the same", lengths=2),
         "p": probability("two-sided p of the paired t-test against no difference, of the row's scope"),
         "p_adjusted": probability("p corrected for the comparisons within the dimension"),
         "method": HOLM,
@@ -310,7 +314,7 @@ COMPARISONS: Final = Table(
         "correlation": number(
             "Pearson's, of the two contrasts of a narrative: what pairing gains; missing below 3 narratives"
         ),
-        "note": text("why there is no estimate or no interval, in words; empty if there is one"),
+        "note": text("why there is no estimate or no interval, or what limits it, in words; else empty"),
     },
 )
 

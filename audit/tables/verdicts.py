@@ -7,6 +7,9 @@ from typing import Final
 from audit.tables.base import Table, count, in_row_unit, number, points, probability, share, text, whole, word
 from audit.tables.shared import DF, KEYS
 
+DEALINGS_DRAWN: Final = 999
+"""Ways to deal the terms to groups that are drawn where there are too many to look at all."""
+
 VERDICTS: Final = Table(
     "verdicts",
     "the verdict on an average gap",
@@ -41,16 +44,17 @@ VERDICTS: Final = Table(
         "delta_points": points("the deciding estimate of the gap, in points"),
         "se": points("its standard error, in points"),
         "df": DF,
-        "ci_low": points("lower end of its confidence interval, in points"),
-        "ci_high": points("upper end of the same"),
+        "ci_low": points("lower end of its confidence interval, in points", lengths=1),
+        "ci_high": points("upper end of the same", lengths=1),
         "p": probability("two-sided p of the deciding estimate against 0"),
         "p_adjusted": probability("the same, corrected for all averages of the run (Holm)"),
         "n_narratives": count("narratives that the deciding estimate uses"),
         "bound_low": points(
             "lower end of the interval that must lie inside the margin, in points: of two one-sided tests, with "
-            "missing ratings at their worst"
+            "missing ratings at their worst",
+            lengths=1,
         ),
-        "bound_high": points("upper end of the same"),
+        "bound_high": points("upper end of the same", lengths=1),
         "margin": points("gap that was set as too small to matter, in points; missing where none was set"),
         "least_gap": points("least gap of interest, in points"),
         "supported_margin": points(
@@ -58,8 +62,8 @@ VERDICTS: Final = Table(
             "ruled out"
         ),
         "other_delta": points("where there are two controls, the second: the same words beyond invented groups"),
-        "other_low": points("lower end of its confidence interval, in points"),
-        "other_high": points("upper end of the same"),
+        "other_low": points("lower end of its confidence interval, in points", lengths=2),
+        "other_high": points("upper end of the same", lengths=2),
         "parts_beyond": text(
             "emotions and groups whose gap is shown beyond the margin (beyond 0 without one), corrected for all gaps "
             "of the run; of 'all' also dimensions; joined by '; '"
@@ -73,10 +77,13 @@ VERDICTS: Final = Table(
             "place of the true dealing of terms to groups among all dealings, by the size of the gap; 0 where groups "
             "have one term"
         ),
-        "n_dealings": count("dealings that were looked at"),
+        "n_dealings": count(
+            f"dealings that were looked at: all of them up to 5,040; of more, {DEALINGS_DRAWN} that were drawn, and "
+            "the true one"
+        ),
         "response": points("response to the story without identities: own less wrong emotion, in points"),
-        "response_low": points("lower end of its confidence interval, in points"),
-        "response_high": points("upper end of the same"),
+        "response_low": points("lower end of its confidence interval, in points", lengths=1),
+        "response_high": points("upper end of the same", lengths=1),
         "share_higher": share("share of narratives whose own emotion is rated higher than a wrong one"),
     },
 )

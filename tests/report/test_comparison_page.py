@@ -11,6 +11,7 @@ from audit.report.comparison import render_comparison
 from audit.report.numbers import Row
 from audit.report.page import asset
 from audit.report.paper_table import paper_table, with_interval
+from audit.report.summary import EVERY_PART, NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS
 from audit.statistics.verdict import Verdict
 from audit.tables.registry import COMPARISON_TABLES
 from audit.wording import points
@@ -167,24 +168,24 @@ def test_every_number_is_the_one_in_its_table():
     [
         (
             {},
-            "Verdicts of 2 runs, as on their own pages: 2 undecided.",
-            "δ goes from −0.69 ( origin ) to −0.25 ( persona-1 ), median −0.45 , in points. 2 of 2 ( 100% ) have the "
-            "median's sign.",
+            "Verdicts of 2 runs, as on their own pages: 2 × undecided.",
+            "δ over these narratives alone goes from −0.69 ( origin ) to −0.25 ( persona-1 ), median −0.45 , in "
+            "points. 2 of 2 ( 100% ) have the median's sign.",
         ),
         (
             {"n_runs": 6, "n_estimated": 5, "n_below": 1, "n_above": 2, "n_compatible": 1, "n_no_interval": 1}
             | {"dimension": "age+religion", "share_same_sign": 0.4},
-            "Verdicts of 6 runs, as on their own pages: 2 undecided.",
+            "Verdicts of 6 runs, as on their own pages: 2 × undecided.",
             "( 40.0% ) have the median's sign.",
         ),
         (
             {"n_estimated": 1, "n_below": 0, "n_compatible": 1, "median": 0.1},
-            "Verdicts of 2 runs, as on their own pages: 2 undecided.",
-            "δ = +0.10 in origin , in points; there is no other to set it against.",
+            "Verdicts of 2 runs, as on their own pages: 2 × undecided.",
+            "δ over these narratives alone is +0.10 in origin , in points; there is no other to set it against.",
         ),
         (
             {"n_runs": 1, "n_estimated": 1, "n_compatible": 0},
-            "Verdicts of 1 run, as on their own pages: 2 undecided.",
+            "Verdicts of 1 run, as on their own pages: 2 × undecided.",
             "",
         ),
         ({"n_estimated": 0, "n_below": 0, "n_compatible": 0}, "δ could not be estimated in any of the runs.", ""),
@@ -203,18 +204,32 @@ def test_verdicts_of_each_kind_are_counted():
     kinds = [
         {"code": "gap", "claim": "groups", "direction": -1}, {"code": "gap", "claim": "groups", "direction": 1},
         {"code": "gap", "claim": "pairs", "direction": 1}, {"code": "gap", "claim": "uncontrolled", "direction": -1},
-        {"code": "within", "margin": 1.0}, {"code": "undecided"}, {"code": "no_verdict", "reasons": ("constant",)},
+        {"code": "gap", "claim": "groups", "direction": 1, "size": "tiny"},
+        {"code": "gap", "claim": "groups", "direction": 1, "size": "smaller", "margin": 1.0, "parts_beyond": ("joy",)},
+        {"code": "within", "margin": 1.0, "control": "echo_free", "scope": "groups"},
+        {"code": "within", "margin": 1.0, "control": "echo_free", "scope": "groups"},
+        {"code": "within", "margin": 1.0, "control": "placebo", "scope": "pairs"},
+        {"code": "within", "margin": 1.0, "control": "none", "scope": "pairs", "parts_not_shown": ("joy", "fear")},
+        {"code": "undecided"}, {"code": "no_verdict", "reasons": ("constant",)},
         {"code": "no_estimate", "reasons": ("no_interval",)},
     ]  # fmt: skip
     tables = tables_of()
     rows = [verdict_row(f"run {place}", **kind) for place, kind in enumerate(kinds)]
     tables["verdicts"] = pd.DataFrame(rows, columns=list(COMPARISON_TABLES["verdicts"]))
     said = (
-        "2 no verdict, 1 gap towards the out-group, 1 gap towards the in-group, 2 gap in these words alone, 1 no gap "
-        "larger than the margin, 1 undecided."
+        "2 × no verdict · 1 × an average gap between groups, towards the out-group · 1 × an average gap towards the "
+        "out-group, which repeated words alone could make · 1 × an average gap between groups, towards the in-group · "
+        "1 × an average gap in these pairs of words, towards the in-group · 1 × a tiny average gap between groups, "
+        "towards the in-group · 1 × an average gap between groups, towards the in-group, smaller than 1.00 points, but "
+        "larger in a part · 2 × no average gap larger than 1.00 points · 1 × no average gap larger than 1.00 points in "
+        "these pairs of words beyond that of invented groups · 1 × no average gap larger than 1.00 points in these "
+        "pairs of words, repeated words included; not shown for every part · 1 × undecided."
     )
-    paper = paper_of("A")
-    assert said in " ".join(Page(rendered(tables, paper=paper)).text.split()).replace(" ,", ",").replace(" .", ".")
+    text = " ".join(Page(rendered(tables, paper=paper_of("A"))).text.split())
+    assert said in re.sub(r" (?=[,.;])", "", text)
+    [left_open] = re.findall(r"Not to be concluded ?:? (.*?) Runs:", text)
+    for claim in (NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS, EVERY_PART):
+        assert claim in left_open, claim
 
 
 def test_the_page_is_safe_and_asks_nobody_for_anything():
@@ -262,23 +277,31 @@ def test_an_absent_figure_is_left_out(absent):
 # --- The table for a paper -------------------------------------------------------------------------------------------
 
 
-def paper_of(*labels, confidence=0.95, **columns):
+def paper_of(*labels, confidence=0.95, decided=None, **columns):
     gap = pd.DataFrame([gap_row(label, **columns) for label in labels])
-    verdicts = pd.DataFrame([verdict_row(label) for label in labels], columns=list(COMPARISON_TABLES["verdicts"]))
+    verdicts = pd.DataFrame(
+        [verdict_row(label, **(decided or {})) for label in labels], columns=list(COMPARISON_TABLES["verdicts"])
+    )
     told = pd.DataFrame({"model": labels}, index=list(labels))
     return paper_table(gap, told, confidence=confidence, verdicts=verdicts)
 
 
 def test_the_paper_table_rounds_and_names_its_columns():
-    head, _, *lines = paper_of("A", "B", margin=2.0).markdown().splitlines()
+    decided = {
+        "delta_points": -0.5, "ci_low": -1.2, "ci_high": 0.2, "p": 0.15, "p_adjusted": 0.3, "scope": "groups",
+        "control": "echo_free",
+    }  # fmt: skip
+    head, _, *lines = paper_of("A", "B", margin=2.0, decided=decided).markdown().splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in (head, *lines)]
     assert cells[0] == [
-        "model", "dimension", "δ, points [95% CI]", "p", "p, corrected", "δ, % of scale", "δ, SD", r"d\_z",
-        "n narratives", "n ratings", "missing", "verdict",
+        "model", "dimension", "verdict", "δ, points [95% CI]", "p", "p, corrected", "speaks of", "δ, % of scale",
+        "δ, SD", "δ over these narratives alone [95% CI]", "its p, corrected", r"d\_z", "n narratives", "n ratings",
+        "missing",
     ]  # fmt: skip
+    # −0.5 beside −0.694321, which is −0.694321% and −0.21 SD: −0.5%, and −0.21 · 0.5 / 0.694321 SD.
     assert cells[1] == [
-        "A", "religion", "−0.69 [−0.89, −0.49]", ".012", ".025", "−0.69", "−0.21", "−1.50", "12", "190", "1.0%",
-        "Undecided: compatible with no average gap",
+        "A", "religion", "Undecided: compatible with no average gap", "−0.50 [−1.20, +0.20]", ".150", ".300", "groups",
+        "−0.50", "−0.15", "−0.69 [−0.89, −0.49]", ".025", "−1.50", "12", "190", "1.0%",
     ]  # fmt: skip
     assert len(cells) == 3
 
@@ -287,7 +310,8 @@ def test_the_margin_s_column_is_there_only_with_a_margin_and_a_gap_without_inter
     table = paper_of("A", ci_low=NAN, ci_high=NAN, p=NAN)
     assert "margin" not in table.markdown()
     assert "| −0.69 " in table.markdown()
-    assert "| – " in table.markdown()
+    cells = [cell.strip() for cell in table.markdown().splitlines()[2].strip("|").split("|")]
+    assert cells[3:9] == ["–"] * 6  # no verdict has an interval: nothing stands in its place
 
 
 LATEX = [
@@ -305,7 +329,7 @@ def test_latex_takes_no_command_from_a_label(given, written):
     assert lines[1].startswith(r"\begin{tabular}")
     assert row.endswith(r"\\")
     unescaped = re.sub(r"\\[&%$#_{}]", "", row)
-    assert unescaped.count("&") == 11  # between its twelve columns
+    assert unescaped.count("&") == 14  # between its fifteen columns
     assert "%" not in unescaped
 
 
@@ -335,7 +359,7 @@ def test_latex_is_a_booktabs_table_that_plain_pdflatex_reads():
 def test_markdown_takes_no_mark_from_a_label(given, written):
     [row] = [line for line in paper_of(given).markdown().splitlines() if "religion" in line]
     assert row.startswith(f"| {written} ")
-    assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 13  # around its twelve columns
+    assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 16  # around its fifteen columns
 
 
 @pytest.mark.parametrize(

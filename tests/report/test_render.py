@@ -613,6 +613,15 @@ def test_the_place_of_the_true_dealing_is_said(rank: int, said: str) -> None:
     assert f"Of 24 ways to deal the terms to groups, {said}" in text_of(tables=tables(verdicts=[row]))
 
 
+@pytest.mark.parametrize(("rank", "said"), [(1, "none gives a larger gap"), (12, "11 give a larger gap")])
+def test_dealings_that_were_drawn_are_not_said_to_be_all(rank: int, said: str) -> None:
+    """Of eight groups there are 40,320; "Of 1,000 ways to deal the terms" was said where 999 of them were drawn."""
+    row = verdict_on(gap_row()) | {"rank": rank, "n_dealings": 1_000}
+    text = text_of(tables=tables(verdicts=[row]))
+    assert f"Of 999 ways to deal the terms to groups, drawn at random, {said} than the true one." in text
+    assert "Of 1,000 ways" not in text
+
+
 def test_the_corrected_p_is_named_and_what_it_takes_back_is_said() -> None:
     dimensions = ("religion", "race_ethnicity", "nationality", "age")
     gap = [gap_row(dimension=dimension) for dimension in dimensions]

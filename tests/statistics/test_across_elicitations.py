@@ -10,7 +10,7 @@ from audit.statistics.across_elicitations import elicitation_range, elicitation_
 from audit.statistics.across_runs import measure_run
 from audit.statistics.controls import Repetition
 from audit.statistics.rows import Settings
-from audit.statistics.verdict import Limits
+from audit.statistics.verdict import Limits, Verdict
 from audit.tables.comparison import ELICITATION_RANGES, ELICITATIONS
 from audit.tables.shared import OVERALL
 
@@ -44,6 +44,10 @@ def decided(runs):
         for label, run in runs.items()
         for each in run.averages.verdicts(Limits(frozenset(), {}), margin=run.averages.settings.margin)[1]
     }
+
+
+def planted_verdict(**values):
+    return Verdict(dimension="religion", variant="origin", **values).row()
 
 
 def beside(runs, *, dimension="religion", verdicts=None):
@@ -173,7 +177,7 @@ def test_verdicts_are_the_runs_own_whatever_the_intervals(measure, second, sign,
     """The second gap's interval leaves out 0; what its own page says is planted."""
     runs = {f"{k}": measure(religion=draws(k, gap=3)) for k in range(2)}
     found = {"code": "gap", "claim": "groups", "direction": 1}
-    planted = {("0", "religion"): found, ("1", "religion"): {"claim": "", "direction": 0} | second}
+    planted = {("0", "religion"): planted_verdict(**found), ("1", "religion"): planted_verdict(**second)}
     rows, whole = beside(runs, verdicts=planted)
     assert rows[1]["verdict"] == second["code"]
     assert (whole["sign"], whole["verdict"], whole["n_changes"]) == (sign, verdict, n_changes)
@@ -181,9 +185,40 @@ def test_verdicts_are_the_runs_own_whatever_the_intervals(measure, second, sign,
 
 def test_intervals_on_opposite_sides_reverse_a_sign_though_neither_run_decides(measure):
     runs = {f"{gap}": measure(religion=draws(1, gap=gap)) for gap in (3, -3)}
-    planted = {(label, "religion"): {"code": "undecided", "claim": "", "direction": 0} for label in runs}
+    planted = {(label, "religion"): planted_verdict(code="undecided") for label in runs}
     _, whole = beside(runs, verdicts=planted)
     assert (whole["sign"], whole["verdict"]) == ("reverses", "same")
+
+
+def test_intervals_on_which_no_verdict_rests_reverse_no_sign(measure):
+    """Over narratives alone +3 and −3, each far from 0; with the groups as a sample both intervals hold 0."""
+    runs = {f"{gap}": measure(religion=draws(1, gap=gap)) for gap in (3, -3)}
+    planted = {
+        (f"{gap}", "religion"): planted_verdict(
+            code="undecided", scope="groups", delta_points=gap, ci_low=gap - 9.0, ci_high=gap + 9.0
+        )
+        for gap in (3, -3)
+    }
+    rows, whole = beside(runs, verdicts=planted)
+    assert (whole["sign"], whole["verdict"]) == ("differs", "same")
+    assert [(row["ci_low"], row["ci_high"]) for row in rows] == [(-6, 12), (-12, 6)]
+
+
+@pytest.mark.parametrize(
+    ("other", "verdict"),
+    [
+        ({}, "same"),
+        ({"scope": "pairs"}, "differs"),
+        ({"control": "none"}, "differs"),
+        ({"parts_not_shown": ("joy",)}, "differs"),
+        ({"parts_beyond": ("joy",)}, "differs"),
+    ],
+)
+def test_two_verdicts_that_rule_out_another_gap_are_not_the_same(measure, other, verdict):
+    runs = {f"{k}": measure(religion=draws(k, gap=0.1)) for k in range(2)}
+    known = {"code": "within", "margin": 9.0, "scope": "groups", "control": "echo_free"}
+    planted = {("0", "religion"): planted_verdict(**known), ("1", "religion"): planted_verdict(**(known | other))}
+    assert beside(runs, verdicts=planted)[1]["verdict"] == verdict
 
 
 def test_other_runs_of_the_comparison_are_no_part_of_the_set(measure):

@@ -62,6 +62,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.report.render import render_report
     from audit.report.verdicts import verdict_lines
     from audit.statistics.analysis import analyse
+    from audit.statistics.anchors import within_scale
     from audit.statistics.averages import judged_rows
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
@@ -73,7 +74,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.ratings import without_dimensions
     from audit.statistics.texts import text_tables, texts_remarks
     from audit.tables.ratings import MANIPULATION
-    from audit.tables.registry import OF_RATINGS, RELEASED_TABLES
+    from audit.tables.registry import OF_RATINGS, RELEASED_TABLES, TABLES
     from audit.tables.verdicts import JUDGED, VERDICTS
 
     ratings = folder.ratings_of(manifest, unfinished=manifest.status == "running")
@@ -130,6 +131,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         manifest = manifest.having(human={name: value for name, value in asdict(human).items() if name != "mean"})
     tables = {**analysis.tables, "elicitation": elicited.elicitation}
     tables["controls"] = _below(tables["controls"], elicited.controls)
+    tables = within_scale(tables, TABLES, dict.fromkeys(ratings["variant"].unique(), abs(high - low)))
     followed = rows_of_run(folder.read_manipulated(), manifest)
     tables["manipulation"] = pd.DataFrame(followed, columns=list(MANIPULATION))
     tables |= {"calls": call_table(of_groups, stages), **on_texts, "human": beside}
