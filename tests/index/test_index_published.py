@@ -271,9 +271,9 @@ def test_measures_that_an_earlier_version_analysed_have_no_verdict(replies, tmp_
 
 def test_files_of_replies_that_were_accepted_take_verdicts_back(replies, tmp_path):
     run = changed(copied(replies, tmp_path), accepted=["replies.parquet"])
-    assert {
-        (row["verdict"], row["verdict_words"]) for row in index_of(run) if "number" not in row["verdict_words"]
-    } == {("absent", "No verdict: files were changed after they were collected")}
+    rows = index_of(run)
+    assert {row["verdict"] for row in rows} == {"absent"}
+    assert all("files were changed after they were collected" in row["verdict_words"] for row in rows)
 
 
 def test_the_size_of_a_model_is_the_manifest_s_or_missing(runs, tmp_path):
