@@ -229,12 +229,12 @@ class RatingComparison(RunsCompared[RatedRun]):
 def _verdicts(
     measured: Measured,
     on_run: set[str],
-    noise: Mapping[tuple[str, str], float],
+    noise: Mapping[tuple[str, ...], float],
     used: Mapping[str, Any],
     response: Mapping[str, float],
 ) -> Iterator[dict[str, Any]]:
     """Yield the verdicts of a run in one prompt variant, by the rules of its own page."""
-    on_place: dict[tuple[str, str], set[str]] = {}
+    on_place: dict[tuple[str, ...], set[str]] = {}
     for remark in measured.remarks:
         on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
     for row in measured.gap:

@@ -21,6 +21,8 @@ _OF_LIMITS: Final = (
 )  # fmt: skip
 """Tables that what limits a gap is read from; of an earlier version one may not be there, and then is empty."""
 _OF_REPLIES: Final = ("measure_gaps", "measures", "measure_controls")
+_DECIDED: Final = ("verdicts",)
+"""What was decided of measures; of a run of an earlier version nothing was."""
 _UNKNOWN: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """Of a run that does not say when it was made."""
 _FILES: Final = """\
@@ -74,16 +76,15 @@ def _study(collected: Collected) -> Study:
     import pandas as pd
 
     from audit.paper.base import Study
-    from audit.tables.registry import TABLES
+    from audit.tables.registry import REPLY_TABLES, TABLES
     from audit.tasks.registry import task_of
 
-    names = _OF_RATINGS if collected.kind == "ratings" else _OF_REPLIES
-    tables = {name: collected.statistics(name) for name in names}
-    if collected.kind == "ratings":
-        for name in _OF_LIMITS:
-            there = (collected.path / "tables" / f"{name}.csv").exists()
-            found = collected.statistics(name) if there else pd.DataFrame()
-            tables[name] = found.reindex(columns=list(TABLES[name]))
+    rated = collected.kind == "ratings"
+    tables = {name: collected.statistics(name) for name in (_OF_RATINGS if rated else _OF_REPLIES)}
+    for name in _OF_LIMITS if rated else _DECIDED:
+        there = (collected.path / "tables" / f"{name}.csv").exists()
+        found = collected.statistics(name) if there else pd.DataFrame()
+        tables[name] = found.reindex(columns=list((TABLES if rated else REPLY_TABLES)[name]))
     asked_to = task_of(collected.manifest).asked_to
     return Study(collected.manifest, collected.kind, collected.rows, collected.n_missing, asked_to, tables)
 

@@ -211,9 +211,8 @@ def plot_measures(
     Parameters
     ----------
     gaps
-        Rows of the `tables.MEASURE_GAPS` table, headlines about narratives, of one dimension and one variant,
-        drawn in their order. A measure of whole corpora has no standard deviation among replies: it is not drawn.
-        Filled marks are those whose p, corrected for the measures, is below 1 − `confidence`.
+        Rows of the `tables.MEASURE_VERDICTS` table, of one dimension and one variant, drawn in their order. A measure
+        of whole corpora has no standard deviation among replies: it is not drawn. Filled marks are gaps that are found.
     titles
         Measure → what it is called.
     confidence
@@ -230,21 +229,21 @@ def plot_measures(
     """
     if len(gaps[["dimension", "variant"]].drop_duplicates()) > 1:
         raise ValueError("a figure of measures takes rows of one dimension and one variant")
-    rows = gaps.loc[gaps["estimator"] != "jackknife"]
+    rows = gaps.loc[gaps["delta_sd"].notna()]
     if not np.isfinite(rows["delta_sd"].to_numpy(dtype=float)).any():
         raise NotEstimableError("no measure has a δ that can be set beside others")
+    found = rows["code"] == "gap"
     in_sd = rows.assign(ci_low=rows["sd_ci_low"], ci_high=rows["sd_ci_high"])
+    drawn = _rows([titles.get(str(name), str(name)) for name in rows["measure"]], in_sd, estimate="delta_sd")
     return _forest(
         _Forest(
-            rows=_rows(
-                [titles.get(str(name), str(name)) for name in rows["measure"]],
-                in_sd,
-                estimate="delta_sd",
-                alpha=1 - confidence,
-            ),
+            rows=drawn.assign(filled=found.to_numpy()),
             axis=f"δ (in-group minus out-group) and its {coverage(confidence)} interval, not corrected, in standard "
             "deviations of the measure among replies",
-            notes=_significance_notes(rows, confidence=confidence, method="Holm, over the measures"),
+            notes=(
+                "\N{BLACK CIRCLE} a gap is found, after correction (Holm, over the measures)   "
+                "\N{WHITE CIRCLE} none is found, or there is no verdict.",
+            ),
         ),
         width=width,
     )

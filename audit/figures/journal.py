@@ -18,6 +18,7 @@ from audit.errors import MissingCellError, NotEstimableError
 from audit.figures.forests import plot_family, plot_gaps, plot_measures
 from audit.figures.heatmaps import plot_cells, plot_interaction
 from audit.figures.matrix import Clusters, DoesNotFitError
+from audit.figures.measures import rows_to_draw
 from audit.figures.style import figure_bytes, file_stem
 
 WIDTHS: Final = (89, 183)
@@ -117,10 +118,9 @@ def _of_ratings(
 
 
 def _of_measures(tables: Mapping[str, pd.DataFrame], *, width: float, confidence: float) -> Iterator[tuple[str, Draw]]:
-    gaps, measures = tables["measure_gaps"], tables["measures"]
+    measures = tables["measures"]
     titles = dict(zip(measures["measure"], measures["title"], strict=True))
-    headlines = gaps.loc[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")]
-    for (dimension, variant), own in headlines.groupby(["dimension", "variant"], sort=False, observed=True):
+    for (dimension, variant), own in rows_to_draw(tables).groupby(["dimension", "variant"], sort=False, observed=True):
         shown = own.loc[own["delta_sd"].notna()]
         yield (
             f"measures-{dimension}-{variant}",

@@ -13,6 +13,15 @@ from audit.figures.forests import plot_measures
 from audit.figures.texts import plot_texts
 
 
+def rows_to_draw(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the estimates that verdicts rest on; of a run of an earlier version the headlines, without a verdict."""
+    decided = tables.get("verdicts", pd.DataFrame())
+    if not decided.empty:
+        return decided
+    gaps = tables["measure_gaps"]
+    return gaps.loc[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")].assign(code="")
+
+
 def draw_measures(tables: Mapping[str, pd.DataFrame], *, confidence: float) -> dict[str, Figure]:
     """Draw all figures of a run of replies that its tables allow.
 
@@ -30,10 +39,9 @@ def draw_measures(tables: Mapping[str, pd.DataFrame], *, confidence: float) -> d
         nothing to draw is not there; nor is a measure whose δ has no place beside others.
     """
     titles = dict(zip(tables["measures"]["measure"], tables["measures"]["title"], strict=True))
-    gaps, texts = tables["measure_gaps"], tables["stage_texts"]
-    headlines = gaps.loc[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")]
+    texts = tables["stage_texts"]
     figures: dict[str, Figure] = {}
-    for (dimension, variant), own in headlines.groupby(["dimension", "variant"], sort=False, observed=True):
+    for (dimension, variant), own in rows_to_draw(tables).groupby(["dimension", "variant"], sort=False, observed=True):
         name = f"{dimension}-{variant}"
         with contextlib.suppress(NotEstimableError):
             figures[f"measures-{name}"] = plot_measures(own.loc[own["delta_sd"].notna()], titles, confidence=confidence)

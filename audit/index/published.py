@@ -23,6 +23,7 @@ from audit.report.manifest import view_manifest
 from audit.report.numbers import rows_of
 from audit.report.rated import Rated
 from audit.report.sentences import LIMITS
+from audit.report.verdicts import worded
 from audit.runs.ledger import GENERATION, check_made
 from audit.runs.manifest import Manifest, ManifestError
 from audit.runs.store import RunFolder
@@ -46,7 +47,7 @@ _READ: Final = (
     "controls", "missing", "leave_one_out", "equivalence", "power", "manipulation", "variances",
 )  # fmt: skip
 """Tables of a run of ratings that a verdict and what limits it are made of."""
-_READ_OF_REPLIES: Final = ("measures", "measure_gaps", "measure_controls")
+_READ_OF_REPLIES: Final = ("verdicts", "measures", "measure_gaps", "measure_controls")
 
 
 @dataclass(frozen=True)
@@ -229,8 +230,14 @@ def _of_measures(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iter
         key: controls_of_measures(own)
         for key, own in tables["measure_controls"].groupby(["dimension", "variant"], sort=False)
     }
+    verdicts = verdicts_as_they_hold(tables["verdicts"], manifest)
+    decided = {(row["dimension"], row["variant"], row["measure"]): row for row in rows_of(verdicts, "verdicts")}
     for row in rows.to_dict("records"):
         measure = str(row["measure"])
+        verdict = decided.get((row["dimension"], row["variant"], row["measure"]))
+        said = worded(verdict)
+        # What decides is what is shown, as on the run's page.
+        shown = row if verdict is None or not math.isfinite(verdict.number("ci_low")) else verdict
         told = units.get(measure, {})
         control = controls.get((row["dimension"], row["variant"]), {}).get(measure) or control_of(rows_of(gap[:0], ""))
         choices = choices_of(manifest, variant=str(row["variant"]))
@@ -239,15 +246,15 @@ def _of_measures(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iter
             "dimension": row["dimension"],
             "outcome": str(told.get("title", measure)),
             "unit": str(told.get("unit", "")),
-            **{name: row[name] for name in ("delta", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives")},
+            **{name: shown[name] for name in ("delta", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives")},
             "n_answers": row["n_replies"],
             "n_missing": row["n_missing"],
-            "verdict": "",
-            "verdict_words": "",
+            "verdict": said.kind,
+            "verdict_words": str(said.words.striptags()),
             "control": control.kind,
             "control_words": str(control.words.striptags()),
             "manipulation": "",
-            "limits": "; ".join(_limits_of_measures(manifest, row)),
+            "limits": "; ".join(_limits_of_measures(manifest, row, verdict)),
             "pairs": NO_WORD_IN_COMMON if control.kind == "echo_free" else ALL_PAIRS,
             **_asked(manifest, choices),
             "scale": "",
@@ -255,7 +262,11 @@ def _of_measures(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iter
         }
 
 
-def _limits_of_measures(manifest: Manifest, row: Mapping[Any, Any]) -> Iterator[str]:
+def _limits_of_measures(manifest: Manifest, row: Mapping[Any, Any], verdict: Mapping[Any, Any] | None) -> Iterator[str]:
+    if verdict is not None and math.isfinite(row["ci_low"]):
+        codes = str(verdict["limits"]).split("; ")
+        yield from (title for code, (title, _) in LIMITS.items() if code in codes)
+        return
     if manifest.accepted:
         yield LIMITS["accepted"][0]
     if manifest.status != "complete":

@@ -187,6 +187,7 @@ def _notes_of_measures(study: Study, *, corrected: bool) -> Iterator[Line]:
         yield line("Corrected ", _P, " is by Holm's method, over the measures of a dimension.")
     yield line(_DELTA, " in ", Symbol("SD"), " is over the measure's standard deviation among all scored texts.")
     yield from _scope(study)
+    yield from verdicts(study)
     yield from cautions(study)
 
 

@@ -118,13 +118,18 @@ def beneath(study: Study) -> Iterator[Line]:
 
 
 def verdicts(study: Study) -> Iterator[Line]:
-    """Yield the verdict on each gap of ratings, in the words of the run's page."""
-    if not study.is_rated:
-        return
+    """Yield the verdict on each gap, in the words of the run's page; of measures once for all that have the same."""
+    alike: dict[str, list[Row]] = {}
     for gap in study.narrow:
-        row = next(iter(rows_of(study.own("verdicts", gap), "verdicts")), None)
-        words = " ".join(str(worded(row).words.striptags()).split())
-        yield line("Verdict on ", Told(_name(study, gap)), ": ", Told(words, whole=True), ".")
+        own = study.own("verdicts", gap)
+        own = own if study.is_rated else own.loc[own["measure"] == gap["measure"]]
+        words = " ".join(str(worded(next(iter(rows_of(own, "verdicts")), None)).words.striptags()).split())
+        if study.is_rated:
+            yield line("Verdict on ", Told(_name(study, gap)), ": ", Told(words, whole=True), ".")
+        else:
+            alike.setdefault(words, []).append(gap)
+    for words, gaps in alike.items():
+        yield line("Verdict on ", _names(study, gaps), ": ", Told(words, whole=True), ".")
 
 
 def check_sentences(study: Study) -> Iterator[Line]:

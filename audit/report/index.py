@@ -40,7 +40,6 @@ VERDICTS: Final = {
     "average": "no average gap larger than the margin",
     "undecided": "undecided",
     "absent": "no verdict",
-    "": "measures, which have none",
 }
 """Kinds of verdicts, as the filter calls them."""
 _CONTROLS: Final = {
@@ -202,9 +201,9 @@ def _summary(n_runs: int, with_gap: Sequence[Row], n_groups: int, without: Seque
 
 
 def _verdicts(rows: Sequence[Row]) -> str:
-    """Count the gaps of each verdict; empty where no gap has one, as those of measures."""
+    """Count the gaps of each verdict."""
     counted = Counter(str(row["verdict"]) for row in rows)
-    told = [f"{VERDICTS[kind]} ({counted[kind]})" for kind in VERDICTS if kind and counted[kind]]
+    told = [f"{VERDICTS[kind]} ({counted[kind]})" for kind in VERDICTS if counted[kind]]
     return f" Verdicts: {', '.join(told)}." if told else ""
 
 

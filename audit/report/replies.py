@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +15,7 @@ from markupsafe import Markup
 
 from audit.grid import BASELINES
 from audit.report.beside import beside
-from audit.report.controlled import NOT_CONTROLLED, UNCONTROLLED, Control, controls_of_measures
+from audit.report.controlled import NOT_CONTROLLED
 from audit.report.dimensions import Key, Limit, RemarkLike, keys_of, limits_by_text, note_on, own_rows, title_of
 from audit.report.downloads import pack
 from audit.report.layout import Column, Table, names, number, out_of, table_of, text
@@ -26,6 +27,7 @@ from audit.report.sentences import LIMITS
 from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, Finding, Summary, summary
 from audit.report.tables import calls_table, measure_controls_table
 from audit.report.texts import FIGURE_CAPTION, text_section
+from audit.report.verdicts import NOT_TOLD_APART, next_step, reason_in_words, reasons_of, worded
 from audit.report.words import TaskWords
 from audit.runs.manifest import Manifest
 from audit.tables.registry import REPLY_TABLES
@@ -55,6 +57,16 @@ _SHOWN_GAPS: Final = 5
 _MAX_CELLS: Final = 4_000
 """Means of pairs on the page, and gaps of groups: a hundred bytes each, and nobody reads more."""
 _MAX_GROUPS: Final = 1_000
+_FREE: Final = "echo_free"
+_CLAIMS: Final = {
+    "groups": " between groups", "pairs": " in these pairs of words",
+    "uncontrolled": ", which repeated words alone could make,",
+}  # fmt: skip
+"""What a gap is one between, as it follows "a gap"."""
+_OF_RUN: Final = {"accepted", "unfinished"}
+"""Reasons of a run without any verdict."""
+_OF_ZERO: Final = {"holds_zero", "not_corrected"}
+"""Reasons of a gap that could be found, and was not."""
 _BETTER: Final = {"higher": "higher is better", "lower": "lower is better", "neither": "no way is better"}
 
 
@@ -70,7 +82,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the measures of one dimension and variant come to.
+    """What the verdicts on the measures of one dimension and variant come to.
 
     Attributes
     ----------
@@ -81,15 +93,13 @@ class Verdict:
     lead
         What was tested, and what limits it.
     found
-        The gaps that remain after correction, those of the smallest p first.
+        The verdicts that are a gap, those of the smallest p first.
     n_tested, n_untested
-        How many measures were tested, and how many could not be.
-    n_words
-        How many that were found go no further than those of invented groups.
-    n_turned
-        How many go the other way than δ, beyond those of invented groups.
-    uncontrolled
-        Whether one that was found may be one of repeated words.
+        How many measures have a verdict, and how many none.
+    n_alike
+        How many are not told apart from invented groups.
+    claims
+        What those that are found are gaps between; see :class:`audit.statistics.verdict.Verdict`.
     """
 
     kind: str
@@ -98,9 +108,8 @@ class Verdict:
     found: tuple[Row, ...] = ()
     n_tested: int = 0
     n_untested: int = 0
-    n_words: int = 0
-    n_turned: int = 0
-    uncontrolled: bool = False
+    n_alike: int = 0
+    claims: frozenset[str] = frozenset()
 
     @property
     def counted(self) -> str:
@@ -152,9 +161,8 @@ def render_replies(
     keys = sorted(dict.fromkeys(keys_of(known["measure_gaps"])), key=lambda key: key[0] == OVERALL)
     several = len({variant for _, variant in keys}) > 1
     narrow = {key: _headlines(known, key, scope="narratives") for key in keys}
-    verdicts = {
-        key: _verdict(narrow[key], measures, _controls_of(known, key), confidence=view.confidence) for key in keys
-    }
+    judged = {key: rows_of(own_rows({"verdicts": known["verdicts"]}, key)["verdicts"], "verdicts") for key in keys}
+    verdicts = {key: _verdict(judged[key], measures, confidence=view.confidence) for key in keys}
     titles = {key: title_of(key, several=several) for key in keys}
     anchors = {key: f"part-{place}" for place, key in enumerate(keys, start=1)}
     whole = rows_of(known["reply_outcomes"].loc[known["reply_outcomes"]["pairs"] == "all"], "reply_outcomes")
@@ -186,8 +194,8 @@ def render_replies(
             for key in keys
         ],
         parts=[
-            _part(key, known, figures, measures, narrow[key], verdicts[key], title=titles[key], anchor=anchors[key],
-                  confidence=view.confidence, share=1 / len(keys))
+            _part(key, known, figures, measures, narrow[key], judged[key], verdicts[key], title=titles[key],
+                  anchor=anchors[key], confidence=view.confidence, share=1 / len(keys))
             for key in keys
         ],
         beside=stands_beside,
@@ -286,23 +294,17 @@ def _first(verdict: Verdict, measures: Mapping[str, Row], *, level: str) -> Mark
 
 
 def _ways(found: Sequence[Row], verdicts: Sequence[Verdict]) -> Markup:
-    """Say in how many measures δ lies on which side of 0, and what of these invented groups take back."""
+    """Say in how many measures δ is found on which side of 0, and how many are not told apart from invented groups."""
     n = sum(verdict.n_tested for verdict in verdicts)
     if not n:
         return Markup("")
-    above = sum(row.number("delta") > 0 for row in found)
+    above = sum(row.number("direction") > 0 for row in found)
     said = Markup("δ is above 0 in {} of {}, below 0 in {} and undecided in {}").format(
         count(above), plural(n, "test"), count(len(found) - above), count(n - len(found))
     )
-    of_words, turned = (sum(getattr(verdict, name) for verdict in verdicts) for name in ("n_words", "n_turned"))
-    if of_words:
-        said += Markup("; {} of those found {} no further than in invented groups").format(
-            count(of_words), either(of_words, "goes", "go")
-        )
-    if turned:
-        said += Markup("; beyond invented groups, {} {} the other way").format(
-            count(turned), either(turned, "goes", "go")
-        )
+    alike = sum(verdict.n_alike for verdict in verdicts)
+    if alike:
+        said += Markup("; {} not {}").format(count(alike), NOT_TOLD_APART.removeprefix("not "))
     return said + "."
 
 
@@ -313,9 +315,11 @@ def _not_concluded(verdicts: Sequence[Verdict], *, words: TaskWords, limits: Seq
         yield NO_GAP
     elif any(len(verdict.found) < verdict.n_tested for verdict in verdicts):
         yield "that measures in which no gap is found have none"
-    if any(verdict.kind == "echo" or verdict.n_words for verdict in verdicts):
+    if any(verdict.n_alike for verdict in verdicts):
         yield NO_GROUPS
-    if any(verdict.uncontrolled for verdict in verdicts):
+    if any("pairs" in verdict.claims for verdict in verdicts):
+        yield "that other words for these groups, or other groups, show the same gap"
+    if any("uncontrolled" in verdict.claims for verdict in verdicts):
         yield NOT_THE_GROUPS
     yield words.no_better
     yield "that a measure is empathy"
@@ -340,6 +344,7 @@ def _part(
     figures: Mapping[str, bytes],
     measures: Mapping[str, Row],
     narrow: Sequence[Row],
+    judged: Sequence[Row],
     verdict: Verdict,
     *,
     title: str,
@@ -362,8 +367,12 @@ def _part(
             captioned(
                 picture(figures, f"measures-{suffix}", f"Figure: δ of each measure, {title}. Its numbers are below."),
                 f"{title}: δ of each measure of single replies, in standard deviations of the measure among replies, "
-                "so that units can stand beside each other. A filled mark has a corrected p below "
-                f"{error_rate(confidence)}. A measure without a δ is in the table alone.",
+                "so that units can stand beside each other. A filled mark is a gap that is found. A measure without a "
+                "δ is in the table alone.",
+            ),
+            captioned(
+                _verdicts_table(judged, measures, level=level),
+                f"{title}: what was decided of each measure, and the estimate that decides, in its own unit",
             ),
             captioned(
                 _gaps_table(narrow, measures, level=level),
@@ -467,70 +476,71 @@ def _answer(verdict: Verdict, measures: Mapping[str, Row], *, title: str, anchor
     )
 
 
-def _controls_of(tables: Mapping[str, pd.DataFrame], key: Key) -> dict[str, Control]:
-    """Return each measure's control; of the mean over dimensions, those of the single ones."""
-    controls, (dimension, variant) = tables["measure_controls"], key
-    of_all = dimension == OVERALL
-    parts = ~controls["dimension"].str.contains("+", regex=False) if of_all else controls["dimension"] == dimension
-    return controls_of_measures(controls.loc[parts & (controls["variant"] == variant)], several=of_all)
+def _verdict(rows: Sequence[Row], measures: Mapping[str, Row], *, confidence: float) -> Verdict:
+    """Bring the verdicts on measures together: which show a gap, between what, and why the others do not.
 
-
-def _verdict(
-    rows: Sequence[Row], measures: Mapping[str, Row], controls: Mapping[str, Control], *, confidence: float
-) -> Verdict:
-    """Say which measures show a gap after correction, and which way; or what the others leave possible.
-
-    A gap that does not go beyond that of invented groups is none between groups.
+    Nothing is decided here; see :mod:`audit.statistics.verdict`.
     """
-    alpha = 1 - confidence
-    tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
+    if not rows:
+        return Verdict("absent", str(worded(None).words), Markup("The run's report, made anew, gives one."))
+    tested = [row for row in rows if row["code"] not in ("no_verdict", "no_estimate")]
     if not tested:
-        lead = Markup("Why stands beside each measure below.")
-        return Verdict("absent", "Nothing could be tested", lead, n_untested=len(rows))
-    n_untested = len(rows) - len(tested)
-    found = sorted((row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: row.number("p"))
+        of_run = {code for row in rows for code in reasons_of(row)} & _OF_RUN
+        lead = Markup("{}.").format(_capital(_reasons(rows)))
+        return Verdict("absent", "No verdict" if of_run else "Nothing could be tested", lead, n_untested=len(rows))
+    found = sorted((row for row in tested if row["code"] == "gap"), key=lambda row: row.number("p"))
+    open_ones = [row for row in tested if row["code"] != "gap"]
     lead = Markup("Tested: {}, with p corrected for their number").format(plural(len(tested), "measure"))
+    n_untested = len(rows) - len(tested)
     if n_untested:
         lead += Markup("; {} more could not be tested").format(count(n_untested))
-    if not found:
-        said = Markup("{}. That none is found does not mean that there is none{}.")
-        reach = _reach(tested, level=coverage(confidence))
-        return Verdict("undecided", "No gap is found", said.format(lead, reach), (), len(tested), n_untested)
-    told = [controls.get(str(row["measure"]), UNCONTROLLED) for row in found]
-    of_words = [row for row, control in zip(found, told, strict=True) if _is_of_words(control)]
-    if any(control.kind == "echo_free" for control in told):
+    if any(row["control"] == _FREE for row in tested):
         lead += Markup(". Of pairs without a word in common, where a measure allows it")
-    if of_words:
-        names = Markup(", ").join(_named(row, measures) for row in of_words[:_SHOWN_GAPS])
-        more = len(of_words) - _SHOWN_GAPS
-        rest = Markup(" and {} more").format(count(more)) if more > 0 else Markup("")
-        lead += Markup(". No more than invented groups show: {}{}").format(names, rest)
-    turned = [row for row, control in zip(found, told, strict=True) if _is_turned(row, control)]
-    if turned:
-        names = Markup(", ").join(_named(row, measures) for row in turned)
-        lead += Markup(". Beyond invented groups, the gap goes the other way than δ: {}").format(names)
-    uncontrolled = any(control.kind == "none" for control in told)
-    if uncontrolled:
+    claims = frozenset(str(row["claim"]) for row in found)
+    if "pairs" in claims:
+        lead += Markup(". In these pairs of words alone: {}").format(
+            "; ".join(dict.fromkeys(str(row["why_pairs"]) for row in found if row["claim"] == "pairs"))
+        )
+    if "uncontrolled" in claims:
         lead += Markup(". {}").format(NOT_CONTROLLED.rstrip("."))
-    n_between = len(found) - len(of_words)
-    between = " between groups" if all(control.kind != "none" for control in told) else ""
-    words = f"A gap{between} in {plural(n_between, 'measure')}" if n_between else "No more than invented groups show"
-    return Verdict(
-        "gap" if n_between else "echo", words, lead + ".", tuple(found), len(tested), n_untested, len(of_words),
-        len(turned), uncontrolled,
-    )  # fmt: skip
+    alike = [row for row in open_ones if row["control"] == "placebo" and "holds_zero" in reasons_of(row)]
+    if alike:
+        lead += Markup(". {}: {}").format(_capital(NOT_TOLD_APART), _few(alike, measures))
+    others = [row for row in open_ones if not any(row is each for each in alike)]
+    if others:
+        lead += Markup(". Undecided: {}").format(_reasons(others))
+    counts = len(tested), n_untested, len(alike)
+    if found:
+        return Verdict("gap", _words(found), lead + ".", tuple(found), *counts, claims)
+    reach = _reach(tested, level=coverage(confidence))
+    said = Markup("{}. That none is found does not mean that there is none{}.").format(lead, reach)
+    by_zero = all(set(reasons_of(row)) <= _OF_ZERO for row in open_ones)
+    words = _capital(NOT_TOLD_APART) if len(alike) == len(tested) else "No gap is found" if by_zero else "Undecided"
+    return Verdict("undecided", words, said, (), *counts)
 
 
-def _is_of_words(control: Control) -> bool:
-    return control.kind == "placebo" and not control.goes_beyond
+def _words(found: Sequence[Row]) -> str:
+    """Say in how many measures a gap is found, by what it is one between."""
+    n_of = {claim: sum(row["claim"] == claim for row in found) for claim in _CLAIMS}
+    said = [f"a gap{words} in {plural(n_of[claim], 'measure')}" for claim, words in _CLAIMS.items() if n_of[claim]]
+    return _capital(", ".join(said))
 
 
-def _is_turned(row: Row, control: Control) -> bool:
-    """Whether a gap goes the other way than δ beyond that of invented groups."""
-    beyond = control.beyond
-    return (
-        beyond is not None and control.goes_beyond and (beyond.number("delta_points") < 0) != (row.number("delta") < 0)
-    )
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _few(rows: Sequence[Row], measures: Mapping[str, Row]) -> Markup:
+    """Name measures, of many the first ones."""
+    named = Markup(", ").join(_named(row, measures) for row in rows[:_SHOWN_GAPS])
+    more = len(rows) - _SHOWN_GAPS
+    return named + (Markup(" and {} more").format(count(more)) if more > 0 else Markup(""))
+
+
+def _reasons(rows: Sequence[Row]) -> Markup:
+    """Count what keeps verdicts back."""
+    n_of = Counter(reason_in_words(code, row) for row in rows for code in reasons_of(row))
+    return Markup("; ").join(Markup("{} ({})").format(words, count(n)) for words, n in n_of.most_common())
 
 
 def _reach(rows: Sequence[Row], *, level: str) -> Markup:
@@ -575,6 +585,20 @@ def _gaps_table(rows: Sequence[Row], measures: Mapping[str, Row], *, level: str,
         number("p", "p", bare_p),
         *((in_sd,) if wide else narrow),
         text("note", "note"),
+    )
+
+
+def _verdicts_table(rows: Sequence[Row], measures: Mapping[str, Row], *, level: str) -> Table:
+    return table_of(
+        rows,
+        Column("measure", lambda row: _with_unit(row, measures)),
+        Column("verdict", lambda row: worded(row).words, words=True),
+        Column("δ", _show_gap),
+        Column(f"{level} interval", show_rounded_interval),
+        number("corrected p", "p_adjusted", bare_p),
+        Column("δ in SD", lambda row: show(row, "delta_sd", rounded(row, "sd_ci_low", "sd_ci_high"))),
+        number("narratives", "n_narratives", count),
+        Column("to decide", next_step, words=True),
     )
 
 

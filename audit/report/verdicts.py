@@ -69,6 +69,27 @@ _STEPS: Final = {
     "other_terms": "Ask with other terms of the same groups: what these show depends on the words.",
     "ask_again": "Ask anew, in another folder.",
 }
+_OF_MEASURES: Final = {
+    "nothing_rated": "no text has such a number",
+    "constant": "all identities have the same number",
+    "number_mass": "the judge would mostly write something other than a number",
+    "few_narratives": "too few narratives, or too few in which it differs",
+    "many_missing": "many texts have no such number",
+    "incomplete_narratives": "many narratives have texts without such a number",
+    "refusal_gap": "in-group and out-group prompts are not refused equally often",
+    "unrated_identity": "an identity has no text with such a number",
+    "not_additive": "perceivers differ in how far it spreads, which alone can make a gap",
+    "missing": "texts without such a number could change the answer",
+    "not_corrected": "the gap is not found after correction for all measures of the dimension",
+}
+"""Codes in words where they are of a measure of texts and not of ratings."""
+_STEPS_OF_MEASURES: Final = {
+    "missing_shift": "Find out why texts have no such number.",
+    "other_scale": "Go by another measure.",
+    "other_elicitation": "Go by another measure.",
+}
+NOT_TOLD_APART: Final = "not told apart from invented groups"
+"""What may be said of a gap that is not shown beyond that of invented groups: equivalence alone would acquit."""
 _NAMED: Final = 2
 KINDS: Final = ("gap", "within", "none", "average", "undecided", "absent")
 """How verdicts are coloured and counted: a gap; one smaller than the margin; no gap larger than the margin, in no part
@@ -120,7 +141,7 @@ def worded(row: Row | None, *, in_probabilities: bool = False, parts: str = "") 
         return Worded("absent", Markup("No verdict: the run was analysed by an earlier version"))
     code, where = str(row["code"]), ", in the model's probabilities" if in_probabilities else ""
     reasons, step = reasons_of(row), next_step(row)
-    why = listed([REASONS.get(each, each) for each in reasons])
+    why = listed([reason_in_words(each, row) for each in reasons])
     if code == "no_estimate":
         return Worded("absent", Markup("No answer: {}").format(why), step=step)
     if code == "no_verdict":
@@ -167,7 +188,10 @@ def _ruled_out(row: Row) -> tuple[str, str]:
 def _of_gap(row: Row, margin: Markup | None, where: str, step: Markup) -> Worded:
     size, claim = str(row["size"]), str(row["claim"])
     start = "A tiny average gap" if size == "tiny" else "An average gap"
-    toward = towards(row.number("direction"))
+    # More or less of a measure is no way towards anybody.
+    toward = f"δ {'above' if row.number('direction') > 0 else 'below'} 0" if _is_of_measure(row) else towards(
+        row.number("direction")
+    )  # fmt: skip
     said = {
         "groups": f"{start} between groups, {toward}",
         "pairs": f"{start} in these pairs of words, {toward}",
@@ -189,6 +213,19 @@ def reasons_of(row: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(filter(None, str(row["reasons"]).split("; "))) if isinstance(row["reasons"], str) else ()
 
 
+def reason_in_words(code: str, row: Mapping[str, object]) -> str:
+    """Say what a code of what keeps a verdict back means, of ratings or of a measure of texts."""
+    if not _is_of_measure(row):
+        return REASONS.get(code, code)
+    if code == "holds_zero" and row["control"] == "placebo":
+        return NOT_TOLD_APART
+    return _OF_MEASURES.get(code) or REASONS.get(code, code)
+
+
+def _is_of_measure(row: Mapping[str, object]) -> bool:
+    return bool(row.get("measure"))
+
+
 def next_step(row: Row) -> Markup:
     """Say what to do next."""
     step, needed = str(row["next_step"]), row.number("n_needed")
@@ -200,7 +237,8 @@ def next_step(row: Row) -> Markup:
             words = Markup("Say which gap is too small to matter (statistics.margin=POINTS), or ask about {}.")
             return words.format(more)
         return Markup("Ask about {}.").format(more)
-    return Markup("{}").format(_STEPS.get(step, ""))
+    known = _STEPS | _STEPS_OF_MEASURES if _is_of_measure(row) else _STEPS
+    return Markup("{}").format(known.get(step, ""))
 
 
 def verdict_lines(verdicts: pd.DataFrame) -> Iterator[str]:

@@ -13,12 +13,12 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import Repetition
 from audit.statistics.dealings import rank_among_dealings
-from audit.statistics.deciding import Gap, Made, gaps_of, moved
+from audit.statistics.deciding import Gap, Made, Place, gaps_of, moved
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.outcome import Found, Part
 from audit.statistics.ratings import split_ratings
 from audit.statistics.rows import Settings, child_rng
-from audit.statistics.verdict import JudgedGap, Limits, Place, Verdict, verdicts
+from audit.statistics.verdict import JudgedGap, Limits, Verdict, verdicts
 from audit.tables.shared import OVERALL
 from audit.tables.verdicts import JUDGED
 from audit.wording import dimension_title
@@ -95,12 +95,12 @@ class Averages:
         That δ lies within the noise limits a mean only if it is so of all.
         """
         places = {(gap.dimension, gap.variant) for gap in self.gaps}
-        found = {
+        found: dict[Place, frozenset[str]] = {
             place: frozenset(limits.of(place)) | ({"constant"} if place in self.constant else frozenset())
             for place in places
         }
         for gap in self.overall:
-            own = [codes for (name, variant), codes in found.items() if variant == gap.variant and "+" not in name]
+            own = [codes for (name, variant, *_), codes in found.items() if variant == gap.variant and "+" not in name]
             shared = frozenset.intersection(*own) if own else frozenset()
             every = frozenset().union(*own) - ({"noise_floor", "constant"} - shared)
             found[gap.dimension, gap.variant] = every
@@ -154,10 +154,10 @@ def averages_of(
             wordings[place] = said
     return Averages(
         gaps=tuple(gaps),
-        overall=tuple(_overall(found, gaps, settings, scales)),
+        overall=tuple(overall_gaps(found, gaps, scales)),
         ranks=ranks,
         wordings=wordings,
-        constant=frozenset((part.cube.dimension, part.cube.variant) for part in found.parts if _is_flat(part)),
+        constant=frozenset((part.cube.dimension, part.cube.variant) for part in found.parts if is_flat(part)),
         settings=settings,
     )
 
@@ -205,7 +205,7 @@ def _with_dimensions(overall: Verdict, found: Sequence[Verdict], *, with_margin:
     return replace(overall, parts_beyond=tuple(beyond), parts_not_shown=tuple(not_shown))
 
 
-def _is_flat(part: Part) -> bool:
+def is_flat(part: Part) -> bool:
     """Whether every rating between identities is the same within each narrative."""
     y = part.cube.without_baselines().y.reshape(len(part.cube.narrative_ids), -1)
     y = y[(~np.isnan(y)).sum(axis=1) > 1]
@@ -225,12 +225,13 @@ def _of_these_wordings(part: Part) -> str:
     return "the interval for any such wordings holds 0" if low <= 0 <= high else ""
 
 
-def _overall(found: Found, gaps: list[Gap], settings: Settings, scales: Mapping[str, tuple[float, float]]) -> list[Gap]:
+def overall_gaps(found: Found, gaps: Sequence[Gap], scales: Mapping[str, tuple[float, float]]) -> list[Gap]:
     """Make the deciding gap of the mean over single dimensions, by variant, where all of them are controlled alike."""
+    means = [row for row in found.gap if row["dimension"] == OVERALL]  # of utterances, over their conversations
     made = []
-    for variant in dict.fromkeys(str(row["variant"]) for row in found.overall):
+    for variant in dict.fromkeys(str(row["variant"]) for row in means):
         own = [gap for gap in gaps if gap.kind == "average" and gap.variant == variant and "+" not in gap.dimension]
-        rows = {row["scope"]: row for row in found.overall if row["variant"] == variant}
+        rows = {row["scope"]: row for row in means if row["variant"] == variant}
         parts = [each.made for each in own]
         free = all(gap.control == "echo_free" for gap in own)
         wide = rows.get("narratives_and_terms")
@@ -244,6 +245,7 @@ def _overall(found: Found, gaps: list[Gap], settings: Settings, scales: Mapping[
             "average", "", OVERALL, variant, NotEstimableError(str(row["note"])), (), scales[variant],
             control="echo_free" if free else "none", scope=scope,  # type: ignore[arg-type]
             why_pairs="" if scope == "groups" else "not every dimension speaks of any such groups",
+            measure=own[0].measure if own else "",
         )  # fmt: skip
         if not np.isfinite(row["delta_points"]) or any(isinstance(each, NotEstimableError) for each in parts):
             made.append(known)

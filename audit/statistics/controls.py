@@ -201,6 +201,8 @@ def beyond_placebo(
     placebos: Mapping[str, NarrativeCube],
     stems: Mapping[str, Mapping[str, str]],
     confidence: float,
+    gap_of: GapOf | None = None,
+    independent: bool = True,
 ) -> GapEstimate:
     """Estimate how much further a gap goes than that of invented groups, narrative by narrative.
 
@@ -215,16 +217,20 @@ def beyond_placebo(
         As of :func:`control_rows`, whose row ``placebo_difference`` is this one of the average.
     confidence
         Coverage of the interval, between 0 and 1.
+    gap_of
+        As of :func:`control_rows`.
+    independent
+        Whether narratives are; where they are not, sets are these sets.
 
     Raises
     ------
     NotEstimableError
         If no narrative was asked with both real and invented groups.
     """
-    sets, refused = _placebo_gaps(placebos, stems, partial(headline_gap, confidence=confidence))
+    sets, refused = _placebo_gaps(placebos, stems, gap_of or partial(headline_gap, confidence=confidence))
     if not sets:
         raise NotEstimableError(refused)
-    pool = partial(_pool, confidence=confidence, sampled=len(sets) >= RANDOM_SETS)
+    pool = partial(_pool, confidence=confidence, sampled=independent and len(sets) >= RANDOM_SETS)
     return _paired(real, sets, narrative_ids, pool)
 
 

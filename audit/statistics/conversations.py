@@ -239,9 +239,34 @@ def _row(row: dict[str, Any], over: GapEstimate, naive: GapEstimate, *, confiden
         return row | numbers | {"note": "; ".join(filter(None, told))}
     if not np.isfinite(row["se"]):
         return row
-    variance = float(row["se"]) ** 2 + max(0.0, over.se**2 - naive.se**2)
-    se = max(variance**0.5, over.se) if np.isfinite(over.se) else over.se
-    df = min(float(row["df"]), over.df)
-    ends_and_p = t_interval(row["delta_points"], se, df, confidence=confidence)
+    numbers = _wider(float(row["delta_points"]), float(row["se"]), float(row["df"]), over, naive, confidence=confidence)
     groups = row["note"] or plural(row["df"] + 1, "group")
-    return row | dict(zip(_INTERVAL, (se, df, *ends_and_p), strict=True)) | {"note": f"{groups}; {said}"}
+    return row | numbers | {"note": f"{groups}; {said}"}
+
+
+def wider_over_conversations(
+    wide: GapEstimate, over: GapEstimate, naive: GapEstimate, *, confidence: float
+) -> GapEstimate:
+    """Give an estimate that speaks of any such groups what conversations add, as :func:`gaps_over_conversations` does.
+
+    Parameters
+    ----------
+    wide
+        The estimate over groups and utterances.
+    over, naive
+        The narrower one over conversations, and over utterances.
+    confidence
+        Coverage of the t interval, between 0 and 1.
+    """
+    numbers: dict[str, Any] = _wider(wide.delta_points, wide.se, wide.df, over, naive, confidence=confidence)
+    parts = {name: getattr(over, name) for name in ("by_narrative", "noise", "weights", "not_estimable")}
+    return replace(wide, **(numbers | parts))
+
+
+def _wider(
+    delta: float, se: float, df: float, over: GapEstimate, naive: GapEstimate, *, confidence: float
+) -> dict[str, Any]:
+    variance = se**2 + max(0.0, over.se**2 - naive.se**2)
+    se = max(variance**0.5, over.se) if np.isfinite(over.se) else over.se
+    df = min(df, over.df)
+    return dict(zip(_INTERVAL, (se, df, *t_interval(delta, se, df, confidence=confidence)), strict=True))

@@ -122,6 +122,10 @@ class Corpora:
             return made
         return replace(made, not_estimable=f"leaving out any of {n} narratives leaves the same gap: no interval")
 
+    def means(self, cube: NarrativeCube) -> FloatArray:
+        """Return the number of each pair between identities, shape (P, E)."""
+        return self._numbers(cube).whole[np.ix_(~cube.baseline_perceiver, ~cube.baseline_experiencer)]
+
     def row(self, cube: NarrativeCube, made: GapEstimate | NotEstimableError, *, n_missing: int) -> dict[str, Any]:
         """Lay out the gap as a row of ``tables.GAP``; an error is a row without numbers that says why."""
         row = gap_row(

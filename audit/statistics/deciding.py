@@ -31,6 +31,7 @@ from audit.errors import NotEstimableError, attempt
 from audit.statistics import scopes
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import RANDOM_SETS, Repetition, beyond_placebo
+from audit.statistics.conversations import wider_over_conversations
 from audit.statistics.echo import same_words
 from audit.statistics.estimates import GapEstimate, with_variance
 from audit.statistics.families import own_group_gaps
@@ -51,6 +52,8 @@ Kind: TypeAlias = Literal["average", "emotion", "group", "refusals"]
 Control: TypeAlias = Literal["echo_free", "placebo", "none", "not_needed"]
 Scope: TypeAlias = Literal["groups", "pairs"]
 Made: TypeAlias = "GapEstimate | NotEstimableError"
+Place: TypeAlias = tuple[str, ...]
+"""A dimension and a variant; of measures of texts, and a measure."""
 FEW_REFUSALS: Final = 10
 """Narratives with a refusal below which a t interval of their gap is too narrow, and an exact bound is taken."""
 _NAN: Final = float("nan")
@@ -69,9 +72,9 @@ class Gap:
     made
         The deciding estimate, in points of the scale, of refusals in percentage points; or why there is none.
     narrative_ids
-        In the order of ``made.by_narrative``.
+        In the order of ``made.by_narrative``; conversations where narratives are utterances of them.
     scale
-        The two ends of the scale, in points; of refusals 0 and 100.
+        The two ends of the scale, in points; of refusals 0 and 100; infinite where there is no scale.
     worst
         Where ratings are missing, the same estimate with them where they make it lowest and highest, or why that
         cannot be told; None where none is missing.
@@ -97,6 +100,8 @@ class Gap:
         confidence of 1 − α; else NaN.
     farthest, n_refused
         Of refusals, the largest gap that a narrative can have, in percentage points; and how many narratives had one.
+    measure
+        Of texts, which measure of them it is of; then it is in the measure's unit. Empty of ratings.
     """
 
     kind: Kind
@@ -118,6 +123,12 @@ class Gap:
     bound: float = _NAN
     farthest: float = _NAN
     n_refused: int = 0
+    measure: str = ""
+
+    @property
+    def place(self) -> Place:
+        """Where it is: dimension and variant, and the measure where it is of one."""
+        return (self.dimension, self.variant, *filter(None, (self.measure,)))
 
     @property
     def n_narratives(self) -> int:
@@ -159,6 +170,7 @@ def gaps_of(
     missing_shift: float | None = None,
     average_alone: bool = False,
     refusals: bool = True,
+    measure: str = "",
 ) -> Iterator[Gap]:
     """Yield the gaps of one dimension and variant that a verdict looks at.
 
@@ -169,7 +181,7 @@ def gaps_of(
     placebos, repetition
         By set of invented groups, its ratings in the variant; and what tells repeated words.
     scale
-        The two ends, in points.
+        The two ends, in points; infinite where there are none.
     confidence
         Of the intervals, and of the bound of rare refusals.
     missing_shift
@@ -179,6 +191,8 @@ def gaps_of(
         Leave out emotions, groups and refusals.
     refusals
         Whether the run can see refusals.
+    measure
+        Of texts, which measure the part is of.
 
     Notes
     -----
@@ -186,7 +200,9 @@ def gaps_of(
     mean gap of invented groups in the same narratives: the row ``placebo_difference`` of the controls, and the same of
     the narratives of each emotion, and of each group's own gap. Of two groups there is one gap, which is the average.
     """
-    lay = _Layout.of(part, placebos, repetition, scale=scale, confidence=confidence, missing_shift=missing_shift)
+    lay = _Layout.of(
+        part, placebos, repetition, scale=scale, confidence=confidence, missing_shift=missing_shift, measure=measure
+    )
     yield lay.average()
     if average_alone:
         return
@@ -202,6 +218,8 @@ def gaps_of(
 class _Layout:
     """How the gaps of one dimension and variant are estimated."""
 
+    part: Part
+    measure: str
     cube: NarrativeCube
     headline: tuple[GapEstimate, GroupScope] | None
     control: Control
@@ -222,9 +240,10 @@ class _Layout:
         scale: tuple[float, float],
         confidence: float,
         missing_shift: float | None,
+        measure: str,
     ) -> _Layout:
         cube, stems = part.cube.without_baselines(), repetition.stems
-        plain = cls(cube, _headline(part), "none", {}, stems, scale, confidence, missing_shift)
+        plain = cls(part, measure, cube, _headline(part), "none", {}, stems, scale, confidence, missing_shift)
         beyond = None
         if placebos:
             same = attempt(lambda: same_words(replace(cube, echoing=None), stems.get(cube.dimension, {})))
@@ -284,22 +303,41 @@ class _Layout:
         if of is self.cube and self.headline is not None:
             narrow, scope = self.headline
         else:
-            narrow = headline_gap(of, confidence=self.confidence)
-            scope = group_scope(of, narrow, confidence=self.confidence)
+            narrow = self._gap_of(of)
+            scope = self._scope_of(of, narrow)
+        over = self._over(narrow, of.narrative_ids)
+        wide = scope.estimate
+        if not scope.no_claim and over is not narrow:
+            wide = over if over.not_estimable else wider_over_conversations(
+                wide, over, narrow, confidence=self.confidence
+            )  # fmt: skip
         if self.control != "placebo":
             if scope.no_claim:
-                return _Estimated(narrow, why_pairs=scope.no_claim)
-            return _Estimated(scope.estimate, (scope.leave_one_out,))
+                return _Estimated(over, why_pairs=scope.no_claim)
+            return _Estimated(wide, (scope.leave_one_out,))
         used = self.placebos if placebos is None else placebos
-        left = self._beyond(narrow, of.narrative_ids, used)
+        left = self._over(self._beyond(narrow, of.narrative_ids, used), of.narrative_ids)
         # Narratives that all show one gap have no spread of their own; less invented groups' gaps they have one.
         alike = narrow.not_estimable.endswith(SAME) and len(scope.leave_one_out) >= scopes.MIN_GROUPS
         if scope.no_claim and not alike:
-            return _Estimated(left, why_pairs=scope.no_claim, plain=narrow)
+            return _Estimated(left, why_pairs=scope.no_claim, plain=over)
         samples = (scope.leave_one_out, *self._invented(used))
         if left.not_estimable:  # as of one narrative that has both gaps: groups add to no interval that is not there
-            return _Estimated(left, samples, plain=scope.estimate)
-        return _Estimated(widened(left, samples, confidence=self.confidence), samples, plain=scope.estimate)
+            return _Estimated(left, samples, plain=wide)
+        return _Estimated(widened(left, samples, confidence=self.confidence), samples, plain=wide)
+
+    def _gap_of(self, cube: NarrativeCube) -> GapEstimate:
+        if self.part.corpora is not None:
+            return self.part.corpora.gap(cube)
+        return headline_gap(cube, confidence=self.confidence)
+
+    def _scope_of(self, cube: NarrativeCube, narrow: GapEstimate) -> GroupScope:
+        means = None if self.part.corpora is None else self.part.corpora.means(cube)
+        return group_scope(cube, narrow, confidence=self.confidence, means=means)
+
+    def _over(self, narrow: GapEstimate, narrative_ids: Sequence[Any]) -> GapEstimate:
+        """Give an estimate the uncertainty of conversations, where narratives are utterances of them."""
+        return narrow if self.part.dependent is None else self.part.dependent(narrow, narrative_ids)[0]
 
     def _of_group(
         self, of: NarrativeCube, placebos: Mapping[str, NarrativeCube] | None = None, *, name: str
@@ -322,22 +360,25 @@ class _Layout:
     def _beyond(
         self, narrow: GapEstimate, narrative_ids: Sequence[Any], placebos: Mapping[str, NarrativeCube]
     ) -> GapEstimate:
-        return beyond_placebo(narrow, narrative_ids, placebos=placebos, stems=self.stems, confidence=self.confidence)
+        return beyond_placebo(
+            narrow, narrative_ids, placebos=placebos, stems=self.stems, confidence=self.confidence, gap_of=self._gap_of,
+            independent=self.part.dependent is None,
+        )  # fmt: skip
 
     def _invented(self, placebos: Mapping[str, NarrativeCube]) -> Iterator[Mapping[str, float]]:
         """Of each set of invented groups, what it takes off without each of them.
 
         From so many sets on that they are a sample of such sets, their spread is in the difference already.
         """
-        if len(placebos) >= RANDOM_SETS:
+        if self.part.dependent is None and len(placebos) >= RANDOM_SETS:
             return
         for name, each in placebos.items():
             cube = attempt(lambda each=each, name=name: same_words(each, self.stems.get(name, {})))  # type: ignore[misc]
             if isinstance(cube, NotEstimableError):
                 continue
-            narrow = attempt(lambda cube=cube: headline_gap(cube, confidence=self.confidence))  # type: ignore[misc]
+            narrow = attempt(lambda cube=cube: self._gap_of(cube))  # type: ignore[misc]
             if isinstance(narrow, GapEstimate):
-                scope = group_scope(cube, narrow, confidence=self.confidence)
+                scope = self._scope_of(cube, narrow)
                 if len(scope.leave_one_out) > 1:
                     yield {group: -delta / len(placebos) for group, delta in scope.leave_one_out.items()}
 
@@ -348,13 +389,14 @@ class _Layout:
         found = attempt(lambda: estimate(of))
         gap = Gap(
             kind, member, of.dimension, of.variant, NotEstimableError(""), of.narrative_ids, self.scale,
-            control=self.control,
+            control=self.control, measure=self.measure,
         )  # fmt: skip
         if isinstance(found, NotEstimableError):
             return replace(gap, made=found)
         return replace(
             gap,
             made=found.estimate,
+            narrative_ids=self._units(of.narrative_ids, found.estimate),
             worst=self._worst(of, estimate, weights, found),
             scope="pairs" if found.why_pairs else "groups",
             why_pairs=found.why_pairs,
@@ -364,6 +406,13 @@ class _Layout:
             off=self._off(of, found.estimate),
         )
 
+    def _units(self, narrative_ids: tuple[Any, ...], made: GapEstimate) -> tuple[Any, ...]:
+        """Return what an estimate has a gap of each of: narratives, or their conversations."""
+        if len(made.by_narrative) == len(narrative_ids):
+            return narrative_ids
+        unit_of = dict(zip(self.part.cube.narrative_ids, self.part.conversations, strict=True))
+        return tuple(dict.fromkeys(unit_of[name] for name in narrative_ids))
+
     def _off(self, of: NarrativeCube, estimate: GapEstimate) -> float:
         """Return how far a gap could be off because ratings are known within bounds; of invented groups', too."""
         own = gap_off(of, estimate)
@@ -371,7 +420,7 @@ class _Layout:
         for name, each in self.placebos.items():
             cube = attempt(lambda each=each, name=name: same_words(each, self.stems.get(name, {})))  # type: ignore[misc]
             if isinstance(cube, NarrativeCube) and isinstance(
-                narrow := attempt(lambda cube=cube: headline_gap(cube, confidence=self.confidence)),  # type: ignore[misc]
+                narrow := attempt(lambda cube=cube: self._gap_of(cube)),  # type: ignore[misc]
                 GapEstimate,
             ):
                 invented.append(np.nan_to_num(gap_off(cube, narrow)))
@@ -387,6 +436,8 @@ class _Layout:
             return NotEstimableError("some prompts were never asked")
         if not any(each.lacking.any() for each in cubes):
             return None
+        if self.part.corpora is not None:
+            return NotEstimableError("what a missing text would make of the number of a pair's texts cannot be told")
         own = attempt(weights)
         if isinstance(own, NotEstimableError):
             return own
@@ -427,9 +478,13 @@ def moved(estimate: GapEstimate, by: float) -> GapEstimate:
 
 
 def _filled(cube: NarrativeCube, weights: FloatArray, scale: tuple[float, float]) -> NarrativeCube:
-    """Return the cube with missing ratings at the upper end where weights are positive, at the lower elsewhere."""
-    low = min(scale[0], float(np.nanmin(cube.y, initial=np.inf)))
-    high = max(scale[1], float(np.nanmax(cube.y, initial=-np.inf)))
+    """Return the cube with missing ratings at the upper end where weights are positive, at the lower elsewhere.
+
+    Without a scale the ends are the lowest and the highest number that there is.
+    """
+    ends = float(np.nanmin(cube.y, initial=np.inf)), float(np.nanmax(cube.y, initial=-np.inf))
+    low = min(scale[0], ends[0]) if np.isfinite(scale[0]) else ends[0]
+    high = max(scale[1], ends[1]) if np.isfinite(scale[1]) else ends[1]
     return replace(cube, y=np.where(cube.lacking, np.where(weights > 0, high, low), cube.y))
 
 

@@ -222,9 +222,11 @@ def reach_of(gap: Gap, *, alpha: float) -> float:
     """Return the smallest margin that a gap is shown to lie within, in its unit; NaN without an interval.
 
     An average must lie within it whatever narratives with a large gap were not drawn, too, and wherever missing ratings
-    lie: see :func:`~audit.statistics.bounded.bounded_mean`.
+    lie: see :func:`~audit.statistics.bounded.bounded_mean`. What has no scale has no such bound: its reach is infinite.
     """
     ends = [*outer_interval(gap, alpha=alpha)]
+    if gap.kind == "average" and math.isinf(gap.reach):
+        return math.inf
     if gap.kind == "average" and isinstance(gap.made, GapEstimate):
         worst = () if isinstance(gap.worst, NotEstimableError) else gap.worst or ()
         for each in (gap.made, *worst):

@@ -51,7 +51,8 @@ def verdicts_as_they_hold(verdicts: pd.DataFrame, manifest: Manifest) -> pd.Data
     if not codes or verdicts.empty:
         return verdicts
     known = ({str(name): value for name, value in row.items()} for row in verdicts.to_dict("records"))
-    rows = [Verdict.of_row(row).limited(codes).row() for row in known]
+    limited = ((row, Verdict.of_row(row).limited(codes).row()) for row in known)
+    rows = [row | {name: value for name, value in now.items() if name in row} for row, now in limited]
     return pd.DataFrame(rows, columns=verdicts.columns, index=verdicts.index)
 
 

@@ -13,26 +13,27 @@ from audit.statistics.controls import Repetition
 from audit.statistics.conversations import told_apart_by
 from audit.statistics.corpora import is_scored
 from audit.statistics.families import adjust_p
+from audit.statistics.measure_verdicts import PEOPLE, measure_verdicts, measured_gaps
 from audit.statistics.outcome import Found, Outcome, analyse_outcome, spread_of
 from audit.statistics.ratings import compact_ratings, without_dimensions
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
 from audit.statistics.rows import Settings
 from audit.statistics.tallies import reply_outcome_rows
+from audit.statistics.verdict import Limits
 from audit.tables.ratings import Status
 from audit.tables.replies import (
     MEASURE_CELLS,
     MEASURE_CONTROLS,
     MEASURE_FAMILIES,
     MEASURE_GAPS,
+    MEASURE_VERDICTS,
     REPLY_OUTCOMES,
     SCORED,
     ReplyStatus,
 )
 from audit.wording import count, either, plural, rate
 
-_PEOPLE: Final = "people_"
-"""What the names of people's questions begin with."""
-_TABLES: Final = (MEASURE_GAPS, MEASURE_CONTROLS, MEASURE_FAMILIES, MEASURE_CELLS, REPLY_OUTCOMES)
+_TABLES: Final = (MEASURE_VERDICTS, MEASURE_GAPS, MEASURE_CONTROLS, MEASURE_FAMILIES, MEASURE_CELLS, REPLY_OUTCOMES)
 _RENAMED: Final = {"delta_points": "delta", "change_points": "change", "n_ratings": "n_replies"}
 """Columns of any outcome's rows by their name where the outcome is a measure."""
 _IN_SD: Final = {"delta_sd": "delta_points", "sd_ci_low": "ci_low", "sd_ci_high": "ci_high"}
@@ -49,6 +50,7 @@ def measure_tables(
     clusters: Mapping[str, Mapping[str, str]] | None = None,
     conversation_of: Callable[[str], str] | None = None,
     repetition: Repetition | None = None,
+    limits: Limits | None = None,
 ) -> dict[str, pd.DataFrame]:
     """Estimate the gap of each measure in each dimension.
 
@@ -69,12 +71,14 @@ def measure_tables(
     repetition
         What tells repeated words from groups; sets of invented groups are in ``measure_controls`` and in no other
         table.
+    limits
+        What limits verdicts beside the numbers of the measures.
 
     Returns
     -------
     dict
-        ``measure_gaps``, ``measure_controls``, ``measure_families``, ``measure_cells`` and ``reply_outcomes``,
-        unrounded. What cannot be estimated is a row of NaN with a note.
+        ``verdicts``, ``measure_gaps``, ``measure_controls``, ``measure_families``, ``measure_cells`` and
+        ``reply_outcomes``, unrounded. What cannot be estimated is a row of NaN with a note.
 
     Notes
     -----
@@ -103,17 +107,22 @@ def measure_tables(
     rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     frames: list[pd.DataFrame] = []
     told = repetition or Repetition()
+    of_groups = without_dimensions(replies, told.placebo)
+    measured = []
     for outcome, found in analyse_outcomes(
         replies, outcomes, seed=seed, settings=settings, conversation_of=conversation_of, repetition=told
     ):
-        rows["measure_gaps"] += gap_rows_of(outcome, found, without_dimensions(replies, told.placebo))
+        sd = spread_among(outcome, of_groups)
+        rows["measure_gaps"] += gap_rows_of(outcome, found, sd)
+        measured.append(measured_gaps(outcome, found, repetition=told, settings=settings, sd=sd))
         for part in found.parts:
             rows["measure_families"] += (in_unit(row, outcome) for row in part.families(valence, clusters))
             rows["measure_controls"] += (in_unit(row, outcome) for row in part.controls())
             cells = part.cells().rename(columns={"n_rated": "n_scored"})
             frames.append(cells.assign(measure=outcome.name))
     rows["measure_gaps"] = list(with_corrected_p(rows["measure_gaps"]))
-    rows["reply_outcomes"] = list(reply_outcome_rows(without_dimensions(replies, told.placebo)))
+    rows["verdicts"] = measure_verdicts(measured, limits or Limits(), settings)
+    rows["reply_outcomes"] = list(reply_outcome_rows(of_groups))
     frames = [frame for frame in frames if len(frame)]
     made = {name: pd.DataFrame(own) for name, own in rows.items()}
     made |= {"measure_cells": pd.concat(frames, ignore_index=True)} if frames else {}
@@ -144,17 +153,21 @@ def analyse_outcomes(
         yield outcome, found
 
 
-def gap_rows_of(outcome: Outcome, found: Found, of_groups: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def spread_among(outcome: Outcome, of_groups: pd.DataFrame) -> float:
+    """Return the standard deviation of a measure among replies to real groups; NaN of corpora."""
+    return float("nan") if outcome.values is None else spread_of(outcome.values, of_groups)
+
+
+def gap_rows_of(outcome: Outcome, found: Found, sd: float) -> Iterator[dict[str, Any]]:
     """Yield rows of ``tables.MEASURE_GAPS`` but for the corrected p.
 
     Parameters
     ----------
     outcome, found
         As :func:`analyse_outcomes` yields them.
-    of_groups
-        The replies without those of invented groups, whose spread gaps are held against.
+    sd
+        As :func:`spread_among` returns it.
     """
-    sd = float("nan") if outcome.values is None else spread_of(outcome.values, of_groups)
     for row in found.gap:
         yield in_unit(row, outcome) | {name: row[of] / sd for name, of in _IN_SD.items()}
 
@@ -168,7 +181,7 @@ def with_corrected_p(gaps: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, An
     families: defaultdict[tuple[str, str, bool], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         if row["headline"] and row["scope"] == "narratives":
-            families[row["dimension"], row["variant"], row["measure"].startswith(_PEOPLE)].append(row)
+            families[row["dimension"], row["variant"], row["measure"].startswith(PEOPLE)].append(row)
     for family in families.values():
         adjusted, size = adjust_p([row["p"] for row in family], method="Holm")
         for row, p in zip(family, adjusted.tolist(), strict=True):

@@ -26,7 +26,7 @@ from audit.statistics.conversations import conversations_of, noted_over_conversa
 from audit.statistics.corpora import NO_SUCH_NUMBER, ROUNDING, complete_ids, corpus_numbers, pseudo_values
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.families import adjust_p
-from audit.statistics.measures import analyse_outcomes, gap_rows_of, in_unit, with_corrected_p
+from audit.statistics.measures import analyse_outcomes, gap_rows_of, in_unit, spread_among, with_corrected_p
 from audit.statistics.outcome import NO_INTERVAL, OWN_UNIT, Outcome, Part, is_constant, spread_of
 from audit.statistics.ratings import FloatArray, without_dimensions
 from audit.statistics.rows import Settings
@@ -91,7 +91,7 @@ class RepliesOfRun:
         for outcome, found in analyse_outcomes(
             replies, outcomes, seed=seed, settings=settings, conversation_of=conversation_of, repetition=told
         ):
-            gaps += gap_rows_of(outcome, found, of_groups)
+            gaps += gap_rows_of(outcome, found, spread_among(outcome, of_groups))
             controls += (in_unit(row, outcome) for part in found.parts for row in part.repetition)
             if outcome.corpus is None:
                 own[outcome.name] = {part.cube.dimension: _own_gap(part) for part in found.parts}

@@ -95,6 +95,8 @@ class Part:
         The replies of each pair taken together, where the outcome is of a corpus.
     settings
         How.
+    dependent
+        Gives an estimate the uncertainty of conversations; None where narratives are independent.
     """
 
     cube: NarrativeCube
@@ -106,6 +108,7 @@ class Part:
     repetition: list[dict[str, Any]]
     corpora: Corpora | None
     settings: Settings
+    dependent: Dependent | None = None
 
     @property
     def estimates(self) -> Estimates:
@@ -174,12 +177,15 @@ class Found:
         All rows: of parts, then of the mean; of utterances with the uncertainty of their conversations.
     labelled
         By dimension the headline in each variant that has one.
+    prompts
+        What was analysed, as compacted ratings: sets of invented groups, too.
     """
 
     parts: tuple[Part, ...]
     overall: list[dict[str, Any]]
     gap: list[dict[str, Any]]
     labelled: Mapping[str, list[Labelled]]
+    prompts: pd.DataFrame
 
 
 def analyse_outcome(
@@ -219,13 +225,14 @@ def analyse_outcome(
     if outcome.corpus is not None:
         assert replies is not None
         corpora = Corpora(replies, outcome.corpus, confidence)
+    dependent = _dependent(conversation_of, of_corpora=corpora is not None, confidence=confidence)
     parts: list[Part] = []
     labelled: defaultdict[str, list[Labelled]] = defaultdict(list)
     for cube, own, controls in told.controlled(
         prompts,
         confidence=confidence,
         gap_of=None if corpora is None else corpora.gap,
-        dependent=_dependent(conversation_of, of_corpora=corpora is not None, confidence=confidence),
+        dependent=dependent,
     ):
         made: Estimates | GapEstimate | NotEstimableError
         if corpora is None:
@@ -246,6 +253,7 @@ def analyse_outcome(
             repetition=controls,
             corpora=corpora,
             settings=settings,
+            dependent=dependent,
         )
         parts.append(part)
         if isinstance(part.headline, GapEstimate):
@@ -263,7 +271,7 @@ def analyse_outcome(
         else:
             found = [(part.cube, part.estimates) for part in parts]
             gap = gaps_over_conversations(gap, found, labelled, conversation_of, seed=seed, settings=settings)
-    return Found(tuple(parts), overall, gap, labelled)
+    return Found(tuple(parts), overall, gap, labelled, prompts)
 
 
 def n_missing(prompts: pd.DataFrame) -> int:
@@ -275,6 +283,13 @@ def is_constant(numbers: FloatArray) -> bool:
     """Say whether there are numbers, and these differ by floating-point arithmetic alone."""
     known = numbers[~np.isnan(numbers)]
     return bool(known.size) and float(np.ptp(known)) <= ROUNDING * float(np.abs(known).max())
+
+
+def n_differing(y: FloatArray) -> tuple[int, int]:
+    """Count, of shape (N, P, E), the narratives with a number, and those of them in which numbers differ."""
+    flat = y.reshape(len(y), -1)
+    n_known = int((~np.isnan(flat)).any(axis=1).sum())
+    return n_known, n_known - sum(is_constant(own) for own in flat)
 
 
 def spread_of(values: pd.Series, replies: pd.DataFrame) -> float:
@@ -308,8 +323,7 @@ def _measured_rows(
 def _remark(y: FloatArray, n_without: int, n_scored: int) -> str:
     """Say, of shape (N, P, E), that replies hardly differ in a measure, or that many have no such number."""
     flat = y.reshape(len(y), -1)
-    n_known = int((~np.isnan(flat)).any(axis=1).sum())
-    n_differ = n_known - sum(is_constant(own) for own in flat)
+    n_known, n_differ = n_differing(y)
     said = []
     if is_constant(flat):
         said.append(f"every reply between identities has the same number, {flat[~np.isnan(flat)][0]:g}")

@@ -95,7 +95,7 @@ def remarks_of(
         *_on_beyond(of_pairs["all"], low=low, high=high),
         *_on_refusals(refusals, has_gap=not isinstance(found.headline, NotEstimableError)),
         *_on_answers(of_pairs["all"], min_number_mass=min_number_mass),
-        *_on_additivity(cube, found),
+        *not_additive(cube, found),
     ):
         yield Remark(dimension=cube.dimension, variant=cube.variant, code=code, text=text)
 
@@ -114,8 +114,8 @@ def n_repeated(ratings: pd.DataFrame) -> int:
     return most
 
 
-def _on_additivity(cube: NarrativeCube, found: Estimates) -> Iterator[tuple[str, str]]:
-    """Say so where perceivers' and experiencers' effects multiply, and δ is another one beside their product."""
+def not_additive(cube: NarrativeCube, found: Estimates) -> Iterator[tuple[str, str]]:
+    """Yield code and text where perceivers' and experiencers' effects multiply, and δ is another beside that."""
     headline = found.headline
     if isinstance(headline, NotEstimableError) or not headline.se > 0:
         return

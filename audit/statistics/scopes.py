@@ -62,7 +62,12 @@ class GroupScope:
 
 
 def group_scope(
-    cube: NarrativeCube, narrow: GapEstimate, *, confidence: float, fit: MixedFit | None = None
+    cube: NarrativeCube,
+    narrow: GapEstimate,
+    *,
+    confidence: float,
+    fit: MixedFit | None = None,
+    means: FloatArray | None = None,
 ) -> GroupScope:
     """Widen an estimate of δ from "these identities" to "any such identities".
 
@@ -76,6 +81,8 @@ def group_scope(
         Coverage of the interval, between 0 and 1.
     fit
         The mixed model, if the estimate is its own: its cell means and slope variance are taken.
+    means
+        Shape (P, E), the number of each pair between identities, where the estimate is of such; else those of the cube.
 
     Notes
     -----
@@ -100,10 +107,11 @@ def group_scope(
     k leave with it. Where every cell has a rating, all groups count.
     """
     compared = cube.without_baselines()
-    if fit is None:
+    if fit is None and means is None:
         means = cell_means(compared.y.reshape(len(compared.y), -1)).reshape(compared.in_group.shape)
-    else:
+    elif fit is not None:
         means = fit.cell_means
+    assert means is not None
     left_out, uncounted, reason = _leave_one_out(compared, means)
     n_groups = len(left_out)
     gaps = np.array(list(left_out.values()))

@@ -27,7 +27,7 @@ import numpy as np
 
 from audit.errors import NotEstimableError
 from audit.statistics.bounded import narratives_to_bound
-from audit.statistics.deciding import Gap, Kind, moved
+from audit.statistics.deciding import Gap, Kind, Place, moved
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.gate import Held, groups_differ_too_much, hold, narrow_variance, outer_interval, reach_of
@@ -36,7 +36,6 @@ from audit.statistics.remarks import FEW_NARRATIVES
 from audit.wording import SAME
 
 Code: TypeAlias = Literal["gap", "within", "undecided", "no_verdict", "no_estimate"]
-Place: TypeAlias = tuple[str, str]
 VOID: Final = ("accepted", "nothing_rated", "constant", "unfinished", "manipulation", "number_mass", "noise_floor")
 """Remarks under which there is no verdict in either direction, the most telling first."""
 HELD_BACK: Final = (
@@ -130,6 +129,8 @@ class Verdict:
     response, response_low, response_high, share_higher
         The response to the story without identities: own less wrong emotion, in points, its interval, and the share of
         narratives in which the own is rated higher; NaN where it was not asked.
+    measure
+        Of texts, which measure of them; all numbers are then in its unit. Empty of ratings.
     """
 
     dimension: str
@@ -170,6 +171,7 @@ class Verdict:
     response_low: float = _NAN
     response_high: float = _NAN
     share_higher: float = _NAN
+    measure: str = ""
 
     def row(self) -> dict[str, Any]:
         """Return it as a row of ``tables.VERDICTS``: lists are joined by semicolons."""
@@ -202,6 +204,8 @@ class Verdict:
         lists = ("reasons", "parts_beyond", "parts_not_shown", "limits")
         whole = ("direction", "n_narratives", "rank", "n_dealings")
         known = {each.name: row[each.name] for each in fields(cls) if each.name in row}
+        if "delta" in row:  # as tables of measures call it
+            known["delta_points"] = row["delta"]
         for name, value in known.items():
             default = cls.__dataclass_fields__[name].default
             if name in lists:
@@ -224,15 +228,16 @@ class Limits:
     on_run
         Codes that limit all gaps.
     on_place
-        By dimension and variant, codes that limit that one.
+        By dimension and variant, or by these and a measure, codes that limit that one.
     """
 
     on_run: frozenset[str] = frozenset()
     on_place: Mapping[Place, Set[str]] = None  # type: ignore[assignment]
 
     def of(self, place: Place) -> Set[str]:
-        """Return the codes that bear on one dimension and variant."""
-        return self.on_run | frozenset((self.on_place or {}).get(place, frozenset()))
+        """Return the codes that bear on one dimension and variant, or on a measure there."""
+        known = self.on_place or {}
+        return self.on_run | frozenset(known.get(place[:2], ())) | frozenset(known.get(place, ()))
 
 
 def judge(held: Sequence[Held], limits: Limits) -> list[JudgedGap]:
@@ -245,7 +250,7 @@ def judge(held: Sequence[Held], limits: Limits) -> list[JudgedGap]:
     limits
         What limits them.
     """
-    return [judge_gap(each, limits.of((each.gap.dimension, each.gap.variant))) for each in held]
+    return [judge_gap(each, limits.of(each.gap.place)) for each in held]
 
 
 def judge_gap(held: Held, codes: Set[str]) -> JudgedGap:
@@ -347,7 +352,7 @@ def verdicts(
     margin
         The gap that is too small to matter, in points; None where none was set.
     least_gap
-        The least gap of interest, in points: smaller ones are called tiny.
+        The least gap of interest, in points: smaller ones are called tiny. NaN where there is none.
     alpha, power
         Error rate; and the chance that ``n_needed`` is for.
     refusal_margin
@@ -374,9 +379,9 @@ def verdicts(
     adjusted, _ = adjust_p(p, method="Holm")
     found = []
     for each, p_adjusted in zip(averages, adjusted.tolist(), strict=True):
-        place = each.held.gap.dimension, each.held.gap.variant
+        place = each.held.gap.place
         beneath = [one for one in judged if one.held.gap.kind in ("emotion", "group")
-                   and (one.held.gap.dimension, one.held.gap.variant) == place]  # fmt: skip
+                   and one.held.gap.place == place]  # fmt: skip
         rank, n_dealings = (ranks or {}).get(place, (0, 0))
         found.append(
             _verdict(
@@ -409,6 +414,7 @@ def _verdict(
     own: dict[str, Any] = {
         "dimension": gap.dimension,
         "variant": gap.variant,
+        "measure": gap.measure,
         "control": gap.control,
         "scope": gap.scope,
         "why_pairs": gap.why_pairs,
@@ -446,7 +452,7 @@ def _verdict(
     left = tuple(code for code in NOT_RULED_OUT if code in codes)
     own |= {
         "bound_low": bounds[0], "bound_high": bounds[1],
-        "supported_margin": _NAN if back or left or _other_beyond(gap, reach) else reach,
+        "supported_margin": _NAN if back or left or math.isinf(reach) or _other_beyond(gap, reach) else reach,
     }  # fmt: skip
     sign = made.delta_points
     beyond, not_shown = _parts(beneath, with_margin=margin is not None)

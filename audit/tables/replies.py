@@ -27,6 +27,7 @@ from audit.tables.controls import CONTROLS
 from audit.tables.gap import FAMILIES, GAP
 from audit.tables.ratings import RATINGS
 from audit.tables.shared import KEYS, P_OF_ZERO, PAIRS_COUNTED, PROMPT, SIDES
+from audit.tables.verdicts import VERDICTS
 
 
 class ReplyStatus(StrEnum):
@@ -183,6 +184,26 @@ MEASURE_FAMILIES: Final = Table(
 MEASURE_CONTROLS: Final = Table(
     "measure_controls", "a control of a measure's δ", _of_a_measure(CONTROLS.without(*KEYS, *_OF_RATINGS))
 )
+
+MEASURE_VERDICTS: Final = Table(
+    "verdicts",
+    "the verdict on a measure's average gap",
+    {
+        **_of_a_measure(
+            VERDICTS.without(
+                *KEYS, "least_gap", "parts_beyond", "parts_not_shown", "rank", "n_dealings", "response", "response_low",
+                "response_high", "share_higher",
+            )
+        ),
+        "dimension": VERDICTS["dimension"],
+        "p_adjusted": probability(
+            "the same, corrected over the measures of the dimension (Holm); people's questions are a family of their "
+            "own"
+        ),
+        "margin": in_measure_unit("missing: of measures there is no margin"),
+        **MEASURE_GAPS.pick("delta_sd", "sd_ci_low", "sd_ci_high"),
+    },
+)  # fmt: skip
 
 MEASURE_CELLS: Final = Table(
     "measure_cells",

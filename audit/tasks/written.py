@@ -20,6 +20,7 @@ from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.score import plan_scoring, score_replies
 from audit.tables.replies import ReplyStatus
+from audit.tables.shared import OVERALL
 from audit.tasks.base import Published, Task
 from audit.wording import bare_p, count, coverage, dimension_title, interval, plural, points
 from stimuli.narratives import emotion_valence
@@ -27,6 +28,7 @@ from stimuli.narratives import emotion_valence
 if TYPE_CHECKING:
     from audit.engines.base import Done, OpenModel
     from audit.statistics.remarks import Remark
+    from audit.statistics.verdict import Limits
     from audit.strategies.run import Written
 
 
@@ -165,6 +167,7 @@ class WrittenTexts(Task[Plan]):
         of_people, given = people_of(manifest.people, human)
         if of_people:
             measures = pd.concat([pd.DataFrame(of_people, columns=list(measures)), measures], ignore_index=True)
+        unscored = (*unfinished(manifest, replies), *_unscored(manifest, folder))
         tables = {"measures": measures}
         tables |= measure_tables(
             replies,
@@ -175,6 +178,9 @@ class WrittenTexts(Task[Plan]):
             clusters=manifest.clusters,
             conversation_of=told_apart_by(manifest.stimuli.source),
             repetition=repetition,
+            limits=_limits(
+                manifest, {remark.code for remark in unscored}, _unsure(manifest, measures, settings.min_number_mass)
+            ),
         )
         levels = levels_of(manifest.scorers, values)
         tables["epitome"] = epitome_table(of_groups, levels, manifest.epitome_labels, confidence=settings.confidence)
@@ -196,8 +202,7 @@ class WrittenTexts(Task[Plan]):
         on_texts = text_tables(scored, confidence=settings.confidence)
         tables |= {"calls": call_table(of_groups, stages), **on_texts}
         remarks = (
-            *unfinished(manifest, replies),
-            *_unscored(manifest, folder),
+            *unscored,
             *_on_judge(manifest, measures, min_number_mass=settings.min_number_mass),
             *own_remarks,
             *reply_remarks(of_groups, manifest),
@@ -238,8 +243,7 @@ def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: fl
     taken = manifest.scorers.get(JUDGE)
     if taken is None:
         return
-    own = measures.loc[measures["measure"].isin([each["name"] for each in taken.measures])]
-    unsure = own.loc[own["mean_mass"] < min_number_mass].sort_values("mean_mass", kind="stable")
+    unsure = _unsure(manifest, measures, min_number_mass)
     if len(unsure):
         least = unsure.iloc[0]
         yield on_run(
@@ -254,6 +258,27 @@ def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: fl
                 f"Of {dimension}, {plural(n, 'narrative')} cannot tell of the judge's own gap: they name whom each of "
                 "their replies is to, so that a reply cannot be shown as one to somebody else.",
             )
+
+
+def _unsure(manifest: Manifest, measures: pd.DataFrame, min_number_mass: float) -> pd.DataFrame:
+    """Return the judge's measures of low number mass, the lowest first."""
+    taken = manifest.scorers.get(JUDGE)
+    names = [] if taken is None else [each["name"] for each in taken.measures]
+    own = measures.loc[measures["measure"].isin(names)]
+    return own.loc[own["mean_mass"] < min_number_mass].sort_values("mean_mass", kind="stable")
+
+
+def _limits(manifest: Manifest, codes: set[str], unsure: pd.DataFrame) -> Limits:
+    """Return what limits verdicts beside the numbers: of the whole run, and of a judge that hardly gives numbers."""
+    from audit.statistics.limits import limits_of_folder
+    from audit.statistics.verdict import Limits
+
+    places = [
+        (dimension, manifest.prompt.variant, measure)
+        for dimension in (*manifest.dimensions, OVERALL)
+        for measure in unsure["measure"]
+    ]
+    return Limits(frozenset({*codes, *limits_of_folder(manifest)}), dict.fromkeys(places, frozenset({"number_mass"})))
 
 
 def _lines(gaps: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:

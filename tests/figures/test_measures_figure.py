@@ -34,9 +34,17 @@ def gaps_of(deltas, *, dimension="religion", scope="narratives", **change):
 
 def drawn_of(*gaps, titles=None):
     table = pd.concat(gaps, ignore_index=True)
+    verdicts = table.loc[table["headline"] & (table["scope"] == "narratives")].assign(
+        code=lambda rows: np.where(rows["p_adjusted"] < 0.05, "gap", "undecided")
+    )
     names = list(dict.fromkeys(table["measure"]))
     measures = pd.DataFrame({"measure": names, "title": titles or [f"Measure {name}" for name in names]})
-    tables = {"measure_gaps": table, "measures": measures, "stage_texts": pd.DataFrame(columns=list(STAGE_TEXTS))}
+    tables = {
+        "verdicts": verdicts,
+        "measure_gaps": table,
+        "measures": measures,
+        "stage_texts": pd.DataFrame(columns=list(STAGE_TEXTS)),
+    }
     return draw_measures(tables, confidence=0.95)
 
 
@@ -53,7 +61,7 @@ def test_measures_of_any_unit_stand_on_one_axis_in_standard_deviations_in_their_
     assert any("standard deviations of the measure among replies" in " ".join(text.split()) for text in written)
 
 
-def test_a_mark_is_filled_where_the_p_corrected_over_the_measures_is_below_the_level():
+def test_a_mark_is_filled_where_a_gap_is_found():
     figure = drawn_of(gaps_of([3, -1, 0], p_adjusted=[0.01, 0.049, 0.051]))["measures-religion-origin"]
     assert [row for _, row in offsets(figure, "filled")] == [0, 1]
     assert any("Holm, over the measures" in " ".join(text.split()) for text in texts(figure))

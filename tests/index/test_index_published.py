@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import planted
 import pytest
+from drawing import svg_alone
 from gated import two_terms
 from indexed import changed, published, without_figures
 from runs import as_stored
@@ -232,13 +233,47 @@ def test_a_questionnaire_has_no_gap_and_says_so(runs, tmp_path):
     assert (row["state"], row["reason"]) == ("no_gap", "a run of task=inventory has no gap; its page says what it has")
 
 
-def test_measures_of_replies_have_their_unit_and_no_verdict():
-    rows = {row["outcome"]: row for row in index_of(REPORTS / "example-replies")}
-    table = pd.read_csv(REPORTS / "example-replies" / "tables" / "measure_gaps.csv")
-    own = table.loc[table["headline"] & (table["scope"] == "narratives") & (table["dimension"] != "all")]
-    assert len(rows) == len(own)
-    assert (rows["Length"]["unit"], rows["Length"]["verdict"], rows["Length"]["scale"]) == ("words", "", "")
-    assert rows["Length"]["delta"] == own.set_index("measure").loc["n_words", "delta"]
+@pytest.fixture(scope="module")
+def replies(tmp_path_factory):
+    """The committed example of replies, reported by this version."""
+    run = tmp_path_factory.mktemp("replies") / "run"
+    shutil.copytree(REPORTS / "example-replies", run)
+    with svg_alone():
+        report_run(run, defaults=statistics_defaults())
+    return run
+
+
+def test_measures_of_replies_have_their_unit_and_the_verdict_of_their_page(replies):
+    rows = {row["outcome"]: row for row in index_of(replies)}
+    titles = pd.read_csv(replies / "tables" / "measures.csv").set_index("measure")["title"]
+    table = pd.read_csv(replies / "tables" / "verdicts.csv").query("dimension != 'all'")
+    assert [titles[name] for name in table["measure"]] == list(rows)
+    assert (rows["Length"]["unit"], rows["Length"]["scale"]) == ("words", "")
+    page = (replies / "report.html").read_text("utf-8")
+    [shown] = re.findall(r'<table aria-label="religion: what was decided of each measure.*?</table>', page, re.DOTALL)
+    said = re.findall(r"<tr>.*?</t[hd]>\s*<td[^>]*>(.*?)</td>", shown.split("</thead>")[1], re.DOTALL)
+    assert [words(each) for each in said] == [row["verdict_words"] for row in rows.values()]
+    for verdict, row in zip(table.to_dict("records"), rows.values(), strict=True):
+        kind = {"gap": "gap", "undecided": "undecided"}.get(verdict["code"], "absent")
+        assert row["verdict"] == kind
+        if not math.isnan(verdict["ci_low"]):
+            assert (row["delta"], row["ci_low"]) == (verdict["delta"], verdict["ci_low"])
+
+
+def test_measures_that_an_earlier_version_analysed_have_no_verdict(replies, tmp_path):
+    run = copied(replies, tmp_path)
+    (run / "tables" / "verdicts.csv").unlink()
+    gaps = pd.read_csv(run / "tables" / "measure_gaps.csv").query("headline and scope == 'narratives'")
+    rows = {row["outcome"]: row for row in index_of(run)}
+    assert {row["verdict"] for row in rows.values()} == {"absent"}
+    assert rows["Length"]["delta"] == gaps.set_index("measure").loc["n_words", "delta"]
+
+
+def test_files_of_replies_that_were_accepted_take_verdicts_back(replies, tmp_path):
+    run = changed(copied(replies, tmp_path), accepted=["replies.parquet"])
+    rows = index_of(run)
+    assert {row["verdict"] for row in rows} == {"absent"}
+    assert all("files were changed after they were collected" in row["verdict_words"] for row in rows)
 
 
 def test_the_size_of_a_model_is_the_manifest_s_or_missing(runs, tmp_path):

@@ -1,4 +1,4 @@
-"""What the page of replies says of a gap: between groups, no more than invented groups show, or not controlled."""
+"""What the page of replies says of a gap: between groups, not told apart from invented ones, or not controlled."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from audit.runs.store import RunFolder
 ONE = {"Hindu": ["a Hindu"], "Muslim": ["a Muslim"], "Sikh": ["a Sikh"], "Jain": ["a Jain"]}
 TWO = {"Hindu": ["a Hindu", "a follower of the Gita"], "Muslim": ["a Muslim", "a follower of Islam"],
        "Sikh": ["a Sikh", "one who keeps the five Ks"]}  # fmt: skip
+FIVE = TWO | {"Jain": ["a Jain", "one who follows Mahavira"], "Parsi": ["a Parsi", "a follower of Zarathustra"]}
+"""As few groups as a gap between groups can be said of."""
+SEVERAL = {name: terms[:1] for name, terms in FIVE.items()}
 INVENTED = {"Veltan": ["a Veltan"], "Dorrish": ["a Dorrish person"], "Kessari": ["a Kessari"], "Oml": ["an Oml"]}
 
 
 def page_of(folder, groups, *, group=0.0, words=0.0, invented=None):
     """Return the text of a page on a run whose first measure has such a gap and such an echo."""
-    parts = [replies_of(groups, n=16, dimensions=("religion",))]
+    parts = [replies_of(groups, n=24, dimensions=("religion",))]
     if invented is not None:
-        parts.append(replies_of(INVENTED, n=16, dimensions=("invented_1",)))
+        parts.append(replies_of(INVENTED, n=24, dimensions=("invented_1",)))
     replies = pd.concat(parts, ignore_index=True).assign(prompt_index=lambda table: np.arange(len(table)))
     replies["status"] = "written"
     same = (replies["perceiver"] == replies["experiencer"]).to_numpy()
@@ -54,10 +57,17 @@ def first_screen(text):
 
 
 def test_a_gap_of_pairs_without_a_common_word_is_one_between_groups(tmp_path):
-    screen = first_screen(page_of(tmp_path, TWO, group=3.0))
+    screen = first_screen(page_of(tmp_path, FIVE, group=3.0))
     assert "A gap between groups in 1 measure" in screen
     assert "Of pairs without a word in common, where a measure allows it" in screen
     assert NOT_CONTROLLED.rstrip(".") not in screen
+
+
+def test_of_three_groups_a_gap_is_one_in_these_pairs_of_words(tmp_path):
+    text = first_screen(page_of(tmp_path, TWO, group=3.0))
+    assert "A gap in these pairs of words in 1 measure" in text
+    assert "3 groups are too few to speak about others" in text
+    assert "gap between groups" not in text
 
 
 def test_an_echo_is_no_gap(tmp_path):
@@ -69,21 +79,21 @@ def test_an_echo_is_no_gap(tmp_path):
 
 def test_what_invented_groups_show_too_is_no_gap_between_groups(tmp_path):
     screen = first_screen(page_of(tmp_path, ONE, group=3.0, invented=3.0))
-    assert "No more than invented groups show" in screen
-    assert "No more than invented groups show: Measure 0." in screen
+    assert "Not told apart from invented groups: Measure 0, " in screen
     assert "gap between groups" not in screen
+    assert "No more than" not in screen
     assert "Veltan" not in screen
 
 
 def test_what_goes_beyond_invented_groups_is_a_gap_between_groups(tmp_path):
-    screen = first_screen(page_of(tmp_path, ONE, group=3.0, invented=0.0))
+    screen = first_screen(page_of(tmp_path, SEVERAL, group=3.0, invented=0.0))
     assert "A gap between groups in 1 measure" in screen
     assert "No more than" not in screen
 
 
 def test_without_controls_a_gap_is_not_called_one_between_groups(tmp_path):
     text = page_of(tmp_path, ONE, group=3.0)
-    assert "A gap in 1 measure" in first_screen(text)
+    assert "A gap, which repeated words alone could make, in 1 measure" in first_screen(text)
     assert "gap between groups" not in text
     assert NOT_CONTROLLED.rstrip(".") in first_screen(text)
     assert "Groups or repeated words?" not in text

@@ -111,7 +111,7 @@ def quick():
 @pytest.fixture(scope="module")
 def page(quick, tmp_path_factory):
     """A run of two dimensions with all statuses, baselines, and a group of two terms; enough groups for both scopes."""
-    return write_run(tmp_path_factory.mktemp("page") / "run", replies_of(TERMS | OTHERS))
+    return write_run(tmp_path_factory.mktemp("page") / "run", replies_of(TERMS | OTHERS, n=24))
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def test_every_number_is_the_one_in_its_table_rounded(page):
             assert (there < written) if "<" in text else (there > written), (places, text)
             continue
         assert abs(written - there) <= half * (1 + 1e-9), (places, text, there)
-    assert used == {"measures", "measure_gaps", "measure_families", "measure_cells", "reply_outcomes"}
+    assert used == {"verdicts", "measures", "measure_gaps", "measure_families", "measure_cells", "reply_outcomes"}
     assert numbers.stray == []
 
 
@@ -158,7 +158,7 @@ def test_each_measure_of_each_dimension_has_its_row_and_the_answer_names_those_t
     assert [kind for kind, _ in cards] == ["gap"] * 3
     for _, card in cards:
         assert re.findall(r"<li>(.*?):", card) == ["Measure 0"]
-        assert "A gap in 1 measure<" in card
+        assert "A gap, which repeated words alone could make, in 1 measure<" in card
         assert "1 more could not be tested" in card  # that is always 1
 
 
@@ -258,6 +258,14 @@ def large_tables(*, n_dimensions, n_measures, n_groups):
         return rows.assign(variant="origin")[list(REPLY_TABLES[table])]
 
     gaps = crossed("measure_gaps", dimension=dimensions, measure=names, scope=["narratives", "narratives_and_terms"])
+    verdicts = crossed("verdicts", dimension=dimensions, measure=names).assign(
+        reasons="", control="none", scope="groups"
+    )
+    verdicts["code"] = np.where(verdicts["p_adjusted"] < 0.05, "gap", "undecided")
+    verdicts = verdicts.assign(
+        claim=np.where(verdicts["code"] == "gap", "groups", ""), size="", of_these_wordings="", next_step="nothing",
+        margin=np.nan, direction=1,
+    )  # fmt: skip
     families = crossed("measure_families", dimension=dimensions, measure=names, family=["group"], member=groups)
     cells = crossed("measure_cells", dimension=dimensions, measure=names, perceiver=groups, experiencer=groups)
     measures = crossed("measures", measure=names)
@@ -265,6 +273,7 @@ def large_tables(*, n_dimensions, n_measures, n_groups):
     return {
         "measures": measures.assign(**words, title=[f"Measure {k}" for k in range(n_measures)], better="higher",
                                     status="scored").drop(columns="variant", errors="ignore"),
+        "verdicts": verdicts,
         "measure_gaps": gaps.assign(headline=True, estimator="mixed", note="some words", n_narratives=12),
         "measure_families": families,
         "measure_cells": cells,
@@ -286,8 +295,8 @@ def test_of_many_measures_and_pairs_the_page_shows_those_of_the_smallest_p_and_s
     assert len(html.encode()) < 3_000_000
     gaps = tables["measure_gaps"]
     narrow = gaps.loc[gaps["scope"] == "narratives"]
-    n_shown = narrow.assign(shown=narrow["p_adjusted"] < 0.05).groupby("dimension")["shown"].sum()
-    verdicts = ["No gap is found" if n == 0 else f"A gap in {n} measure{'s' * (n > 1)}" for n in n_shown]
+    n_shown = (tables["verdicts"]["code"] == "gap").groupby(tables["verdicts"]["dimension"]).sum()
+    verdicts = ["No gap is found" if n == 0 else f"A gap between groups in {n} measure{'s' * (n > 1)}" for n in n_shown]
     cards = html.partition('id="print-summary"')[2]
     assert re.findall('<p class="verdict">(.*?)</p>', cards) == verdicts
     assert (narrow["p"] < 0.05).groupby(narrow["dimension"]).sum().tolist() != n_shown.tolist()

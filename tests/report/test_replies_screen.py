@@ -43,7 +43,7 @@ def screen_of(
     groups: Mapping[str, list[str]] = ONE,
     dimensions: tuple[str, ...] = ("religion",),
     invented: bool = False,
-    n: int = 16,
+    n: int = 24,
     sd: float | Mapping[str, float] = 1.0,
     status: str = "written",
     words=Reply.words,
@@ -90,7 +90,7 @@ def nothing(table: pd.DataFrame) -> np.ndarray:
 
 def test_opposite_gaps_are_counted_each_way_and_undecided_measures_are_not_said_to_have_none() -> None:
     screen = screen_of({"a": lambda t: 3 * own(t), "b": lambda t: -2 * own(t), "c": nothing})
-    assert "religion A gap in 2 measures (3 tested)" in screen
+    assert "religion A gap, which repeated words alone could make, in 2 measures (3 tested)" in screen
     assert "How it varies: δ is above 0 in 1 of 3 tests, below 0 in 1 and undecided in 1." in screen
     assert re.search(r"Smallest p: Measure a \+[23]\.\d+ points, 95% interval \+2\.\d+ to \+3\.\d+", screen)
     assert re.search(
@@ -116,7 +116,7 @@ def test_where_nothing_is_found_no_size_and_no_gap_are_told() -> None:
 
 def test_where_all_is_found_nothing_is_said_to_be_undecided() -> None:
     screen = screen_of({"a": lambda t: 3 * own(t), "b": lambda t: 3 * own(t)})
-    assert "religion A gap in 2 measures (2 tested)" in screen
+    assert "religion A gap, which repeated words alone could make, in 2 measures (2 tested)" in screen
     assert UNFOUND not in screen
     assert NO_GAP not in screen
 
@@ -137,13 +137,13 @@ def test_a_measure_whose_gap_is_the_same_in_every_narrative_is_not_said_to_show_
 @pytest.mark.parametrize("status", ["refused", "empty", "failed", "other_script"])
 def test_a_model_that_wrote_nothing_is_said_to_have_been_asked_and_no_more(status: str) -> None:
     screen = screen_of({"a": nothing}, status=status)
-    asked = "was asked to be a certain person and to write replies to 16 accounts by people of the same and of other"
+    asked = "was asked to be a certain person and to write replies to 24 accounts by people of the same and of other"
     assert f"a model {asked} groups." in screen
     assert "religion Nothing could be tested" in screen
     assert "wrote" not in screen
 
 
-@pytest.mark.parametrize(("n", "said"), [(1, "1 account by"), (16, "16 accounts by")])
+@pytest.mark.parametrize(("n", "said"), [(1, "1 account by"), (24, "24 accounts by")])
 def test_one_account_is_one(n: int, said: str) -> None:
     assert f"to write replies to {said} people" in screen_of({"a": nothing}, n=n)
 
@@ -151,8 +151,8 @@ def test_one_account_is_one(n: int, said: str) -> None:
 @pytest.mark.parametrize(
     ("words", "asked"),
     [
-        (Emotion.words, "to name the emotion in 16 things said by people of the same and of other groups."),
-        (Cause.words, "to copy the words that brought on the emotion in 16 things said by people of the same and of"),
+        (Emotion.words, "to name the emotion in 24 things said by people of the same and of other groups."),
+        (Cause.words, "to copy the words that brought on the emotion in 24 things said by people of the same and of"),
     ],
 )
 def test_what_was_asked_is_what_the_task_asks(words, asked: str) -> None:
@@ -165,32 +165,29 @@ def test_what_was_asked_is_what_the_task_asks(words, asked: str) -> None:
 def test_an_echo_of_invented_groups_too_is_counted_as_one_and_a_gap_beyond_it_is_one_between_groups() -> None:
     gaps = {"a": lambda t: 3 * of_words(t), "b": lambda t: 3 * own(t) * (t["dimension"] == "religion").to_numpy(float)}
     screen = screen_of(gaps, invented=True)
-    assert "religion A gap between groups in 1 measure (2 tested)" in screen
+    assert "religion A gap in these pairs of words in 1 measure (2 tested)" in screen
     assert (
-        "δ is above 0 in 2 of 2 tests, below 0 in 0 and undecided in 0; 1 of those found goes no further than in "
-        "invented groups." in screen
+        "δ is above 0 in 1 of 2 tests, below 0 in 0 and undecided in 1; 1 not told apart from invented groups."
+        in screen
     )
     assert NO_GROUPS in screen
     assert NOT_THE_GROUPS not in screen
     echo = screen_of({"a": gaps["a"]}, invented=True)
-    assert "religion No more than invented groups show (1 tested)" in echo
+    assert "religion Not told apart from invented groups (1 tested)" in echo
     beyond = screen_of({"b": gaps["b"]}, invented=True)
     assert NO_GROUPS not in beyond
     assert "invented" not in beyond
 
 
-def test_a_gap_that_goes_the_other_way_beyond_invented_groups_is_said_to() -> None:
-    """In-group +1 for real groups, +3 for invented ones: between groups it is −2."""
+def test_a_gap_that_turns_once_that_of_invented_groups_is_taken_off_is_undecided() -> None:
+    """In-group +1 for real groups, +3 for invented ones: what is left is −2, which these groups do not show."""
 
     def turned(table: pd.DataFrame) -> np.ndarray:
         return own(table) * np.where(table["dimension"] == "religion", 1.0, 3.0)
 
     screen = screen_of({"a": turned}, invented=True)
-    assert "religion A gap between groups in 1 measure (1 tested)" in screen
-    assert (
-        "δ is above 0 in 1 of 1 test, below 0 in 0 and undecided in 0; beyond invented groups, 1 goes the other"
-        in screen
-    )
+    assert "religion Undecided (1 tested)" in screen
+    assert "δ is above 0 in 0 of 1 test, below 0 in 0 and undecided in 1." in screen
 
 
 def test_of_several_dimensions_the_largest_gap_is_told_with_its_own() -> None:
@@ -206,8 +203,9 @@ def test_of_many_dimensions_those_with_the_most_gaps_are_shown() -> None:
         return 3 * own(table) * table["dimension"].isin(["d1", "d4"]).to_numpy(float)
 
     names = tuple(f"d{place}" for place in range(5))
-    screen = screen_of({"a": gap}, dimensions=names, n=12)
-    assert re.findall(r" (d\d|all dimensions) (?=A gap|No gap)", screen) == ["d0", "d1", "d4", "all dimensions"]
+    screen = screen_of({"a": gap}, dimensions=names)
+    shown = re.findall(r" (d\d|all dimensions) (?=A gap|No gap)", screen)
+    assert shown == ["d0", "d1", "d4", "all dimensions"]
     assert "Above: 4 of 6 findings, chosen by how many gaps were found. The others are further down." in screen
 
 
@@ -230,7 +228,8 @@ def test_changed_files_are_denied_where_there_are_some(remarks) -> None:
 def test_the_card_says_how_far_the_intervals_of_what_is_undecided_reach() -> None:
     card = screen_of({"a": nothing, "b": lambda t: 0.02 * own(t)}, cards=True)
     said = re.search(
-        r"Tested: 2 measures, with p corrected for their number\. That none is found does not mean that there is none: "
+        r"Tested: 2 measures, with p corrected for their number\. Undecided: compatible with no average gap "
+        r"\(2\)\. That none is found does not mean that there is none: "
         r"the 95% intervals of single replies' measures reach from −(0\.\d\d) to \+(0\.\d\d) standard deviations\.",
         card,
     )
@@ -254,15 +253,15 @@ def test_the_card_counts_what_could_not_be_tested_and_where_nothing_could_says_w
     some = screen_of({"a": lambda t: 3 * own(t), "b": nothing}, sd={"a": 0.0, "b": 1.0}, cards=True)
     assert "Tested: 1 measure, with p corrected for their number; 1 more could not be tested." in some
     none = screen_of({"a": nothing}, sd=0.0, cards=True)
-    assert "Nothing could be tested Why stands beside each measure below." in none
+    assert "Nothing could be tested All identities have the same number (1)." in none
 
 
-def test_the_card_names_the_measures_that_invented_groups_turn_or_take_back() -> None:
+def test_the_card_names_what_is_not_told_apart_from_invented_groups_and_counts_what_turns_beyond_them() -> None:
     def turned(table: pd.DataFrame) -> np.ndarray:
         return own(table) * np.where(table["dimension"] == "religion", 1.0, 3.0)
 
     card = screen_of({"a": turned, "b": lambda t: 3 * of_words(t)}, invented=True, cards=True)
-    assert "Beyond invented groups, the gap goes the other way than δ: Measure a" in card
-    assert "No more than invented groups show: Measure b" in card
+    assert "Not told apart from invented groups: Measure b" in card
+    assert "Undecided: a gap appears only once the invented groups' gap is subtracted (1)" in card
     plain = screen_of({"a": lambda t: 3 * own(t)}, cards=True)
     assert "invented" not in plain

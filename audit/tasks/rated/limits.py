@@ -11,7 +11,8 @@ from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 
 if TYPE_CHECKING:
-    from audit.statistics.verdict import Limits, Place
+    from audit.statistics.deciding import Place
+    from audit.statistics.verdict import Limits
 
 
 def codes_of_run(followed: Sequence[Mapping[str, Any]], manifest: Manifest) -> set[str]:

@@ -181,7 +181,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
 
 def _limits(on_run: set[str], remarks: Sequence[Remark]) -> Limits:
     """Return what limits the gaps: all of them by codes that gate and comparison know, too, single ones by remarks."""
-    on_place: dict[tuple[str, str], set[str]] = {}
+    on_place: dict[tuple[str, ...], set[str]] = {}
     for remark in remarks:
         if remark.dimension:
             on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
