@@ -111,7 +111,8 @@ def beneath(study: Study) -> Iterator[Line]:
     alpha = 1 - study.manifest.statistics.confidence
     for gap in study.narrow:
         names = ("families", "heterogeneity", "judged", "odd_pairs")
-        found = variation(*(rows_of(study.own(name, gap), name) for name in names), alpha=alpha)
+        decided = next(iter(rows_of(study.own("verdicts", gap), "verdicts")), None)
+        found = variation(decided, *(rows_of(study.own(name, gap), name) for name in names), alpha=alpha)
         if found.found:
             words = " ".join(str(found.words.striptags()).split())
             yield line("Beneath the average of ", Told(_name(study, gap)), ": ", Told(words, whole=True))

@@ -34,12 +34,20 @@ class Variation:
 
 
 def variation(
-    families: Sequence[Row], tests: Sequence[Row], judged: Sequence[Row], odd: Sequence[Row], *, alpha: float
+    verdict: Row | None,
+    families: Sequence[Row],
+    tests: Sequence[Row],
+    judged: Sequence[Row],
+    odd: Sequence[Row],
+    *,
+    alpha: float,
 ) -> Variation:
     """Say which pairs of groups stand out, which emotions and groups have a gap, and whether emotions differ.
 
     Parameters
     ----------
+    verdict
+        The run's verdict on the average; if there can be none, nothing beneath it is named either.
     families, tests
         Rows of the tables of families and of heterogeneity, of one dimension and variant.
     judged
@@ -58,6 +66,8 @@ def variation(
     same pairs: what pairs do cancels in their difference. An emotion that differs from the rest only since one of the
     rest, which is named, does is left out.
     """
+    if verdict is not None and verdict["code"] == "no_verdict":
+        return Variation(Markup("Without a verdict, no pair, emotion or group is named."))
     own = [row for row in families if row["family"] == "emotion"]
     parts = [row for row in judged if row["kind"] in _OF_VERDICTS]
     beyond = [row for row in parts if row["outcome"] == "beyond"]

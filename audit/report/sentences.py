@@ -379,7 +379,7 @@ def _varies(known: Circumstances, *, alpha: float) -> Variation:
     """Say how the gap varies: of the mean over dimensions, what it is made of."""
     if known.dimensions:
         return Variation(of_dimensions(known.dimensions))
-    return variation(known.families, known.tests, known.judged, known.odd, alpha=alpha)
+    return variation(known.verdict, known.families, known.tests, known.judged, known.odd, alpha=alpha)
 
 
 def _rests_elsewhere(gap: Row, decided: Row) -> bool:

@@ -154,7 +154,7 @@ def averages_of(
             wordings[place] = said
     return Averages(
         gaps=tuple(gaps),
-        overall=tuple(overall_gaps(found, gaps, scales)),
+        overall=tuple(overall_gaps(found, gaps, scales, confidence=settings.confidence)),
         ranks=ranks,
         wordings=wordings,
         constant=frozenset((part.cube.dimension, part.cube.variant) for part in found.parts if is_flat(part)),
@@ -225,7 +225,9 @@ def _of_these_wordings(part: Part) -> str:
     return "the interval for any such wordings holds 0" if low <= 0 <= high else ""
 
 
-def overall_gaps(found: Found, gaps: Sequence[Gap], scales: Mapping[str, tuple[float, float]]) -> list[Gap]:
+def overall_gaps(
+    found: Found, gaps: Sequence[Gap], scales: Mapping[str, tuple[float, float]], *, confidence: float
+) -> list[Gap]:
     """Make the deciding gap of the mean over single dimensions, by variant, where all of them are controlled alike."""
     means = [row for row in found.gap if row["dimension"] == OVERALL]  # of utterances, over their conversations
     made = []
@@ -261,7 +263,7 @@ def overall_gaps(found: Found, gaps: Sequence[Gap], scales: Mapping[str, tuple[f
         off = float(np.mean([gap.off for gap in own]))
         made.append(
             replace(
-                known, made=estimate, worst=worst, off=off, other=_other(own, confidence=settings.confidence),
+                known, made=estimate, worst=worst, off=off, other=_other(own, confidence=confidence),
                 narrative_ids=tuple(range(len(estimate.by_narrative))),
             )
         )  # fmt: skip

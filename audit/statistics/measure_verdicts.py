@@ -72,7 +72,8 @@ def measured_gaps(
         )
         gaps.append(gap)
         codes[gap.place] = frozenset(_codes(part, gap, settings))
-    overall = overall_gaps(found, gaps, dict.fromkeys((gap.variant for gap in gaps), scale))
+    scales = dict.fromkeys((gap.variant for gap in gaps), scale)
+    overall = overall_gaps(found, gaps, scales, confidence=settings.confidence)
     for gap in overall:
         own = [codes[each.place] for each in gaps if each.variant == gap.variant and "+" not in each.dimension]
         flat = frozenset.intersection(*own) & {"constant"}
