@@ -40,7 +40,8 @@ from audit.engines.batch import Batches
 from audit.engines.chat import ChatTokenizer, as_known
 from audit.engines.local import TokenEngine
 from audit.engines.next_tokens import ImpossibleError, NextTokens, token_key
-from audit.engines.server import Json, Key, Odd, Server, error_of
+from audit.engines.refusals import meaning_of
+from audit.engines.server import Json, Key, Odd, Server
 from audit.engines.shown import not_shown_once
 from audit.engines.templates import shows_day
 from audit.engines.whole import WholeReading
@@ -56,18 +57,6 @@ READ_TOGETHER: Final = 128
 """Prompts that are read together: what vLLM keeps in its cache between two questions about them."""
 SEQUENCES: Final = 32
 """Sequences that one request asks about."""
-_TOO_LONG: Final = re.compile(
-    r"context[ _-]?(length|size|window)|(maximum|max|model'?s?) context|exceed\w* the (available )?context"
-    r"|max_model_len"
-    r"|maximum (sequence|input|prompt|total|number of)[ _]?(length|tokens)|too many (input |prompt )?tokens"
-    r"|reduce the length|(prompt|inputs?|request|messages?|text|string)[ _]?(is|are|was|were)?[ _]?too[ _]long"
-    r"|too (long|large) for|fewer than \d+ tokens|less than \d+ tokens|max_new_tokens. must be"
-)
-"""How servers say that a prompt is too long."""
-_DECLINED: Final = re.compile(
-    r"content[ _-]?(filter|policy|management policy|moderation)|responsible[ _]?ai|safety (system|policy|filter)"
-)
-"""How they say that they decline a prompt."""
 _BEGINS: Final[tuple[Json, ...]] = (
     {"message": {}, "settings": {"continue_final_message": True, "add_generation_prompt": False}},
     {"message": {}, "settings": {}},
@@ -673,13 +662,13 @@ class _OtherName(Exception):
 
 def _of_prompt(answer: Json) -> Generated | None:
     """Return what became of a prompt that the server refuses for its own sake; None where that is not so."""
-    if "error" not in answer or "http_status" not in answer:
+    if "http_status" not in answer:
         return None
-    # The code and the message alone, whatever an earlier version kept: the rest of a body may repeat the prompt.
-    low = " ".join(error_of(answer["error"]).values()).lower()
-    if _DECLINED.search(low):
+    # An answer that an earlier version kept has the error, without what it repeats of the prompt.
+    means = answer["means"] if "means" in answer else meaning_of(answer, {})
+    if means == "declined":
         return Generated("", 0, False, None, True)
-    return Generated(None, 0, False) if _TOO_LONG.search(low) else None
+    return Generated(None, 0, False) if means == "too long" else None
 
 
 def _length(prompt: Prompt) -> int:
