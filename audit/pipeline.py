@@ -276,6 +276,7 @@ def _said_of(answers: Answers) -> str:
         (answers.n_absent, "without a line"),
         (answers.n_without, "with a line that has no answer"),
         (answers.n_repeated, "with the same line again"),
+        (answers.n_unsigned, "without a sign of being whole (finish_reason)"),
     )
     more = "; ".join(f"{count:,} {what}" for count, what in counted if count)
     return f"answers to {len(answers.texts):,} of {plural(answers.n_prompts, 'prompt')}{f'; {more}' if more else ''}"

@@ -31,13 +31,13 @@ from audit.engines.base import (
     Reading,
     TokenIds,
     TopTokens,
-    is_cut,
     sampling_seeds,
     storable,
     unwatched,
 )
 from audit.engines.batch import Batches
 from audit.engines.chat import ChatTokenizer, as_known
+from audit.engines.endings import ending_of
 from audit.engines.local import TokenEngine
 from audit.engines.next_tokens import ImpossibleError, NextTokens, token_key
 from audit.engines.refusals import meaning_of
@@ -611,16 +611,16 @@ class ChatEngine:
         text, declined = message.get("content"), message.get("refusal")
         usage = answer.get("usage")
         usage = usage if isinstance(usage, dict) else {}
-        refuses = bool(declined) or choice.get("finish_reason") == "content_filter"
+        ending = ending_of(choice)
         if not isinstance(text, str):
             # Reasoning that took all tokens, a call of a tool, parts of some kind: there is no text to be read.
             text = declined if isinstance(declined, str) else ""
         return Generated(
             as_known(storable(text), self._thinks_in),
             _count(usage.get("completion_tokens")) or 0,
-            is_cut(choice.get("finish_reason")),
+            ending.at_worst,
             _count(usage.get("prompt_tokens")),
-            refuses,
+            bool(declined) or ending.declined,
         )
 
     def _top(self, answer: Json) -> TopTokens | None:
@@ -630,7 +630,7 @@ class ChatEngine:
         told = choice.get("logprobs")
         content = told.get("content") if isinstance(told, dict) else None
         if not (isinstance(content, list) and content):
-            if choice.get("finish_reason") == "content_filter":
+            if ending_of(choice).declined:
                 return TopTokens((), (), None)
             raise ModelError(
                 f"{self._server.base_url}: tells no logprobs of {self._asked_for}, so that a distribution cannot be "
@@ -862,7 +862,7 @@ class VllmServerEngine(TokenEngine):
         choice = self._choices(answer, 1)[0]
         usage = answer.get("usage")
         n_written = usage.get("completion_tokens") if isinstance(usage, dict) else 0
-        cut = choice.get("stop_reason") != until if until else is_cut(choice.get("finish_reason"))
+        cut = choice.get("stop_reason") != until if until else ending_of(choice).at_worst
         if not isinstance(choice.get("text"), str):
             raise Odd("a choice without a text")
         text, ids = choice["text"], choice.get("token_ids")
