@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from audit.errors import AuditError, ConfigError, StoreError, report_command
+from audit.errors import AuditError, ConfigError, StoreError, check_points, report_command
 from audit.runs.ledger import check_made
 from audit.runs.manifest import Manifest
 from audit.tables.reading import read_table
@@ -595,7 +595,7 @@ def empathy_gap(
     True
     """
     from audit.cli.composition import statistics_defaults
-    from audit.config import check_margins, load_statistics
+    from audit.config import load_statistics
     from audit.runs.outside import read_outside
     from audit.statistics.analysis import analyse
     from audit.statistics.controls import Repetition
@@ -614,7 +614,7 @@ def empathy_gap(
             for name, path in files.items():
                 said = said.replace(str(path), f"the table of {name}")
             raise ConfigError(said) from error
-    check_margins(loaded, low=read.low, high=read.high)
+    check_points(loaded.model_dump(), low=read.low, high=read.high)
     analysis = analyse(
         read.ratings,
         scales={str(variant): (read.low, read.high) for variant in read.ratings["variant"].unique()},

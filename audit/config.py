@@ -42,7 +42,7 @@ from pydantic import (
     model_validator,
 )
 
-from audit.errors import ConfigError, check_margin
+from audit.errors import ConfigError, check_margin, check_points
 from stimuli.errors import StimulusError, suggest
 from stimuli.faults import explain, fault_of, fields_at, nested_models, place_of, shown
 from stimuli.identities import Identity
@@ -295,6 +295,12 @@ class ElicitationConfig(_Strict):
         tuple[Literal["bfloat16", "float16", "float32"], ...], BeforeValidator(_one_or_several)
     ] = ()
     manipulation: int = Field(default=0, ge=0)
+
+    @field_validator("max_pruned_points")
+    @classmethod
+    def _less_than_the_scale(cls, hundredths: float) -> float:
+        check_margin("elicitation.max_pruned_points", hundredths, low=0, high=100)
+        return hundredths
 
     @field_validator("prefill")
     @classmethod
@@ -914,10 +920,10 @@ class AuditConfig(_Elsewhere):
     out: Path | None
 
     @model_validator(mode="after")
-    def _margins_lie_on_the_scale(self) -> Self:
+    def _points_lie_on_the_scale(self) -> Self:
         if self.task.stores == "ratings" and isinstance(self.prompt, TemplateConfig):
             scale = self.prompt.scale
-            check_margins(self.statistics, low=scale.low, high=scale.high)
+            check_points(self.statistics.model_dump(), low=scale.low, high=scale.high)
         return self
 
     @model_validator(mode="before")
@@ -1184,18 +1190,6 @@ def _origins(annotation: Any) -> set[Any]:
     """Return what kinds of collections an annotation allows."""
     inside = get_args(annotation) if get_origin(annotation) in (Annotated, Union, UnionType) else ()
     return {get_origin(annotation), *(origin for each in inside for origin in _origins(each))}
-
-
-def check_margins(statistics: StatisticsConfig, *, low: float, high: float) -> None:
-    """Refuse a margin, or a gap that is to be found, that no gap on a scale of ratings can reach.
-
-    Raises
-    ------
-    ConfigError
-        If ``margin`` or ``wanted`` is as large as the scale.
-    """
-    check_margin("statistics.margin", statistics.margin, low=low, high=high)
-    check_margin("statistics.wanted", statistics.wanted, low=low, high=high)
 
 
 def option_names() -> list[str]:

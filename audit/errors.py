@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 _Made = TypeVar("_Made")
+
+IN_POINTS: Final = {"margin": False, "least_gap": False, "wanted": False, "missing_shift": True}
+"""Settings of an analysis that are in points of the scale, and whether each may be as large as the whole scale."""
 
 
 class AuditError(Exception):
@@ -61,16 +64,44 @@ def recovery(folder: Path, does: str) -> str:
     return f"python -m audit recover {shlex.quote(str(folder))} {does}"
 
 
-def check_margin(name: str, margin: float | None, *, low: float, high: float) -> None:
-    """Refuse a margin that no gap on a scale can reach: every model would lie within it.
+def check_margin(name: str, margin: float | None, *, low: float, high: float, may_be_all: bool = False) -> None:
+    """Refuse points that nothing on a scale can reach: every model would lie within such a margin.
+
+    Parameters
+    ----------
+    name, margin
+        The option, and what is given for it; None is fine.
+    low, high
+        The ends of the scale.
+    may_be_all
+        Whether as many points as the scale is long say something, as of how far a rating may lie from another.
 
     Raises
     ------
     ConfigError
-        If the margin is as large as the scale, or larger.
+        If they are too many.
     """
-    if margin is not None and margin >= high - low:
+    length = high - low  # NaN where nothing is rated
+    if margin is None or not (margin > length or (margin == length and not may_be_all)):
+        return
+    if may_be_all:
         raise ConfigError(
-            f"{name}={margin:g}: no gap on a scale from {low:g} to {high:g} can be as large; give fewer points than "
-            f"{high - low:g}"
+            f"{name}={margin:g}: no rating on a scale from {low:g} to {high:g} lies as far from another; give at most "
+            f"{length:g}"
         )
+    raise ConfigError(
+        f"{name}={margin:g}: no gap on a scale from {low:g} to {high:g} can be as large; give fewer points than "
+        f"{length:g}"
+    )
+
+
+def check_points(settings: Mapping[str, Any], *, low: float, high: float) -> None:
+    """Refuse settings of an analysis that are in points, and that nothing on a scale of ratings can reach.
+
+    Raises
+    ------
+    ConfigError
+        If one of :data:`IN_POINTS` is.
+    """
+    for name, may_be_all in IN_POINTS.items():
+        check_margin(f"statistics.{name}", settings.get(name), low=low, high=high, may_be_all=may_be_all)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from audit.config import AuditConfig, StatisticsConfig, check_margins, load_statistics
+from audit.config import AuditConfig, StatisticsConfig, load_statistics
 from audit.engines.answered import Answers, answered_model, read_answers
-from audit.errors import ConfigError, StoreError
+from audit.errors import ConfigError, StoreError, check_margin, check_points
 from audit.exported import Export, messages_in
 from audit.progress import Say
 from audit.raters import FOLDERS, form_of, import_ratings
@@ -126,7 +126,7 @@ def report_run(
     _check_formula(statistics)
     task = task_of(manifest)
     if math.isfinite(manifest.scale.high - manifest.scale.low):
-        check_margins(statistics, low=manifest.scale.low, high=manifest.scale.high)
+        check_points(statistics.model_dump(), low=manifest.scale.low, high=manifest.scale.high)
     task.check_statistics(statistics)
     with RunFolder(path) as folder:
         manifest = Manifest.read(path).adding("config", statistics=statistics.model_dump(mode="json"))
@@ -182,7 +182,7 @@ def report_outside(
     settings = load_statistics(statistics)
     _check_formula(settings)
     outside = read_outside(ratings, groups, low=low, high=high, missing=missing)
-    check_margins(settings, low=outside.low, high=outside.high)
+    check_points(settings.model_dump(), low=outside.low, high=outside.high)
     manifest = describe_outside(outside, command=command, seed=seed, model=model)
     manifest = manifest.adding("config", statistics=settings.model_dump(mode="json"))
     n_rated = int(outside.ratings["intensity"].notna().sum())
@@ -276,6 +276,7 @@ def _said_of(answers: Answers) -> str:
         (answers.n_absent, "without a line"),
         (answers.n_without, "with a line that has no answer"),
         (answers.n_repeated, "with the same line again"),
+        (answers.n_unsigned, "without a sign of being whole (finish_reason)"),
     )
     more = "; ".join(f"{count:,} {what}" for count, what in counted if count)
     return f"answers to {len(answers.texts):,} of {plural(answers.n_prompts, 'prompt')}{f'; {more}' if more else ''}"
@@ -351,6 +352,7 @@ def calibrate_run(
 
     manifest = Manifest.read(path)
     statistics = load_statistics({**defaults, **manifest.statistics.content})
+    check_margin("delta", None if delta is None else abs(delta), low=manifest.scale.low, high=manifest.scale.high)
     with RunFolder(path) as folder:
         ratings = folder.ratings_of(manifest)
         with tqdm(unit="data set", file=sys.stderr, smoothing=0.1, disable=not progress) as bar:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.config import AuditConfig
-from audit.errors import ConfigError
+from audit.errors import ConfigError, check_points
 from audit.runs.provenance import PLACES, READS, TOLD, grid_identity, name_of, settings_of
 from audit.runs.store import Kind
 from audit.wording import plural
@@ -49,6 +49,11 @@ class Plan:
     pool: Pool | None = None
     knowledge: Knowledge | None = None
     conversations: Conversations | None = None
+
+    def __post_init__(self) -> None:
+        # A configuration knows the scale of a template alone: a published prompt brings its own.
+        if (scale := self.grid.variant.scale) is not None:
+            check_points(self.config.statistics.model_dump(), low=scale.low, high=scale.high)
 
     @property
     def kind(self) -> Kind:

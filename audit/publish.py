@@ -138,6 +138,12 @@ def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
                 f"{either(n_without, 'has', 'have')} no answer."
                 if n_without
                 else ""
+            )
+            + (
+                f" Of {plural(other.n_unsigned, 'answer')} nothing says whether "
+                f"{either(other.n_unsigned, 'it is', 'they are')} whole or cut: a column `finish_reason` would tell."
+                if other.n_unsigned
+                else ""
             ),
         )
     yield from not_checked(manifest)

@@ -19,7 +19,7 @@ from audit.choices import (
     reference_runs,
     telling_choices,
 )
-from audit.errors import NotEstimableError, check_margin
+from audit.errors import NotEstimableError, check_points
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.side_by_side import (
@@ -114,7 +114,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         written = text_tables(about, confidence=used["confidence"])["stage_texts"]
         counts = ratings[["variant", "status"]].value_counts().to_dict()
         scale = manifest.scale.low, manifest.scale.high
-        check_margin("statistics.margin", used["margin"], low=scale[0], high=scale[1])
+        check_points(used, low=scale[0], high=scale[1])
         for measured in measure_run(
             ratings, scale=scale, seed=manifest.seed, settings=Settings(**used), repetition=repetition,
             sees_refusals=sees_refusals(manifest, ratings),

@@ -213,6 +213,31 @@ def test_an_answer_that_its_line_says_was_cut_is_read_so_far_as_it_is_whole_and_
     assert calls["n_cut"].sum() == 4
 
 
+@pytest.mark.parametrize("form", ["a.csv", "a.jsonl"])
+def test_what_says_that_a_text_is_not_whole_reaches_its_reader_from_every_form_of_file(form, there, audit, capsys):
+    said = [("I would say 8", "MAX_TOKENS"), ("I would say 8", "STOP"), ("I would say 8", ""), ("8", ""), ("8.", "")]
+    lines = [{**each, "finishReason": "STOP"} for each in lines_of("a.jsonl")]
+    for line, (text, why) in zip(lines, said, strict=False):
+        line |= {"text": text, "finishReason": why}
+    write("a.jsonl", lines) if form == "a.jsonl" else pd.DataFrame(lines).to_csv(form, index=False)
+    assert audit("report", f"answers={form}", "prompts=p.jsonl", "run_dir=run") == 0
+    assert "3 without a sign of being whole" in capsys.readouterr().err
+    ratings = pd.read_parquet("run/ratings.parquet").head(5)
+    assert ratings["cut"].isna().tolist() == [False, False, True, True, True]
+    assert ratings["cut"][:2].tolist() == [True, False]
+    assert ratings["status"].astype(str).tolist() == ["unparseable", "rated", "unparseable", "rated", "rated"]
+    manifest = json.loads(Path("run/manifest.json").read_text())
+    assert manifest["model"]["elsewhere"]["n_unsigned"] == 3
+    page = Path("run/report.html").read_text("utf-8")
+    assert f"1 response of {len(lines)} was cut" in page
+    assert "Of 3 answers nothing says whether they are whole or cut" in page
+
+
+def test_settings_in_points_are_held_against_the_scale_of_what_was_asked(there, audit, capsys):
+    for setting in ("margin=101", "least_gap=101", "missing_shift=1000"):
+        assert f"statistics.{setting}: " in refused(audit, capsys, f"statistics.{setting}")
+
+
 def test_half_a_character_of_json_can_be_kept(there, audit):
     lines = lines_of("a.jsonl")
     write("a.jsonl", [{"id": lines[0]["id"], "text": "\ud83d 70 \ud83d\ude00"}, *lines[1:]])

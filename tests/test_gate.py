@@ -16,7 +16,8 @@ import yaml
 from gated import NAMES, TWO_TERMS, gate, of, run_maker, two_terms, verdict, with_invented
 from runs import as_stored
 
-from audit.cli.main import COMMANDS
+from audit.cli.composition import statistics_defaults
+from audit.cli.main import COMMANDS, main
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.analysis import analyse
@@ -471,3 +472,23 @@ def test_a_verdict_is_withdrawn_before_the_run_is_read(make_run):
     next(run.glob("ratings*")).rename(run / "gone")
     assert gate(run, "margin=50") == 2
     assert list((run / "gate").iterdir()) == []
+
+
+def test_settings_beyond_the_scale_decide_nothing_wherever_they_are_read(make_run, capsys):
+    """An earlier version may have recorded them; and a comparison, a calibration and a report are told them."""
+    run, other = make_run(two_terms()), make_run(two_terms(sd=4.0), "other")
+    for command, said in (
+        (
+            ["report", run, other, "statistics.least_gap=101", f"run_dir={run.parent / 'beside'}"],
+            "statistics.least_gap",
+        ),
+        (["report", run, "statistics.missing_shift=100.5"], "statistics.missing_shift=100.5"),
+        (["calibrate", run, "delta=101", "n_datasets=2"], "delta=101"),
+    ):
+        assert main([str(word) for word in command]) == 2, command
+        assert said in capsys.readouterr().err.splitlines()[-1]
+    with RunFolder(run) as folder:
+        recorded = {**statistics_defaults(), "missing_shift": 1000}
+        folder.write_manifest(Manifest.read(run).adding("config", statistics=recorded))
+    assert gate(run, "margin=2") == 2
+    assert "statistics.missing_shift=1000" in capsys.readouterr().err.splitlines()[-1]

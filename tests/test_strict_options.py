@@ -8,6 +8,7 @@ import time
 from functools import cache
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
@@ -142,6 +143,12 @@ def _check_meant(name, what, given, taken):
         ("statistics.margin=101", "statistics.margin=101: no gap on a scale from 0 to 100 can be as large"),
         ("statistics.margin=100", "statistics.margin=100: no gap on a scale from 0 to 100 can be as large"),
         ("statistics.wanted=100.5", "statistics.wanted=100.5: no gap on a scale from 0 to 100 can be as large"),
+        ("statistics.least_gap=101", "statistics.least_gap=101: no gap on a scale from 0 to 100 can be as large"),
+        (
+            "statistics.missing_shift=1000",
+            "statistics.missing_shift=1000: no rating on a scale from 0 to 100 lies",
+        ),
+        ("elicitation.max_pruned_points=101", "elicitation.max_pruned_points=101: no gap on a scale from 0 to 100"),
         ("prompt.name=../../x", "prompt.name: is a path, and a name is wanted"),
         ("strategy.name=/x", "strategy.name: is a path, and a name is wanted"),
         ("model.name=a/../../b", "model.name: is a path, and a name is wanted"),
@@ -181,6 +188,44 @@ def test_a_margin_is_held_against_the_scale_that_is_asked_on():
     with pytest.raises(ConfigError, match=r"statistics\.margin=9: no gap on a scale from 0 to 9"):
         load_config(values)
     assert load_statistics(values["statistics"]).margin == 9  # what is asked is not known here
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("margin", 8.9), ("least_gap", 8.9), ("wanted", 8.9), ("missing_shift", 9.0)]
+)
+def test_every_setting_in_points_is_held_against_the_scale(name, most):
+    """A gap may be less than the whole scale, a rating at most as far from another."""
+    from audit.api import empathy_gap
+    from audit.plan import Plan
+
+    values = copy.deepcopy(composed(()))
+    values["prompt"]["scale"] |= {"low": 0, "high": 9}
+    values["statistics"][name] = most
+    config = load_config(values)
+    beyond = config.statistics.model_copy(update={name: most + 0.1})
+    values["statistics"][name] = most + 0.1
+    with pytest.raises(ConfigError, match=rf"statistics\.{name}=9(\.1)?: "):
+        load_config(values)
+    scale = type("Scale", (), {"low": 0, "high": 9})
+    grid = type("Grid", (), {"variant": type("Variant", (), {"scale": scale})})
+    with pytest.raises(ConfigError, match=rf"statistics\.{name}="):  # the scale of a published prompt
+        Plan(config.model_copy(update={"statistics": beyond}), grid, None)
+    told = pd.DataFrame(
+        [("a", other, f"n{n}", n % 9) for other in "ab" for n in range(12)],
+        columns=["perceiver", "experiencer", "narrative_id", "rating"],
+    )
+    with pytest.raises(ConfigError, match=rf"statistics\.{name}="):
+        empathy_gap(told, {"a": "a", "b": "b"}, low=0, high=9, **{name: most + 0.1})
+
+
+def test_what_is_pruned_is_less_than_the_scale_whatever_that_is():
+    values = copy.deepcopy(composed(()))
+    values["prompt"]["scale"] |= {"low": 0, "high": 9}
+    values["elicitation"]["max_pruned_points"] = 99.9
+    assert load_config(values).elicitation.max_pruned_points == 99.9
+    values["elicitation"]["max_pruned_points"] = 100
+    with pytest.raises(ConfigError, match=r"elicitation\.max_pruned_points=100: "):
+        load_config(values)
 
 
 def test_words_of_settings_are_read_as_what_they_say():

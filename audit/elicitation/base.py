@@ -25,7 +25,7 @@ class Elicited:
     pruned_points: float = math.nan
     n_prompt_tokens: int | None = None
     cut: bool | None = None
-    """Whether the response stopped at the limit of its length; None where none was written."""
+    """Whether the response stopped at the limit of its length; None where none was written, or nothing said so."""
 
 
 class Elicitation(Protocol):

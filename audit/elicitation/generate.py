@@ -77,7 +77,7 @@ class GenerateElicitation:
             )
         return outcomes
 
-    def _read(self, text: str, prompt: Prompt, *, cut: bool) -> Reading:
+    def _read(self, text: str, prompt: Prompt, *, cut: bool | None) -> Reading:
         if self.parser == "hou2025":
             return parse_response_hou2025(text)
         read = partial(_read_on, scale=self.scale, replies=self.replies, cut=cut)
@@ -134,7 +134,7 @@ def _read_on(
     quoted: Sequence[str],
     question: Question | None,
     replies: Replies | None,
-    cut: bool,
+    cut: bool | None,
 ) -> Reading:
     replies = english_replies() if replies is None else replies
     return read_in_language(text, replies, scale, quoted=quoted, question=question, cut=cut)

@@ -29,7 +29,7 @@ def parse_response(
     low_label: str | None = None,
     high_label: str | None = None,
     question: Question | None = None,
-    cut: bool = False,
+    cut: bool | None = False,
 ) -> Reading:
     """Read the intensity that a response states on the scale from ``low`` to ``high``.
 
@@ -48,7 +48,8 @@ def parse_response(
         Whose emotion was asked about: its words alone are labels of a rating, beside "rating" and the like. If None,
         the common names of emotions are, and a rating that is told of somebody is not read.
     cut
-        Whether the response stopped at a limit of its length: a number that might go on after its end is not read.
+        Whether the response stopped at a limit of its length: a number that might go on after its end is not read. If
+        None, that is not known: a number that ends a sentence without a full stop is not read.
 
     Returns
     -------

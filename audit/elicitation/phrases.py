@@ -101,7 +101,7 @@ def read_in_language(
     *,
     quoted: Sequence[str] = (),
     question: Question | None = None,
-    cut: bool = False,
+    cut: bool | None = False,
 ) -> Reading:
     """Read the intensity that a response states.
 
@@ -118,7 +118,9 @@ def read_in_language(
     question
         Whose emotion was asked about. If None, the common names of emotions count as asked about.
     cut
-        Whether the text stopped at a limit of its length. A number that might go on after its end is not read.
+        Whether the text stopped at a limit of its length. A number that might go on after its end is not read. If None,
+        that is not known: a number that stands alone, or after a label, is read; one that ends a sentence without a
+        full stop is not.
 
     Returns
     -------
@@ -149,7 +151,7 @@ def read(
     labels: tuple[str | None, str | None],
     quoted: Sequence[str] = (),
     question: Question | None = None,
-    cut: bool = False,
+    cut: bool | None = False,
 ) -> Reading:
     """Read a response by the two ends of the scale and their words, see :func:`read_in_language`."""
     phrases = _phrases(replies)
@@ -171,7 +173,7 @@ def _read(
     ends: tuple[float, float],
     labels: tuple[str | None, str | None],
     question: Question | None,
-    cut: bool,
+    cut: bool | None,
     quoted: Sequence[str] = (),
 ) -> Reading:
     answer = answer_of(response)[:_MAX_TEXT]
@@ -231,7 +233,7 @@ def _weighed(
     ends: tuple[float, float],
     question: Question | None,
     sources: Sequence[str],
-    cut: bool,
+    cut: bool | None,
 ) -> list[_Sentence]:
     low, high = ends
     text = _without_wordings(bare(answer), phrases, question)
@@ -242,21 +244,23 @@ def _weighed(
     for mention in phrases.mentions:
         text = mention.sub(partial(_accounted, high=high), text)
     sentences = list(_sentences(text))
-    is_open = cut and _may_go_on(answer, phrases)
+    may_go_on = cut is not False and _may_go_on(answer, phrases)
+    is_open = False
     weighed = []
     for k, (sentence, _) in enumerate(sentences):
         if phrases.thousands is not None:
             sentence = phrases.thousands.sub(lambda found: re.sub(r"\D", "", found[0]), sentence)
         own = _weigh(sentence, phrases, ends, is_foreign)
-        if is_open and k == len(sentences) - 1:
-            own = _opened(sentence, own)
+        if may_go_on and k == len(sentences) - 1:
+            is_open = bool(cut) or _breaks_off(answer, sentence, phrases)
+            own = _opened(sentence, own) if is_open else own
         weighed.append(own)
     if UNKNOWN in text:
         n_after = len(list(_sentences(text.rpartition(UNKNOWN)[2])))
         if not any(each.strength is Strength.CLOSING for each in weighed[len(weighed) - n_after :]):
             return [_Sentence(is_unexplained=True)]
     is_alone = len(sentences) == 1 and len(_NUMERAL.findall(answer)) <= 1
-    if is_alone and question is not None and not cut and not weighed[0].strength:
+    if is_alone and question is not None and not (cut or is_open) and not weighed[0].strength:
         [(sentence, is_question)] = sentences
         value = math.nan if is_question else _told(sentence, phrases)
         whole = f" {' '.join(words_of(plain(answer)))} "
@@ -366,6 +370,49 @@ def _may_go_on(answer: str, phrases: _Phrases) -> bool:
     return any(each.startswith(rest.lstrip(" ,(")) for each in openings)
 
 
+def _breaks_off(answer: str, sentence: str, phrases: _Phrases) -> bool:
+    """Tell whether an answer that ends in a number may have been cut there, where nothing says whether it is whole.
+
+    A number is all that was asked for: alone, or after a label, it is an answer. After words it ends a sentence, which
+    a model closes by a full stop or a mark.
+    """
+    if _is_unclosed(answer):
+        return True
+    end = answer.rstrip()[-1:]
+    if not end.isalnum():
+        return end in _HANGING
+    rest = _after_numbers(answer, phrases)
+    if rest:
+        return phrases.replies.amounts.get(rest) not in _UNITS
+    first = _DIGITS.search(sentence)
+    return first is not None and _LED.search(sentence, 0, first.start()) is not None
+
+
+def _is_unclosed(answer: str) -> bool:
+    """Tell whether a mark is opened, and not closed."""
+    tags = {name for name in re.findall(r"<([a-z]+)>", answer.lower()) if name not in _VOID}
+    return (
+        any(answer.count(opens) > answer.count(closes) for opens, closes in ("()", "[]", "{}"))
+        or any(answer.count(mark) % 2 for mark in ("**", "`", '"'))
+        or any(f"</{name}>" not in answer.lower() for name in tags)
+    )
+
+
+def _after_numbers(answer: str, phrases: _Phrases) -> str:
+    """Return what stands after the last number of an answer."""
+    text = _in_digits(plain(answer), phrases)
+    last = max((match.end() for match in _NUMERAL.finditer(text)), default=len(text))
+    return text[last:].strip()
+
+
+_VOID: Final = frozenset({"br", "hr", "li", "p", "td", "th", "tr"})
+"""Tags that need not be closed."""
+_HANGING: Final = frozenset("-–—,/(+~")
+"""Marks after which a number goes on."""
+_UNITS: Final = frozenset({"percent", "per cent", "points", "point", "pts"})
+"""Words that end a number."""
+_LED: Final = re.compile(r"[^\W\d_]\s?\Z")
+"""Words before a number, without a mark between."""
 _OVER: Final = re.compile(r"[\n})\]]|\A[.!?…]+ ")
 """What ends a number for good, if a text is cut after it."""
 _SAYS_HOW_MUCH: Final = re.compile(

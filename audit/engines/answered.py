@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from audit.config import fingerprint
-from audit.engines.base import Done, EngineFacts, Generated, OpenModel, is_cut, storable, unwatched
+from audit.engines.base import Done, EngineFacts, Generated, OpenModel, storable, unwatched
+from audit.engines.endings import SIGNS, ending_of
 from audit.engines.inspect_log import InspectLog, is_inspect_log, read_inspect_log
 from audit.errors import ConfigError, ModelError, StoreError
 from stimuli.chat_parts import cell_text, has_refused, joined_parts
@@ -71,6 +72,11 @@ class Answers:
     model: str = ""
     by: str = ""
     remarks: tuple[str, ...] = ()
+
+    @property
+    def n_unsigned(self) -> int:
+        """Texts of which the file does not say whether they are whole."""
+        return sum(text.cut is None for text in self.texts.values())
 
     @property
     def n_absent(self) -> int:
@@ -161,7 +167,7 @@ def _of_lines(content: bytes, name: str) -> Iterator[_Answer]:
 
 def _of_table(path: Path, name: str) -> Iterator[_Answer]:
     try:
-        table = open_table(path, (), also=(*_IDS, *TEXTS), long_cells=True)
+        table = open_table(path, (), also=(*_IDS, *TEXTS, *SIGNS), long_cells=True)
         header = [column.casefold() for column in table.header]
         own, text = (_column(header, names, name) for names in (_IDS, TEXTS))
         for number, row in table.rows:
@@ -170,9 +176,12 @@ def _of_table(path: Path, name: str) -> Iterator[_Answer]:
                 raise ConfigError(
                     f"{name}: {place} has {len(row)} cells and the header {len(header)}; put texts in quotation marks"
                 )
-            written = row[text] if text < len(row) else ""
-            answer = Generated(storable(cell_text(written)), 0, False) if written.strip() else None
-            yield _Answer(f"{name}: {place}", f"on {place}", row[own].strip() if own < len(row) else "", answer)
+            written, where = row[text] if text < len(row) else "", f"{name}: {place}"
+            answer = None
+            if written.strip():
+                told = dict(zip(header, row, strict=False))  # a row may be shorter than the header
+                answer = _ended(Generated(storable(cell_text(written)), 0, None), told, where)
+            yield _Answer(where, f"on {place}", row[own].strip() if own < len(row) else "", answer)
     except (StimulusError, MalformedRowError) as error:
         at = f": line {error.line}: " if isinstance(error, MalformedRowError) else ""
         raise StoreError(f"{name}{at}{str(error).removeprefix(str(path))}") from error
@@ -267,15 +276,26 @@ def _text(line: Mapping[str, Any], where: str) -> Generated | None:
     if given is None:
         return None
     if isinstance(given, str):
-        return Generated(storable(given), 0, is_cut(line.get("finish_reason", line.get("stop_reason"))))
+        return _ended(Generated(storable(given), 0, None), line, where)
     if isinstance(given, list):
-        return _of_parts(given, f"{where}: {named[0]}", cut=is_cut(line.get("finish_reason", line.get("stop_reason"))))
+        return _ended(_of_parts(given, f"{where}: {named[0]}"), line, where)
     if not isinstance(given, dict):
         raise ConfigError(f"{where}: {named[0]} is {_kind(given)}, and should be a text or a chat completion")
     status = given.get("status_code", 200)
     if line.get("error") or (isinstance(status, int) and status >= 400):
         return None
-    return _completion(given.get("body", given), f"{where}: {named[0]}")
+    return _ended(_completion(given.get("body", given), f"{where}: {named[0]}"), line, where)
+
+
+def _ended(written: Generated, told: Mapping[str, Any], where: str) -> Generated:
+    """Return a text with how it ended, by all that is told beside it."""
+    ending = ending_of(told)
+    if ending.unknown:
+        raise ConfigError(
+            f"{where} has {ending.unknown}, which does not say how the text ended: write stop if it is whole, length "
+            "if it was cut, or leave it empty if that is not known"
+        )
+    return replace(written, cut=ending.cut, refused=written.refused or ending.declined)
 
 
 def _completion(body: Any, where: str) -> Generated:
@@ -285,9 +305,7 @@ def _completion(body: Any, where: str) -> Generated:
         # As other providers write a message: its parts stand in it, and no choices.
         for name in ("content", "output"):
             if isinstance(body.get(name), list) and body[name]:
-                cut = is_cut(body.get("stop_reason")) or body.get("status") == "incomplete"
-                written = _of_parts(body[name], f"{where}.{name}")
-                return replace(written, cut=cut, refused=written.refused or body.get("stop_reason") == "refusal")
+                return _of_parts(body[name], f"{where}.{name}")
     if not (isinstance(choices, list) and choices):
         raise ConfigError(f"{where} is no chat completion (it has no choices); give the model's text alone: {_FORM}")
     if len(choices) > 1:
@@ -299,24 +317,19 @@ def _completion(body: Any, where: str) -> Generated:
     text, declined = message.get("content"), message.get("refusal")
     if isinstance(text, list):
         written = _of_parts(text, f"{where} has a message whose content")
-        return replace(
-            written,
-            cut=is_cut(choice.get("finish_reason")),
-            refused=written.refused or bool(declined) or choice.get("finish_reason") == "content_filter",
-        )
+        return replace(written, refused=written.refused or bool(declined))
     if not isinstance(text, str):
         # As of a server: reasoning that took all tokens, a call of a tool; there is no text to be read.
         text = declined if isinstance(declined, str) else ""
-    refuses = bool(declined) or choice.get("finish_reason") == "content_filter"
-    return Generated(storable(text), 0, is_cut(choice.get("finish_reason")), None, refuses)
+    return Generated(storable(text), 0, None, None, bool(declined))
 
 
-def _of_parts(parts: list[Any], where: str, *, cut: bool = False) -> Generated:
+def _of_parts(parts: list[Any], where: str) -> Generated:
     """Return the text of a message that is a list of parts."""
     text = joined_parts(parts)
     if text is None:
         raise ConfigError(f"{where}: is a list with a part that is no text; leave out what is not the model's text")
-    return Generated(storable(text), 0, cut, None, has_refused(parts))
+    return Generated(storable(text), 0, None, None, has_refused(parts))
 
 
 def _kind(value: object) -> str:
@@ -360,6 +373,7 @@ class AskedElsewhere:
             "n_without_text": answers.n_without,
             "n_without_line": answers.n_absent,
             "n_repeated": answers.n_repeated,
+            "n_unsigned": answers.n_unsigned,
         }
         return {"files": {}, "elsewhere": told}
 

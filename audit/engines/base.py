@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +51,7 @@ class Generated:
     n_tokens
         Tokens written, the one that ends the text among them.
     cut
-        Whether the text stopped at ``max_tokens``, and not at an end of its own.
+        Whether the text stopped at ``max_tokens``, and not at an end of its own; None where nobody said.
     n_prompt_tokens
         Tokens that the model read; None where it was not asked, or they were not told.
     refused
@@ -60,19 +60,9 @@ class Generated:
 
     text: str | None
     n_tokens: int
-    cut: bool
+    cut: bool | None
     n_prompt_tokens: int | None = None
     refused: bool = False
-
-
-_CUT: Final = frozenset(
-    {"length", "max_tokens", "max_output_tokens", "max_completion_tokens", "model_length", "token_limit"}
-)
-
-
-def is_cut(finish_reason: object) -> bool:
-    """Tell whether a server's reason for the end of a text is the limit of its length, by whatever name."""
-    return isinstance(finish_reason, str) and finish_reason.lower() in _CUT
 
 
 def storable(text: str) -> str:

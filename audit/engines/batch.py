@@ -93,10 +93,13 @@ class Batches:
         told.at(len(found))
         odd: dict[int, str] = {}
 
-        def take(name: str, answer: Json) -> None:
+        def take(name: str, response: Json) -> None:
             """Read an answer, and keep it."""
             place = places.get(name)
             if place is None or place in found:
+                return
+            answer = server.taken(response.get("status_code"), response.get("body"), payloads[place])
+            if answer is None:
                 return
             try:
                 value = read(answer)
@@ -262,9 +265,7 @@ class Batches:
             n_lines += "custom_id" in line
             response = line.get("response")
             if isinstance(response, dict):
-                answer = self._server.taken(response.get("status_code"), response.get("body"))
-                if answer is not None:
-                    take(str(line.get("custom_id")), answer)
+                take(str(line.get("custom_id")), response)
         if not n_lines:  # a proxy's page, say: what was answered is still there
             raise ModelError(
                 f"{self._server.base_url}: file {file} of batch {noted['id']} holds no answer; the same command reads "

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.engines.base import Generated, storable
+from audit.engines.endings import ending_of
 from audit.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
@@ -115,13 +116,8 @@ def generated(output: ModelOutput) -> Generated:
     if not output.choices:
         return Generated(None, 0, False)
     choice = output.choices[0]
-    return Generated(
-        storable(choice.message.text),
-        0,
-        choice.stop_reason == "max_tokens",
-        None,
-        choice.stop_reason == "content_filter",
-    )
+    ending = ending_of({"stop_reason": choice.stop_reason})
+    return Generated(storable(choice.message.text), 0, ending.at_worst, None, ending.declined)
 
 
 def _shown(sample: Any) -> Iterator[tuple[str, str]]:

@@ -31,16 +31,17 @@ from audit.engines.base import (
     Reading,
     TokenIds,
     TopTokens,
-    is_cut,
     sampling_seeds,
     storable,
     unwatched,
 )
 from audit.engines.batch import Batches
 from audit.engines.chat import ChatTokenizer, as_known
+from audit.engines.endings import ending_of
 from audit.engines.local import TokenEngine
 from audit.engines.next_tokens import ImpossibleError, NextTokens, token_key
-from audit.engines.server import Json, Key, Odd, Server, error_of
+from audit.engines.refusals import meaning_of
+from audit.engines.server import Json, Key, Odd, Server
 from audit.engines.shown import not_shown_once
 from audit.engines.templates import shows_day
 from audit.engines.whole import WholeReading
@@ -56,18 +57,6 @@ READ_TOGETHER: Final = 128
 """Prompts that are read together: what vLLM keeps in its cache between two questions about them."""
 SEQUENCES: Final = 32
 """Sequences that one request asks about."""
-_TOO_LONG: Final = re.compile(
-    r"context[ _-]?(length|size|window)|(maximum|max|model'?s?) context|exceed\w* the (available )?context"
-    r"|max_model_len"
-    r"|maximum (sequence|input|prompt|total|number of)[ _]?(length|tokens)|too many (input |prompt )?tokens"
-    r"|reduce the length|(prompt|inputs?|request|messages?|text|string)[ _]?(is|are|was|were)?[ _]?too[ _]long"
-    r"|too (long|large) for|fewer than \d+ tokens|less than \d+ tokens|max_new_tokens. must be"
-)
-"""How servers say that a prompt is too long."""
-_DECLINED: Final = re.compile(
-    r"content[ _-]?(filter|policy|management policy|moderation)|responsible[ _]?ai|safety (system|policy|filter)"
-)
-"""How they say that they decline a prompt."""
 _BEGINS: Final[tuple[Json, ...]] = (
     {"message": {}, "settings": {"continue_final_message": True, "add_generation_prompt": False}},
     {"message": {}, "settings": {}},
@@ -622,16 +611,16 @@ class ChatEngine:
         text, declined = message.get("content"), message.get("refusal")
         usage = answer.get("usage")
         usage = usage if isinstance(usage, dict) else {}
-        refuses = bool(declined) or choice.get("finish_reason") == "content_filter"
+        ending = ending_of(choice)
         if not isinstance(text, str):
             # Reasoning that took all tokens, a call of a tool, parts of some kind: there is no text to be read.
             text = declined if isinstance(declined, str) else ""
         return Generated(
             as_known(storable(text), self._thinks_in),
             _count(usage.get("completion_tokens")) or 0,
-            is_cut(choice.get("finish_reason")),
+            ending.at_worst,
             _count(usage.get("prompt_tokens")),
-            refuses,
+            bool(declined) or ending.declined,
         )
 
     def _top(self, answer: Json) -> TopTokens | None:
@@ -641,7 +630,7 @@ class ChatEngine:
         told = choice.get("logprobs")
         content = told.get("content") if isinstance(told, dict) else None
         if not (isinstance(content, list) and content):
-            if choice.get("finish_reason") == "content_filter":
+            if ending_of(choice).declined:
                 return TopTokens((), (), None)
             raise ModelError(
                 f"{self._server.base_url}: tells no logprobs of {self._asked_for}, so that a distribution cannot be "
@@ -673,13 +662,13 @@ class _OtherName(Exception):
 
 def _of_prompt(answer: Json) -> Generated | None:
     """Return what became of a prompt that the server refuses for its own sake; None where that is not so."""
-    if "error" not in answer or "http_status" not in answer:
+    if "http_status" not in answer:
         return None
-    # The code and the message alone, whatever an earlier version kept: the rest of a body may repeat the prompt.
-    low = " ".join(error_of(answer["error"]).values()).lower()
-    if _DECLINED.search(low):
+    # An answer that an earlier version kept has the error, without what it repeats of the prompt.
+    means = answer["means"] if "means" in answer else meaning_of(answer, {})
+    if means == "declined":
         return Generated("", 0, False, None, True)
-    return Generated(None, 0, False) if _TOO_LONG.search(low) else None
+    return Generated(None, 0, False) if means == "too long" else None
 
 
 def _length(prompt: Prompt) -> int:
@@ -873,7 +862,7 @@ class VllmServerEngine(TokenEngine):
         choice = self._choices(answer, 1)[0]
         usage = answer.get("usage")
         n_written = usage.get("completion_tokens") if isinstance(usage, dict) else 0
-        cut = choice.get("stop_reason") != until if until else is_cut(choice.get("finish_reason"))
+        cut = choice.get("stop_reason") != until if until else ending_of(choice).at_worst
         if not isinstance(choice.get("text"), str):
             raise Odd("a choice without a text")
         text, ids = choice["text"], choice.get("token_ids")

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from audit.config import ServerConfig
 from audit.engines.base import Done, Kept, unwatched
+from audit.engines.refusals import meaning_of
 from audit.errors import ModelError
 from audit.plain_json import parse_json
 
@@ -55,10 +56,6 @@ _FORGOTTEN: Final[Json] = {"forgotten": True}
 """Kept in place of an answer that must not be used."""
 _PROBABILITIES: Final = ("logprobs", "top_logprobs")
 """What is asked for with probabilities."""
-_ECHO: Final = 20
-"""Letters in a row that an error has of what was sent, from which on it repeats it."""
-_READ_OF_ERRORS: Final = 4_000
-"""Letters of an error's message that are read."""
 
 
 class Odd(Exception):
@@ -303,8 +300,8 @@ class Server:
         """
         return self._patiently(method, path, payload, threading.Event(), tries=tries, raw=raw, counted=False)
 
-    def taken(self, status: object, body: object) -> Json | None:
-        """Return an answer that came in a batch as one that came by itself; None of a fault that may pass.
+    def taken(self, status: object, body: object, sent: Mapping[str, Any]) -> Json | None:
+        """Return the answer of a batch to what was sent as one that came by itself; None of a fault that may pass.
 
         Raises
         ------
@@ -314,7 +311,7 @@ class Server:
         if not isinstance(status, int) or isinstance(status, bool):
             return None
         try:
-            return self._answer(status, {}, json.dumps(body))
+            return self._answer(status, {}, json.dumps(body), sent)
         except (_Fault, RecursionError):
             return None
 
@@ -554,13 +551,10 @@ class Server:
             raise _Fault(f"{type(error).__name__}: {reason}" if reason else type(error).__name__) from None
         if raw and status == 200:
             return {"raw": text}
-        answer = self._answer(status, headers, text)
-        if "error" in answer and isinstance(payload, Mapping):
-            answer["error"]["message"] = _without_echo(answer["error"]["message"], payload)
-        return answer
+        return self._answer(status, headers, text, payload if isinstance(payload, Mapping) else {})
 
-    def _answer(self, status: int, headers: Mapping[str, str], text: str) -> Json:
-        """Return the JSON of an answer, or say what stands in its place."""
+    def _answer(self, status: int, headers: Mapping[str, str], text: str, sent: Mapping[str, Any]) -> Json:
+        """Return the JSON of an answer to what was sent, or say what stands in its place."""
         try:
             body = parse_json(text, numbers_alone=False)
         except ValueError:
@@ -580,7 +574,7 @@ class Server:
         if status in (404, 405, 501):
             return {"http_status": status, "said": _said(body)}
         if status in _OF_PROMPTS:
-            return {"http_status": status, "said": _said(body), "error": error_of(body)}
+            return {"http_status": status, "said": _said(body), "means": meaning_of(body, sent)}
         if status >= 400:
             raise ModelError(f"{self.base_url}: refuses what is asked (HTTP {status}{_said(body)})")
         if not isinstance(body, dict):
@@ -638,35 +632,6 @@ def request_names(path: str, payloads: Sequence[Mapping[str, Any]]) -> list[str]
         names.append(f"{digest}-{seen[digest]}")
         seen[digest] += 1
     return names
-
-
-def error_of(body: object) -> dict[str, str]:
-    """Return the code and the message of a server's error, and nothing else of it: the rest may repeat the prompt."""
-    told = body.get("error", body) if isinstance(body, dict) else {}
-    if isinstance(told, str):
-        told = {"message": told}
-    read = told if isinstance(told, dict) else {}
-    return {
-        name: str(read[name])[:_READ_OF_ERRORS] if isinstance(read.get(name), str | int) else ""
-        for name in ("code", "message")
-    }
-
-
-def _without_echo(message: str, payload: Mapping[str, Any]) -> str:
-    """Return what a server says without what it repeats of the conversation."""
-    messages = payload.get("messages")
-    sent = [str(each.get("content", "")) for each in messages] if isinstance(messages, list) else []
-    windows = {
-        text[start : start + _ECHO]
-        for own in sent
-        for text in (own, json.dumps(own)[1:-1])
-        for start in range(len(text) - _ECHO + 1)
-    }
-    repeated = [False] * len(message)
-    for start in range(len(message) - _ECHO + 1):
-        if message[start : start + _ECHO] in windows:
-            repeated[start : start + _ECHO] = [True] * _ECHO
-    return "".join(letter for letter, again in zip(message, repeated, strict=True) if not again)
 
 
 def _said(body: object) -> str:

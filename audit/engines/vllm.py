@@ -25,6 +25,7 @@ from audit.engines.base import (
     unwatched,
 )
 from audit.engines.chat import ChatTokenizer
+from audit.engines.endings import ending_of
 from audit.engines.local import TokenEngine, open_local
 from audit.engines.open import has_gpu
 from audit.engines.resolve import ModelFiles, first_line
@@ -214,6 +215,6 @@ def _generated(output: Any, until: str, tokenizer: ChatTokenizer) -> Generated:
     if not output.outputs:
         return Generated(None, 0, False)
     written = output.outputs[0]
-    cut = written.stop_reason != until if until else written.finish_reason == "length"
+    cut = written.stop_reason != until if until else ending_of({"finish_reason": written.finish_reason}).at_worst
     text = written.text if until else tokenizer.written(list(written.token_ids), written.text)
     return Generated(text, len(written.token_ids), cut)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from audit.choices import choices_of, identity_of, thinking_of
-from audit.errors import ConfigError
+from audit.errors import ConfigError, check_points
 from audit.report.verdicts import REASONS
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
@@ -221,6 +221,7 @@ def gate_run(
         if value >= width:
             raise ConfigError(f"{name}={value:g}: {what}, so every gap would pass; a number below {width:g} is wanted")
     settings = _settings(manifest, defaults)
+    check_points(settings, low=low, high=high)
     alpha = round(1 - settings["confidence"], 12)
     if not alpha < 0.5:
         raise ConfigError(f"{path} was analysed with statistics.confidence={settings['confidence']:g}; a gate needs "

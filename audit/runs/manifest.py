@@ -109,11 +109,15 @@ class _Part(BaseModel):
 
 
 class Elsewhere(_Part):
-    """Of answers that another stack collected: which, as the user says, and how many prompts have none."""
+    """Of answers that another stack collected: which, as the user says, and how many prompts have none.
+
+    ``n_unsigned`` counts texts of which nothing says whether they are whole.
+    """
 
     by: str = ""
     n_without_text: Count = 0
     n_without_line: Count = 0
+    n_unsigned: Count = 0
 
 
 class Server(_Part):

@@ -59,7 +59,7 @@ RATINGS: Final = Table(
         ),
         "cut": flag(
             "whether the response stopped at the limit of its length (`generate`): a number that might go on after its "
-            "end is not read, but by the study's parser; missing where none was written",
+            "end is not read, but by the study's parser; missing where none was written, or nothing said so",
             since=5,
         ),
     },

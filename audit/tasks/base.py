@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 import pandas as pd
 
 from audit.config import AuditConfig, StatisticsConfig, TaskConfig
-from audit.errors import ConfigError
+from audit.errors import IN_POINTS, ConfigError
 from audit.people.questions import Form
 from audit.progress import Say
 from audit.report.words import TaskWords
@@ -106,7 +106,7 @@ class Task(ABC, Generic[P]):
         ConfigError
             If there is one.
         """
-        for name in ("formula", "margin", "wanted", "human"):
+        for name in ("formula", *IN_POINTS, "human"):
             if getattr(statistics, name) is not None:
                 raise ConfigError(
                     f"statistics.{name} is of ratings; a run of replies or of a questionnaire has other units: leave it"

@@ -30,7 +30,9 @@ ANXIOUS = Question("a Buddhist", ("anxiety", "anxious"))
 ROWS = [json.loads(line) for line in OWN.read_text("utf-8").splitlines()]
 
 
-def read(answer: str, question: Question = ANXIOUS, *, low: int = 0, high: int = 100, cut: bool = False) -> float | str:
+def read(
+    answer: str, question: Question = ANXIOUS, *, low: int = 0, high: int = 100, cut: bool | None = False
+) -> float | str:
     """Return the number that is read, or the status."""
     reading = parse_response(
         answer, low=low, high=high, low_label="not at all", high_label="extremely", question=question, cut=cut
@@ -267,6 +269,35 @@ def test_a_number_that_may_go_on_at_the_end_of_a_cut_text_is_no_rating(answer):
 )  # fmt: skip
 def test_a_number_that_stands_whole_before_a_cut_is_a_rating(answer):
     assert read(answer, cut=True) == 70.0
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["I would say 8", "I would say the number 8", "The rating is 8", "I'd say seventy", "60. On reflection, it is 8",
+     "70 to", "70 -", "70 or maybe", "70,", "7 out of", "I'd rate it 75/", "Anxiety: 70 (", "**8", '{"rating": 8',
+     "<answer>8", "\\boxed{8", "70, m"],
+)  # fmt: skip
+def test_a_number_that_ends_an_open_sentence_is_no_rating_where_nothing_says_that_the_text_is_whole(answer):
+    assert read(answer, cut=None) == "unparseable"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["75", "75 ", "75.", "**75**", "Rating: 75", "**Anxiety:** 75", "Rating:\n75", "75/100", "75 out of 100", "75%",
+     "seventy-five", "I would say 75.", "I would say **75**", "The rating is 75%", "I'd say 75 points",
+     "I would say 75\n", '{"rating": 75}', "<answer>75</answer>", "\\boxed{75}", "75. The person felt",
+     "I waited 6 hours. 75"],
+)  # fmt: skip
+def test_a_number_that_stands_alone_or_ends_whole_is_a_rating_though_nothing_says_that_the_text_is_whole(answer):
+    assert read(answer, cut=None) == 75.0
+
+
+def test_a_text_that_says_nothing_of_its_end_loses_few_ratings_and_gains_none():
+    rated = [row["answer"] for row in ROWS if isinstance(read(row["answer"]), float)]
+    lost = [answer for answer in rated if read(answer, cut=None) != read(answer)]
+    assert {read(answer, cut=None) for answer in lost} <= {"unparseable"}
+    assert len(lost) < 0.04 * len(rated)
+    assert sum(read(answer, cut=True) != read(answer) for answer in rated) > 0.5 * len(rated)
 
 
 @settings(deadline=None)

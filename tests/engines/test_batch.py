@@ -23,6 +23,7 @@ from audit.engines.batch import Batches
 from audit.engines.server import BudgetError
 from audit.errors import ModelError
 from audit.runs.store import RunFolder
+from stimuli.prompts import Prompt
 
 __all__ = ["opened"]  # a fixture
 
@@ -421,6 +422,30 @@ def test_a_distribution_within_bounds_is_the_same_by_batch(opened, monkeypatch):
         engine.by_batch()
         assert elicitation.elicit(engine, PROMPTS) == one_by_one
     assert len(server.batches) == 1
+
+
+@pytest.mark.parametrize("code", [None, "context_length_exceeded"])
+def test_an_error_of_a_batch_that_repeats_what_was_sent_says_no_more_than_its_own_words(opened, code):
+    told = "They told me that my content filter was broken."
+
+    def ends(n, lines):
+        lines[1]["response"] |= {"status_code": 400, "body": {"error": {"message": f"Bad: {told}", "code": code}}}
+        return "completed", lines, []
+
+    with Batching(ends=ends).serving() as url:
+        engine = opened(url)
+        engine.by_batch()
+        asked = [PROMPTS[0], Prompt("Judge.", told), PROMPTS[2]]
+        if code is None:
+            with pytest.raises(ModelError, match=r"refuses what is asked \(HTTP 400"):
+                engine.write(asked, max_tokens=9)
+        else:
+            written = engine.write(asked, max_tokens=9)
+            assert [(each.text is None, each.refused) for each in written] == [
+                (False, False),
+                (True, False),
+                (False, False),
+            ]
 
 
 def test_progress_is_told_while_a_batch_is_under_way_and_adds_up(opened):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
+from urllib.parse import quote
 
 import pandas as pd
 import pytest
@@ -19,6 +21,7 @@ from audit.elicitation.generate import GenerateElicitation
 from audit.engines.base import TopTokens
 from audit.engines.next_tokens import ImpossibleError, NextTokens
 from audit.engines.open import open_model
+from audit.engines.refusals import meaning_of
 from audit.errors import ModelError
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Scale
@@ -236,13 +239,42 @@ ECHOES = {
     "the input within the error": lambda body: {"error": {"message": "No", "code": None, "param": body}},
     "the input in the message": lambda body: {"error": {"message": f"cannot take {body['messages'][-1]['content']}"}},
     "the input in an error that is a text": lambda body: {"error": f"bad input: {body['messages'][-1]['content']}"},
+    **{
+        f"the input {how} in the {where}": lambda body, change=change, where=where: {
+            "error": {"message": "bad input", "code": None} | {where: change(body["messages"][-1]["content"])}
+        }
+        for where in ("message", "code")
+        for how, change in {
+            "in capitals": str.upper,
+            "with doubled spaces": lambda told: told.replace(" ", "  "),
+            "with breaks of lines": lambda told: told.replace(" ", "\r\n"),
+            "as a part of an address": lambda told: quote(told, safe="").replace("_", "%5F"),
+            "as JSON": lambda told: json.dumps(json.dumps(told)).replace(" ", "\\u0020"),
+            "as HTML": lambda told: told.replace(" ", "&nbsp;").replace("_", "&#95;"),
+            "without its marks": lambda told: re.sub(r"\W|_", " ", told),
+            "in part": lambda told: told[10:][told[10:].index("con") :][:18],
+        }.items()
+    },
 }
+SHORT = "How long is the context length, number 3?"
 
 
 @pytest.mark.parametrize("kind", ECHOES)
 def test_words_of_a_narrative_that_an_error_repeats_say_nothing_of_it(opened, kind):
-    with pytest.raises(ModelError, match=r"refuses what is asked \(HTTP 422"):
-        refusing(opened, ECHOES[kind], 422, [Prompt("Judge.", TOLD), *PROMPTS[:2]])
+    for told in (TOLD, SHORT):
+        with pytest.raises(ModelError, match=r"refuses what is asked \(HTTP 422"):
+            refusing(opened, ECHOES[kind], 422, [Prompt("Judge.", told), *PROMPTS[:2]])
+
+
+@pytest.mark.parametrize("told", ["content_filter", "context_length_exceeded"])
+def test_a_code_that_is_all_that_was_sent_says_nothing_of_it(told):
+    sent = {"messages": [{"role": "user", "content": told}]}
+    assert meaning_of({"error": {"code": told.upper(), "message": "No"}}, sent) == ""
+    assert meaning_of({"error": {"code": told.upper(), "message": "No"}}, {}) != ""
+    # A known code counts where the prompt has it among other words: a server's codes are words of its own.
+    among = {"messages": [{"role": "user", "content": f"I wrote {told} on the wall."}]}
+    assert meaning_of({"error": {"code": told, "message": f"I wrote {told} on the wall."}}, among) != ""
+    assert meaning_of({"error": {"code": f"I wrote {told} on the wall.", "message": "No"}}, {}) == ""
 
 
 @pytest.mark.parametrize(
@@ -255,10 +287,18 @@ def test_words_of_a_narrative_that_an_error_repeats_say_nothing_of_it(opened, ki
         ({"message": "blocked", "code": "content_filter"}, Status.REFUSED),
         ({"message": "Your request was rejected as a result of our safety system."}, Status.REFUSED),
         ({"message": "The prompt triggered our content management policy", "code": "x"}, Status.REFUSED),
+        ({"message": "No", "type": "exceed_context_size_error", "code": 400}, Status.FAILED),
+        ({"message": "No", "code": "y", "innererror": {"code": "ResponsibleAIPolicyViolation"}}, Status.REFUSED),
+        ("prompt is too long", Status.FAILED),
+        ([{"msg": "Value error", "type": "string_too_long", "input": "x"}], Status.FAILED),
+        # The code counts before words, and words that the prompt has not, whatever stands beside them.
+        ({"message": "Your content filter was set", "code": "context_length_exceeded"}, Status.FAILED),
+        ({"message": "How sad is number 3? It is blocked by our content policy"}, Status.REFUSED),
     ],
 )
-def test_a_refusal_is_read_from_code_and_message(opened, error, status):
-    outcomes = refusing(opened, lambda body: {"error": error}, 400)
+@pytest.mark.parametrize("within", ["error", "detail"])
+def test_a_refusal_is_read_from_code_and_message(opened, error, status, within):
+    outcomes = refusing(opened, lambda body: {within: error}, 400)
     assert [each.status for each in outcomes] == [status if place == 3 else Status.RATED for place in range(6)]
 
 

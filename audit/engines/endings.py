@@ -1,0 +1,191 @@
+"""How a text ended, as those who wrote it say: of its own, cut at a limit, or declined; each server by its own names.
+
+What is not said is not known: a text without a sign is no whole one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+_How: TypeAlias = Literal["whole", "cut", "declined", ""]
+
+REASONS: Final = (
+    "finish_reason", "stop_reason", "done_reason", "completion_reason", "native_finish_reason", "termination_reason",
+    "stop_type",
+)  # fmt: skip
+"""OpenAI and most, Gemini, Cohere and TGI; Anthropic and Bedrock; Ollama; Titan; OpenRouter; others; llama.cpp."""
+_TRUE_IS_CUT: Final = ("truncated", "is_truncated", "was_truncated", "cut", "is_cut", "cut_off", "stopped_limit")
+_FALSE_IS_CUT: Final = ("is_finished", "is_complete", "done")
+_STATUS: Final = "status"
+"""Of OpenAI's Responses; elsewhere it may be that of a request, so that it says no more than that a text is cut."""
+_DETAILS: Final = "incomplete_details"
+SIGNS: Final = tuple(
+    dict.fromkeys(
+        spelt
+        for name in (*REASONS, *_TRUE_IS_CUT, *_FALSE_IS_CUT, _STATUS, _DETAILS)
+        for spelt in (name, name.replace("_", ""), name.replace("_", " "), name.replace("_", "-"))
+    )
+)
+"""Names that a table's columns may have, in lower case."""
+_NOT_OF_THE_TEXT: Final = frozenset({"messages", "prompt", "input", "request", "logprobs", "toolcalls"})
+"""What an answer may repeat, and what is large."""
+_DEPTH: Final = 8
+
+_HOW: Final[Mapping[str, _How]] = {
+    **dict.fromkeys(
+        (
+            "stop", "stopped", "stopsequence", "stopstring", "stopstringfound", "stopword", "word", "eos", "eosfound",
+            "eostoken", "endoftext", "endofturn", "endturn", "end", "finish", "finished", "complete", "completed",
+            "toolcall", "toolcalls", "tooluse", "functioncall",
+        ),
+        "whole",
+    ),
+    **dict.fromkeys(
+        (
+            "length", "limit", "maxlength", "maxtokens", "maxnewtokens", "maxoutputtokens", "maxcompletiontokens",
+            "maxpredictedtokensreached", "modellength", "modelcontextwindowexceeded", "contextlength",
+            "contextlengthreached", "tokenlimit", "errorlimit", "timelimit", "timeout", "abort", "aborted", "canceled",
+            "cancelled", "usercancel", "userstopped", "error", "failed", "networkerror", "incomplete", "inprogress",
+            "queued", "notfinished", "interrupted", "pauseturn", "insufficientsystemresource", "recitation", "language",
+            "other", "repetition", "malformedfunctioncall", "malformedmodeloutput", "malformedtooluse", "truncated",
+        ),
+        "cut",
+    ),
+    **dict.fromkeys(
+        (
+            "contentfilter", "contentfiltered", "contentblocked", "safety", "imagesafety", "refusal", "blocklist",
+            "prohibitedcontent", "spii", "guardrailintervened", "errortoxic", "sensitive",
+        ),
+        "declined",
+    ),
+    **dict.fromkeys(("", "none", "null", "na", "nan", "unknown", "unspecified"), ""),
+}  # fmt: skip
+"""What servers say, of its letters alone; ``cut`` is whatever did not end of its own."""
+_NUMBERED: Final = {"0": "unspecified", "1": "stop", "2": "maxtokens", "3": "safety", "4": "recitation", "5": "other"}
+"""Gemini's reasons, as its library may write them."""
+_YES: Final = frozenset({"true", "yes", "y", "t", "1"})
+_NO: Final = frozenset({"false", "no", "n", "f", "0"})
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a text ended.
+
+    Attributes
+    ----------
+    cut
+        Whether it is not whole; None where nothing says so.
+    declined
+        Whether the request was declined.
+    unknown
+        A sign that nothing here knows, where no other says how the text ended; empty where there is none.
+    """
+
+    cut: bool | None = None
+    declined: bool = False
+    unknown: str = ""
+
+    @property
+    def at_worst(self) -> bool | None:
+        """``cut``, where what is not known is no ground to stop: it is no whole text."""
+        return True if self.unknown else self.cut
+
+
+def ending_of(told: Mapping[str, Any]) -> Ending:
+    """Return how a text ended by all that is told beside it: a line, a completion, or a row of a table.
+
+    Examples
+    --------
+    >>> ending_of({"done_reason": "length"}).cut, ending_of({"finishReason": "STOP"}).cut, ending_of({"id": 1}).cut
+    (True, False, None)
+    >>> ending_of({"finish_reason": "tired"}).unknown
+    "finish_reason='tired'"
+    """
+    signs = list(_signs(told))
+    found = {how for how, _ in signs if how}
+    unknown = next((said for _, said in signs if said), "")
+    cut = True if "cut" in found else False if found else None
+    return Ending(cut, "declined" in found, "" if found else unknown)
+
+
+def _signs(told: object, depth: int = _DEPTH) -> Iterator[tuple[_How, str]]:
+    """Yield what each sign says, or the sign itself where that is not known."""
+    if not depth:
+        return
+    if isinstance(told, list):
+        for each in told:
+            yield from _signs(each, depth - 1)
+    if not isinstance(told, Mapping):
+        return
+    names = {_letters(str(name)) for name in told}
+    for name, value in told.items():
+        own = _letters(str(name))
+        if own in _READERS:
+            how = _READERS[own](own, _unpacked(value), names)
+            yield ("", f"{name}={str(value)[:60]!r}") if how is None else (how, "")
+        elif own not in _NOT_OF_THE_TEXT:
+            yield from _signs(value, depth - 1)
+
+
+def _of_reason(name: str, value: object, names: set[str]) -> _How | None:
+    if isinstance(value, Mapping):  # as SGLang and AI21 tell it
+        value = value.get("reason", value.get("type"))
+    if value is None:
+        return ""
+    said = _letters(str(value))
+    said = _NUMBERED.get(said, said) if name == "finishreason" else said
+    for prefix in ("finishreason", "stopreason"):  # as Python writes a member of an enumeration
+        said = said.removeprefix(prefix)
+    return _HOW.get(said)
+
+
+def _of_flag(name: str, value: object, names: set[str]) -> _How | None:
+    said = "" if value is None else str(value).strip().casefold()
+    if _HOW.get(said) == "":
+        return ""
+    if said not in _YES | _NO:
+        return None
+    if (said in _NO) == (name in _WHOLE_IF_TRUE):
+        return "cut"
+    return "" if name == "done" else "whole"  # a text that was cut is done, too
+
+
+def _of_status(name: str, value: object, names: set[str]) -> _How | None:
+    how = _HOW.get(_letters(str(value)), "") if isinstance(value, str) else ""
+    return "" if how == "whole" and _letters(_DETAILS) not in names else how
+
+
+def _of_details(name: str, value: object, names: set[str]) -> _How | None:
+    how = _of_reason(name, value, names)
+    return how if how in ("", "declined") else "cut"
+
+
+_WHOLE_IF_TRUE: Final = frozenset(name.replace("_", "") for name in _FALSE_IS_CUT)
+_READERS: Final = {
+    name.replace("_", ""): read
+    for names, read in (
+        (REASONS, _of_reason),
+        ((*_TRUE_IS_CUT, *_FALSE_IS_CUT), _of_flag),
+        ((_STATUS,), _of_status),
+        ((_DETAILS,), _of_details),
+    )
+    for name in names
+}
+
+
+def _unpacked(value: object) -> object:
+    """Return what a table's cell holds, where that is JSON."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def _letters(text: str) -> str:
+    """Return letters and digits alone, in lower case: ``finishReason`` and ``finish_reason`` are one name."""
+    return "".join(filter(str.isalnum, text.casefold()))
