@@ -12,8 +12,10 @@ from judged import cards_of, first_screen
 from test_replies_controls import INVENTED, ONE
 from test_replies_page import replies_of
 
-from audit.report.replies import render_replies
+from audit.report.numbers import rows_of
+from audit.report.replies import _verdict, render_replies
 from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS
+from audit.report.verdicts import next_step, reason_in_words
 from audit.runs.manifest import Manifest
 from audit.statistics.controls import Repetition
 from audit.statistics.measures import measure_tables
@@ -265,3 +267,24 @@ def test_the_card_names_what_is_not_told_apart_from_invented_groups_and_counts_w
     assert "Undecided: a gap appears only once the invented groups' gap is subtracted (1)" in card
     plain = screen_of({"a": lambda t: 3 * own(t)}, cards=True)
     assert "invented" not in plain
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("few_narratives", "too few narratives, or too few in which it differs"),
+        ("incomplete_narratives", "many narratives have texts without such a number"),
+        ("not_additive", "perceivers differ in how far it spreads, which alone can make a gap"),
+    ],
+)
+def test_a_reason_of_a_measure_speaks_of_texts_and_not_of_ratings(code, words):
+    assert reason_in_words(code, {"measure": "n_words"}) == words
+    assert reason_in_words(code, {"measure": ""}) != words
+
+
+def test_what_helps_a_measure_and_a_run_without_verdicts():
+    row = next(
+        iter(rows_of(pd.DataFrame([{"measure": "n_words", "next_step": "other_scale", "n_needed": np.nan}]), ""))
+    )
+    assert next_step(row) == "Go by another measure."
+    assert _verdict([], {}, confidence=0.95).lead == "The run's report, made anew, gives one."
