@@ -492,3 +492,23 @@ def test_settings_beyond_the_scale_decide_nothing_wherever_they_are_read(make_ru
         folder.write_manifest(Manifest.read(run).adding("config", statistics=recorded))
     assert gate(run, "margin=2") == 2
     assert "statistics.missing_shift=1000" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_to_look_at_one_dimension_makes_no_gap_of_it_easier_to_show(make_run):
+    # Before, the family was of the dimensions that were looked at: 3 for all of them could be 1 for a chosen one.
+    tables = {name: two_terms(n=40, gap=lambda emotion, group: 3.0, sd=4.0, seed=seed)
+              for seed, name in enumerate(("a", "b", "c"))}  # fmt: skip
+    run = make_run(
+        planted.Planted(
+            *(
+                pd.concat([getattr(table, part).assign(dimension=name) for name, table in tables.items()])
+                for part in ("ratings", "groups")
+            )
+        )
+    )
+    gate(run, "margin=2")
+    every = {(row["dimension"], row["kind"], row["member"]): row for row in verdict(run)["gaps"]}
+    gate(run, "margin=2", "dimensions=[b]")
+    chosen = {(row["dimension"], row["kind"], row["member"]): row for row in verdict(run)["gaps"]}
+    assert {key[0] for key in chosen} == {"b"}
+    assert chosen == {key: row for key, row in every.items() if key[0] == "b"}

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -168,6 +168,20 @@ class _Measured:
     followed: tuple[Mapping[str, Any], ...] = ()
     without_groups: tuple[str, ...] = field(default=())
 
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(gap.dimension for gap in self.gaps))
+
+    def of(self, dimensions: Sequence[str]) -> _Measured:
+        """Return what is of these dimensions; of all if none is named."""
+        kept = dimensions or self.dimensions
+        return replace(
+            self,
+            gaps=tuple(gap for gap in self.gaps if gap.dimension in kept),
+            identities={place: each for place, each in self.identities.items() if place[0] in kept},
+            without_groups=tuple(name for name in self.without_groups if name in kept),
+        )
+
 
 def gate_run(
     path: Path,
@@ -194,7 +208,7 @@ def gate_run(
     strict_average
         Look at each dimension's average gap alone.
     dimensions
-        Which of the run's to look at; none means all, and all are one family.
+        Which of the run's to look at; none means all. All of the run are one family, whichever are looked at.
     defaults
         Settings of the analysis that a run of an earlier version did not record.
 
@@ -226,12 +240,10 @@ def gate_run(
     if not alpha < 0.5:
         raise ConfigError(f"{path} was analysed with statistics.confidence={settings['confidence']:g}; a gate needs "
                           "more than .5: report it again with statistics.confidence=0.95")  # fmt: skip
-    given: dict[str, Any] = {
-        "settings": settings, "margin": margin, "strict_average": strict_average, "dimensions": dimensions,
-    }  # fmt: skip
-    run = _measure(path, **given)
-    other = None if baseline is None else _measure(baseline, **given)
-    trusted = () if other is None else _check_pair(run, other)
+    given: dict[str, Any] = {"settings": settings, "margin": margin, "strict_average": strict_average}
+    run = _measure(path, dimensions, **given)
+    other = None if baseline is None else _measure(baseline, dimensions, **given)
+    trusted = () if other is None else _check_pair(run.of(dimensions), other.of(dimensions))
     held = hold(
         run.gaps,
         None if other is None else {gap.key: gap for gap in other.gaps},
@@ -240,7 +252,8 @@ def gate_run(
         power=settings["power"],
         n_narratives=run.n_narratives,
     )
-    rows = tuple(_judged(each, run, other) for each in held)
+    # All dimensions are one family: to look at one that was chosen afterwards makes nothing easier to show.
+    rows = tuple(_judged(each, run, other) for each in held if each.gap.dimension in (dimensions or run.dimensions))
     return Gated(
         manifest=run.manifest,
         path=path,
@@ -259,7 +272,7 @@ def gate_run(
         notes=(
             *(said for each in (run, other) if each is not None for said in _unchecked(each, whose=each is other)),
             *trusted,
-            *_notes(rows, run, strict_average=strict_average),
+            *_notes(rows, run.of(dimensions), strict_average=strict_average),
         ),
     )
 
@@ -271,7 +284,7 @@ def _settings(manifest: Manifest, defaults: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _measure(
-    path: Path, *, settings: Mapping[str, Any], margin: float, strict_average: bool, dimensions: Sequence[str]
+    path: Path, dimensions: Sequence[str], *, settings: Mapping[str, Any], margin: float, strict_average: bool
 ) -> _Measured:
     """Estimate the gaps of a run, and collect what stands in the way of a verdict."""
     from audit.statistics.averages import placebo_cubes
@@ -280,7 +293,7 @@ def _measure(
     from audit.statistics.manipulation import rows_of_run
     from audit.statistics.missing import missing_rows
     from audit.statistics.outcome import INTENSITY, analyse_outcome
-    from audit.statistics.ratings import compact_ratings, without_dimensions
+    from audit.statistics.ratings import compact_ratings
     from audit.statistics.remarks import remarks_of
     from audit.statistics.rows import Settings
     from audit.statistics.tallies import outcome_table
@@ -295,8 +308,6 @@ def _measure(
     folder = RunFolder(path)
     unfinished = manifest.status == "running"
     ratings = folder.ratings_of(manifest, unfinished=unfinished)
-    wanted = {*(dimensions or known), *manifest.placebo}
-    ratings = without_dimensions(ratings, [name for name in known if name not in wanted])
     scale = manifest.scale.low, manifest.scale.high
     told = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
     own = {name: settings[name] for name in ("confidence", "power", "min_number_mass")}
@@ -346,7 +357,7 @@ def _measure(
         compared = each.cube.without_baselines()
         asked[place] = compared.perceivers, compared.experiencers
     if not gaps:
-        raise ConfigError(f"{path} has no ratings of {', '.join(dimensions or known) or 'any dimension'} to hold")
+        raise ConfigError(f"{path} has no ratings of {', '.join(known) or 'any dimension'} to hold")
     narratives = {key for gap in gaps for key in gap.narrative_ids}
     variant = next(iter(codes))[1]
     choices = choices_of(manifest, variant=variant)
