@@ -23,8 +23,8 @@ from audit.runs.manifest import Manifest
 from audit.tables.reading import read_table
 
 if TYPE_CHECKING:
+    from audit.conversations import Asked
     from audit.gate.judge import Gated
-    from audit.report.prompts import Asked
     from audit.statistics.remarks import Remark
     from audit.statistics.rows import Settings
     from audit.statistics.verdict import Verdict
@@ -402,7 +402,7 @@ def run(*overrides: str, say: Callable[[str], None] = print) -> Run:
         outcome = run_audit(composed.validated(), command=command, preset=composed.preset, job=None, say=say)
         made.append(outcome.run_dir)
 
-    compose(list(overrides), job)
+    compose(list(overrides), job, say=say)
     if not made:
         raise ConfigError(f"{shlex.join(overrides)} asks for no run")
     return Run(made[0])

@@ -7,8 +7,9 @@ built again from the configuration, as long as that gives the same ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,8 +28,56 @@ from stimuli.narratives import EmotionWords
 from stimuli.prompts import PromptGrid
 from stimuli.strategies import THOUGHT, Strategy, strategy_values
 
-if TYPE_CHECKING:
-    from audit.report.explore import Asked, Explorer
+
+@dataclass(frozen=True, slots=True)
+class CallShown:
+    """A turn that came before a prompt's question: a call of its strategy, or an example.
+
+    Attributes
+    ----------
+    name
+        The stage, or which example.
+    user
+        What was asked; empty where it was not.
+    written
+        What the model wrote, or is shown to have written.
+    note
+        What else there is to say of it; may be empty.
+    system
+        The call's system message, where it is not the question's own; else None.
+    example
+        Whether the model did not write this, but is shown it.
+    """
+
+    name: str
+    user: str
+    written: str
+    note: str = ""
+    system: str | None = None
+    example: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one prompt was.
+
+    Attributes
+    ----------
+    system, user
+        The messages that ask for the rating.
+    narrative
+        The narrative's text in them.
+    calls
+        What came before, in order.
+    note
+        What else there is to say of these; may be empty.
+    """
+
+    system: str
+    user: str
+    narrative: str
+    calls: tuple[CallShown, ...] = ()
+    note: str = ""
 
 
 def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
@@ -56,41 +105,6 @@ def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None)
         yield record | asked | ({"begun": plan.begun} if plan.begun else {})
 
 
-def explorer_of(
-    folder: Path,
-    manifest: Manifest,
-    ratings: pd.DataFrame,
-    tables: Mapping[str, pd.DataFrame],
-    *,
-    stages: pd.DataFrame,
-    given: Sequence[Mapping[str, Any]],
-) -> Explorer:
-    """Pack what the report's reader can look into, with the prompts where they can be told.
-
-    Parameters
-    ----------
-    folder, manifest, ratings, tables
-        The run's folder, manifest, ratings and statistics.
-    stages, given
-        What its stages wrote, and the examples and knowledge that its strategy brought: columns of ``tables.STAGES``,
-        rows of ``tables.GIVEN``.
-    """
-    from audit.report.explore import explore
-
-    asked, why_not = what_was_asked(folder, manifest, ratings, stages=stages, given=given)
-    return explore(
-        ratings,
-        tables,
-        low=manifest.scale.low,
-        high=manifest.scale.high,
-        seed=manifest.seed,
-        asked=asked,
-        clusters=manifest.clusters,
-        confidence=manifest.statistics.confidence,
-        no_prompts=why_not,
-    )
-
-
 def what_was_asked(
     folder: Path,
     manifest: Manifest,
@@ -106,7 +120,8 @@ def what_was_asked(
     folder, manifest, answers
         The run's folder, manifest, and ratings or replies.
     stages, given
-        As of :func:`explorer_of`.
+        What its stages wrote, and the examples and knowledge that its strategy brought: columns of ``tables.STAGES``,
+        rows of ``tables.GIVEN``.
     """
     kept, why_not = _asked_of(folder, manifest)
     if kept is None:
@@ -209,8 +224,6 @@ def _conversation(
 
     ``thinks`` is ``on`` or ``budget`` where the model thought before its answer; else empty.
     """
-    from audit.report.explore import Asked, CallShown
-
     # What a template shows of a stage without a row is not known.
     texts = [
         written[stage.name].text if stage.name in written else f"[what stage {stage.name} wrote]"

@@ -156,7 +156,7 @@ def _several(config: AuditConfig) -> Iterator[str]:
 
 
 def _machine(config: AuditConfig) -> Iterator[str]:
-    from audit.engines.open import torch_sees
+    from audit.engines.hardware import torch_sees
 
     capability, n_threads, gpus = torch_sees()
     yield f"- {platform.system()} {platform.release()}, Python {platform.python_version()}"
@@ -220,7 +220,8 @@ def _choice(config: AuditConfig, *, writes: bool) -> tuple[list[str], str, str]:
     ``writes`` is whether the run has the model write texts, for which another engine may be taken.
     """
     from audit.engines.formats import choose_format
-    from audit.engines.open import choose_engine, has_gpu
+    from audit.engines.hardware import has_gpu
+    from audit.engines.open import choose_engine
     from audit.engines.openai import check_asked
     from audit.engines.resolve import resolve_model
     from audit.workers.devices import shares

@@ -74,7 +74,8 @@ def test_a_beginning_makes_another_run_and_none_leaves_the_run_and_its_folder_as
         found = []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", list(sys.argv))
-            compose(["model.path=x", "elicitation=expected", *more], lambda each: found.append(each.validated()))
+            words = ["model.path=x", "elicitation=expected", *more]
+            compose(words, lambda each: found.append(each.validated()), say=print)
         return make_plan(found[0])
 
     plain, begun = planned(), planned("elicitation.prefill='Number: '")

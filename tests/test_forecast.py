@@ -242,7 +242,8 @@ def test_time_is_divided_among_those_alone_who_have_something_of_their_own(gpus,
     monkeypatch.setattr("audit.workers.devices.visible_gpus", lambda: gpus)
     monkeypatch.setattr("audit.engines.transformers.choose_device", lambda _: "cuda" if gpus else "cpu")
     found = []
-    compose([f"model.path={number_model}", *SMALL, *words], lambda job: found.append(_n_workers(job.validated(), N)))
+    words = [f"model.path={number_model}", *SMALL, *words]
+    compose(words, lambda job: found.append(_n_workers(job.validated(), N)), say=print)
     assert found == [n]
 
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from audit.cli.options import Usage
 from audit.cli.printing import say
 from audit.cli.unexpected import line_of
 from audit.errors import AuditError, StoreError
 from audit.wording import printable
 from stimuli.errors import StimulusError
-
-if TYPE_CHECKING:
-    from audit.cli.options import Usage
-
-PROGRAM: Final = ("python", "-m", "audit")
 
 OK: Final = 0
 FAILED: Final = 2
@@ -63,11 +58,6 @@ class Command:
     unread: int = OK
     usages: tuple[Usage, ...] = ()
     overrides: bool = False
-
-
-def command_line(*words: str) -> str:
-    """Return a command as the user may type it again."""
-    return shlex.join([*PROGRAM, *words])
 
 
 def shortened(text: str) -> str:

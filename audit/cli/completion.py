@@ -6,7 +6,7 @@ of the commands' own options, at the time that the script is printed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -58,11 +58,9 @@ class Candidate:
     meaning: str
 
 
-def candidates() -> Iterator[Candidate]:
+def candidates(commands: Collection[Command]) -> Iterator[Candidate]:
     """Yield all words that may be typed, of every command."""
-    from audit.cli.main import COMMANDS
-
-    for command in COMMANDS.values():
+    for command in commands:
         yield Candidate(_COMMANDS, command.name, command.summary)
         yield Candidate(command.name, "--help", "explains the command")
         for usage in command.usages:
@@ -74,14 +72,12 @@ def candidates() -> Iterator[Candidate]:
     yield from (
         Candidate(_COMMANDS, flag, meaning) for flag, meaning in (("--help", "lists the commands"), ("--version", ""))
     )
-    yield from (Candidate(COMMAND.name, shell, "") for shell in SHELLS)
+    yield from (Candidate(_USAGE.command, shell, "") for shell in SHELLS)
     yield from _of_table()
 
 
-def scopes() -> Mapping[str, tuple[str, ...]]:
+def scopes(commands: Collection[Command]) -> Mapping[str, tuple[str, ...]]:
     """Return for each command whose words it takes; ``@files`` where it also takes files or folders."""
-    from audit.cli.main import COMMANDS
-
     return {
         command.name: (
             command.name,
@@ -89,12 +85,12 @@ def scopes() -> Mapping[str, tuple[str, ...]]:
             *([_SETTINGS] if any(usage.settings for usage in command.usages) else ()),
             *([FILES] if any(set(usage.places.split()) & _PLACES for usage in command.usages) else ()),
         )
-        for command in COMMANDS.values()
+        for command in commands
     }
 
 
-def script(shell: str) -> str:
-    """Return the script for a shell.
+def script(shell: str, commands: Collection[Command]) -> str:
+    """Return the script by which a shell completes these commands.
 
     Raises
     ------
@@ -104,10 +100,10 @@ def script(shell: str) -> str:
     if shell not in SHELLS:
         raise ConfigError(f"completion {shell}: there is no script for it; {suggest(shell, SHELLS)}")
     text = (Path(__file__).parent / "shells" / f"completion.{shell}").read_text("utf-8")
-    rows = dict.fromkeys(candidates())
+    rows = dict.fromkeys(candidates(commands))
     shown = rows if shell != "bash" else (replace(row, meaning="") for row in rows)  # which bash does not show
     lines = "\n".join("\t".join((row.scope, row.word, _plain(row.meaning))) for row in shown)
-    taken = "\n".join(" ".join((name, *of)) for name, of in scopes().items())
+    taken = "\n".join(" ".join((name, *of)) for name, of in scopes(commands).items())
     return text.replace("@TABLE@", _quoted(lines)).replace("@SCOPES@", _quoted(taken))
 
 
@@ -161,14 +157,16 @@ def _help() -> str:
     return usage_lines(_USAGE) + _HELP
 
 
-def _completion(words: Sequence[str]) -> int:
-    given = _USAGE.read(words)
-    if len(given.places) != 1:
-        raise ConfigError(f"completion takes one shell: {', '.join(SHELLS)}; {see('completion')}")
-    print(script(given.places[0]), end="")
-    return OK
+def completing(commands: Collection[Command]) -> tuple[Command, ...]:
+    """Return these commands, and the one that completes them and itself."""
 
+    def complete(words: Sequence[str]) -> int:
+        given = _USAGE.read(words)
+        if len(given.places) != 1:
+            raise ConfigError(f"completion takes one shell: {', '.join(SHELLS)}; {see('completion')}")
+        print(script(given.places[0], every), end="")
+        return OK
 
-COMMAND: Final = Command(
-    "completion", "print the script by which bash, zsh or fish completes commands and options", _help, _completion
-)
+    summary = "print the script by which bash, zsh or fish completes commands and options"
+    every = (*commands, Command(_USAGE.command, summary, _help, complete))
+    return every

@@ -27,7 +27,6 @@ from audit.cli.overrides import (
     stands_for,
     why_unread,
 )
-from audit.cli.printing import note, tell
 from audit.options import choices as choices
 from audit.options import conf_folder as conf_folder
 from audit.options import offered
@@ -155,7 +154,7 @@ def statistics_defaults() -> dict[str, Any]:
     return dict(read_yaml(statistics_file()))
 
 
-def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
+def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Callable[[str], None]) -> None:
     """Let Hydra compose the configuration, once or for every job of a sweep, and do a task with each.
 
     Raises
@@ -217,11 +216,11 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
             return None
 
     for text in given_twice(words):
-        note(text)
+        say(f"note: {text}")
     check_texts(words, parse, options)
     _check_choices(words, parse)
     if any(word.startswith("--cfg") for word in words):
-        tell("# What each option means: python -m audit options")
+        print("# What each option means: python -m audit options")
     try:
         if any(word.startswith("-") or "hydra" in word for word in words):
             sys.argv = ["audit", *words]

@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-from audit.cli.base import OK, Command, command_line
+from audit.cli.base import OK, Command
 from audit.cli.options import Usage, usage_lines
 from audit.cli.overrides import FLAGS
-from audit.cli.printing import WIDTH, note, tell
+from audit.cli.printing import WIDTH, command_line, note, tell
 from audit.errors import ConfigError
 from audit.options import RUN, GroupRow, OptionRow, group_rows, offered, option_rows
 from audit.wording import plural

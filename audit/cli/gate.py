@@ -66,9 +66,9 @@ def _places(words: Sequence[str]) -> Iterator[Path]:
 
 
 def _gate(words: Sequence[str]) -> int:
-    from audit import __version__
     from audit.gate.files import table_of, withdraw_verdict, write_verdict
     from audit.gate.judge import gate_run, reasons_of, sentence
+    from audit.version import __version__
 
     # A pipeline that reads the files must not find those of an earlier run where this one comes to no verdict.
     for place in _places(words):

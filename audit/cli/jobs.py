@@ -103,7 +103,7 @@ def each_job(
 
         def composed() -> None:
             try:
-                compose(list(overrides), _task(jobs, do, overrides))
+                compose(list(overrides), _task(jobs, do, overrides), say=say)
             except (RuntimeError, NameError) as error:  # as which launchers tell of theirs
                 if jobs.place is None:
                     raise

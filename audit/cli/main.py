@@ -15,10 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
-from audit import __version__
 from audit.cli import (
     calibrate,
-    completion,
     consolidate,
     described,
     doctor,
@@ -36,34 +34,33 @@ from audit.cli import (
     run,
     verify,
 )
-from audit.cli.base import FAILED, INTERRUPTED, OK, PROGRAM, Command, attempt
-from audit.cli.printing import WIDTH, say, speak_any_encoding
+from audit.cli.base import FAILED, INTERRUPTED, OK, Command, attempt
+from audit.cli.completion import completing
+from audit.cli.printing import PROGRAM, WIDTH, say, speak_any_encoding
 from audit.errors import ConfigError
+from audit.version import __version__
 from stimuli.errors import suggest
 
-COMMANDS: Final[dict[str, Command]] = {
-    command.name: command
-    for command in (
-        run.COMMAND,
-        described.COMMAND,
-        init.COMMAND,
-        report.COMMAND,
-        index.COMMAND,
-        people.COMMAND,
-        judge.COMMAND,
-        replicate.COMMAND,
-        gate.COMMAND,
-        verify.COMMAND,
-        export.COMMAND,
-        calibrate.COMMAND,
-        consolidate.COMMAND,
-        recover.COMMAND,
-        prompts.COMMAND,
-        plan.COMMAND,
-        doctor.COMMAND,
-        completion.COMMAND,
-    )
-}
+_COMMANDS: Final = (
+    run.COMMAND,
+    described.COMMAND,
+    init.COMMAND,
+    report.COMMAND,
+    index.COMMAND,
+    people.COMMAND,
+    judge.COMMAND,
+    replicate.COMMAND,
+    gate.COMMAND,
+    verify.COMMAND,
+    export.COMMAND,
+    calibrate.COMMAND,
+    consolidate.COMMAND,
+    recover.COMMAND,
+    prompts.COMMAND,
+    plan.COMMAND,
+    doctor.COMMAND,
+)
+COMMANDS: Final[dict[str, Command]] = {command.name: command for command in completing(_COMMANDS)}
 """All commands, as ``--help`` lists them. A new one is a module beside these, and a line here."""
 
 _HELP: Final = """\

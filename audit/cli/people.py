@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from audit.cli.base import OK, Command, command_line
+from audit.cli.base import OK, Command
 from audit.cli.composition import statistics_defaults
 from audit.cli.options import (
     Option,
@@ -19,7 +19,7 @@ from audit.cli.options import (
     usage_lines,
     whole_from,
 )
-from audit.cli.printing import note, percent, print_table, show_outcome, tell
+from audit.cli.printing import command_line, note, percent, print_table, show_outcome, tell
 from audit.errors import ConfigError
 from audit.wording import bare_p, count, coverage, dimension_title
 

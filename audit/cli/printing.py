@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +18,7 @@ from audit.wording import (
 if TYPE_CHECKING:
     from audit.tasks.base import Published
 
+PROGRAM: Final = ("python", "-m", "audit")
 WIDTH: Final = 118
 """Letters of a line of help."""
 
@@ -45,6 +47,11 @@ def _in_other_letters(error: UnicodeError) -> tuple[str, int]:
     lacking = error.object[error.start : error.end]
     said = (_WITHOUT.get(letter) or letter.encode("ascii", "backslashreplace").decode() for letter in lacking)
     return "".join(said), error.end
+
+
+def command_line(*words: str) -> str:
+    """Return a command as the user may type it again."""
+    return shlex.join([*PROGRAM, *words])
 
 
 def say(line: str) -> None:

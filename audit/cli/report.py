@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from audit.cli.base import OK, Command, command_line
+from audit.cli.base import OK, Command
 from audit.cli.composition import statistics_defaults, statistics_file
 from audit.cli.options import (
     Option,
@@ -21,7 +21,7 @@ from audit.cli.options import (
     usage_lines,
     whole_from,
 )
-from audit.cli.printing import WIDTH, note, print_table, say, show_outcome, tell
+from audit.cli.printing import WIDTH, command_line, note, print_table, say, show_outcome, tell
 from audit.errors import ConfigError
 from audit.wording import bare_p, coverage, dimension_title, interval, p_value, plural, points
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from audit.cli.base import FAILED, Command, attempt, command_line
+from audit.cli.base import FAILED, Command, attempt
 from audit.cli.composition import statistics_defaults
 from audit.cli.jobs import Job, each_job, overrides_help
-from audit.cli.printing import note, say, show_outcome, tell
+from audit.cli.printing import command_line, note, say, show_outcome, tell
 
 if TYPE_CHECKING:
     from audit.cli.composition import Composed

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from audit import __version__
+from audit.version import __version__
 from audit.wording import brief
 
 SWITCH: Final = "AUDIT_TRACEBACK"

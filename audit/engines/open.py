@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from audit.config import EngineConfig, ModelConfig
+from audit.engines import hardware
 from audit.engines.base import Keeps, OpenModel
 from audit.engines.resolve import set_environment
 from audit.errors import ModelError
@@ -80,7 +81,7 @@ def choose_engine(config: EngineConfig, *, writes: bool) -> Choice:
         return Choice(config.name, "asked for")
     if not installed:
         return Choice("transformers", "vLLM is not installed")
-    if config.device in ("cpu", "mps") or not has_gpu():
+    if config.device in ("cpu", "mps") or not hardware.has_gpu():
         if writes:
             return Choice("vllm", "it writes texts faster")
         return Choice("transformers", "on a CPU it reads probabilities faster, in packs")
@@ -100,32 +101,6 @@ def judging_engine(engine: EngineConfig, *, served: bool) -> EngineConfig:
     here = "auto" if engine.name == "openai" else engine.name
     one = {"add_special_tokens": False, "batch": None, "replicas": 1, "ray": None}
     return engine.model_copy(update={**one, "name": "openai" if served else here})
-
-
-def torch_sees() -> tuple[str, int, list[str]]:
-    """Return what torch uses of the CPU, how many threads, and which GPUs it sees, with memory and CUDA's version."""
-    import torch
-
-    gpus = [torch.cuda.get_device_properties(number) for number in range(count_gpus())]
-    return (
-        torch.backends.cpu.get_cpu_capability(),
-        torch.get_num_threads(),
-        [f"{gpu.name}, {gpu.total_memory / 1e9:.0f} GB, CUDA {torch.version.cuda}" for gpu in gpus],
-    )
-
-
-def has_gpu() -> bool:
-    """Whether this machine has a GPU that torch computes on."""
-    import torch
-
-    return bool(torch.cuda.is_available())
-
-
-def count_gpus() -> int:
-    """Return how many GPUs torch may compute on in this process; none of them is touched."""
-    import torch
-
-    return int(torch.cuda.device_count())
 
 
 _kept: tuple[tuple[ModelConfig, EngineConfig, int, str], OpenModel] | None = None

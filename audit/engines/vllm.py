@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.config import EngineConfig, ModelConfig
+from audit.engines import hardware
 from audit.engines.base import (
     Done,
     EngineFacts,
@@ -27,7 +28,6 @@ from audit.engines.base import (
 from audit.engines.chat import ChatTokenizer
 from audit.engines.endings import ending_of
 from audit.engines.local import TokenEngine, open_local
-from audit.engines.open import has_gpu
 from audit.engines.resolve import ModelFiles, first_line
 from audit.engines.templates import read_template
 from audit.engines.whole import WholeReading
@@ -41,7 +41,7 @@ GROUP: Final = 2048
 
 def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
     """Open a model by this engine, see :class:`audit.engines.open.Opens`."""
-    device = "cuda" if has_gpu() else "cpu"
+    device = "cuda" if hardware.has_gpu() else "cpu"
     return open_local(VllmEngine, model, config, device=device, seed=seed, why=why)
 
 

@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from audit import __version__
 from audit.choices import choices_of, identity_of
 from audit.errors import AuditError, ConfigError, StoreError, report_command
 from audit.index import claims as of_claims
@@ -26,6 +25,7 @@ from audit.runs.files import write_atomically
 from audit.runs.manifest import Manifest
 from audit.tables.base import Table
 from audit.tables.index import CLAIMS, INDEX
+from audit.version import __version__
 from audit.wording import encodable
 from stimuli.files import open_file
 

@@ -15,14 +15,14 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from audit.conversations import Asked
 from audit.errors import MissingCellError
 from audit.grid import BASELINES, colour_limits, interaction, lay_out, mean_decimals
 from audit.report.packing import KEYS, STEPS, fit_ratings, packed_cells, packed_emotions, sample_sentence, steps
-from audit.report.prompts import Asked, CallShown
 from audit.wording import MISSING as NOTHING
 from audit.wording import brief, coverage, dimension_title, fixed, rate, scale_end
 
-__all__ = ["INK", "Asked", "CallShown", "Cell", "Explorer", "HeatRow", "Heatmap", "View", "explore", "palette"]
+__all__ = ["INK", "Cell", "Explorer", "HeatRow", "Heatmap", "View", "explore", "palette"]
 
 INK: Final = ("#1b1b1f", "#f4f5f7")
 """Of the numbers in the cells, on a light and on a dark page."""

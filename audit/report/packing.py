@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from audit.conversations import Asked
 from audit.grid import BASELINES
 from audit.report.columns import (
     LONGEST_TEXT,
@@ -25,7 +26,7 @@ from audit.report.columns import (
     shorten,
     write_numbers,
 )
-from audit.report.prompts import SHORTEST_CUT, Asked, Prompts, packed_calls, shown_frame
+from audit.report.prompts import SHORTEST_CUT, Prompts, packed_calls, shown_frame
 from audit.tables.ratings import Status
 from audit.wording import brief, count, fixed, interval, p_value, plural, points, rate, scale_end
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from audit.conversations import Asked
 from audit.report.columns import LONGEST_TEXT, IntArray, as_json, code_values, pack, shorten
 from audit.wording import brief
 
@@ -20,57 +20,6 @@ _BYTES_OF_CALL: Final = 30
 _Frame = tuple[str | int, ...]
 _Call = tuple[str, str | None, _Frame, str, str, bool]
 """What `CallShown` has, in its order but for the system message, and with the message's frame."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallShown:
-    """A turn that came before a prompt's question: a call of its strategy, or an example.
-
-    Attributes
-    ----------
-    name
-        The stage, or which example.
-    user
-        What was asked; empty where it was not.
-    written
-        What the model wrote, or is shown to have written.
-    note
-        What else there is to say of it; may be empty.
-    system
-        The call's system message, where it is not the question's own; else None.
-    example
-        Whether the model did not write this, but is shown it.
-    """
-
-    name: str
-    user: str
-    written: str
-    note: str = ""
-    system: str | None = None
-    example: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What one prompt was.
-
-    Attributes
-    ----------
-    system, user
-        The messages that ask for the rating.
-    narrative
-        The narrative's text in them.
-    calls
-        What came before, in order.
-    note
-        What else there is to say of these; may be empty.
-    """
-
-    system: str
-    user: str
-    narrative: str
-    calls: tuple[CallShown, ...] = ()
-    note: str = ""
 
 
 class Prompts:

@@ -19,10 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from audit import __version__
 from audit.config import EngineConfig
 from audit.errors import ModelError, WorkerError
 from audit.progress import Say
+from audit.version import __version__
 from audit.wording import plural
 from audit.workers.base import Do
 from audit.workers.local import END_WITHIN, LocalWorker

@@ -46,7 +46,7 @@ def shares(engine: EngineConfig, name: str) -> list[Share]:
     WorkerError
         If there are fewer GPUs than the workers need.
     """
-    from audit.engines.open import has_gpu
+    from audit.engines.hardware import has_gpu
     from audit.engines.transformers import choose_device
 
     wanted = engine.replicas
@@ -85,7 +85,7 @@ def of_cpu(n: int) -> list[Share]:
 
 def visible_gpus() -> list[str]:
     """Return the GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them: numbers, UUIDs or MIG ids."""
-    from audit.engines.open import count_gpus
+    from audit.engines.hardware import count_gpus
 
     n = count_gpus()
     if VISIBLE not in os.environ:

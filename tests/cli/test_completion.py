@@ -16,7 +16,7 @@ from audit.cli.main import COMMANDS
 from audit.errors import ConfigError
 from audit.options import choices, option_rows
 
-WORDS = {(row.scope, row.word) for row in candidates()}
+WORDS = {(row.scope, row.word) for row in candidates(COMMANDS.values())}
 COMPLETED = [
     # What is typed, and what the last word becomes where one thing alone may follow.
     ("empathy-audit cali", "calibrate"),
@@ -86,7 +86,7 @@ def folder(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("completion")
     (place / "my-runs").mkdir()
     for shell in SHELLS:
-        (place / f"script.{shell}").write_text(script(shell), "utf-8")
+        (place / f"script.{shell}").write_text(script(shell, COMMANDS.values()), "utf-8")
     return place
 
 
@@ -148,7 +148,7 @@ def test_every_command_option_and_choice_can_be_completed():
 
 
 def test_only_commands_that_take_them_complete_overrides_settings_and_files():
-    of = scopes()
+    of = scopes(COMMANDS.values())
     assert {name for name, taken in of.items() if "overrides" in taken} == {"run", "prompts", "plan", "doctor"}
     assert {name for name, taken in of.items() if "settings" in taken} == {"report", "replicate"}
     assert FILES in of["report"]
@@ -159,14 +159,15 @@ def test_only_commands_that_take_them_complete_overrides_settings_and_files():
 def test_what_a_script_holds_cannot_end_its_quotes():
     assert all("'" not in word and "\\" not in word and "\t" not in word for _, word in WORDS)
     for shell in SHELLS:
-        assert "@TABLE@" not in script(shell)
-    done = subprocess.run(["bash", "-n"], input=script("bash"), text=True, capture_output=True, check=False)
+        assert "@TABLE@" not in script(shell, COMMANDS.values())
+    of_bash = script("bash", COMMANDS.values())
+    done = subprocess.run(["bash", "-n"], input=of_bash, text=True, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_shell_that_has_no_script_suggests_one():
     with pytest.raises(ConfigError, match=r"completion fisch: .*did you mean 'fish'"):
-        script("fisch")
+        script("fisch", COMMANDS.values())
 
 
 def test_the_script_is_printed_without_a_model_library_or_hydra():
@@ -177,7 +178,7 @@ def test_the_script_is_printed_without_a_model_library_or_hydra():
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stderr.strip() == "[]"
-    assert done.stdout == script("bash")
+    assert done.stdout == script("bash", COMMANDS.values())
 
 
 def test_a_completion_takes_less_than_a_fifth_of_a_second_and_starts_no_python(folder):

@@ -210,7 +210,7 @@ def test_where_vllm_is_installed_the_faster_engine_is_taken(
     gpu, device, writes, name, find_only, tiny_config, monkeypatch
 ):
     find_only("vllm", object())
-    monkeypatch.setattr("audit.engines.open.has_gpu", lambda: gpu)
+    monkeypatch.setattr("audit.engines.hardware.has_gpu", lambda: gpu)
     _, auto = tiny_config("x", engine="auto", device=device)
     assert choose_engine(auto, writes=writes).name == name
     for named in ("vllm", "transformers"):

@@ -13,8 +13,9 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from planted import CASES
 from test_first_screen import headline, page_of
 
+from audit.conversations import Asked, CallShown
 from audit.grid import interaction
-from audit.report.explore import INK, Asked, CallShown, explore
+from audit.report.explore import INK, explore
 from audit.tables.cells import CELL_EMOTIONS, CELLS, NARRATIVES, PUBLISHED_CELLS
 from audit.tables.gap import FAMILIES
 from audit.tables.ratings import RATINGS, Status

@@ -21,7 +21,7 @@ def test_gpus_are_called_as_the_environment_calls_them(visible, n, expected, mon
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    monkeypatch.setattr("audit.engines.open.count_gpus", lambda: n)
+    monkeypatch.setattr("audit.engines.hardware.count_gpus", lambda: n)
     assert visible_gpus() == expected
 
 
@@ -73,8 +73,8 @@ def test_a_mac_s_one_gpu_is_not_shared(tiny_config, monkeypatch, tmp_path):
 
 
 def test_gpus_are_used_where_the_engine_uses_them(tiny_config, monkeypatch, tmp_path):
-    monkeypatch.setattr("audit.engines.open.has_gpu", lambda: True)
-    monkeypatch.setattr("audit.engines.open.count_gpus", lambda: 2)
+    monkeypatch.setattr("audit.engines.hardware.has_gpu", lambda: True)
+    monkeypatch.setattr("audit.engines.hardware.count_gpus", lambda: 2)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     _, engine = tiny_config(tmp_path, device="cpu")
     several = engine.model_copy(update={"replicas": 2})

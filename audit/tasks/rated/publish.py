@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from audit.conversations import explorer_of
+from audit.conversations import what_was_asked
 from audit.publish import count_of, estimated_by, on_run, on_thoughts, score_stages, unfinished, write_all
+from audit.report.explore import Explorer, explore
 from audit.runs.manifest import Check, Manifest, Statistics
 from audit.runs.store import ASKED_IN, RunFolder
 from audit.tasks.base import Published
@@ -170,7 +172,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         tables=tables,
         figures=figures,
         remarks=remarks,
-        explorer=explorer_of(folder.path, manifest, of_groups, tables, stages=stages, given=folder.read_given()),
+        explorer=_explorer(folder.path, manifest, of_groups, tables, stages=stages, given=folder.read_given()),
     )
     said = (*control_lines(tables["controls"]), *verdict_lines(tables["verdicts"]))
     known = (*OF_RATINGS, *(table for name, table in RELEASED_TABLES.items() if name in tables))
@@ -341,3 +343,27 @@ def _below_noise(gap: pd.DataFrame, controls: pd.DataFrame) -> Iterator[Remark]:
                 f"δ is below twice what it would vary by if the same prompts were asked again ({unsigned(noise)} "
                 "points): it cannot be told from rounding.",
             )
+
+
+def _explorer(
+    folder: Path,
+    manifest: Manifest,
+    ratings: pd.DataFrame,
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    stages: pd.DataFrame,
+    given: Sequence[Mapping[str, Any]],
+) -> Explorer:
+    """Pack what the report's reader can look into, with the prompts where they can be told."""
+    asked, why_not = what_was_asked(folder, manifest, ratings, stages=stages, given=given)
+    return explore(
+        ratings,
+        tables,
+        low=manifest.scale.low,
+        high=manifest.scale.high,
+        seed=manifest.seed,
+        asked=asked,
+        clusters=manifest.clusters,
+        confidence=manifest.statistics.confidence,
+        no_prompts=why_not,
+    )
