@@ -10,7 +10,7 @@ import html
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +21,7 @@ from audit.errors import AuditError, ConfigError, StoreError, check_points, repo
 from audit.runs.ledger import check_made
 from audit.runs.manifest import Manifest
 from audit.tables.reading import read_table
+from audit.tables.stages import GIVEN, STAGES
 
 if TYPE_CHECKING:
     from audit.conversations import Asked
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
     from audit.statistics.rows import Settings
     from audit.statistics.verdict import Verdict
+    from audit.tables.base import Table
     from audit.verification import Finding
 
 _GROUPS: Final = ("perceiver_group", "experiencer_group")
@@ -46,8 +48,8 @@ class Tables(Mapping[str, pd.DataFrame]):
     Every column is described in the table ``dictionary``. Numbers are unrounded; what is missing is NaN.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, described: Mapping[str, Table]) -> None:
+        self._folder, self._described = folder, described
         self._read: dict[str, pd.DataFrame] = {}
         self._of: str | None = None
 
@@ -66,7 +68,7 @@ class Tables(Mapping[str, pd.DataFrame]):
                     f"{path} is of a later analysis than the tables that were read before; open the folder again"
                 )
             self._of = of
-            self._read[name] = read_table(path)
+            self._read[name] = read_table(path, self._described.get(name))
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -99,7 +101,9 @@ class Run:
     @cached_property
     def tables(self) -> Tables:
         """The statistics that the last report of the run made, e.g. ``run.tables["gap"]``."""
-        return Tables(self.path / "tables")
+        from audit.tasks.registry import task_of
+
+        return Tables(self.path / "tables", task_of(self.manifest).described)
 
     @property
     def headline(self) -> pd.DataFrame:
@@ -164,9 +168,8 @@ class Run:
                 f"{self.path} is a run of a questionnaire; run.manifest.inventory.items has what was asked"
             )
         folder = RunFolder(self.path)
-        tell, why_not = what_was_asked(
-            self.path, self.manifest, self.answers, stages=folder.read_stages(), given=folder.read_given()
-        )
+        stages, given = folder.parts(STAGES).frame(), folder.table(GIVEN).rows()
+        tell, why_not = what_was_asked(self.path, self.manifest, self.answers, stages=stages, given=given)
         if tell is None:
             raise StoreError(f"{self.path}: what was asked cannot be told: {why_not}")
         Manifest.read(self.path)  # the prompts may have been changed since the run was opened
@@ -425,11 +428,12 @@ class Compared:
     path: Path
     page: Path
     remarks: tuple[str, ...]
+    _described: Mapping[str, Table] = field(repr=False)
 
     @cached_property
     def tables(self) -> Tables:
         """Its tables, e.g. ``compared.tables["gap"]``."""
-        return Tables(self.path / "tables")
+        return Tables(self.path / "tables", self._described)
 
 
 def compare(*runs: Run | str | Path, run_dir: str | Path, **statistics: Any) -> Compared:
@@ -467,7 +471,7 @@ def compare(*runs: Run | str | Path, run_dir: str | Path, **statistics: Any) -> 
         settings=statistics,
         say=_silent,
     )
-    return Compared(made.path, made.page, made.remarks)
+    return Compared(made.path, made.page, made.remarks, made.described)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from audit.errors import StoreError, recovery
 from audit.plan import Plan, labels
 from audit.progress import Part, Progress, Say
 from audit.runs.manifest import Manifest
+from audit.runs.parts import part_name
 from audit.runs.planned import Planned
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
@@ -34,6 +35,7 @@ from audit.runs.provenance import (
 )
 from audit.runs.store import RunFolder
 from audit.shown_prompt import shown_prompt
+from audit.tables.stages import GIVEN, STAGES
 from audit.wording import plural
 from audit.workers.base import Course, Here, Job, Workers
 from stimuli.prompts import Prompt, PromptCell
@@ -132,7 +134,7 @@ class Session:
         earlier: list[list[Written]] = []
         shards = sorted({place // self.manifest.shard_size for place in places})
         for number in range(len(plan.before)):
-            rows = {row["prompt_index"]: row for shard in shards for row in folder.read_stage(shard, number) or []}
+            rows = {row["prompt_index"]: row for shard in shards for row in _stage_of(folder, shard, number) or []}
             if lacking := [place for place in places if place not in rows]:
                 raise StoreError(
                     f"{folder.path}/stages: what stage {number + 1} wrote for prompt {lacking[0]} is gone; give "
@@ -170,7 +172,7 @@ def earlier_manifest(plan: Planned, folder: RunFolder, *, say: Say | None = None
         if say is not None:
             for name in gone:
                 say(f"note: {folder.path / name} was stored, and is gone: it is collected anew")
-    elif folder.shards(plan.kind) or folder.has_stages():
+    elif folder.shards(plan.kind) or folder.parts(STAGES).names():
         does = "restores it from its copy, or saves what was collected"
         raise StoreError(
             f"{folder.path} has {plan.kind} or stages but no manifest.json; {recovery(folder.path, does)}, or name "
@@ -269,7 +271,7 @@ def collect(
     from audit.workers.open import open_workers
 
     config = plan.config
-    given = folder.read_given() if earlier is not None else []
+    given = folder.table(GIVEN).rows() if earlier is not None else []
     brought: dict[str, Any] = {}
     gone = plan.strategy.brings and not given
     if gone:
@@ -282,7 +284,7 @@ def collect(
             + " what the first prompts were shown; name another run_dir"
         )
     if gone:
-        folder.write_given(given)
+        folder.table(GIVEN).write(given)
     by_narrative = values_of(given)
     shared = Shared(plan, by_narrative, answer)
     workers: Workers
@@ -448,11 +450,18 @@ def ask_shards(
 def _ask_shard(plan: Plan, folder: RunFolder, number: int, places: range, part: Part) -> Course[bool]:
     """Do one shard, stage by stage, and return whether none of it was there."""
     grid = plan.grid
-    begun = folder.has_stages(number)
+    begun = part_name(number, 0) in folder.parts(STAGES)
     earlier = yield from _lead(plan, folder, number, places, part)
     answers = yield Job(f"shard {number}", partial(_answer, places=places, earlier=earlier), part.call)
     folder.write_shard(number, cell_columns(grid[places.start : places.stop], grid.variant.name) | answers, plan.kind)
     return not begun
+
+
+def _stage_of(folder: RunFolder, shard: int, number: int) -> list[dict[str, Any]] | None:
+    """Return what one stage wrote for one shard, in the prompts' order; None where it is not there."""
+    part = folder.parts(STAGES).read_part(part_name(shard, number))
+    rows: list[dict[str, Any]] | None = None if part is None else part.to_pylist()
+    return rows
 
 
 def _lead(plan: Plan, folder: RunFolder, shard: int, places: range, part: Part) -> Course[list[list[Written]]]:
@@ -461,7 +470,7 @@ def _lead(plan: Plan, folder: RunFolder, shard: int, places: range, part: Part) 
 
     earlier: list[list[Written]] = []
     for number, name in enumerate(plan.before):
-        kept = folder.read_stage(shard, number)
+        kept = _stage_of(folder, shard, number)
         own = [(place, name) for place in places]
         if kept is not None and [(row["prompt_index"], row["stage"]) for row in kept] != own:
             raise StoreError(
@@ -475,7 +484,7 @@ def _lead(plan: Plan, folder: RunFolder, shard: int, places: range, part: Part) 
                 {"prompt_index": place, "stage": name, **asdict(each)}
                 for place, each in zip(places, written, strict=True)
             ]
-            folder.write_stage(shard, number, kept)
+            folder.parts(STAGES).write(part_name(shard, number), kept)
         else:
             part.skip()
         earlier.append([Written(**{field: row[field] for field in _WRITTEN}) for row in kept])

@@ -19,6 +19,7 @@ from audit.runs.manifest import ComparisonManifest, Manifest
 from audit.runs.provenance import versions
 from audit.runs.store import ComparisonFolder
 from audit.side_by_side import Compared, RunsCompared
+from audit.tables.base import Table
 from audit.tasks.registry import task_of
 from audit.wording import encodable
 
@@ -45,6 +46,8 @@ class Comparison:
         What a reader must know beside it, in plain words.
     compared_by
         What the runs' task is compared by: ``gaps`` or ``measures``.
+    described
+        Its tables by name.
     """
 
     path: Path
@@ -53,6 +56,7 @@ class Comparison:
     confidence: float
     remarks: tuple[str, ...]
     compared_by: str
+    described: Mapping[str, Table]
 
 
 def compare_folders(
@@ -123,7 +127,8 @@ def compare_folders(
         for name, written in content.items():
             target.write_file(name, written)
     gap = compared.tables[compared.shown]
-    return Comparison(path, path / "comparison.html", gap, used["confidence"], compared.remarks, compared_by)
+    page = path / "comparison.html"
+    return Comparison(path, page, gap, used["confidence"], compared.remarks, compared_by, compared.described)
 
 
 def _draw(compared: Compared) -> Mapping[str, Any]:

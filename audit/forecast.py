@@ -632,6 +632,8 @@ def _gaps_of(run: Path) -> pd.DataFrame:
     """Return the headlines of a run and, where it has several wordings, those that speak of any such wordings."""
     import pandas as pd
 
+    from audit.tables.controls import CONTROLS
+    from audit.tables.gap import GAP
     from audit.tables.reading import read_table
 
     columns = ["dimension", "variant", "scope", "se", "df", "n_narratives"]
@@ -641,11 +643,11 @@ def _gaps_of(run: Path) -> pd.DataFrame:
         if (run / "tables" / f"{name}.csv").exists():
             check_made(run, f"tables/{name}.csv", remedy=again)
     try:
-        rows = read_table(path)
+        rows = read_table(path, GAP)
         rows = rows.loc[rows["headline"].astype(bool), columns]
         path = path.with_name("controls.csv")
         if path.is_file():
-            controls = read_table(path)
+            controls = read_table(path, CONTROLS)
             worded = controls.loc[controls["control"] == "wording", columns]
             rows = pd.concat([rows, worded.assign(scope=WORDED)]) if len(worded) else rows
     except (OSError, ValueError, KeyError) as error:

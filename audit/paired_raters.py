@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -21,12 +21,16 @@ from audit.runs.provenance import versions
 from audit.runs.store import ChoicesFolder
 from audit.statistics.chosen import preference_of_people
 from audit.statistics.people import people_tables
-from audit.tables.base import dictionary
-from audit.tables.people import AGREEMENT
-from audit.tables.registry import PEOPLE_PREFERENCE_TABLES
+from audit.tables.base import by_name, dictionary
+from audit.tables.people_of_replies import AGREEMENT
+from audit.tables.preference import CHOICES, PEOPLE_PREFERENCE
 from audit.wording import printable
 
 FORM = "raters/form.html"
+
+
+PEOPLE_PREFERENCE_TABLES: Final = by_name(CHOICES, PEOPLE_PREFERENCE)
+"""What a folder holds in which people choose between the replies of two runs."""
 
 
 @dataclass(frozen=True)

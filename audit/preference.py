@@ -23,11 +23,11 @@ from audit.measures.base import Reply
 from audit.progress import Progress
 from audit.runs.manifest import Judge, JudgementManifest, Manifest
 from audit.runs.model_names import model_name
+from audit.runs.parts import part_name
 from audit.runs.provenance import versions
 from audit.runs.store import JudgementFolder, RunFolder
-from audit.tables.base import dictionary
-from audit.tables.preference import JUDGED_PAIRS, PAIRS
-from audit.tables.registry import PREFERENCE_TABLES
+from audit.tables.base import by_name, dictionary
+from audit.tables.preference import JUDGED_PAIRS, PAIRS, PREFERENCE
 from audit.tables.replies import SCORED
 from audit.tasks.registry import task_of
 from audit.wording import plural
@@ -38,6 +38,10 @@ MAX_MODEL_LEN: Final = 2048
 _PART: Final = 64
 """Pairs that a part has at least, as long as there are so many: what is lost where the work is interrupted."""
 _PAIR: Final = ("dimension", "narrative_id", "perceiver", "experiencer")
+
+
+PREFERENCE_TABLES: Final = by_name(JUDGED_PAIRS, PREFERENCE)
+"""What a folder holds in which a model compares the replies of two runs."""
 
 
 @dataclass(frozen=True)
@@ -363,7 +367,7 @@ def _judge(
 ) -> tuple[pd.DataFrame, JudgementManifest]:
     """Judge what is not judged yet, part by part; return all pairs with their answers and texts, and the manifest."""
     part_of = _parts(paired)
-    missing = sorted(set(part_of) - target.parts())
+    missing = sorted(set(part_of) - target.parts(JUDGED_PAIRS).numbers())
     if missing:
         n_asked = int((_comparable(paired) & np.isin(part_of, missing)).sum())
         say(f"judging {plural(n_asked, 'pair')} of replies, each in both orders ...")
@@ -382,11 +386,11 @@ def _judge(
             for number in missing:
                 own = paired.loc[part_of == number]
                 answers = _answers(own, runs[0].narratives, opened, rubric, criterion, asked)
-                target.write_part(number, answers)
+                target.parts(JUDGED_PAIRS).write(part_name(number), answers)
                 progress.done(len(own))
     elif manifest.judge is not None:
         _check_same_judge(target, manifest.judge, asked, say)
-    judged = target.read_parts()
+    judged = target.parts(JUDGED_PAIRS).frame()
     if len(judged) != len(paired) or (judged["pair"].to_numpy() != paired["pair"].to_numpy()).any():
         raise StoreError(
             f"{target.path}/parts does not hold the pairs of these runs; name another folder with run_dir=PATH and "

@@ -36,11 +36,16 @@ from audit.people.ratings import (
 from audit.plain_json import parse_json
 from audit.runs.manifest import Manifest, People
 from audit.runs.store import RunFolder
+from audit.tables.base import Table
+from audit.tables.people import PEOPLE_INTENSITIES, RATERS, READINGS
+from audit.tables.people_of_replies import PEOPLE_SCORES
 from audit.wording import plural
 from stimuli.yaml_files import read_text
 
 FOLDERS: Final[dict[Form, str]] = {"replies": "people", "intensity": "people", "norming": "norming"}
 """Where in the run's folder an export lies."""
+_GIVEN: Final[dict[Form, Table]] = {"replies": PEOPLE_SCORES, "intensity": PEOPLE_INTENSITIES, "norming": READINGS}
+"""What is kept there of what raters send back."""
 FORM: Final = "raters/form.html"
 STUDY: Final = "study.json"
 """What an import needs to know of an export, beside its key and questions."""
@@ -103,7 +108,7 @@ def export_items(
         )
     texts = narratives_of(path, manifest)
     with RunFolder(path) as folder:
-        if folder.has_people():
+        if folder.table(PEOPLE_SCORES).exists():
             raise ConfigError(_HOLDS_RATINGS.format(place=path / FOLDERS["replies"]))
         replies = folder.read("replies", n_prompts=manifest.n_prompts)
         replies = replies.loc[~replies["dimension"].isin(manifest.placebo)]
@@ -166,7 +171,7 @@ def export_lists(
     first = None if introduction is None else read_text(introduction)
     n = PER_LIST if n is None else n
     with RunFolder(path) as folder:
-        if folder.has_people(form):
+        if folder.table(_GIVEN[form]).exists():
             raise ConfigError(_HOLDS_RATINGS.format(place=path / FOLDERS[form]))
         salt = folder.ratings_sha256()
         study: dict[str, Any] = {"form": form, "seed": seed, "n": n}
@@ -239,7 +244,7 @@ def import_ratings(path: Path, form: Form, files: Sequence[Path]) -> tuple[dict[
     table = human.table.merge(key[["item_id", "prompt_index"]], on="item_id", how="left", validate="many_to_one")
     asked = [each.model_dump(include={"name", "text", "low", "high"}) for each in questions.questions]
     with RunFolder(path) as folder:
-        folder.write_people(table)
+        folder.table(PEOPLE_SCORES).write_csv(table)
     return _found(human, key) | {"questions": asked}, human.remarks
 
 
@@ -259,11 +264,11 @@ def _import_lists(
         if form == "norming":
             emotions = study["emotions"]
             felt = ["" if at != at else emotions[int(at)] for at in table["felt"]]
-            folder.write_people(table.assign(felt=felt), "norming")
+            folder.table(READINGS).write_csv(table.assign(felt=felt))
         else:
             members = _members(human, study["about"])
-            folder.write_people(members, "raters")
-            folder.write_people(table, "intensity")
+            folder.table(RATERS).write_csv(members)
+            folder.table(PEOPLE_INTENSITIES).write_csv(table)
             silent = members.loc[members["group"] == ""].groupby("dimension").size()
             remarks = (*remarks, *(f"{plural(n, 'rater')} left out {name}" for name, n in silent.items()))
     return _found(human, key) | {"form": form, "seed": study["seed"]}, remarks

@@ -32,9 +32,24 @@ from audit.side_by_side import (
     texts_of,
     which,
 )
-from audit.tables.ratings import Status
-from audit.tables.registry import COMPARISON_TABLES
+from audit.tables.base import by_name
+from audit.tables.comparison import (
+    COMPARED_CELLS,
+    COMPARED_CONTROLS,
+    COMPARED_GAP,
+    COMPARED_PUBLISHED,
+    COMPARED_VERDICTS,
+    ELICITATION_RANGES,
+    ELICITATIONS,
+    PERCEIVER_MAP,
+    RUNS,
+    SPECIFICATIONS,
+    STRATEGIES,
+)
+from audit.tables.gap import COMPARISONS
+from audit.tables.ratings import MANIPULATED, Status
 from audit.tables.shared import OVERALL
+from audit.tables.stages import STAGES
 from audit.tasks.rated.limits import codes_of_run, limits_of, noise_of_run, sees_refusals, told_response
 from audit.wording import dimension_title
 from stimuli.stereotypes import load_stereotypes
@@ -48,6 +63,13 @@ _ASIDE: Final = 7
 """Panels of a figure that stand side by side at most: the variants of the study."""
 _UNKNOWN: Final = "outside"
 """Stands for the texts of a table of ratings, which it does not hold."""
+
+
+COMPARISON_TABLES: Final = by_name(
+    RUNS, COMPARED_VERDICTS, COMPARED_GAP, COMPARED_CONTROLS, COMPARISONS, SPECIFICATIONS, STRATEGIES, ELICITATIONS,
+    ELICITATION_RANGES, COMPARED_PUBLISHED, COMPARED_CELLS, PERCEIVER_MAP,
+)  # fmt: skip
+"""What is made of several runs of ratings."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +122,12 @@ class RatingComparison(RunsCompared[RatedRun]):
         stored = RunFolder(folder)
         ratings = stored.ratings_of(manifest)
         digest = stored.ratings_sha256()
-        stages = stored.read_stages()
+        stages = stored.parts(STAGES).frame()
         cost = cost_of(ratings, stages, n_prompts=manifest.n_prompts, seconds=manifest.timings.seconds_per_prompt)
         read = None
         if len(stages) and not stages_are_told(manifest):
             read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(folder, manifest))).read
-        followed = rows_of_run(stored.read_manipulated(), manifest, confidence=used["confidence"])
+        followed = rows_of_run(stored.table(MANIPULATED).frame(), manifest, confidence=used["confidence"])
         on_run = codes_of_run(followed, manifest)
         noise = noise_of_run(manifest, stored, ratings, confidence=used["confidence"])
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)

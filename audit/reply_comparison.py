@@ -31,6 +31,7 @@ from audit.measures.outcomes import OUTCOMES
 from audit.runs.manifest import Manifest
 from audit.runs.provenance import Difference, first_difference
 from audit.runs.store import RunFolder
+from audit.score import read_scores
 from audit.side_by_side import (
     Compared,
     ComparedRun,
@@ -40,14 +41,18 @@ from audit.side_by_side import (
     texts_of,
     which,
 )
-from audit.tables.base import Table
-from audit.tables.registry import REPLY_COMPARISON_TABLES
-from audit.tables.replies import ReplyStatus
+from audit.tables.base import Table, by_name
+from audit.tables.people_of_replies import PEOPLE_SCORES
+from audit.tables.replies import SCORES, ReplyStatus
 from audit.tables.reply_comparison import (
     COMPARED_MEASURE_CONTROLS,
     COMPARED_MEASURES,
+    MEASURE_CHANGES,
     MEASURE_GAP_ALL,
+    REPLY_COSTS,
+    REPLY_RUNS,
 )
+from audit.tables.stages import STAGES
 from audit.tasks.registry import task_of
 from audit.wording import dimension_title
 
@@ -60,6 +65,12 @@ _DRAWN: Final = 40
 _NO_REFERENCE: Final = (
     "no run of strategy none has the same model, files of it, prompt, narratives, kind of reply, seed and identities"
 )
+
+
+REPLY_COMPARISON_TABLES: Final = by_name(
+    REPLY_RUNS, COMPARED_MEASURES, MEASURE_GAP_ALL, COMPARED_MEASURE_CONTROLS, MEASURE_CHANGES, REPLY_COSTS
+)
+"""What is made of several runs of replies."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +109,11 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         stored = RunFolder(folder)
         replies = stored.read("replies", n_prompts=manifest.n_prompts)
         shards = stored.shards("replies")
-        unscored = next((name for name in manifest.scorers if shards - stored.scored(name)), None)
+        unscored = next((name for name in manifest.scorers if shards - stored.parts(SCORES, name).numbers()), None)
         if unscored is not None or manifest.status != "complete":
             missing = f"{unscored} has not scored all of its replies" if unscored else "it is not scored to the end"
             raise StoreError(f"{folder} is not finished: {missing}; give its command again, which goes on from there")
-        table, outcomes = measures_of(manifest, replies, stored.read_scores())
+        table, outcomes = measures_of(manifest, replies, read_scores(stored))
         asked = replies.assign(n_prompt_tokens=replies["n_prompt_tokens"].where(replies["n_prompt_tokens"] > 0))
         status = replies["status"].astype(str)
         run = WrittenRun(
@@ -111,7 +122,10 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             choices=reply_choices(manifest),
             counts={each.value: int((status == each.value).sum()) for each in ReplyStatus},
             cost=cost_of(
-                asked, stored.read_stages(), n_prompts=manifest.n_prompts, seconds=manifest.timings.seconds_per_prompt
+                asked,
+                stored.parts(STAGES).frame(),
+                n_prompts=manifest.n_prompts,
+                seconds=manifest.timings.seconds_per_prompt,
             ),
             sha256=fingerprint({"status": status.tolist(), "text": replies["text"].tolist()}),
             replies=replies,
@@ -367,7 +381,7 @@ def _remarks(
             for dimension in dict.fromkeys(name for run in runs.values() for name in run.dimensions)
         }
     )
-    n_rated = [label for label, run in read.items() if RunFolder(run.folder).has_people()]
+    n_rated = [label for label, run in read.items() if RunFolder(run.folder).table(PEOPLE_SCORES).exists()]
     if n_rated:
         yield (
             f"Scores by people are not compared: who rated what differs from run to run ({'; '.join(n_rated)}). The "

@@ -18,20 +18,25 @@ from audit.errors import ConfigError, ModelAbsentError
 from audit.measures.base import Counting, Reply, Scorer, described
 from audit.measures.choose import DIVERSITY, JUDGE, Wanted, wanted_scorers
 from audit.measures.epitome import MECHANISMS
+from audit.plain_json import parse_json
 from audit.plan import Plan
 from audit.progress import Progress, Say
 from audit.runs.manifest import Manifest
 from audit.runs.model_names import model_name
+from audit.runs.parquet import joined
+from audit.runs.parts import part_name
 from audit.runs.store import RunFolder
-from audit.tables.replies import SCORED
+from audit.tables.replies import OWN_GAP_RATINGS, SCORED, SCORES
 from audit.wording import plural
+from stimuli.files import read_file
 from stimuli.rubrics import load_rubric
 from stimuli.strategy_labels import read_levels
 
 if TYPE_CHECKING:
     from audit.judge.rubric import RubricJudge
 
-_JUDGED: Final = "judged"
+_SCORER: Final = "scores/{}/scorer.json"
+"""What a scorer is, beside its scores."""
 _TOLD: Final = "the strategy or the prompt tells the model the emotion, so that naming it is no understanding"
 
 
@@ -149,13 +154,13 @@ def _take(
     What it scored when it was another one stays until the new one has been opened.
     """
     name = wanted.name
-    taken = folder.read_scorer(name)
+    taken = read_scorer(folder, name)
     same = taken.get("asked") == wanted.asked
     missing, unjudged = _left(plan, folder, name, again, taken if same else {})
     if same and not missing and not unjudged:
         if name == JUDGE:
             _note_own_gap(folder, taken, again)
-            folder.write_scorer(name, taken)
+            write_scorer(folder, name, taken)
         return manifest.adding("scorers", **{name: taken})
     say(f"scoring {plural(len(replies), 'reply')}: {name} ...")
     try:
@@ -173,7 +178,7 @@ def _take(
         taken = {"asked": wanted.asked, "facts": facts, "measures": [described(each) for each in scorer.measures]}
     if name == JUDGE:
         _note_own_gap(folder, taken, again)
-    folder.write_scorer(name, taken)
+    write_scorer(folder, name, taken)
     folder.write_manifest(manifest.adding("scorers", **{name: taken}))
     _score(scorer, name, replies, plan, folder, missing, size=manifest.shard_size)
     for number in unjudged:
@@ -188,8 +193,9 @@ def _left(
 
     ``taken`` is what it has been, empty for another one, of which nothing counts.
     """
-    done = folder.scored(name) if taken else set()
-    judged = folder.judged() if taken and taken.get("own_gap", {}).get("n_narratives") == again else set()
+    done = folder.parts(SCORES, name).numbers() if taken else set()
+    as_asked = taken and taken.get("own_gap", {}).get("n_narratives") == again
+    judged = folder.parts(OWN_GAP_RATINGS).numbers() if as_asked else set()
     dimensions = set(range(len(plan.grid.dimensions))) if again else set()
     return sorted(folder.shards("replies") - done), sorted(dimensions - judged)
 
@@ -197,7 +203,7 @@ def _left(
 def _note_own_gap(folder: RunFolder, taken: dict[str, Any], again: int) -> None:
     """Note of how many narratives a judge is asked for its own gap; what it was asked of another number goes."""
     if taken.get("own_gap", {}).get("n_narratives") != again:
-        folder.clear(_JUDGED)
+        folder.clear("judged")
         taken["own_gap"] = {"n_narratives": again, "left_out": {}}
 
 
@@ -317,10 +323,10 @@ def _judge_again(
     read = [_reply(place, text, plan) for place, text in zip(own["prompt_index"], own["text"], strict=True)]
     of_use = {reply.narrative_id for reply in read if not names_experiencer(reply, dimension)}
     taken["own_gap"]["left_out"][dimension.name] = len({reply.narrative_id for reply in read} - of_use)
-    folder.write_scorer(JUDGE, taken)
+    write_scorer(folder, JUDGE, taken)
     rng = np.random.default_rng(np.random.SeedSequence([plan.config.seed, number]))
     chosen = sample_replies(read, dimension, n_narratives=taken["own_gap"]["n_narratives"], rng=rng)
-    folder.write_judged(number, own_gap_ratings(judge, chosen, dimension))
+    folder.parts(OWN_GAP_RATINGS).write(part_name(number), own_gap_ratings(judge, chosen, dimension))
 
 
 def _score(
@@ -342,8 +348,61 @@ def _score(
                     "value": scores.ravel(),
                 }
             )
-            folder.write_scores(name, number, table, _since(before, _counts(scorer)))
+            write_scores(folder, name, number, table, _since(before, _counts(scorer)))
             progress.done(len(own))
+
+
+def write_scores(
+    folder: RunFolder, name: str, number: int, scores: pd.DataFrame, counts: Mapping[str, Mapping[str, float]]
+) -> None:
+    """Write what a scorer gave the replies of one shard: columns of ``SCORES``; and what it counted of that shard."""
+    folder.parts(SCORES, name).write(part_name(number), scores, counts)
+
+
+def read_scores(folder: RunFolder) -> pd.DataFrame:
+    """Return all scores, in the order of scorers' names and shards; no rows where there are none.
+
+    Raises
+    ------
+    StoreError
+        If a file cannot be read.
+    """
+    tables = (folder.parts(SCORES, name).read() for name in folder.names(SCORES))
+    scores: pd.DataFrame = joined(tables, SCORES).to_pandas()
+    return scores
+
+
+def score_counts(folder: RunFolder, name: str) -> dict[str, dict[str, float]]:
+    """Return what a scorer counted over all its shards; nothing where it counts nothing.
+
+    Raises
+    ------
+    StoreError
+        If a file cannot be read.
+    """
+    total: dict[str, dict[str, float]] = {}
+    for counts in folder.parts(SCORES, name).counts().values():
+        for measure, own in counts.items():
+            of_measure = total.setdefault(measure, {})
+            for what, n in own.items():
+                of_measure[what] = of_measure.get(what, 0) + n
+    return total
+
+
+def write_scorer(folder: RunFolder, name: str, taken: Mapping[str, Any]) -> None:
+    """Write what a scorer is, beside its scores: they stay its own where the manifest names it no more."""
+    folder.write_file(_SCORER.format(name), f"{json.dumps(taken, indent=2, sort_keys=True)}\n".encode())
+
+
+def read_scorer(folder: RunFolder, name: str) -> dict[str, Any]:
+    """Return what :func:`write_scorer` wrote; nothing where there is no such file, or none that can be read."""
+    place = _SCORER.format(name)
+    try:
+        taken = parse_json(read_file(folder.path / place))
+    except (OSError, ValueError):
+        return {}
+    folder.confirm(place)
+    return taken if isinstance(taken, dict) else {}
 
 
 def _counts(scorer: Scorer) -> dict[str, dict[str, float]]:

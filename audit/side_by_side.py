@@ -73,7 +73,7 @@ class Compared:
     Attributes
     ----------
     tables, described
-        By name, and what describes them; see :mod:`audit.tables.registry`.
+        By name, and what describes them.
     shown
         The table that a reader looks at first.
     collected

@@ -25,7 +25,7 @@ from audit.tasks.registry import TASKS
 CONF = conf_folder()
 ROOTS = {"audit": Path(audit.__file__).parent, "stimuli": Path(stimuli.__file__).parent}
 
-FOUNDATIONS = {"errors", "plain_json", "runs.manifest", "tables", "wording"}
+FOUNDATIONS = {"errors", "plain_json", "runs.manifest", "runs.parts", "tables", "version", "wording"}
 OF_TASKS = {
     *FOUNDATIONS, "collect", "config", "conversations", "engines", "figures", "publish", "report", "statistics",
     "progress", "stimuli", "runs.store", "tasks.base",
@@ -37,6 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plain_json": set(),
     "tables": {"stimuli"},
     "wording": set(),
+    "version": set(),
     "runs": set(),
     "runs.files": {"errors"},
     "runs.told": {"stimuli"},
@@ -48,6 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runs.digest": {"runs.manifest", "tables"},
     "runs.parquet": {"errors", "stimuli", "tables"},
     "runs.parts": {"errors", "plain_json", "runs.files", "runs.ledger", "runs.parquet", "stimuli", "tables"},
+    "runs.one_file": {"errors", "runs.ledger", "runs.parquet", "stimuli", "tables"},
     "runs.planned": {"config", "runs.store", "stimuli"},
     "runs.prompts": {"errors", "plain_json", "stimuli"},
     "progress": set(),
@@ -66,18 +68,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "judge": {"elicitation", "engines", "errors", "measures", "stimuli", "tables"},
     "people": {"errors", "stimuli", "tables", "wording"},
     # Who asks: knows the model and the run's folder, and nothing of what is asked.
-    "workers": {"config", "engines", "errors", "progress", "runs.store", "wording"},
+    "workers": {"config", "engines", "errors", "progress", "runs.store", "version", "wording"},
     "score": {
         *FOUNDATIONS, "config", "elicitation", "engines", "judge", "measures", "plan", "progress", "stimuli",
-        "runs.model_names", "runs.store",
+        "runs.model_names", "runs.parquet", "runs.store",
     },
     "raters": {*FOUNDATIONS, "conversations", "people", "report", "stimuli", "runs.store"},
     "statistics": {*FOUNDATIONS, "texts"},
     "figures": {*FOUNDATIONS, "grid"},
-    "report": {*FOUNDATIONS, "grid"},
+    "report": {*FOUNDATIONS, "conversations", "grid"},
     "runs.store": {
-        "errors", "plain_json", "runs.digest", "runs.files", "runs.ledger", "runs.manifest", "runs.parquet",
-        "runs.parts", "runs.prompts", "stimuli", "tables",
+        "errors", "plain_json", "runs.digest", "runs.files", "runs.ledger", "runs.manifest",
+        "runs.one_file", "runs.parquet", "runs.parts", "runs.prompts", "stimuli", "tables",
     },
     "runs.provenance": {
         "config", "engines", "errors", "runs.manifest", "runs.model_names", "runs.planned", "runs.prompts", "stimuli",
@@ -92,7 +94,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "plan": {"config", "errors", "runs.provenance", "stimuli", "runs.store", "wording"},
     "conversations": {
-        *FOUNDATIONS, "config", "plan", "runs.provenance", "report", "runs.prompts", "stimuli", "strategies",
+        *FOUNDATIONS, "config", "plan", "runs.provenance", "runs.prompts", "stimuli", "strategies",
     },
     "runs.outside": {*FOUNDATIONS, "runs.provenance", "stimuli"},
     "released": {*FOUNDATIONS, "elicitation", "runs.outside", "stimuli"},
@@ -148,8 +150,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "reply_comparison": {
         *FOUNDATIONS, "choices", "config", "figures", "measured", "measures", "runs.provenance", "report",
-        "side_by_side",
-        "statistics", "runs.store", "tasks.registry",
+        "score", "side_by_side", "statistics", "runs.store", "tasks.registry",
     },
     "comparison": {
         *FOUNDATIONS, "choices", "config", "runs.provenance", "rating_comparison", "reply_comparison", "side_by_side",
@@ -202,7 +203,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "cli", "comparison", "config", "conversations", "exchange", "figures", "gate", "runs.outside",
         "pipeline", "report", "statistics", "runs.ledger", "runs.store", "tasks.registry", "verification",
     },
-    "__init__": {"api"},
+    "__init__": {"api", "version"},
 }  # fmt: skip
 """For each part of ``audit`` the other parts that it may import."""
 
@@ -344,6 +345,31 @@ def test_elicitation_knows_the_engine_s_protocol_and_tokenizer_but_no_engine():
         if part(i.importer) == "elicitation" and part(i.target) == "engines"
     }
     assert known <= {"audit.engines.base", "audit.engines.chat", "audit.engines.dialects"}  # the marks of thoughts
+
+
+def tables_known_to(*modules: str) -> set[str]:
+    """Return the modules of tables that some modules import, or that these import in turn."""
+    known: set[str] = set()
+    left = set(modules)
+    while left:
+        found = {
+            ".".join(i.target.split(".")[:3])
+            for i in all_imports()
+            if i.importer in left and i.target.startswith("audit.tables.")
+        }
+        left, known = found - known, known | found
+    return {name.removeprefix("audit.tables.") for name in known}
+
+
+def test_the_store_knows_no_table_of_a_feature():
+    assert tables_known_to("audit.runs.store", "audit.runs.parts", "audit.runs.one_file") == {
+        "base", "ratings", "shared", "spreadsheets",
+    }  # fmt: skip
+
+
+def test_the_tables_of_a_run_of_ratings_are_made_of_no_other_run_s():
+    others = {"comparison", "inventory", "people_of_replies", "preference", "recognition", "replies"}
+    assert tables_known_to("audit.tables.run_of_ratings") & others == set()
 
 
 TASKS_OWN = {"tasks.intensity", "tasks.reply", "tasks.recognition", "tasks.inventory"}

@@ -11,10 +11,10 @@ import pytest
 from runs import as_stored
 
 from audit.errors import ModelError
+from audit.rating_comparison import COMPARISON_TABLES
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tables.ratings import RATINGS
-from audit.tables.registry import COMPARISON_TABLES
+from audit.tables.ratings import MANIPULATED, RATINGS
 from audit.tasks.base import Published
 
 GROUPS = ("Hindu", "Muslim")
@@ -364,7 +364,7 @@ def test_a_run_that_failed_its_manipulation_check_has_no_verdict_beside_others(t
     names = "origin", "persona-1"
     runs = [write_run(tmp_path / name, variant=name, seed=seed, n=24) for seed, name in enumerate(names)]
     with RunFolder(runs[1]) as kept:
-        kept.write_manipulated(
+        kept.table(MANIPULATED).write(
             {
                 "narrative_id": f"n{k}", "kind": kind, "emotion": "joy", "status": "rated",
                 "intensity": float(rating + k % 2 * (kind == "own")), "response": "",

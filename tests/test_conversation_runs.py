@@ -10,6 +10,7 @@ import pytest
 from runs import FOUR_RELIGIONS, as_stored, of_before
 
 from audit.runs.store import RunFolder
+from audit.score import read_scores, write_scores
 
 SAID = {"joy": "I got the job!", "anger": "He took my bike again.", "sadness": "She has moved away."}
 
@@ -92,10 +93,10 @@ def test_utterances_of_a_conversation_are_not_taken_for_independent(audit, make_
     said.to_csv(corpus, index=False)
     assert audit("run", *overrides(make_model(says="anger"), corpus, "run", "task=emotion")) == 0
     with RunFolder(tmp_path / "run") as folder:
-        scores = folder.read_scores()
+        scores = read_scores(folder)
         scores["value"] = np.random.default_rng(1).random(len(scores))  # in place of answers that are all the same
         for number, own in scores.groupby(scores["prompt_index"] // 64):
-            folder.write_scores("recognition", number, own, {})
+            write_scores(folder, "recognition", number, own, {})
     assert audit("report", "run") == 0
     gaps = tables_of(tmp_path / "run")["measure_gaps"].set_index(["measure", "estimator", "scope"])
     row = gaps.loc[("recognised", "contrast", "narratives")]

@@ -13,6 +13,7 @@ from test_store import row
 from audit.cli.main import main
 from audit.runs.manifest import COPY
 from audit.runs.store import PartBegun, RunFolder
+from audit.score import score_counts, write_scores
 from audit.tables.replies import REPLIES
 
 READERS = {
@@ -181,10 +182,10 @@ def test_what_was_counted_beside_scores_is_checked(tmp_path):
     scores = pd.DataFrame({"prompt_index": [0], "measure": pd.Categorical(["n_words"]), "value": [1.0]})
     for counted in ("[1]", '{"a": [1]}', '{"a": {"b": "c"}}', "{", "[" * 100_000, "\ufeff{}"):
         with RunFolder(tmp_path / "run") as folder:
-            folder.write_scores("lexical", 0, scores, {})
+            write_scores(folder, "lexical", 0, scores, {})
             (tmp_path / "run" / "scores" / "lexical" / "part-000000.json").write_text(counted)
             with pytest.raises(Exception, match=r"part-000000.json cannot be read \(") as raised:
-                folder.read_score_counts("lexical")
+                score_counts(folder, "lexical")
         assert len(str(raised.value).splitlines()) == 1
 
 

@@ -82,7 +82,7 @@ def test_a_report_a_recovery_and_a_copy_leave_it_as_it_was(command, analysed, tm
 def test_a_column_that_a_later_version_adds_and_that_says_nothing_changes_nothing():
     rows = pa.Table.from_pylist([row(k, pruned_points=None, wording=0) for k in (0, 1)], schema=schema_of(RATINGS))
     without = RATINGS.without("pruned_points", "wording")
-    earlier = type(RATINGS)(RATINGS.name, RATINGS.row, without, stored=True)
+    earlier = type(RATINGS)(RATINGS.name, RATINGS.row, without)
     assert rows_sha256(rows, RATINGS) == rows_sha256(rows.drop(["pruned_points", "wording"]), earlier)
 
 

@@ -10,6 +10,7 @@ from test_mitigation import plant
 from audit.choices import choices_of, elicitation_sets
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tables.ratings import MANIPULATED
 
 WORDS = {"elicitation": {"method": "generate", "parser": "scale"}}
 READ = {"elicitation": {"method": "expected"}}
@@ -83,7 +84,7 @@ def test_a_run_without_a_verdict_shows_no_dependence(audit, tmp_path, failed, si
             continue
         plant(tmp_path / name, gap=gap, **how)
         with RunFolder(tmp_path / name) as kept:
-            kept.write_manipulated(
+            kept.table(MANIPULATED).write(
                 {"narrative_id": f"n{k}", "kind": kind, "emotion": "joy", "status": "rated", "response": "",
                  "intensity": rating + k % 2}
                 for k in range(30) for kind, rating in (("own", 40.0 if name in failed else 50.0), ("wrong", 45.0))

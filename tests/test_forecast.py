@@ -7,6 +7,7 @@ import pytest
 from runs import FOUR_RELIGIONS
 
 from audit.runs.store import RunFolder
+from audit.tables.stages import STAGES
 
 SMALL = (
     "engine=transformers", "engine.device=cpu", "stimuli.situations_per_emotion=2", "stimuli.emotions=[sad,happy]",
@@ -84,7 +85,7 @@ def test_a_strategy_s_stages_have_bounds_that_hold(planned, audit, make_model, t
     plan, _ = planned(*words, "probe=0", "tokens=1")
     assert audit("run", *words) == 0
     folder = RunFolder(tmp_path / "run")
-    stages, ratings = folder.read_stages(), folder.read_ratings(n_prompts=N)
+    stages, ratings = folder.parts(STAGES).frame(), folder.read_ratings(n_prompts=N)
     kinds = by_kind(plan)
     for name, own in stages.groupby("stage", observed=True):
         read = own["n_prompt_tokens"].sum()
@@ -107,7 +108,7 @@ def test_thoughts_have_bounds_that_hold(strategy, planned, audit, make_model, tm
         assert 0 < short["n_too_long"] < N
     assert audit("run", *words) == 0
     folder, thought = RunFolder(tmp_path / "run"), by_kind(plan)["thought"]
-    stages, prompts = folder.read_stages(), by_kind(plan)["prompts"]
+    stages, prompts = folder.parts(STAGES).frame(), by_kind(plan)["prompts"]
     own = stages.loc[stages["stage"] == "thought"]
     assert thought["n"] == thought["n_left"] == len(own) == N
     assert thought["tokens_read"] <= own["n_prompt_tokens"].sum() <= thought["tokens_read_most"]

@@ -241,7 +241,7 @@ def checked(run, **differences):
     ]  # fmt: skip
     table = {column: None for column in MANIPULATED}
     with RunFolder(run) as folder:
-        folder.write_manipulated([table | row for row in rows])
+        folder.table(MANIPULATED).write([table | row for row in rows])
     return run
 
 

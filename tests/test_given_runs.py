@@ -12,7 +12,7 @@ from test_strategy_runs import N_PROMPTS, manifest_of, overrides
 
 from audit.cli.main import main
 from audit.runs.store import RunFolder
-from audit.tables.stages import GIVEN
+from audit.tables.stages import GIVEN, STAGES
 
 USE = Path(__file__).parents[1] / "docs" / "use.md"
 RANDOM = ("strategy=few-shot-1-random",)
@@ -48,7 +48,7 @@ def test_the_manual_s_own_strategy_runs_as_one_yaml_file(tiny_model, tmp_path):
     assert main(["run", "--config-dir=mine", *overrides(tiny_model, "run", "strategy=needs", short)]) == 0
     assert manifest_of(tmp_path / "run")["strategy"]["stages"] == ["need"]
     with RunFolder(tmp_path / "run") as folder:
-        assert set(folder.read_stages()["stage"]) == {"need"}
+        assert set(folder.parts(STAGES).frame()["stage"]) == {"need"}
         assert (folder.read_ratings(n_prompts=N_PROMPTS)["status"] == "rated").all()
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "What did they need most? Answer in one sentence." in page
@@ -56,7 +56,7 @@ def test_the_manual_s_own_strategy_runs_as_one_yaml_file(tiny_model, tmp_path):
 
 def test_examples_are_kept_with_the_run_and_shown_in_its_report(tmp_path, finished):
     with RunFolder(tmp_path / "run") as folder:
-        [given] = folder.read_given()  # one example of one narrative
+        [given] = folder.table(GIVEN).rows()  # one example of one narrative
         ratings = folder.read_ratings(n_prompts=N_PROMPTS)
     assert list(given) == list(GIVEN)
     assert given["kind"] == "example"
@@ -108,8 +108,8 @@ def test_examples_that_are_lost_are_chosen_again_and_must_be_the_same(tiny_model
 
 def test_examples_of_another_run_are_not_gone_on_with(tiny_model, tmp_path, capsys, finished):
     with RunFolder(tmp_path / "run") as folder:
-        rows = folder.read_given()
-        folder.write_given([row | {"answer": "Another answer."} for row in rows])
+        rows = folder.table(GIVEN).rows()
+        folder.table(GIVEN).write([row | {"answer": "Another answer."} for row in rows])
     (in_parts(tmp_path / "run") / "ratings" / "part-000001.parquet").unlink()
     assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 2
     assert "given.parquet is not of this run: it is not what the first prompts were shown" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from drawing import svg_alone
 from runs import FOUR_RELIGIONS
 
 from audit.runs.store import RunFolder
-from audit.tables.registry import TABLES
+from audit.tables.run_of_ratings import TABLES
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")]
 N_PROMPTS = 250  # 5 perceivers x 5 experiencers x 10 narratives

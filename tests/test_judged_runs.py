@@ -11,6 +11,7 @@ from ggufs import write_gguf
 from runs import FOUR_RELIGIONS, in_parts
 
 from audit.runs.store import RunFolder
+from audit.score import read_scores, score_counts
 from stimuli.narratives import load_narratives
 
 N_NARRATIVES = 4
@@ -58,7 +59,7 @@ def check_counts(run):
     """What the judge did with each reply, counted shard by shard, adds up to what its scores and the table say."""
     measures = table(run, "measures").set_index("measure")
     with RunFolder(run) as folder:
-        scores, counts = folder.read_scores(), folder.read_score_counts("judge")
+        scores, counts = read_scores(folder), score_counts(folder, "judge")
     assert len(counts) == 3
     for name, own in counts.items():
         row = measures.loc[name]
@@ -151,7 +152,7 @@ def test_a_run_is_not_complete_while_it_is_scored_anew(run, audit, tiny_model, m
 
     command = ("run", *overrides(tiny_model, *GENEVA, "measures.judge.own_gap=2", "measures.judge.rubric=epitome"))
     with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "write_scores", interrupted)
+        patch.setattr("audit.score.write_scores", interrupted)
         assert audit(*command) == 130
     assert manifest_of(run)["status"] == "running"
     assert audit("people", "export", run) == 2

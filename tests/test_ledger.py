@@ -19,14 +19,20 @@ from audit.runs import ledger
 from audit.runs.files import sha256_of
 from audit.runs.ledger import Ledger, faults_of, is_made, story_of
 from audit.runs.manifest import Manifest
+from audit.runs.parts import part_name
 from audit.runs.store import RunFolder
+from audit.score import write_scorer, write_scores
+from audit.tables.people_of_replies import PEOPLE_SCORES
+from audit.tables.ratings import ASKED_AGAIN, ELICITATION_SAMPLE, MANIPULATED
+from audit.tables.replies import OWN_GAP_RATINGS
+from audit.tables.stages import GIVEN, STAGES
 
 MANIFEST = {"n_prompts": 4, "shard_size": 2, "status": "running"}
 STAGE = {
     "prompt_index": 0, "stage": "s", "text": "t", "status": "written", "n_prompt_tokens": 1, "n_tokens": 1,
     "n_dropped": 0,
 }  # fmt: skip
-SCORES = pd.DataFrame({"prompt_index": [0], "measure": ["length"], "value": [1.0]})
+SCORED = pd.DataFrame({"prompt_index": [0], "measure": ["length"], "value": [1.0]})
 
 
 def stored_in(folder):
@@ -42,20 +48,20 @@ def every(tmp_path_factory):
     with RunFolder(path) as folder:
         folder.write_manifest(Manifest.of(MANIFEST))
         folder.write_file("prompts.json.gz", b"prompts")
-        folder.write_given([])
+        folder.table(GIVEN).write([])
         for number in range(2):
             folder.write_shard(number, [row(2 * number), row(2 * number + 1)])
-            folder.write_stage(number, 0, [STAGE])
-        folder.write_scores("lexical", 0, SCORES, {"length": {"n_words": 1}})
-        folder.write_scorer("lexical", {"scorer": "lexical"})
-        folder.write_judged(0, pd.DataFrame([row(0)]))
+            folder.parts(STAGES).write(part_name(number, 0), [STAGE])
+        write_scores(folder, "lexical", 0, SCORED, {"length": {"n_words": 1}})
+        write_scorer(folder, "lexical", {"scorer": "lexical"})
+        folder.parts(OWN_GAP_RATINGS).write(part_name(0), pd.DataFrame([row(0)]))
         checked = {"prompt_index": 0, "status": "rated", "intensity": 1.0, "response": "1"}
-        folder.write_answers("elicitation_sample", [checked])
-        folder.write_answers("asked_again", [{**checked}])
+        folder.table(ELICITATION_SAMPLE).write([checked])
+        folder.table(ASKED_AGAIN).write([{**checked}])
         told = {"narrative_id": "n", "kind": "own", "emotion": "sad"}
-        folder.write_manipulated([told | {name: checked[name] for name in ("status", "intensity", "response")}])
+        folder.table(MANIPULATED).write([told | {name: checked[name] for name in ("status", "intensity", "response")}])
         people = {"rater": ["r"], "prompt_index": [0], "question": ["q"], "score": [1.0]}
-        folder.write_people(pd.DataFrame(people))
+        folder.table(PEOPLE_SCORES).write_csv(pd.DataFrame(people))
         folder.write_file("people/key.csv", b"key")
     return path
 
@@ -285,8 +291,8 @@ def test_removal_that_is_killed_half_way_is_settled(run, monkeypatch):
             Ledger(run).remove(["stages/part-000000-00.parquet", "stages/part-000001-00.parquet"])
     assert not faults_of(run)
     with RunFolder(run) as folder:
-        assert folder.has_stages(1)
-        assert not folder.has_stages(0)
+        assert part_name(1, 0) in folder.parts(STAGES)
+        assert part_name(0, 0) not in folder.parts(STAGES)
     assert not faults_of(run)
 
 

@@ -10,9 +10,11 @@ from test_comparison import Numbers, files_of, table_of, write_run
 
 from audit.choices import choices_of, reference_runs
 from audit.runs.manifest import Manifest
+from audit.runs.parts import part_name
 from audit.runs.store import RunFolder
 from audit.tables.comparison import STRATEGIES
 from audit.tables.ratings import RATINGS
+from audit.tables.stages import STAGES
 from audit.wording import points, unsigned
 
 COMMITTED = Path(__file__).parents[1] / "reports" / "example-strategies" / "comparison"
@@ -38,9 +40,8 @@ def plant(folder, *, gap, strategy=None, level=50.0, refused=0, mass=None, stage
         rows.loc[rows["prompt_index"] < refused, ["status", "intensity"]] = ["refused", None]
         kept.write_shard(0, rows[list(RATINGS)])
         for place, (read, wrote) in enumerate(stages):
-            kept.write_stage(
-                0,
-                place,
+            kept.parts(STAGES).write(
+                part_name(0, place),
                 [
                     {"prompt_index": row["prompt_index"], "stage": f"stage {place}",
                      "text": "x" if text is None else text(row), "status": "written" if read else "failed",

@@ -20,9 +20,13 @@ from test_store import names, row
 
 from audit.errors import StoreError
 from audit.runs import parts as module
+from audit.runs.parts import part_name
 from audit.runs.store import JudgementFolder, RunFolder
+from audit.score import read_scores, score_counts, write_scorer, write_scores
 from audit.tables.preference import JUDGED_PAIRS
 from audit.tables.ratings import RATINGS
+from audit.tables.replies import OWN_GAP_RATINGS, SCORES
+from audit.tables.stages import STAGES
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 SIZES = (4, 3, 0, 5, 1)
@@ -129,8 +133,8 @@ def test_row_groups_hold_several_parts_and_parts_are_read_alone(tmp_path, monkey
     }
     with RunFolder(tmp_path / "run") as folder:
         for name, rows in stages.items():
-            folder.write_stage(int(name[5:11]), int(name[-2:]), rows)
-        before = folder.read_stages()
+            folder.parts(STAGES).write(part_name(int(name[5:11]), int(name[-2:])), rows)
+        before = folder.parts(STAGES).frame()
         folder.consolidate(pytest.fail)
         assert files_of(tmp_path / "run") == ["stages.parquet"]
         sizes = [pq.read_metadata(tmp_path / "run" / "stages.parquet").row_group(k).num_rows for k in range(5)]
@@ -141,13 +145,13 @@ def test_row_groups_hold_several_parts_and_parts_are_read_alone(tmp_path, monkey
             8,
             4,
         ]  # parts of 3, 3 | 1, 1, 7 | 7 | 2, 2, 4 | 4 rows: whole parts, five rows or more
-        pd.testing.assert_frame_equal(folder.read_stages(), before)
+        pd.testing.assert_frame_equal(folder.parts(STAGES).frame(), before)
         for name, rows in stages.items():
-            assert folder.read_stage(int(name[5:11]), int(name[-2:])) == rows
-            assert folder.has_stages(int(name[5:11]))
-        assert folder.has_stages()
-        assert not folder.has_stages(5)
-        assert folder.read_stage(0, 2) is None
+            assert folder.parts(STAGES).read_part(name).to_pylist() == rows
+            assert part_name(int(name[5:11]), 0) in folder.parts(STAGES)
+        assert folder.parts(STAGES).names()
+        assert part_name(5, 0) not in folder.parts(STAGES)
+        assert folder.parts(STAGES).read_part(part_name(0, 2)) is None
 
 
 def test_consolidating_holds_a_row_group_and_not_the_table(tmp_path, monkeypatch):
@@ -385,9 +389,9 @@ def test_words_of_replies_that_are_asked_again_lose_their_scores(tmp_path):
         for k in range(3):
             folder.write_shard(k, [replies[k]], "replies")
             scores = pd.DataFrame({"prompt_index": [k], "measure": pd.Categorical(["length"]), "value": [k / 2]})
-            folder.write_scores("lexical", k, scores, {"length": {"n_words": k, "n_long": 0.5}} if k else {})
-        folder.write_scorer("lexical", {"asked": {}})
-        scores, counts = folder.read_scores(), folder.read_score_counts("lexical")
+            write_scores(folder, "lexical", k, scores, {"length": {"n_words": k, "n_long": 0.5}} if k else {})
+        write_scorer(folder, "lexical", {"asked": {}})
+        scores, counts = read_scores(folder), score_counts(folder, "lexical")
         assert counts == {"length": {"n_words": 3, "n_long": 1.0}}
         folder.consolidate(pytest.fail)
         assert files_of(tmp_path / "run") == [
@@ -395,21 +399,21 @@ def test_words_of_replies_that_are_asked_again_lose_their_scores(tmp_path):
             "scores/lexical/scorer.json",
             "scores/lexical/scores.parquet",
         ]
-        pd.testing.assert_frame_equal(folder.read_scores(), scores)
-        assert folder.read_score_counts("lexical") == counts
-        assert folder.scored("lexical") == {0, 1, 2}
+        pd.testing.assert_frame_equal(read_scores(folder), scores)
+        assert score_counts(folder, "lexical") == counts
+        assert folder.parts(SCORES, "lexical").numbers() == {0, 1, 2}
         folder.write_shard(1, [replies[1] | {"text": "Oh."}], "replies")
-        assert folder.scored("lexical") == {0, 2}
-        assert folder.read_scores()["prompt_index"].tolist() == [0, 2]
-        assert folder.read_score_counts("lexical") == {"length": {"n_words": 2, "n_long": 0.5}}
-        folder.write_scores("lexical", 1, scores.iloc[[1]], {"length": {"n_words": 9}})
-        assert folder.read_score_counts("lexical") == {"length": {"n_words": 11, "n_long": 0.5}}
+        assert folder.parts(SCORES, "lexical").numbers() == {0, 2}
+        assert read_scores(folder)["prompt_index"].tolist() == [0, 2]
+        assert score_counts(folder, "lexical") == {"length": {"n_words": 2, "n_long": 0.5}}
+        write_scores(folder, "lexical", 1, scores.iloc[[1]], {"length": {"n_words": 9}})
+        assert score_counts(folder, "lexical") == {"length": {"n_words": 11, "n_long": 0.5}}
         folder.consolidate(pytest.fail)
-        assert folder.read_score_counts("lexical") == {"length": {"n_words": 11, "n_long": 0.5}}
-        pd.testing.assert_frame_equal(folder.read_scores(), scores)
+        assert score_counts(folder, "lexical") == {"length": {"n_words": 11, "n_long": 0.5}}
+        pd.testing.assert_frame_equal(read_scores(folder), scores)
         folder.clear("scores/lexical")
-        assert folder.scored("lexical") == set()
-        assert folder.read_scores().empty
+        assert folder.parts(SCORES, "lexical").numbers() == set()
+        assert read_scores(folder).empty
 
 
 @pytest.mark.parametrize("nth", range(1, 5))
@@ -417,33 +421,33 @@ def test_counts_are_not_lost_between_a_part_and_what_was_counted_beside_it(nth, 
     with RunFolder(tmp_path / "run") as folder:
         for k in range(2):
             scores = pd.DataFrame({"prompt_index": [k], "measure": pd.Categorical(["length"]), "value": [1.0]})
-            folder.write_scores("lexical", k, scores, {"length": {"n_words": 1}})
+            write_scores(folder, "lexical", k, scores, {"length": {"n_words": 1}})
         with monkeypatch.context() as patch:
             count_down(patch, Path, "unlink", nth)
             with pytest.raises(Killed):
                 folder.consolidate(pytest.fail)
-        assert folder.read_score_counts("lexical") == {"length": {"n_words": 2}}
+        assert score_counts(folder, "lexical") == {"length": {"n_words": 2}}
         folder.consolidate(pytest.fail)
-        assert folder.read_score_counts("lexical") == {"length": {"n_words": 2}}
+        assert score_counts(folder, "lexical") == {"length": {"n_words": 2}}
     assert files_of(tmp_path / "run") == ["scores/lexical/scores.parquet"]
 
 
 def test_judged_ratings_and_judged_pairs_are_consolidated_and_cleared(tmp_path):
     with RunFolder(tmp_path / "run") as folder:
-        folder.write_judged(1, pd.DataFrame([row(0)]))
+        folder.parts(OWN_GAP_RATINGS).write(part_name(1), pd.DataFrame([row(0)]))
         folder.consolidate(pytest.fail)
         assert files_of(tmp_path / "run") == ["judged.parquet"]
-        assert folder.judged() == {1}
-        assert len(folder.read_judged()) == 1
+        assert folder.parts(OWN_GAP_RATINGS).numbers() == {1}
+        assert len(folder.parts(OWN_GAP_RATINGS).frame()) == 1
         folder.clear("judged")
-        assert folder.judged() == set()
+        assert folder.parts(OWN_GAP_RATINGS).numbers() == set()
         assert files_of(tmp_path / "run") == []
     empty = pd.DataFrame({name: [] for name in JUDGED_PAIRS})
     with JudgementFolder(tmp_path / "judgement") as folder:
-        folder.write_part(3, empty)
+        folder.parts(JUDGED_PAIRS).write(part_name(3), empty)
         folder.consolidate(pytest.fail)
-        assert folder.parts() == {3}
-        assert list(folder.read_parts()) == list(JUDGED_PAIRS)
+        assert folder.parts(JUDGED_PAIRS).numbers() == {3}
+        assert list(folder.parts(JUDGED_PAIRS).frame()) == list(JUDGED_PAIRS)
     assert files_of(tmp_path / "judgement") == ["pairs.parquet"]
 
 

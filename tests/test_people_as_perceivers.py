@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from audit.runs.store import RunFolder
+from audit.tables.people import RATERS
 
 GROUPS = ("Buddhist", "Christian", "Hindu", "Muslim")
 
@@ -83,7 +84,7 @@ def test_a_gap_that_raters_were_given_is_found_and_none_is_not(finished, audit, 
     assert "no standard for the model" in page
     with RunFolder(finished) as folder:
         assert folder.read_manifest().people.n_raters == 12
-        assert set(folder.read_people("raters")["group"]) == set(GROUPS)
+        assert set(folder.table(RATERS).frame()["group"]) == set(GROUPS)
     # Another import takes the first one's place: raters without a gap of their own.
     assert audit("people", "import", finished, *fill(finished, tmp_path, gap=0.0)) == 0
     row = tables_of(finished)["people_gap"].iloc[0]

@@ -20,7 +20,7 @@ from runs import FOUR_RELIGIONS, as_stored, collected, in_parts
 from audit.runs.store import RunFolder
 from audit.tables.gap import CALIBRATION
 from audit.tables.ratings import RATINGS
-from audit.tables.registry import TABLES
+from audit.tables.run_of_ratings import TABLES
 
 N_PROMPTS = 50  # 5 perceivers x 5 experiencers x 2 narratives: shards 0 to 6 of seven, shard 7 of one
 

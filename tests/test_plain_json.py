@@ -12,6 +12,7 @@ from audit.plain_json import parse_json
 from audit.raters import _read_study
 from audit.runs.manifest import ComparisonManifest, Manifest
 from audit.runs.store import RunFolder
+from audit.score import read_scorer
 from audit.tasks.recognition.corpus import FILE as CORPUS
 from audit.tasks.recognition.corpus import read_corpus
 
@@ -69,7 +70,7 @@ def test_files_beside_a_run_s_tables_that_are_such_json_are_named(tmp_path):
     run = RunFolder(tmp_path)
     (tmp_path / "scores" / "lexical").mkdir(parents=True)
     (tmp_path / "scores" / "lexical" / "scorer.json").write_bytes(DEEP)
-    assert run.read_scorer("lexical") == {}
+    assert read_scorer(run, "lexical") == {}
     (tmp_path / "study.json").write_bytes(DEEP)
     with pytest.raises(StoreError, match=r"study\.json cannot be read"):
         _read_study(tmp_path / "study.json")

@@ -15,6 +15,8 @@ from test_comparison import Numbers, files_of, table_of
 from audit.engines.base import EngineFacts, Generated
 from audit.engines.local import TokenEngine
 from audit.runs.store import RunFolder
+from audit.score import read_scores
+from audit.tables.stages import STAGES
 from audit.texts.words import words as words_of
 
 GAP, SHRINKS, RAISES = 8, 5, 6
@@ -187,7 +189,7 @@ def test_two_settings_of_one_strategy_have_labels_that_name_what_differs(run):
 
 ECN = ("strategy=ecn", "stimuli.emotions=[sad]", "stimuli.situations_per_emotion=1", *FOUR_RELIGIONS,
        "shard_size=6")  # fmt: skip
-STAGES = ("Imagine for a moment", "was in this situation", "Think about", "Bring together", "tells of a situation")
+OPENINGS = ("Imagine for a moment", "was in this situation", "Think about", "Bring together", "tells of a situation")
 SHARDS = (6, 6, 4)  # 16 pairs
 
 
@@ -201,11 +203,11 @@ def whole(run):
 def test_an_audit_asks_four_stages_in_order_shard_by_shard_and_then_the_question(whole, tmp_path):
     calls, folder = whole
     asked = [(len(texts), {text.rpartition("\nuser: ")[2] for text in texts}) for texts, _ in calls]
-    assert [n for n, _ in asked] == [n for n in SHARDS for _ in STAGES]
-    for (_, last), begins in zip(asked, STAGES * len(SHARDS), strict=True):
+    assert [n for n, _ in asked] == [n for n in SHARDS for _ in OPENINGS]
+    for (_, last), begins in zip(asked, OPENINGS * len(SHARDS), strict=True):
         assert all(begins in text.partition("\n")[0] for text in last)
     for place, (texts, seeds) in enumerate(calls):
-        n_earlier = place % len(STAGES)
+        n_earlier = place % len(OPENINGS)
         assert {text.count("\nassistant: ") for text in texts} == {n_earlier}
         assert (seeds is None) == (n_earlier == 4)  # ECN's stages are sampled, the rating is not
     assert len(collected(in_parts(shutil.copytree(folder, tmp_path / "parts")), "stages")) == 4 * len(SHARDS)
@@ -225,7 +227,7 @@ def test_an_audit_of_replies_by_ecn_takes_the_fourth_call_for_the_reply_and_asks
         "measures.lexicon.narrative=emotion",
     )
     folder = run(engine, "replies", "strategy=ecn", *REPLIES[:-1], *held)
-    begins = (*STAGES[:3], "Bring together")
+    begins = (*OPENINGS[:3], "Bring together")
     manifest = json.loads((folder / "manifest.json").read_text())
     assert sum(len(texts) for texts, _ in engine.calls) == 4 * manifest["n_prompts"]
     for place, (texts, seeds) in enumerate(engine.calls):
@@ -233,8 +235,8 @@ def test_an_audit_of_replies_by_ecn_takes_the_fourth_call_for_the_reply_and_asks
         assert not any("Write back to them" in text for text in texts)  # the task's own system message
         assert seeds is not None  # each is sampled, as the paper's four calls are
     with RunFolder(folder) as kept:
-        replies, stages = kept.read("replies", n_prompts=manifest["n_prompts"]), kept.read_stages()
-        scores = kept.read_scores().pivot(index="prompt_index", columns="measure", values="value")
+        replies, stages = kept.read("replies", n_prompts=manifest["n_prompts"]), kept.parts(STAGES).frame()
+        scores = read_scores(kept).pivot(index="prompt_index", columns="measure", values="value")
     assert replies["text"].str.startswith("Wrote 4: 0.").all()
     assert list(stages["stage"].astype(str).unique()) == ["perspective", "resonance", "reflection"]
     assert scores["n_words"].tolist() == [len(words_of(text)) for text in replies["text"]]

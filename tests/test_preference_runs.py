@@ -18,6 +18,7 @@ from audit import conversations
 from audit.cli.main import main
 from audit.engines.resolve import ModelFiles, file_hashes
 from audit.report.page import asset
+from audit.runs.parts import Parts
 from audit.runs.store import JudgementFolder, RunFolder
 from audit.tables.preference import JUDGED_PAIRS, PREFERENCE
 
@@ -183,16 +184,16 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped_and_a_finished_one_n
     read = scripted(prefers)
     assert main(judge(runs, tmp_path / "whole")) == 0
     n_whole = len(read)
-    write, out = JudgementFolder.write_part, tmp_path / "out"
+    write, out = Parts.write, tmp_path / "out"
 
-    def interrupted(self, number, pairs):
-        if number == 1:
+    def interrupted(self, name, pairs):
+        if name == "part-000001":
             raise KeyboardInterrupt
-        write(self, number, pairs)
+        write(self, name, pairs)
 
-    monkeypatch.setattr(JudgementFolder, "write_part", interrupted)
+    monkeypatch.setattr(Parts, "write", interrupted)
     assert main(judge(runs, out)) == 130
-    monkeypatch.setattr(JudgementFolder, "write_part", write)
+    monkeypatch.setattr(Parts, "write", write)
     read = scripted(prefers)
     assert main(judge(runs, out)) == 0
     assert len(read) / n_whole == 32 / (N_PAIRS - 1)
@@ -241,7 +242,7 @@ def test_a_part_without_two_replies_is_not_asked_about(runs, tmp_path, scripted,
     rewrite(copy, lambda row: ("I see.", "written" if row["narrative_id"] == "sad-02" else "failed"))
     scripted(prefers)
     assert main(judge((runs[0], copy), tmp_path / "out")) == 0
-    assert JudgementFolder(tmp_path / "out").parts() == {0, 1, 2, 3}
+    assert JudgementFolder(tmp_path / "out").parts(JUDGED_PAIRS).numbers() == {0, 1, 2, 3}
     row = pd.read_csv(tmp_path / "out/tables/preference.csv").set_index("pairs").loc["all"]
     assert row[["n_pairs", "n_no_reply", "n_read", "n_narratives"]].tolist() == [N_PAIRS, 48, 16, 1]
 

@@ -21,7 +21,10 @@ from audit.cli.main import main
 from audit.errors import StoreError
 from audit.runs.manifest import COPY, Manifest
 from audit.runs.store import RunFolder
-from audit.tables.ratings import RATINGS
+from audit.score import score_counts, write_scores
+from audit.tables.ratings import ASKED_AGAIN, RATINGS
+from audit.tables.replies import SCORES
+from audit.tables.stages import STAGES
 
 WORDS = (*ASKED, "strategy=two-stage", "shard_size=20", "elicitation.noise_sample=4")
 
@@ -75,7 +78,7 @@ def ratings_of(folder):
 def assert_same(folder, once):
     """The same ratings, stages and tables, whatever was asked anew."""
     pd.testing.assert_frame_equal(ratings_of(folder), ratings_of(once))
-    pd.testing.assert_frame_equal(RunFolder(folder).read_stages(), RunFolder(once).read_stages())
+    pd.testing.assert_frame_equal(RunFolder(folder).parts(STAGES).frame(), RunFolder(once).parts(STAGES).frame())
     assert (folder / "tables" / "gap.csv").read_bytes() == (once / "tables" / "gap.csv").read_bytes()
     assert Manifest.read(folder).status == "complete"
 
@@ -262,7 +265,7 @@ def test_what_was_moved_is_asked_anew_by_the_command_that_is_named(parts, comman
     }  # fmt: skip
     assert followed(command, printed) == 0
     assert_same(parts, once)
-    answers = [RunFolder(folder).read_answers("asked_again") for folder in (parts, once)]
+    answers = [RunFolder(folder).table(ASKED_AGAIN).frame() for folder in (parts, once)]
     pd.testing.assert_frame_equal(*answers)
 
 
@@ -763,7 +766,7 @@ def replies_run(folder):
         for k in range(2):
             opened.write_shard(k, [{name: (row(k) | texts)[name] for name in REPLIES}], "replies")
             scores = pd.DataFrame({"prompt_index": [k], "measure": pd.Categorical(["n"]), "value": [1.0]})
-            opened.write_scores("lexical", k, scores, {"n": {"cut": 1}})
+            write_scores(opened, "lexical", k, scores, {"n": {"cut": 1}})
     return folder
 
 
@@ -774,10 +777,10 @@ def test_scores_go_with_what_was_counted_beside_them_and_with_their_replies(tmp_
     assert set(moved_by(capsys.readouterr().out)) == {
         f"scores/lexical/part-000000.{kind}" for kind in ("json", "parquet")
     }
-    assert RunFolder(run).read_score_counts("lexical") == {"n": {"cut": 1}}
+    assert score_counts(RunFolder(run), "lexical") == {"n": {"cut": 1}}
     cut(run / "replies/part-000001.parquet")
     assert main(["recover", str(run)]) == 0
     assert set(moved_by(capsys.readouterr().out)) == {
         "replies/part-000001.parquet", "scores/lexical/part-000001.parquet", "scores/lexical/part-000001.json",
     }  # fmt: skip
-    assert RunFolder(run).scored("lexical") == set()
+    assert RunFolder(run).parts(SCORES, "lexical").numbers() == set()

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 from audit.errors import ConfigError
+from audit.rating_comparison import COMPARISON_TABLES
 from audit.released import parse_name
-from audit.tables.registry import COMPARISON_TABLES
 from stimuli.identities import load_dimensions
 from stimuli.prompts import PUBLISHED_VARIANTS
 

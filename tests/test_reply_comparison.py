@@ -19,10 +19,9 @@ from audit.engines.base import OpenModel
 from audit.engines.local import LocalModel
 from audit.engines.open import Choice
 from audit.engines.resolve import ModelFiles
-from audit.reply_comparison import _references
+from audit.reply_comparison import REPLY_COMPARISON_TABLES, _references
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tables.registry import REPLY_COMPARISON_TABLES
 
 GAP, SHRINKS, RAISES = 10, 7, 8
 """Words: the gap, what two-stage takes off it, and what basic-empathy adds to every reply."""

@@ -14,8 +14,11 @@ import pytest
 from runs import FOUR_RELIGIONS, in_parts
 from runs import collected as files_of
 
+from audit import score
 from audit.cli.main import main
 from audit.runs.store import RunFolder
+from audit.score import read_scores, write_scores
+from audit.tables.stages import STAGES
 
 N_PROMPTS = 2 * 16  # narratives, pairs of religions; in shards of ten: 10, 10, 10 and 2
 SHARDS = ["part-000000.parquet", "part-000001.parquet", "part-000002.parquet", "part-000003.parquet"]
@@ -92,7 +95,7 @@ def test_a_run_of_replies_ends_in_delta_of_each_measure_and_names_what_is_absent
     assert manifest["n_prompts"] == manifest["counts"]["total"] == N_PROMPTS
     with RunFolder(finished) as folder:
         replies = folder.read("replies", n_prompts=N_PROMPTS)
-        scores = folder.read_scores()
+        scores = read_scores(folder)
     scored = replies.loc[replies["status"].isin(["written", "cut"]), "prompt_index"]
     assert len(scored) > 0
     assert scores.groupby("measure", observed=True)["prompt_index"].apply(set).map(set(scored).__eq__).all()
@@ -153,7 +156,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_in_the_same_bytes(
         monkeypatch.setattr(owner, name, counting)
 
     interrupted(TransformersEngine, "generate", 3)
-    interrupted(RunFolder, "write_scores", 7)
+    interrupted(score, "write_scores", 7)
     assert main(command) == 130
     assert sorted(files_of(run, "replies")) == [f"replies/{name}" for name in SHARDS[:2]]
     assert main(["report", str(run)]) == 0
@@ -194,8 +197,8 @@ def test_replies_that_are_written_again_are_scored_again(finished, tiny_model, t
     before = files_of(run, *COLLECTED)
     (in_parts(run) / "replies" / SHARDS[1]).unlink()
     with RunFolder(run) as folder:
-        scores = folder.read_scores()
-        folder.write_scores("lexical", 1, scores.iloc[:0], {})
+        scores = read_scores(folder)
+        write_scores(folder, "lexical", 1, scores.iloc[:0], {})
     assert main(["run", *overrides(tiny_model, run)]) == 0
     assert files_of(run, *COLLECTED) == before
 
@@ -209,7 +212,7 @@ def test_a_strategy_leads_the_model_before_it_replies(strategy, kept, finished, 
     assert (run / kept).exists()
     with RunFolder(run) as folder, RunFolder(finished) as plain:
         led, unled = (each.read("replies", n_prompts=N_PROMPTS) for each in (folder, plain))
-        stages = folder.read_stages()
+        stages = folder.parts(STAGES).frame()
     assert (led["text"] != unled["text"]).mean() > 0.5
     assert (led["n_prompt_tokens"] > unled["n_prompt_tokens"]).all()
     page = (run / "report.html").read_text()

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -20,7 +21,7 @@ from audit.runs import store
 from audit.runs.files import write_atomically
 from audit.runs.manifest import SCHEMA_VERSION, Manifest
 from audit.runs.store import RunFolder
-from audit.tables.base import Table, word
+from audit.tables.base import KEPT, Table, word
 from audit.tables.ratings import RATINGS
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
@@ -577,13 +578,27 @@ def test_a_column_that_is_added_opens_the_shards_of_before(before, expected, tmp
             "ratings",
             RATINGS.row,
             {**RATINGS, "mood": word("how it was said", since=RATINGS.version + 1, before=before)},
-            True,
         )
-        monkeypatch.setitem(store._COLLECTED, "ratings", added)
+        monkeypatch.setitem(KEPT, "ratings.parquet", added)
         folder.write_shard(1, [row(1, mood="cross")])
         ratings = folder.read_ratings(n_prompts=2)
     assert list(ratings) == [*RATINGS, "mood"]
     assert ratings["mood"].astype(object).where(ratings["mood"].notna(), None).tolist() == [expected, "cross"]
+
+
+def test_a_table_that_nothing_declares_is_not_passed_over(tmp_path):
+    """Else a module that nobody imported would have its table left out of the digest, and in parts."""
+    with RunFolder(tmp_path / "run") as folder:
+        folder.write_shard(0, [row(0)])
+        folder.write_file("asked_in_int4.parquet", b"PAR1")
+        with pytest.raises(StoreError, match=r"asked_in_int4\.parquet is of no table"):
+            folder.consolidate()
+        assert folder.shards() == {0}
+
+
+def test_two_tables_are_not_kept_in_one_file():
+    with pytest.raises(ValueError, match=r"ratings\.parquet"):
+        replace(RATINGS, name="others")
 
 
 def test_a_shard_says_the_version_of_its_table(tmp_path):

@@ -12,8 +12,9 @@ import pytest
 from runs import FOUR_RELIGIONS, collected, in_parts
 
 from audit.cli.main import main
+from audit.runs.parts import Parts, part_name
 from audit.runs.store import RunFolder
-from audit.tables.stages import STAGES
+from audit.tables.stages import GIVEN, STAGES
 
 N_PROMPTS = 25  # 5 perceivers x 5 experiencers x 1 narrative, in shards of ten: 10, 10 and 5
 SHARDS = [0, 1, 2]
@@ -67,7 +68,7 @@ def led(led_once, tmp_path):
 
 def test_every_call_of_every_prompt_is_kept_and_shown(led):
     with RunFolder(led) as folder:
-        stages = folder.read_stages()
+        stages = folder.parts(STAGES).frame()
         ratings = folder.read_ratings(n_prompts=N_PROMPTS)
     assert list(stages) == list(STAGES)
     assert stages.groupby("stage", observed=True)["prompt_index"].nunique().to_dict() == {"emotion": 25, "factors": 25}
@@ -96,7 +97,7 @@ def test_naming_an_emotion_is_scored_of_stages_that_were_not_told_it(told, tiny_
 def test_examples_are_shown_as_what_the_model_did_not_write(tiny_model, tmp_path):
     assert main(["run", *overrides(tiny_model, "run", "strategy=few-shot-1-random", "model.max_model_len=1024")]) == 0
     with RunFolder(tmp_path / "run") as folder:
-        [given] = folder.read_given()
+        [given] = folder.table(GIVEN).rows()
     shown = shown_in(tmp_path / "run")["calls"]["columns"]
     assert {name: column["of"] for name, column in shown.items() if name != "frame"} == {
         "name": ["example 1"], "system": [None], "written": [given["answer"]], "note": ["shown beforehand"],
@@ -147,8 +148,8 @@ def had_to_leave_out(stages, ratings):
 )
 def test_what_became_of_each_call_is_shown(change, notes, of_the_question, led, monkeypatch):
     with RunFolder(led) as folder:
-        stages, ratings = change(folder.read_stages(), folder.read_ratings(n_prompts=N_PROMPTS))
-    monkeypatch.setattr(RunFolder, "read_stages", lambda self: stages)
+        stages, ratings = change(folder.parts(STAGES).frame(), folder.read_ratings(n_prompts=N_PROMPTS))
+    monkeypatch.setattr(Parts, "frame", lambda self: stages)
     monkeypatch.setattr(RunFolder, "read_ratings", lambda self, **_: ratings)
     assert main(["report", str(led)]) == 0
     shown = shown_in(led)
@@ -206,9 +207,9 @@ def test_a_session_that_only_ends_a_shard_has_no_time_a_prompt(led, tiny_model):
 def test_stages_of_another_run_are_not_gone_on_with(of, led, tiny_model, capsys):
     (in_parts(led) / "ratings" / "part-000001.parquet").unlink()
     with RunFolder(led) as folder:
-        rows = folder.read_stage(1, 1)
+        rows = folder.parts(STAGES).read_part(part_name(1, 1)).to_pylist()
         changed = {"stage": "reasons"} if of == "another stage" else {"prompt_index": 0}
-        folder.write_stage(1, 1, [row | changed for row in rows])
+        folder.parts(STAGES).write(part_name(1, 1), [row | changed for row in rows])
     assert main(["run", *overrides(tiny_model, "led", *COE)]) == 2
     said = "what shard 1 holds as stage 2 is not factors of its prompts, so it is not of this run; python"
     assert said in capsys.readouterr().err
@@ -234,7 +235,7 @@ def test_a_prompt_whose_stages_do_not_fit_fails_and_the_run_goes_on(tiny_model, 
     settings = ("strategy=two-stage", "strategy.stages.infer.max_tokens=500", "strategy.overrun=fail")
     assert main(["run", *overrides(tiny_model, "run", *settings)]) == 0
     with RunFolder(tmp_path / "run") as folder:
-        assert set(folder.read_stages()["status"]) == {"failed"}
+        assert set(folder.parts(STAGES).frame()["status"]) == {"failed"}
         assert set(folder.read_ratings(n_prompts=N_PROMPTS)["status"]) == {"failed"}
     assert "None of 25 prompts has a rating" in (tmp_path / "run" / "report.html").read_text()
 

@@ -166,7 +166,7 @@ def publish(case: Case, folder: Path, name: str) -> Path:
         statistics = {**manifest.content["config"]["statistics"], **case.settings}
         if case.check:
             points = {"followed": (12.0, 8.0), "failed": (0.0, 8.0), "weak": (3.0, 12.0)}[case.check]
-            kept.write_manipulated(list(_checked(*points)))
+            kept.table(MANIPULATED).write(list(_checked(*points)))
         kept.write_manifest(manifest.adding("config", statistics=statistics).having(status=case.status))
         publish_ratings(kept, Manifest.read(run))
     return run

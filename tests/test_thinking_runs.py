@@ -17,6 +17,7 @@ from audit.engines.local import TokenEngine
 from audit.publish import on_thoughts
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tables.stages import STAGES
 
 MESSAGES = "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
 TEMPLATES = {
@@ -416,7 +417,7 @@ def test_a_thought_without_room_is_said_to_have_failed_and_no_answer_was_asked_f
     with RunFolder(path) as folder:
         manifest = folder.read_manifest()
         own = folder.read_ratings(n_prompts=manifest.n_prompts)
-        told, _ = what_was_asked(path, manifest, own, stages=folder.read_stages(), given=[])
+        told, _ = what_was_asked(path, manifest, own, stages=folder.parts(STAGES).frame(), given=[])
     shown = told(int(failed.idxmax()))
     assert shown.calls[-1].note == "failed: it does not fit into the model's context"
     assert shown.note == "no answer was asked for, since the thought before it failed"
@@ -444,7 +445,7 @@ def test_stages_come_before_the_thought_and_think_not(run, reasoner, monkeypatch
     with RunFolder(path) as folder:
         manifest = folder.read_manifest()
         answers = folder.read_ratings(n_prompts=manifest.n_prompts)
-        told, _ = what_was_asked(path, manifest, answers, stages=folder.read_stages(), given=[])
+        told, _ = what_was_asked(path, manifest, answers, stages=folder.parts(STAGES).frame(), given=[])
     calls = told(7).calls
     assert [call.name for call in calls] == [*dict.fromkeys(stages["stage"])]
     assert calls[-1].written.startswith(" A 100 is out of place.\nSo ")

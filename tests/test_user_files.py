@@ -27,6 +27,7 @@ from audit.runs.outside import read_outside
 from audit.runs.parquet import read_parquet
 from audit.runs.prompts import PromptsAsked
 from audit.runs.told import read as read_ledger
+from audit.tables.gap import GAP
 from audit.tables.ratings import RATINGS
 from audit.tables.reading import read_table
 from stimuli.conversations import read_conversations
@@ -63,7 +64,7 @@ READERS = {
     "answers": lambda path: read_answers(path, export="e", n_prompts=2),
     "chat template": lambda path: read_template(str(path)),
     "model": lambda path: read_header(path, "model.path"),
-    "published table": read_table,
+    "published table": lambda path: read_table(path, GAP),
     "part of a run": lambda path: read_parquet(path, RATINGS),
 }
 

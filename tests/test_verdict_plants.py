@@ -16,6 +16,7 @@ from gated import NAMES, STEMS, TWO_TERMS, gate, of, run_maker, two_terms, verdi
 
 import audit
 from audit.cli.composition import statistics_defaults
+from audit.rating_comparison import COMPARISON_TABLES
 from audit.report.verdicts import verdict_lines
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
@@ -25,7 +26,7 @@ from audit.statistics.anchors import BEYOND_SCALE, within_scale
 from audit.statistics.controls import Repetition
 from audit.statistics.remarks import n_repeated
 from audit.statistics.rows import Settings
-from audit.tables.registry import COMPARISON_TABLES, TABLES
+from audit.tables.run_of_ratings import TABLES
 from audit.tables.verdicts import VERDICTS
 from audit.tasks.rated.limits import limits_of
 from audit.tasks.rated.publish import _repeated, publish_ratings

@@ -15,6 +15,7 @@ from test_planted_strategy import Scripted
 from audit.engines.base import Generated
 from audit.report.verdicts import REASONS
 from audit.runs.store import RunFolder
+from audit.tables.ratings import MANIPULATED
 from stimuli.manipulation import LEAST
 from stimuli.narratives import load_narratives
 
@@ -351,7 +352,7 @@ def test_a_model_that_does_not_follow_what_is_told_has_no_verdict(run, originals
 def asked_without(folder):
     """Return the narratives that were asked without identities, in order, and what the manifest notes."""
     with RunFolder(folder) as kept:
-        rows = kept.read_manipulated().astype(object)
+        rows = kept.table(MANIPULATED).frame().astype(object)
     return rows, json.loads((folder / "manifest.json").read_text())["checks"]["manipulation"]
 
 
@@ -379,8 +380,8 @@ def test_a_run_of_an_earlier_version_keeps_what_it_asked_until_more_is_asked_for
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["checks"]["manipulation"] = {"n_prompts": 16}
     with RunFolder(folder) as kept:
-        rows = kept.read_manipulated().astype(object)[:16]
-        kept.write_manipulated(rows.to_dict("records"))
+        rows = kept.table(MANIPULATED).frame().astype(object)[:16]
+        kept.table(MANIPULATED).write(rows.to_dict("records"))
     (folder / "manifest.json").write_text(json.dumps(manifest))
     as_stored(folder)
     capsys.readouterr()

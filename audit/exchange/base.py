@@ -90,14 +90,11 @@ class Collected:
         """
         from audit.runs.manifest import Manifest
         from audit.runs.store import RunFolder
-        from audit.tables.inventory import ANSWERS
-        from audit.tables.ratings import RATINGS
-        from audit.tables.replies import REPLIES
         from audit.tasks.registry import task_of
 
         manifest = Manifest.read(path)
-        kind, n_prompts = task_of(manifest).stores, manifest.n_prompts
-        table = {"ratings": RATINGS, "replies": REPLIES, "answers": ANSWERS}[kind]
+        task, n_prompts = task_of(manifest), manifest.n_prompts
+        kind, table = task.stores, task.collected
         folder, running = RunFolder(path), manifest.status == "running"
         if kind == "ratings":
             rows = folder.ratings_of(manifest, unfinished=running)
@@ -112,7 +109,7 @@ class Collected:
                 f"{path} is not finished: {left}; give its command again, or unfinished=true: what is written says so"
             )
         if _TEXT in table and not texts:
-            table = Table(table.name, table.row, table.without(_TEXT), stored=True)
+            table = Table(table.name, table.row, table.without(_TEXT))
             rows = rows.drop(columns=_TEXT)
         return cls(path, manifest, kind, table, rows, n_missing)
 
@@ -171,12 +168,13 @@ class Collected:
         """
         from audit.statistics.limits import verdicts_as_they_hold
         from audit.tables.reading import read_table
+        from audit.tasks.registry import task_of
 
         place = f"tables/{name}.csv"
         try:
             if (self.path / place).exists():
                 check_made(self.path, place, remedy=f"make it anew: {self._report}")
-            read = read_table(self.path / place)
+            read = read_table(self.path / place, task_of(self.manifest).described.get(name))
         except FileNotFoundError as error:
             raise StoreError(f"{self.path} has no tables/{name}.csv; make it: {self._report}") from error
         except (OSError, ValueError) as error:

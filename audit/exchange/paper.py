@@ -76,7 +76,8 @@ def _study(collected: Collected) -> Study:
     import pandas as pd
 
     from audit.paper.base import Study
-    from audit.tables.registry import REPLY_TABLES, TABLES
+    from audit.tables.run_of_ratings import TABLES
+    from audit.tables.run_of_replies import REPLY_TABLES
     from audit.tasks.registry import task_of
 
     rated = collected.kind == "ratings"

@@ -29,6 +29,7 @@ from audit.errors import ConfigError, check_points
 from audit.report.verdicts import REASONS
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tables.ratings import MANIPULATED
 from audit.tasks.rated.limits import codes_of_run, noise_of_run
 from audit.tasks.rated.publish import REFUSAL_MARGIN
 from audit.tasks.registry import task_of
@@ -315,7 +316,7 @@ def _measure(
     placebos = placebo_cubes(compact, told)
     used = Settings(**own, n_permutations=1)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=used, repetition=told)
-    followed = rows_of_run(folder.read_manipulated(), manifest, confidence=settings["confidence"])
+    followed = rows_of_run(folder.table(MANIPULATED).frame(), manifest, confidence=settings["confidence"])
     on_run = codes_of_run(followed, manifest)
     noise = noise_of_run(manifest, folder, ratings, confidence=settings["confidence"])
     unseen = _why_no_refusals(manifest, ratings)

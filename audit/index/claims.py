@@ -177,7 +177,8 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
         if ComparisonManifest.read_if_there(path) is None:
             return None, "its manifest cannot be read"
         runs, compared = (
-            read_table(path / "tables" / f"{each.name}.csv").reindex(columns=list(each)) for each in (RUNS, COMPARISONS)
+            read_table(path / "tables" / f"{each.name}.csv", each).reindex(columns=list(each))
+            for each in (RUNS, COMPARISONS)
         )
     except FileNotFoundError:
         return None, ""  # of runs of replies, which no claim is of

@@ -33,7 +33,8 @@ from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.base import Table
 from audit.tables.index import INDEX
 from audit.tables.reading import read_table
-from audit.tables.registry import REPLY_TABLES, TABLES
+from audit.tables.run_of_ratings import TABLES
+from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
 from audit.tasks.registry import task_of
 from audit.wording import encodable, plural
@@ -139,7 +140,7 @@ def _table(folder: Path, described: Table, again: str) -> pd.DataFrame:
         return pd.DataFrame(columns=list(described))
     check_made(folder, f"tables/{path.name}", remedy=f"{again} makes it anew")
     try:
-        return read_table(path).reindex(columns=list(described))
+        return read_table(path, described).reindex(columns=list(described))
     except (OSError, ValueError) as error:
         raise StoreError(f"{path} cannot be read ({str(error).splitlines()[0]}); {again} makes it anew") from error
 

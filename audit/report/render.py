@@ -28,7 +28,7 @@ from audit.report.section import Block, Paragraph, captioned, present
 from audit.report.sentences import ALONE, LIMITS, describe_gaps
 from audit.report.tables import Place, gaps_table, shown_at
 from audit.runs.manifest import Manifest, ManifestError
-from audit.tables.registry import TABLES
+from audit.tables.run_of_ratings import TABLES
 from audit.tables.shared import OVERALL
 from audit.wording import MEANING, PHONE, brief, coverage
 

@@ -30,8 +30,8 @@ from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.verdicts import NOT_TOLD_APART, next_step, reason_in_words, reasons_of, worded
 from audit.report.words import TaskWords
 from audit.runs.manifest import Manifest
-from audit.tables.registry import REPLY_TABLES
 from audit.tables.replies import SCORED, ReplyStatus
+from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
 from audit.wording import (
     OF_GROUPS_AND_MODELS,

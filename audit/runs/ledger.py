@@ -47,6 +47,8 @@ _READ: Final = (
     "key.csv", "sides.csv", "questions.yaml",
 )  # fmt: skip
 """What is read of a folder where it is there; other files in it are nobody's."""
+PLACES: Final = tuple(sorted({pattern.rpartition("/")[0] or "." for pattern in _READ}))
+"""The folders that these lie in."""
 _SHOWN: Final = ("tables/*.csv", "figures/*.svg", "figures/*.png", "figures/*.pdf")
 """What a reader takes for a part of an analysis where it lies there."""
 _SET_ASIDE: Final = re.compile(r"prompts\.json\.gz|(given|manipulation)\.parquet|stages(\.parquet|/.*)|scores/.*\.json")

@@ -21,6 +21,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -32,6 +33,7 @@ from audit.runs.parquet import (
     A_PART,
     Rows,
     checked,
+    in_pandas,
     joined,
     opened,
     parquet,
@@ -115,6 +117,11 @@ class _Consolidated:
         )
 
 
+def part_name(number: int, stage: int | None = None) -> str:
+    """Return what a part is called, of a shard, a stage of a shard, or whatever else the parts are of."""
+    return f"part-{number:06d}" if stage is None else f"part-{number:06d}-{stage:02d}"
+
+
 class Parts:
     """One table of a folder, in parts or consolidated.
 
@@ -130,17 +137,30 @@ class Parts:
     file
         Where in it they are consolidated.
     table
-        What they hold.
+        What they hold; None if that is not known, so that parts can be named and not read.
     ledger
         The folder's.
     """
 
-    def __init__(self, root: Path, folder: str, file: str, table: Table, ledger: Ledger) -> None:
+    def __init__(self, root: Path, folder: str, file: str, table: Table | None, ledger: Ledger) -> None:
         self.name = file
         self._root, self._place = root, folder
         self._folder, self._file = root / folder, root / file
-        self.table = table
+        self._table = table
         self._ledger = ledger
+
+    @property
+    def table(self) -> Table:
+        """What the parts hold.
+
+        Raises
+        ------
+        LookupError
+            If the module that declares it was not imported.
+        """
+        if self._table is None:
+            raise LookupError(f"no table is declared that is kept in {self.name}: import the module that has it")
+        return self._table
 
     @property
     def places(self) -> tuple[Path, Path]:
@@ -150,7 +170,7 @@ class Parts:
     def beside_alone(self) -> Parts:
         """Return the same table without its consolidated file: of what lies beside it alone."""
         without = f"{self._place}/.{Path(self.name).name}.without"
-        return Parts(self._root, self._place, without, self.table, self._ledger)
+        return Parts(self._root, self._place, without, self._table, self._ledger)
 
     def bytes_of(self, rows: pa.Table) -> bytes:
         """Return what a part of these rows holds: the same bytes for the same rows, with the same pyarrow."""
@@ -173,10 +193,13 @@ class Parts:
         """Return the numbers of all parts."""
         return {int(name.split("-")[1]) for name in self.names()}
 
-    def write(self, name: str, rows: Rows) -> None:
-        """Write a part, in place of the one there was; errors as of :func:`parquet` and
+    def write(self, name: str, rows: Rows, counts: Counts | None = None) -> None:
+        """Write a part, in place of the one there was, and what was counted beside it; errors as of :func:`parquet` and
         :meth:`audit.runs.ledger.Ledger.write`.
         """
+        if counts:  # before the rows, which are what says that the part is there
+            content = f"{json.dumps(counts, sort_keys=True, allow_nan=False)}\n".encode()
+            self._ledger.write(f"{self._place}/{name}.json", content)
         self._ledger.write(f"{self._place}/{name}.parquet", parquet(self.table, rows))
 
     def read(self) -> pa.Table:
@@ -188,6 +211,10 @@ class Parts:
             If a file cannot be read, or is not what was stored.
         """
         return self._steadily(self._all)
+
+    def frame(self) -> pd.DataFrame:
+        """Return the same as pandas has them: words are categoricals, flags and small numbers nullable."""
+        return in_pandas(self.read())
 
     def read_part(self, name: str) -> pa.Table | None:
         """Return the rows of one part; None where it is not there.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,17 +28,28 @@ from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
 from audit.runs.provenance import kept_difference
 from audit.runs.rescued import rescue
-from audit.runs.store import ASKED_IN, Answers, Kind, RunFolder
-from audit.tables.ratings import Status
+from audit.runs.store import KINDS, Kind, RunFolder
+from audit.tables.base import Table
+from audit.tables.inventory import ANSWERS
+from audit.tables.ratings import (
+    ASKED_AGAIN,
+    ASKED_IN_FORMATS,
+    ELICITATION_SAMPLE,
+    MANIPULATED,
+    RATINGS,
+    Status,
+)
+from audit.tables.replies import OWN_GAP_RATINGS, REPLIES, SCORES
+from audit.tables.stages import GIVEN, STAGES
 from audit.wording import plural
 from stimuli.strategies import THOUGHT
 
 ASIDE: Final = "set-aside"
 """The folder of a run's that takes what is moved out of the way."""
-_KINDS: Final[tuple[Kind, ...]] = ("ratings", "replies", "answers")
+_COLLECTED: Final[Mapping[Kind, Table]] = {"ratings": RATINGS, "replies": REPLIES, "answers": ANSWERS}
 _LABELS: Final = ("dimension", "narrative_id", "emotion", "perceiver", "experiencer")
 """Columns by which rows are told from those of another run's grid."""
-_ASKED_ONCE_MORE: Final[tuple[Answers, ...]] = ("elicitation_sample", "asked_again", *ASKED_IN.values())
+_IN_ONE_FILE: Final = (GIVEN, MANIPULATED, ELICITATION_SAMPLE, ASKED_AGAIN, *ASKED_IN_FORMATS.values())
 _NOT_NOW: Final = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EISDIR, errno.ESTALE)
 """Why a file cannot be read that may be whole all the same."""
 Wrong = Callable[[str, pa.Table], str]
@@ -69,7 +80,7 @@ class _Held(RunFolder):
     def _check(self) -> None:
         if not self.path.is_dir():
             raise StoreError(f"{self.path} is no folder; name the folder of a run")
-        names = {MANIFEST, COPY, PROMPTS, "stages", "stages.parquet", *_KINDS, *(f"{kind}.parquet" for kind in _KINDS)}
+        names = {MANIFEST, COPY, PROMPTS, "stages", "stages.parquet", *KINDS, *(f"{kind}.parquet" for kind in KINDS)}
         if not any((self.path / name).exists() for name in names):
             raise StoreError(f"{self.path} holds nothing of a run; name the folder of one")
 
@@ -245,18 +256,18 @@ class _Mender:
         """Look at all that was collected, move what is wrong, and say what to do next."""
         before, as_read = len(self._made.done), self._manifest
         folder = self._folder
-        again = self._look(folder._stages, self._wrong_stage)
-        for kind in _KINDS:
-            parts = folder._collected(kind)
+        again = self._look(folder.parts(STAGES), self._wrong_stage)
+        for kind, table in _COLLECTED.items():
+            parts = folder.parts(table)
             lost = set(self._look(parts, partial(self._wrong_shard, kind)))
             # A shard whose stages are asked anew is asked anew.
             lost |= set(self._move(parts, {f"part-{name.split('-')[1]}" for name in again}, "what led to it is"))
             if kind == "replies" and lost:
                 self._of_other_replies(lost)
-        for scorer in folder._scorers():
-            self._counts(folder._scores(scorer))
-            self._look(folder._scores(scorer), self._wrong_scores)
-        self._look(folder._judged, lambda name, rows: "")
+        for scorer in folder.names(SCORES):
+            self._counts(folder.parts(SCORES, scorer))
+            self._look(folder.parts(SCORES, scorer), self._wrong_scores)
+        self._look(folder.parts(OWN_GAP_RATINGS), lambda name, rows: "")
         self._single()
         if len(self._made.done) > before and self._manifest.status == "complete":
             self._manifest = self._manifest.having(status="running")
@@ -408,11 +419,11 @@ class _Mender:
 
     def _of_other_replies(self, lost: set[str]) -> None:
         """Move what was scored of replies that are asked anew: of other texts it says nothing."""
-        for scorer in self._folder._scorers():
-            parts = self._folder._scores(scorer)
+        for scorer in self._folder.names(SCORES):
+            parts = self._folder.parts(SCORES, scorer)
             for name in self._move(parts, lost, "the replies are"):
                 self._beside_counts(parts, name, "the replies are asked anew")
-        judged = self._folder._judged
+        judged = self._folder.parts(OWN_GAP_RATINGS)
         list(self._move(judged, set(judged.names()), "replies are"))
 
     def _counts(self, parts: Parts) -> None:
@@ -435,17 +446,16 @@ class _Mender:
     def _single(self) -> None:
         """Move tables that are one file each from the start, where they cannot be read."""
         folder, checks = self._folder, dict(self._manifest.content.get("checks") or {})
-        reads: dict[str, Callable[[], object]] = {"given": folder.read_given, "manipulation": folder.read_manipulated}
-        reads |= {name: lambda name=name: folder.read_answers(name) for name in _ASKED_ONCE_MORE}  # type: ignore[misc]
-        for name, read in reads.items():
+        for table in _IN_ONE_FILE:
+            kept = folder.table(table)
             try:
-                read()
-                fault = self._not_ours.get(f"{name}.parquet")
+                kept.rows()
+                fault = self._not_ours.get(kept.name)
             except StoreError as error:
                 fault = _reason(error)
             if fault:
-                self._set_aside(folder.path / f"{name}.parquet", fault)
-                if checks.pop(name, None) is not None:
+                self._set_aside(folder.path / kept.name, fault)
+                if checks.pop(Path(kept.name).stem, None) is not None:
                     self._manifest = self._manifest.having(checks=checks)
 
     def _beside(self, parts: Parts, name: str) -> Path:

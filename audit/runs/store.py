@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import json
 import os
 import shutil
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Final, Literal, Self, TypeAlias
 
@@ -33,25 +33,13 @@ from audit.runs.digest import digest_of, rows_sha256
 from audit.runs.files import refuse_link, write_atomically, writing
 from audit.runs.manifest import COPY, ChoicesManifest, ComparisonManifest, JudgementManifest, Manifest, OfRuns
 from audit.runs.manifest import FILE as MANIFEST
-from audit.runs.parquet import (
-    Rows,
-    give_memory_back,
-    in_pandas,
-    joined,
-    parquet,
-    read_parquet,
-)
-from audit.runs.parts import Parts
+from audit.runs.one_file import OneFile
+from audit.runs.parquet import Rows, give_memory_back, in_pandas, joined, read_parquet
+from audit.runs.parts import Parts, part_name
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import unpacked
-from audit.tables.base import Table, Type
-from audit.tables.inventory import ANSWERS
-from audit.tables.people import PEOPLE_INTENSITIES, PEOPLE_SCORES, RATERS, READINGS
-from audit.tables.preference import JUDGED_PAIRS
-from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, RATINGS, Status
-from audit.tables.replies import REPLIES, SCORES
-from audit.tables.spreadsheets import as_it_was
-from audit.tables.stages import GIVEN, STAGES
+from audit.tables.base import KEPT, Table
+from audit.tables.ratings import Status
 from stimuli.files import read_file
 
 _OF_A_COMPARISON: Final = frozenset(
@@ -79,43 +67,15 @@ _BEGUN: Final = "part-begun.jsonl"
 """The file of a run folder that keeps what a server has answered of the part that is being asked."""
 _HASHED: Final = {"lines": "sha256"}
 """What its first line says of the others, beside which part it is of; earlier versions wrote no hashes."""
-_SCORER: Final = "scorer.json"
-"""What a scorer is, beside its scores."""
-Answers: TypeAlias = Literal[
-    "elicitation_sample", "asked_again", "asked_in_bfloat16", "asked_in_float16", "asked_in_float32"
-]
-"""What prompts are asked once more for, and the stem of the file."""
-ASKED_IN: Final[Mapping[str, Answers]] = {
-    "bfloat16": "asked_in_bfloat16",
-    "float16": "asked_in_float16",
-    "float32": "asked_in_float32",
-}
-"""The same by the number format that they are asked in."""
-_ANSWERED: Final[dict[Answers, Table]] = {
-    "elicitation_sample": ELICITATION_SAMPLE,
-    "asked_again": ASKED_AGAIN,
-    **{ASKED_IN[name]: table for name, table in ASKED_IN_FORMATS.items()},
-}
 Kind: TypeAlias = Literal["ratings", "replies", "answers"]
 """What a run collects, and the folder that it lies in."""
-_COLLECTED: Final[dict[Kind, Table]] = {"ratings": RATINGS, "replies": REPLIES, "answers": ANSWERS}
-_TABLE_OF: Final = {
-    **{f"{name}.parquet": table for name, table in _ANSWERED.items()},
-    "manipulation.parquet": MANIPULATED,
-    "given.parquet": GIVEN,
-}
-"""Tables that lie in one file from the first."""
-Given: TypeAlias = Literal["replies", "intensity", "raters", "norming"]
-"""What people give a run: scores of replies, intensities, their own groups, or what they make of narratives."""
-_PEOPLE: Final[dict[Given, tuple[str, Table]]] = {
-    "replies": ("people/ratings.csv", PEOPLE_SCORES),
-    "intensity": ("people/ratings.csv", PEOPLE_INTENSITIES),
-    "raters": ("people/raters.csv", RATERS),
-    "norming": ("norming/ratings.csv", READINGS),
-}
-"""Where each lies in a run's folder, and its table."""
-_READ_AS: Final[dict[Type, type]] = {Type.INT64: np.int64, Type.FLOAT: np.float64}
-"""What a column of a CSV file is read as; others are text."""
+KINDS: Final[tuple[Kind, ...]] = ("ratings", "replies", "answers")
+
+
+def _in_order(kept: tuple[str, Table]) -> tuple[bool, bool, str]:
+    """Sort what a run collects before what else is kept, and tables of which there may be several last."""
+    file, _ = kept
+    return file.partition(".")[0] not in KINDS, "*" in file, file
 
 
 class _Folder:
@@ -177,8 +137,9 @@ class _Folder:
 
     def _prepare(self) -> None:
         """Remove what an interrupted process has left behind."""
-        for unfinished in self.path.glob(".*.unfinished"):
-            unfinished.unlink()
+        for place in ledger.PLACES:
+            for unfinished in self.path.glob(f"{place}/.*.unfinished"):
+                unfinished.unlink()
         self._ledger.settle()
         # An earlier version kept none: what is there is taken as it is, and said to be.
         if (
@@ -230,9 +191,44 @@ class _Folder:
                 raise
             say(f"note: what was collected stays in parts: {error}")
 
-    def _tables(self) -> Iterable[Parts]:
-        """Return the tables that are collected in parts."""
-        return ()
+    def table(self, table: Table) -> OneFile:
+        """Return a table that is one file from the first."""
+        return OneFile(self.path, table, self._ledger)
+
+    def parts(self, table: Table, name: str = "") -> Parts:
+        """Return a table that is kept in parts; ``name`` tells it from others, where there are several such."""
+        assert table.kept is not None
+        place, file = (each.replace("*", name) for each in (table.kept.parts, table.kept.file))
+        return Parts(self.path, place, file, table, self._ledger)
+
+    def names(self, table: Table) -> list[str]:
+        """Return the names of those that are there of several such tables; an empty one where there is but one."""
+        assert table.kept is not None
+        several = "*" in table.kept.parts
+        return sorted(path.name for path in self.path.glob(table.kept.parts)) if several else [""]
+
+    def confirm(self, name: str) -> None:
+        """Raise StoreError if a file that was read is not what was stored."""
+        self._ledger.confirm(name)
+
+    def _tables(self) -> Iterator[Parts]:
+        """Yield the tables that are collected in parts.
+
+        Raises
+        ------
+        StoreError
+            If the folder holds a table that nothing declares, so that it would be passed over, or taken for a file.
+        """
+        story = ledger.story_of(self.path)
+        accepted = () if story is None else story.accepted
+        stored = [name for name in ledger.stored_in(self.path) if name.endswith(".parquet") and name not in accepted]
+        known = [each for table in KEPT.values() if (kept := table.kept) for each in (kept.file, kept.parts)]
+        for name in sorted({name.partition("/part-")[0] for name in stored}):
+            if not any(fnmatchcase(name, each) for each in known):
+                raise StoreError(f"{self.path / name} is of no table that a run has; move it out of the folder")
+        for _, table in sorted(KEPT.items(), key=_in_order):
+            if table.kept is not None and table.kept.parts:
+                yield from (self.parts(table, name) for name in self.names(table))
 
 
 class ComparisonFolder(_Folder):
@@ -280,34 +276,7 @@ class JudgementFolder(ComparisonFolder):
 
     def _prepare(self) -> None:
         super()._prepare()
-        for unfinished in self.path.glob("parts/.*.unfinished"):
-            unfinished.unlink()
         self._check_stored(may_lack=lambda name: ledger.JUDGED.fullmatch(name) is not None)
-
-    def _tables(self) -> Iterable[Parts]:
-        return (self._pairs,)
-
-    @property
-    def _pairs(self) -> Parts:
-        return Parts(self.path, "parts", "pairs.parquet", JUDGED_PAIRS, self._ledger)
-
-    def parts(self) -> set[int]:
-        """Return the numbers of the parts that are there."""
-        return self._pairs.numbers()
-
-    def write_part(self, number: int, pairs: pd.DataFrame) -> None:
-        """Write judged pairs; columns of :data:`audit.tables.preference.JUDGED_PAIRS`."""
-        self._pairs.write(f"part-{number:06d}", pairs)
-
-    def read_parts(self) -> pd.DataFrame:
-        """Return all judged pairs, in the order of parts; no rows where there are none.
-
-        Raises
-        ------
-        StoreError
-            If a part cannot be read.
-        """
-        return in_pandas(self._pairs.read())
 
 
 class ChoicesFolder(ComparisonFolder):
@@ -349,34 +318,9 @@ class RunFolder(_Folder):
         if not fresh and not any((self.path / name).exists() for name in (MANIFEST, COPY, ".lock")):
             raise StoreError(f"run_dir={self.path} has files in it and is no run folder; name an empty or new folder")
 
-    def _prepare(self) -> None:
-        super()._prepare()
-        for place in (*_COLLECTED, "stages", "scores/*", "judged", "people", "norming"):
-            for unfinished in self.path.glob(f"{place}/.*.unfinished"):
-                unfinished.unlink()
-
-    def _tables(self) -> Iterable[Parts]:
-        yield from map(self._collected, _COLLECTED)
-        yield from (self._stages, self._judged, *map(self._scores, self._scorers()))
-
     def _collected(self, kind: Kind) -> Parts:
-        return Parts(self.path, kind, f"{kind}.parquet", _COLLECTED[kind], self._ledger)
-
-    @property
-    def _stages(self) -> Parts:
-        return Parts(self.path, "stages", "stages.parquet", STAGES, self._ledger)
-
-    @property
-    def _judged(self) -> Parts:
-        return Parts(self.path, "judged", "judged.parquet", RATINGS, self._ledger)
-
-    def _scores(self, name: str) -> Parts:
-        place = f"scores/{name}"
-        return Parts(self.path, place, f"{place}/scores.parquet", SCORES, self._ledger)
-
-    def _scorers(self) -> list[str]:
-        """Return the names of those whose scores are there."""
-        return sorted(path.name for path in self.path.glob("scores/*"))
+        file = f"{kind}.parquet"
+        return Parts(self.path, kind, file, KEPT.get(file), self._ledger)
 
     def write_manifest(self, manifest: Manifest | OfRuns) -> None:
         """Write the manifest, in place of the one there was, and before it a copy, see :mod:`audit.runs.recover`."""
@@ -408,11 +352,11 @@ class RunFolder(_Folder):
     def _may_lack(self, name: str) -> bool:
         """Tell whether a stored file that is gone is collected anew: a stage only with the answers that followed it."""
         if name == "stages.parquet":
-            return not any(self.shards(kind) for kind in _COLLECTED)
+            return not any(self.shards(kind) for kind in KINDS)
         if name.startswith("stages/"):
-            return not any(int(name.split("-")[1]) in self.shards(kind) for kind in _COLLECTED)
+            return not any(int(name.split("-")[1]) in self.shards(kind) for kind in KINDS)
         if name in ("given.parquet", "prompts.json.gz"):
-            return not any(self.shards(kind) for kind in _COLLECTED)
+            return not any(self.shards(kind) for kind in KINDS)
         return ledger.asked_anew(name)
 
     def shards(self, kind: Kind = "ratings") -> set[int]:
@@ -427,13 +371,15 @@ class RunFolder(_Folder):
     ) -> None:
         """Write one shard's rows, or columns, or a table; the keys are those of its kind, such as ``tables.RATINGS``.
 
-        What was scored of replies that are written again was of other texts, and goes.
+        What was made of rows that are written again goes: it was made of others.
         """
-        if kind == "replies":
-            for scorer in self._scorers():
-                self._scores(scorer).drop(f"part-{number:06d}")
-            self.clear("judged")
-        self._collected(kind).write(f"part-{number:06d}", rows)
+        for table in KEPT.values():
+            if table.kept is not None and table.kept.of_part == kind:
+                for name in self.names(table):
+                    self.parts(table, name).drop(part_name(number))
+            if table.kept is not None and table.kept.of_all == kind:
+                self.clear(table.kept.parts)
+        self._collected(kind).write(part_name(number), rows)
 
     def stamped(self, manifest: Manifest, versions: Mapping[str, str]) -> Manifest:
         """Return the manifest that says what an analysis is made of, and what was accepted although it had changed.
@@ -488,7 +434,7 @@ class RunFolder(_Folder):
             path = self.path / name
             if name in tables or "/part-" in name or name == MANIFEST:
                 continue
-            if (table := _TABLE_OF.get(name)) is not None:
+            if (table := KEPT.get(name)) is not None and table.kept is not None and not table.kept.parts:
                 with contextlib.suppress(StoreError):  # damaged, and accepted so
                     tables[name] = rows_sha256(joined([read_parquet(path, table)], table), table)
                     continue
@@ -523,211 +469,6 @@ class RunFolder(_Folder):
         written = manifest.having(ledger=LEDGER).to_bytes()
         every = {**files, COPY: written, MANIFEST: written}
         self._ledger.publish(every, instead_of=earlier, generation=manifest.generation)
-
-    def judged(self) -> set[int]:
-        """Return the numbers of the dimensions whose judge's own gap has been asked about."""
-        return self._judged.numbers()
-
-    def write_judged(self, number: int, ratings: pd.DataFrame) -> None:
-        """Write what a judge gave the same replies as ones to every experiencer; columns of ``tables.RATINGS``."""
-        self._judged.write(f"part-{number:06d}", ratings)
-
-    def read_judged(self) -> pd.DataFrame:
-        """Return the same of all dimensions, as :meth:`read` returns ratings; no rows where there are none.
-
-        Raises
-        ------
-        StoreError
-            If a file cannot be read.
-        """
-        return in_pandas(self._judged.read())
-
-    def has_people(self, kind: Given = "replies") -> bool:
-        """Tell whether people have given something."""
-        return (self.path / _PEOPLE[kind][0]).exists()
-
-    def write_people(self, given: pd.DataFrame, kind: Given = "replies") -> None:
-        """Write what people gave: of replies the columns rater, prompt_index, question and score; NaN is left out."""
-        place, table = _PEOPLE[kind]
-        self.write_file(place, table.csv(given[list(table)]))
-
-    def read_people(self, kind: Given = "replies") -> pd.DataFrame:
-        """Return what :meth:`write_people` wrote; no rows where there is nothing.
-
-        Raises
-        ------
-        StoreError
-            If the file cannot be read.
-        """
-        place, table = _PEOPLE[kind]
-        types = {name: _READ_AS.get(column.type, str) for name, column in table.items()}
-        path = self.path / place
-        if not path.exists():
-            return pd.DataFrame({name: pd.Series(dtype=each) for name, each in types.items()})
-        empty = {name: [""] for name, each in types.items() if each is np.float64}
-        try:
-            content = io.BytesIO(read_file(path))
-            read = as_it_was(pd.read_csv(content, dtype=types, keep_default_na=False, na_values=empty)[list(types)])
-        except (OSError, ValueError, KeyError, OverflowError) as error:
-            raise StoreError(f"{path} cannot be read ({error}); import the raters' files again") from error
-        self._ledger.confirm(place)
-        return read
-
-    def scored(self, name: str) -> set[int]:
-        """Return the numbers of the shards whose replies a scorer has scored."""
-        return self._scores(name).numbers()
-
-    def write_scorer(self, name: str, taken: Mapping[str, Any]) -> None:
-        """Write what a scorer is, beside its scores: they stay its own where the manifest names it no more."""
-        self.write_file(f"scores/{name}/{_SCORER}", f"{json.dumps(taken, indent=2, sort_keys=True)}\n".encode())
-
-    def read_scorer(self, name: str) -> dict[str, Any]:
-        """Return what :meth:`write_scorer` wrote; nothing where there is no such file, or none that can be read."""
-        try:
-            taken = parse_json(read_file(self.path / "scores" / name / _SCORER))
-        except (OSError, ValueError):
-            return {}
-        self._ledger.confirm(f"scores/{name}/{_SCORER}")
-        return taken if isinstance(taken, dict) else {}
-
-    def write_scores(
-        self, name: str, number: int, scores: pd.DataFrame, counts: Mapping[str, Mapping[str, float]]
-    ) -> None:
-        """Write what a scorer gave the replies of one shard, and what it counted meanwhile.
-
-        Parameters
-        ----------
-        name
-            The scorer's.
-        number
-            The shard's.
-        scores
-            Columns of :data:`audit.tables.replies.SCORES`.
-        counts
-            As of :class:`audit.measures.base.Counting`, of this shard alone.
-        """
-        part = f"part-{number:06d}"
-        # The scores are what says that a shard is done, so they come last.
-        if counts:
-            content = f"{json.dumps(counts, sort_keys=True, allow_nan=False)}\n".encode()
-            self.write_file(f"scores/{name}/{part}.json", content)
-        self._scores(name).write(part, scores)
-
-    def read_scores(self) -> pd.DataFrame:
-        """Return all scores, in the order of scorers' names and shards; no rows where there are none.
-
-        Raises
-        ------
-        StoreError
-            If a file cannot be read.
-        """
-        scores: pd.DataFrame = joined((self._scores(name).read() for name in self._scorers()), SCORES).to_pandas()
-        return scores
-
-    def read_score_counts(self, name: str) -> dict[str, dict[str, float]]:
-        """Return what a scorer counted over all its shards; nothing where it counts nothing.
-
-        Raises
-        ------
-        StoreError
-            If a file cannot be read.
-        """
-        total: dict[str, dict[str, float]] = {}
-        for counts in self._scores(name).counts().values():
-            for measure, own in counts.items():
-                of_measure = total.setdefault(measure, {})
-                for what, n in own.items():
-                    of_measure[what] = of_measure.get(what, 0) + n
-        return total
-
-    def write_given(self, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write a strategy's examples and knowledge; see :data:`audit.tables.stages.GIVEN` for the keys."""
-        self.write_file("given.parquet", parquet(GIVEN, rows))
-
-    def read_given(self) -> list[dict[str, Any]]:
-        """Return a strategy's examples and knowledge; no rows where it brought none.
-
-        Raises
-        ------
-        StoreError
-            If the file cannot be read.
-        """
-        path = self.path / "given.parquet"
-        rows: list[dict[str, Any]] = read_parquet(path, GIVEN).to_pylist() if path.exists() else []
-        self._ledger.confirm(path.name)
-        return rows
-
-    def write_answers(self, name: Answers, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write what prompts that were asked once more gave; the keys are those of ``tables.ELICITATION_SAMPLE``."""
-        self._write_rows(name, rows, _ANSWERED[name])
-
-    def read_answers(self, name: Answers) -> pd.DataFrame:
-        """Return the same, in the order of prompts; no rows where none was asked.
-
-        Raises
-        ------
-        StoreError
-            If the file cannot be read.
-        """
-        return self._read_rows(name, _ANSWERED[name])
-
-    def write_manipulated(self, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write what prompts without identities gave; the keys are those of ``tables.MANIPULATED``."""
-        self._write_rows("manipulation", rows, MANIPULATED)
-
-    def read_manipulated(self) -> pd.DataFrame:
-        """Return the same; no rows where nothing was asked.
-
-        Raises
-        ------
-        StoreError
-            If the file cannot be read.
-        """
-        return self._read_rows("manipulation", MANIPULATED)
-
-    def _write_rows(self, name: str, rows: Sequence[Mapping[str, object]], table: Table) -> None:
-        # NaN is how Python says missing; the table has nulls.
-        plain = [{key: None if value != value else value for key, value in row.items()} for row in rows]
-        self.write_file(f"{name}.parquet", parquet(table, plain))
-
-    def _read_rows(self, name: str, table: Table) -> pd.DataFrame:
-        path = self.path / f"{name}.parquet"
-        rows = in_pandas(joined([read_parquet(path, table)] if path.exists() else [], table))
-        self._ledger.confirm(path.name)
-        return rows
-
-    def write_stage(self, number: int, stage: int, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write what one stage of a strategy wrote for one shard; the keys are those of ``tables.STAGES``."""
-        self._stages.write(f"part-{number:06d}-{stage:02d}", rows)
-
-    def has_stages(self, number: int | None = None) -> bool:
-        """Say whether a stage of one shard is there; None asks for any shard."""
-        if number is not None:  # the first one is written first; a folder of many shards is not listed for each
-            return f"part-{number:06d}-00" in self._stages
-        return bool(self._stages.names())
-
-    def read_stage(self, number: int, stage: int) -> list[dict[str, Any]] | None:
-        """Return what one stage wrote for one shard, in the prompts' order; None where it is not there.
-
-        Raises
-        ------
-        StoreError
-            If the file cannot be read.
-        """
-        part = self._stages.read_part(f"part-{number:06d}-{stage:02d}")
-        rows: list[dict[str, Any]] | None = None if part is None else part.to_pylist()
-        return rows
-
-    def read_stages(self) -> pd.DataFrame:
-        """Return what all stages wrote, in the order of shards and stages; no rows where there are none.
-
-        Raises
-        ------
-        StoreError
-            If a file cannot be read.
-        """
-        stages: pd.DataFrame = self._stages.read().to_pandas()
-        return stages
 
     def appending(self, name: str) -> BinaryIO:
         """Open a file of the run that another process appends to what it prints."""
@@ -806,7 +547,7 @@ class RunFolder(_Folder):
             If a shard cannot be read, a prompt of the grid has two rows or, in a finished run, none, or the run has
             collected something else.
         """
-        collected = [other for other in _COLLECTED if self.shards(other)]
+        collected = [other for other in KINDS if self.shards(other)]
         if collected and kind not in collected:
             raise StoreError(f"{self.path} is a run of {collected[0]} and has no {kind}; name a run of {kind}")
         table = self._collected(kind).read()

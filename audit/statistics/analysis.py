@@ -42,7 +42,7 @@ from audit.statistics.sensitivity import sensitivity_rows
 from audit.statistics.tallies import outcome_table
 from audit.statistics.unexplained import rows_without_reasons, without_reasons
 from audit.statistics.wordings import cube_of_prompts
-from audit.tables.registry import TABLES
+from audit.tables.run_of_ratings import TABLES
 
 _CUES: Final = {"label": "its label", "name": "a first name", "context": "what its members do"}
 

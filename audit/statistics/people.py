@@ -12,7 +12,8 @@ from audit.errors import NotEstimableError
 from audit.statistics.agreement import krippendorff_alpha
 from audit.statistics.correlation import correlations
 from audit.statistics.rows import child_rng
-from audit.tables.people import AGREEMENT, HUMAN, HUMAN_CORRELATIONS
+from audit.tables.people import HUMAN
+from audit.tables.people_of_replies import AGREEMENT, HUMAN_CORRELATIONS
 
 
 def people_tables(

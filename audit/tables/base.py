@@ -145,6 +145,35 @@ def spelt_out(columns: Mapping[str, Column]) -> dict[str, Column]:
     }
 
 
+@dataclass(frozen=True)
+class Kept:
+    """Where a folder keeps a table that cannot be made again; names are relative to the folder.
+
+    Attributes
+    ----------
+    file
+        A Parquet or CSV file; a ``*`` stands for a name, where there are several such tables.
+    parts
+        The folder of its parts, which are consolidated in the file; empty where it is one file from the first.
+    of_part
+        The table whose parts its own are made of, each of the one of its name, so that they go together.
+    of_all
+        The table of which all of it is made, so that it goes where any part of that one changes.
+    again
+        How a CSV file is had again that cannot be read.
+    """
+
+    file: str
+    parts: str = ""
+    of_part: str = ""
+    of_all: str = ""
+    again: str = ""
+
+
+KEPT: Final[dict[str, Table]] = {}
+"""The tables that folders keep as Parquet, by their files: each is here once its module is imported."""
+
+
 @dataclass(frozen=True, eq=False)
 class Table(Mapping[str, Column]):
     """A table's columns by name, in their order.
@@ -157,14 +186,20 @@ class Table(Mapping[str, Column]):
         What one row is of, in words.
     columns
         By name.
-    stored
-        Whether it is collected and kept as Parquet. Others are made of those, and are CSV.
+    kept
+        Where it is kept, if it is collected. Others are made of those, and are CSV.
     """
 
     name: str
     row: str
     columns: Mapping[str, Column] = field(repr=False)
-    stored: bool = False
+    kept: Kept | None = None
+
+    def __post_init__(self) -> None:
+        if self.kept is not None and self.stored:
+            if self.kept.file in KEPT:
+                raise ValueError(f"two tables are kept in {self.kept.file}")
+            KEPT[self.kept.file] = self
 
     def __getitem__(self, name: str) -> Column:
         return self.columns[name]
@@ -174,6 +209,11 @@ class Table(Mapping[str, Column]):
 
     def __len__(self) -> int:
         return len(self.columns)
+
+    @property
+    def stored(self) -> bool:
+        """Whether it is collected and kept as Parquet."""
+        return self.kept is not None and self.kept.file.endswith(".parquet")
 
     @property
     def version(self) -> int:
@@ -217,6 +257,11 @@ class Table(Mapping[str, Column]):
             flags = [name for name, column in self.items() if column.type == Type.FLAG]
             table = table.assign(**{name: table[name].map({True: "TRUE", False: "FALSE"}) for name in flags})
         return defused(table).to_csv(index=False).encode("utf-8", "replace")
+
+
+def by_name(*tables: Table) -> dict[str, Table]:
+    """Return tables by their names, in their order."""
+    return {table.name: table for table in tables}
 
 
 def dictionary(tables: Iterable[Table]) -> bytes:

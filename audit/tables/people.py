@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from audit.tables.base import Table, count, number, points, probability, share, text, word
-from audit.tables.replies import MEASURES
+from audit.tables.base import Kept, Table, count, number, points, probability, share, text, word
 from audit.tables.shared import KEYS, PROMPT
-
-PEOPLE_SCORES: Final = Table(
-    "people_scores",
-    "a rater's score of a reply, kept in ``people/ratings.csv``",
-    {
-        "rater": word("who rated"),
-        "prompt_index": PROMPT["prompt_index"],
-        "question": word("what the rater was asked"),
-        "score": number("what the rater answered, on the question's scale"),
-    },
-)
 
 PEOPLE_INTENSITIES: Final = Table(
     "people_intensities",
@@ -29,6 +17,7 @@ PEOPLE_INTENSITIES: Final = Table(
         **{name: PROMPT[name] for name in ("narrative_id", "emotion", "experiencer", "experiencer_group")},
         "intensity": points("what the rater answered, in points of the run's scale; missing where it was left out"),
     },
+    kept=Kept("people/ratings.csv", again="import the raters' files again"),
 )
 
 RATERS: Final = Table(
@@ -39,6 +28,7 @@ RATERS: Final = Table(
         "dimension": word("what the groups differ in"),
         "group": word("the rater's own group; empty where the rater did not say"),
     },
+    kept=Kept("people/raters.csv", again="import the raters' files again"),
 )
 
 READINGS: Final = Table(
@@ -52,6 +42,7 @@ READINGS: Final = Table(
         "intensity": points("how intense the reader says it is, in points of the run's scale; missing if left out"),
         "plausibility": number("how plausible the reader finds it, from 1 to 7; missing if left out"),
     },
+    kept=Kept("norming/ratings.csv", again="import the raters' files again"),
 )
 
 _EMOTION: Final = PROMPT["emotion"].adding(
@@ -177,34 +168,5 @@ NORMING: Final = Table(
             "few readers (below 5 for a question), emotion (share below 0.5), intensity (mean below a quarter of the "
             "scale), plausibility (mean below 4), joined by commas; empty for none"
         ),
-    },
-)
-
-AGREEMENT: Final = Table(
-    "agreement",
-    "a question that raters answered",
-    {
-        "question": word("what raters were asked"),
-        "level": word("what differences between scores mean: ordinal"),
-        "alpha": number("Krippendorff's alpha: 1 where raters agree, 0 where no more than by chance"),
-        "ci_low": number("lower end of its percentile interval over resampled narratives, each with all replies to it"),
-        "ci_high": number("upper end of the same"),
-        "n_raters": count("raters with a score"),
-        "n_items": count("replies with the scores of two raters or more: they alone count"),
-        "n_narratives": count("narratives that these are to: what is resampled; of fewer than 20 there is no interval"),
-        "n_scores": count("scores of these"),
-        "n_left_out": count("scores of replies that one rater alone scored"),
-        "note": text("why there is no alpha or interval, in words; else empty"),
-    },
-)
-
-HUMAN_CORRELATIONS: Final = Table(
-    "human_correlations",
-    "a question, a measure and an emotion, or all",
-    {
-        "question": AGREEMENT["question"],
-        "measure": MEASURES["measure"],
-        **{"n_narratives" if name == "n_units" else name: column for name, column in CORRELATIONS.items()},
-        "n_narratives": count("narratives that the replies are to: what is resampled"),
     },
 )

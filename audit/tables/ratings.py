@@ -5,7 +5,21 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from audit.tables.base import INT8, INT32, Table, count, flag, points, probability, share, text, tokens, whole, word
+from audit.tables.base import (
+    INT8,
+    INT32,
+    Kept,
+    Table,
+    count,
+    flag,
+    points,
+    probability,
+    share,
+    text,
+    tokens,
+    whole,
+    word,
+)
 from audit.tables.shared import DF, KEYS, P_OF_NO_DIFFERENCE, PAIRS_COUNTED, PROMPT, RATES, TALLY
 
 
@@ -63,7 +77,7 @@ RATINGS: Final = Table(
             since=5,
         ),
     },
-    stored=True,
+    kept=Kept("ratings.parquet", "ratings"),
 )
 
 ELICITATION_SAMPLE: Final = Table(
@@ -75,16 +89,23 @@ ELICITATION_SAMPLE: Final = Table(
         "intensity": RATINGS["intensity"],
         "response": text("the model's raw text; empty where it was asked for probabilities"),
     },
-    stored=True,
+    kept=Kept("elicitation_sample.parquet"),
 )
 
-ASKED_AGAIN: Final = Table("asked_again", "a prompt that was asked once more", {**ELICITATION_SAMPLE}, stored=True)
+ASKED_AGAIN: Final = Table(
+    "asked_again", "a prompt that was asked once more", {**ELICITATION_SAMPLE}, Kept("asked_again.parquet")
+)
 
 FORMATS: Final = ("bfloat16", "float16", "float32")
 """Number formats that prompts may be asked again in."""
 
 ASKED_IN_FORMATS: Final = {
-    name: Table(f"asked_in_{name}", f"a prompt that was asked once more in {name}", {**ELICITATION_SAMPLE}, stored=True)
+    name: Table(
+        f"asked_in_{name}",
+        f"a prompt that was asked once more in {name}",
+        {**ELICITATION_SAMPLE},
+        Kept(f"asked_in_{name}.parquet"),
+    )
     for name in FORMATS
 }
 """By number format, the prompts that were asked in it."""
@@ -103,7 +124,7 @@ MANIPULATED: Final = Table(
         "intensity": RATINGS["intensity"],
         "response": ELICITATION_SAMPLE["response"],
     },
-    stored=True,
+    kept=Kept("manipulation.parquet"),
 )
 
 MANIPULATION: Final = Table(

@@ -6,23 +6,26 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.tables.registry import EVERY
 from audit.tables.spreadsheets import as_it_was
 from stimuli.files import read_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from audit.tables.base import Table
+
 _FLAGS: Final = {"True": True, "False": False}
 
 
-def read_table(path: Path) -> pd.DataFrame:
+def read_table(path: Path, table: Table | None) -> pd.DataFrame:
     """Return a table that an analysis published, with the columns that its file has.
 
     Parameters
     ----------
     path
-        ``NAME.csv``. The tables of that name say which columns hold text.
+        A CSV file.
+    table
+        Says which columns hold text; None of one that nothing describes.
 
     Returns
     -------
@@ -46,15 +49,9 @@ def read_table(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     written = pd.read_csv(io.BytesIO(read_file(path)), dtype=str, keep_default_na=False)
-    texts = _texts_of(path.stem)
+    texts = {name for name, column in (table or {}).items() if column.type.plain == "text"}
     others = {name: _read(written[name]) for name in written.columns if name not in texts}
     return as_it_was(written.assign(**others))
-
-
-def _texts_of(name: str) -> set[str]:
-    """Return the columns that hold text in tables of a name, of whatever kind of run."""
-    columns = (column for table in EVERY if table.name == name for column in table.items())
-    return {name for name, column in columns if column.type.plain == "text"}
 
 
 def _read(written: pd.Series) -> pd.Series:

@@ -10,6 +10,7 @@ from typing import Final
 from audit.tables.base import (
     INT32,
     Column,
+    Kept,
     Table,
     count,
     flag,
@@ -67,7 +68,7 @@ REPLIES: Final = Table(
         "n_tokens": tokens("tokens of the reply; a text that several prompts share counts in each", type=INT32),
         "n_dropped": replace(RATINGS["n_dropped"], since=1),
     },
-    stored=True,
+    kept=Kept("replies.parquet", "replies"),
 )
 
 SCORES: Final = Table(
@@ -78,8 +79,11 @@ SCORES: Final = Table(
         "measure": word("what was measured, as in the table of measures"),
         "value": in_measure_unit("the number, in the measure's unit; missing where the reply has no such number"),
     },
-    stored=True,
+    kept=Kept("scores/*/scores.parquet", "scores/*", of_part="replies"),
 )
+
+OWN_GAP_RATINGS: Final = replace(RATINGS, kept=Kept("judged.parquet", "judged", of_all="replies"))
+"""What a judge gave the same replies as ones to every experiencer, for its own gap; a part is of a dimension."""
 
 MEASURES: Final = Table(
     "measures",

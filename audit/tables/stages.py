@@ -7,6 +7,7 @@ from typing import Final
 from audit.tables.base import (
     INT32,
     INT64,
+    Kept,
     Table,
     count,
     flag,
@@ -44,7 +45,7 @@ STAGES: Final = Table(
             "examples and earlier calls left out of the conversation, the oldest first, for want of room"
         ),
     },
-    stored=True,
+    kept=Kept("stages.parquet", "stages"),
 )
 
 GIVEN: Final = Table(
@@ -67,7 +68,7 @@ GIVEN: Final = Table(
             ),
         }
     ),
-    stored=True,
+    kept=Kept("given.parquet"),
 )
 
 CALLS: Final = Table(

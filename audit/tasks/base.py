@@ -22,6 +22,7 @@ from audit.report.words import TaskWords
 from audit.runs.manifest import Manifest
 from audit.runs.planned import Planned
 from audit.runs.store import Kind, RunFolder
+from audit.tables.base import Table
 
 if TYPE_CHECKING:
     from audit.engines.base import OpenModel
@@ -72,6 +73,10 @@ class Task(ABC, Generic[P]):
         What ``task=`` and the manifest call it.
     settings
         How its settings are read.
+    described
+        The tables that an analysis makes of a run, in its ``tables/``, by name.
+    collected
+        What the model's answers are, as they are kept.
     forms
         What people may be asked beside the model, the usual one first; none where they have nothing to rate.
     words
@@ -87,6 +92,8 @@ class Task(ABC, Generic[P]):
 
     kind: ClassVar[str]
     settings: ClassVar[type[TaskConfig]]
+    described: ClassVar[Mapping[str, Table]]
+    collected: ClassVar[Table]
     forms: ClassVar[tuple[Form, ...]] = ()
     words: ClassVar[TaskWords | None] = None
     asked_to: ClassVar[str] = ""

@@ -18,9 +18,13 @@ from audit.publish import estimated_by, on_run, on_thoughts, score_stages, unfin
 from audit.report.words import TaskWords
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.score import plan_scoring, score_replies
-from audit.tables.replies import ReplyStatus
+from audit.score import plan_scoring, read_scores, score_counts, score_replies
+from audit.tables.base import Table
+from audit.tables.people_of_replies import PEOPLE_SCORES
+from audit.tables.replies import OWN_GAP_RATINGS, REPLIES, SCORES, ReplyStatus
+from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
 from audit.tables.shared import OVERALL
+from audit.tables.stages import STAGES
 from audit.tasks.base import Published, Task
 from audit.wording import bare_p, count, coverage, dimension_title, interval, plural, points
 from stimuli.narratives import emotion_valence
@@ -42,6 +46,8 @@ class WrittenTexts(Task[Plan]):
     """
 
     words: ClassVar[TaskWords]
+    described: ClassVar[Mapping[str, Table]] = REPLY_TABLES
+    collected = REPLIES
     compared_by = "measures"
     counts_words: ClassVar[bool] = False
 
@@ -149,7 +155,6 @@ class WrittenTexts(Task[Plan]):
         from audit.statistics.people import people_tables
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.texts import text_tables, texts_remarks
-        from audit.tables.registry import OF_REPLIES
 
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
         counts = replies["status"].value_counts()
@@ -157,13 +162,13 @@ class WrittenTexts(Task[Plan]):
         manifest = manifest.having(counts={**n_of, "total": len(replies)})
         settings, seed = manifest.statistics, manifest.seed
         how = estimated_by(settings)
-        counted = {name: folder.read_score_counts(name) for name in manifest.scorers}
+        counted = {name: score_counts(folder, name) for name in manifest.scorers}
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
         of_groups = without_dimensions(replies, repetition.placebo)
-        measures, measured = measures_of(manifest, replies, folder.read_scores(), counted)
+        measures, measured = measures_of(manifest, replies, read_scores(folder), counted)
         values = pd.DataFrame({each.name: each.values for each in measured if each.values is not None})
         values = values.drop(columns=[status.value for status in ReplyStatus if status in values])
-        human = folder.read_people()
+        human = folder.table(PEOPLE_SCORES).frame()
         of_people, given = people_of(manifest.people, human)
         if of_people:
             measures = pd.concat([pd.DataFrame(of_people, columns=list(measures)), measures], ignore_index=True)
@@ -184,7 +189,7 @@ class WrittenTexts(Task[Plan]):
         )
         levels = levels_of(manifest.scorers, values)
         tables["epitome"] = epitome_table(of_groups, levels, manifest.epitome_labels, confidence=settings.confidence)
-        judged = folder.read_judged()
+        judged = folder.parts(OWN_GAP_RATINGS).frame()
         if JUDGE not in manifest.scorers:  # of a judge that is not to be had any more
             judged = judged.iloc[:0]
         tables |= judged_tables(
@@ -197,7 +202,7 @@ class WrittenTexts(Task[Plan]):
         own, own_remarks = self.tables(folder, manifest, of_groups, values)
         tables |= own
         tables |= people_tables(human, values, of_groups, seed=seed, confidence=settings.confidence)
-        stages = folder.read_stages()
+        stages = folder.parts(STAGES).frame()
         scored, manifest = score_stages(folder, stages, of_groups, manifest)
         on_texts = text_tables(scored, confidence=settings.confidence)
         tables |= {"calls": call_table(of_groups, stages), **on_texts}
@@ -230,7 +235,8 @@ def _unscored(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:
     """Say which scorers have not come to all replies yet."""
     there = folder.shards("replies")
     for name in manifest.wanted:
-        if name not in manifest.absent and (name not in manifest.scorers or there - folder.scored(name)):
+        left = there - folder.parts(SCORES, name).numbers()
+        if name not in manifest.absent and (name not in manifest.scorers or left):
             yield on_run(
                 "unfinished",
                 f"{name} has not scored all replies yet: those that it has not count as without a number; the run's "

@@ -15,20 +15,26 @@ from sphinx.application import Sphinx
 
 from audit.cli.main import COMMANDS
 from audit.options import group_rows, option_rows
-from audit.tables import registry
+from audit.paired_raters import PEOPLE_PREFERENCE_TABLES
+from audit.preference import PREFERENCE_TABLES
+from audit.rating_comparison import COMPARISON_TABLES
+from audit.reply_comparison import REPLY_COMPARISON_TABLES
 from audit.tables.base import Table
+from audit.tables.run_of_ratings import OF_RATINGS
+from audit.tables.run_of_replies import OF_REPLIES
+from audit.tasks.inventory.tables import AFFECT_TABLES, OF_ANSWERS
 from audit.wording import in_markdown
 
 _MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 _FOLDERS: Sequence[tuple[str, Sequence[Table] | Mapping[str, Table]]] = (
-    ("A run of ratings", registry.OF_RATINGS),
-    ("A run of replies", registry.OF_REPLIES),
-    ("A run of questionnaires", registry.OF_ANSWERS),
-    ("Affect before and after a situation", registry.AFFECT_TABLES),
-    ("A comparison of runs of ratings", registry.COMPARISON_TABLES),
-    ("A comparison of runs of replies", registry.REPLY_COMPARISON_TABLES),
-    ("Replies that a model as judge compared", registry.PREFERENCE_TABLES),
-    ("Replies that people compared", registry.PEOPLE_PREFERENCE_TABLES),
+    ("A run of ratings", OF_RATINGS),
+    ("A run of replies", OF_REPLIES),
+    ("A run of questionnaires", OF_ANSWERS),
+    ("Affect before and after a situation", AFFECT_TABLES),
+    ("A comparison of runs of ratings", COMPARISON_TABLES),
+    ("A comparison of runs of replies", REPLY_COMPARISON_TABLES),
+    ("Replies that a model as judge compared", PREFERENCE_TABLES),
+    ("Replies that people compared", PEOPLE_PREFERENCE_TABLES),
 )
 
 

@@ -13,7 +13,13 @@ from documents import DOCS, PAGES, ROOT
 
 from audit.cli.main import COMMANDS
 from audit.options import option_rows
-from audit.tables import registry
+from audit.paired_raters import PEOPLE_PREFERENCE_TABLES
+from audit.preference import PREFERENCE_TABLES
+from audit.rating_comparison import COMPARISON_TABLES
+from audit.reply_comparison import REPLY_COMPARISON_TABLES
+from audit.tables.run_of_ratings import OF_RATINGS, TABLES
+from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
+from audit.tasks.inventory.tables import AFFECT_TABLES, INVENTORY_TABLES, OF_ANSWERS
 
 for needed in ("sphinx", "myst_parser", "furo"):
     pytest.importorskip(needed, reason="the extra docs is not installed")
@@ -155,13 +161,13 @@ def test_the_reference_has_every_option_with_its_meaning(pages):
 
 def test_the_reference_has_every_column_with_its_meaning(pages):
     text = " ".join(pages["reference-columns.html"].text.split())
-    folders = [registry.OF_RATINGS, registry.OF_REPLIES, registry.OF_ANSWERS]
+    folders = [OF_RATINGS, OF_REPLIES, OF_ANSWERS]
     folders += [
         each.values()
         for each in (
-            registry.TABLES, registry.REPLY_TABLES, registry.INVENTORY_TABLES, registry.AFFECT_TABLES,
-            registry.COMPARISON_TABLES, registry.REPLY_COMPARISON_TABLES, registry.PREFERENCE_TABLES,
-            registry.PEOPLE_PREFERENCE_TABLES,
+            TABLES, REPLY_TABLES, INVENTORY_TABLES, AFFECT_TABLES,
+            COMPARISON_TABLES, REPLY_COMPARISON_TABLES, PREFERENCE_TABLES,
+            PEOPLE_PREFERENCE_TABLES,
         )
     ]  # fmt: skip
     columns = [(name, column) for folder in folders for table in folder for name, column in table.items()]

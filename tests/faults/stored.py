@@ -23,6 +23,7 @@ from audit.runs.parts import Parts
 from audit.runs.prompts import FILE as PROMPTS_FILE
 from audit.runs.prompts import PromptsAsked
 from audit.runs.store import PartBegun, RunFolder
+from audit.score import read_scorer, score_counts
 from audit.tables.inventory import ANSWERS
 from audit.tables.preference import JUDGED_PAIRS
 from audit.tables.ratings import RATINGS
@@ -197,14 +198,14 @@ def _other_tables(folder: Path) -> Tried:
         run = RunFolder(folder)
         if case.which == "given":
             (folder / "given.parquet").write_bytes(case.content)
-            return run.read_given()
+            return run.table(GIVEN).rows()
         if case.which == "scorer":
             (folder / "scores/lexical/scorer.json").write_bytes(case.content)
-            return run.read_scorer("lexical")
+            return read_scorer(run, "lexical")
         if case.which == "counts":
             (folder / "scores/lexical/part-000000.parquet").write_bytes(contents["scores"])
             (folder / "scores/lexical/part-000000.json").write_bytes(case.content)
-            return run.read_score_counts("lexical")
+            return score_counts(run, "lexical")
         table, place = places[case.which]
         (folder / place / "part-000000.parquet").write_bytes(case.content)
         parts = Parts(folder, place, f"{place}.parquet", table, Ledger(folder))

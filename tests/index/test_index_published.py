@@ -24,6 +24,7 @@ from audit.index.published import rows_of_run, whole_row
 from audit.pipeline import report_run
 from audit.report.sentences import LIMITS
 from audit.runs.store import RunFolder
+from audit.tables.ratings import MANIPULATED
 
 CHECKS = ("manipulation", "manipulation_not_shown", "intensity_not_followed")
 REPORTS = Path(__file__).parents[2] / "reports"
@@ -122,7 +123,7 @@ def test_what_a_check_answers_is_the_same_on_the_page_and_in_the_index(runs, tmp
         "mild": np.full(60, 40),
     }
     with RunFolder(run) as kept:
-        kept.write_manipulated(
+        kept.table(MANIPULATED).write(
             [
                 {"narrative_id": f"n{k}", "kind": kind, "emotion": "joy", "status": "rated", "response": "",
                  "intensity": float(value)}

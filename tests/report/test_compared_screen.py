@@ -17,6 +17,7 @@ from planted import grouped, ratings_of, refused
 from test_comparison_page import run_row
 from test_replies_page import replies_of
 
+from audit.rating_comparison import COMPARISON_TABLES
 from audit.report.compared_screen import summary_of_changes, summary_of_runs, told_apart
 from audit.report.numbers import Row, rows_of
 from audit.report.reply_comparison import _answer
@@ -28,7 +29,6 @@ from audit.statistics.measures_across import RepliesOfRun, change_rows
 from audit.statistics.outcome import Outcome
 from audit.statistics.rows import Settings
 from audit.statistics.verdict import Limits, Verdict
-from audit.tables.registry import COMPARISON_TABLES
 from audit.tables.reply_comparison import MEASURE_CHANGES
 from audit.tasks.reply import Reply
 from audit.wording import OF_GROUPS_AND_MODELS, interval

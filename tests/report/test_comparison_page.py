@@ -7,13 +7,13 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
+from audit.rating_comparison import COMPARISON_TABLES
 from audit.report.comparison import render_comparison
 from audit.report.numbers import Row
 from audit.report.page import asset
 from audit.report.paper_table import paper_table, with_interval
 from audit.report.summary import EVERY_PART, NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS
 from audit.statistics.verdict import Verdict
-from audit.tables.registry import COMPARISON_TABLES
 from audit.wording import points
 
 NAN = math.nan

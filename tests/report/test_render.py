@@ -21,7 +21,7 @@ from audit.runs.manifest import Manifest, ManifestError
 from audit.statistics.verdict import Code, Verdict
 from audit.tables.cells import CELLS
 from audit.tables.ratings import OUTCOMES
-from audit.tables.registry import TABLES
+from audit.tables.run_of_ratings import TABLES
 from audit.wording import points, unsigned
 
 SVG = b'<?xml version="1.0"?><svg width="360pt" height="270pt" xmlns="http://www.w3.org/2000/svg"></svg>'

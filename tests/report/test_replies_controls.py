@@ -7,12 +7,12 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import test_replies_page
 from drawing import svg_alone
 from markupsafe import Markup
 from test_replies_page import replies_of, write_run
 
 from audit.report.controlled import NOT_CONTROLLED
-from audit.runs.store import RunFolder
 
 ONE = {"Hindu": ["a Hindu"], "Muslim": ["a Muslim"], "Sikh": ["a Sikh"], "Jain": ["a Jain"]}
 TWO = {"Hindu": ["a Hindu", "a follower of the Gita"], "Muslim": ["a Muslim", "a follower of Islam"],
@@ -37,14 +37,14 @@ def page_of(folder, groups, *, group=0.0, words=0.0, invented=None):
     planted = np.where(real, group * inside + words * same, (invented or 0.0) * same) - 2.0 * inside
     told = {} if invented is None else {"placebo": ["invented_1"]}
     with pytest.MonkeyPatch.context() as patch:
-        write = RunFolder.write_scores
+        write = test_replies_page.write_scores
 
-        def changed(self, scorer, number, scores, counts):
+        def changed(folder, scorer, number, scores, counts):
             first = scores["measure"] == "m0"
             values = scores["value"] + np.where(first, planted[scores["prompt_index"]], 0.0)
-            write(self, scorer, number, scores.assign(value=values), counts)
+            write(folder, scorer, number, scores.assign(value=values), counts)
 
-        patch.setattr(RunFolder, "write_scores", changed)
+        patch.setattr(test_replies_page, "write_scores", changed)
         with svg_alone():
             report = write_run(folder / "run", replies, diversity=False, dimensions=["religion"], **told)
     page = report.read_text("utf-8")

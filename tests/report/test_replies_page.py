@@ -19,8 +19,9 @@ from audit.pipeline import report_run
 from audit.report.replies import render_replies
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tables.registry import REPLY_TABLES
+from audit.score import write_scores
 from audit.tables.replies import REPLIES
+from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tasks.reply import Reply
 
 ATTACK = '<script>window.hacked=1</script><img src=x onerror="window.hacked=1">{{7*7}}</script>'
@@ -97,7 +98,7 @@ def write_run(folder, replies, *, tail="", measures=3, narratives=None, **change
     }  # fmt: skip
     with RunFolder(folder) as run:
         run.write_shard(0, replies, "replies")
-        run.write_scores("counts", 0, scores, {})
+        write_scores(run, "counts", 0, scores, {})
         run.write_manifest(Manifest.of(manifest | change))
     return report_run(folder, defaults=statistics_defaults()).report
 

@@ -21,7 +21,7 @@ from audit.statistics.controls import Repetition
 from audit.statistics.measures import measure_tables
 from audit.statistics.outcome import Outcome
 from audit.statistics.rows import Settings
-from audit.tables.registry import REPLY_TABLES
+from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tasks.recognition.task import Cause, Emotion
 from audit.tasks.reply import Reply
 from audit.wording import OF_GROUPS_AND_MODELS

@@ -27,7 +27,7 @@ from audit.statistics.scopes import group_scope
 from audit.tables.base import dictionary
 from audit.tables.gap import CALIBRATION
 from audit.tables.ratings import ELICITATION_SAMPLE, MANIPULATED, RATINGS
-from audit.tables.registry import OF_RATINGS, TABLES
+from audit.tables.run_of_ratings import OF_RATINGS, TABLES
 from audit.tables.stages import GIVEN, STAGES
 from audit.wording import points
 

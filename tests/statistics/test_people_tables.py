@@ -13,7 +13,8 @@ from audit.statistics.agreement import MIN_UNITS, krippendorff_alpha
 from audit.statistics.people import human_table, people_tables
 from audit.statistics.rows import child_rng
 from audit.tables.cells import NARRATIVES
-from audit.tables.people import AGREEMENT, HUMAN, HUMAN_CORRELATIONS
+from audit.tables.people import HUMAN
+from audit.tables.people_of_replies import AGREEMENT, HUMAN_CORRELATIONS
 from audit.tables.replies import REPLIES
 from audit.tables.shared import OVERALL
 

@@ -16,6 +16,7 @@ from sharing import CHECKED, LED, N_PROMPTS, TWO, collect, gone, overrides, same
 
 from audit.errors import AuditError, ModelError, WorkerError
 from audit.runs.store import RunFolder
+from audit.tables.stages import STAGES
 from audit.workers.local import LocalWorker
 from audit.workers.serve import told
 
@@ -45,7 +46,7 @@ def test_thoughts_of_two_replicas_are_those_of_one_process(alone, tiny_model, tm
     thinks = ("thinking=budget", "thinking.max_tokens=5", "thinking.temperature=1", *LED, "elicitation.noise_sample=9")
     collect(tmp_path / "run", overrides(tiny_model, *thinks, TWO))
     same(tmp_path / "run", alone(*thinks))
-    assert "thought" in set(RunFolder(tmp_path / "run").read_stages()["stage"])
+    assert "thought" in set(RunFolder(tmp_path / "run").parts(STAGES).frame()["stage"])
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
@@ -11,10 +11,13 @@ from audit.config import AuditConfig, InventoryTask
 from audit.progress import Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tables.base import Table
+from audit.tables.inventory import ANSWERS
 from audit.tasks.base import Published, Task
 from audit.tasks.inventory.ask import collect_answers
 from audit.tasks.inventory.plan import InventoryPlan, inventory_records, make_inventory_plan
 from audit.tasks.inventory.publish import draw_answers, publish_inventory
+from audit.tasks.inventory.tables import AFFECT_TABLES, INVENTORY_TABLES
 
 if TYPE_CHECKING:
     from audit.engines.base import OpenModel
@@ -25,6 +28,8 @@ class Inventory(Task[InventoryPlan]):
 
     kind = "inventory"
     settings = InventoryTask
+    described: ClassVar[Mapping[str, Table]] = {**INVENTORY_TABLES, **AFFECT_TABLES}
+    collected = ANSWERS
 
     def plan(self, config: AuditConfig) -> InventoryPlan:
         """Read the questionnaire, and who fills it in; see :func:`audit.tasks.inventory.plan.make_inventory_plan`."""

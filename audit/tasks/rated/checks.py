@@ -22,8 +22,9 @@ from audit.errors import ModelError
 from audit.plan import Plan
 from audit.progress import Progress, Say
 from audit.runs.manifest import Manifest
-from audit.runs.store import ASKED_IN, Answers, RunFolder
-from audit.tables.ratings import Status
+from audit.runs.store import RunFolder
+from audit.tables.base import Table
+from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, Status
 from audit.tasks.rated.ask import again, beside
 from audit.workers.base import Course
 from stimuli.languages import pack_replies
@@ -45,8 +46,8 @@ class Check:
 
     Attributes
     ----------
-    name
-        Of the file in the run folder.
+    table
+        What is kept of it in the run folder.
     title
         What is being done, for the line of progress.
     option
@@ -61,13 +62,18 @@ class Check:
         The number format to compute in; empty for the run's own.
     """
 
-    name: Answers
+    table: Table
     title: str
     option: str
     in_words: bool
     places: tuple[int, ...]
     notes: Mapping[tuple[str, str], str]
     dtype: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the manifest calls it."""
+        return self.table.name
 
 
 def checks_of(plan: Plan, folder: RunFolder, manifest: Manifest) -> Iterator[Check]:
@@ -96,18 +102,18 @@ def checks_of(plan: Plan, folder: RunFolder, manifest: Manifest) -> Iterator[Che
         sample = choose_sample(ratings, size=n_sample, seed=config.seed, left_out=invented)
         places = tuple(sample.places.tolist())
         title = "answering a sample in words"
-        wanted.append(Check("elicitation_sample", title, "elicitation.check_sample", True, places, sample.notes))
+        wanted.append(Check(ELICITATION_SAMPLE, title, "elicitation.check_sample", True, places, sample.notes))
     if n_again:
         rated = ratings.loc[ratings["status"] == Status.RATED.value]
         places = tuple(choose_again(rated, size=n_again, seed=config.seed).tolist())
-        wanted.append(Check("asked_again", "asking a sample again", "elicitation.noise_sample", False, places, {}))
+        wanted.append(Check(ASKED_AGAIN, "asking a sample again", "elicitation.noise_sample", False, places, {}))
         for dtype in config.elicitation.noise_formats:
             title = f"asking a sample in {dtype}"
             option = "elicitation.noise_formats"
-            wanted.append(Check(ASKED_IN[dtype], title, option, False, places, {}, dtype))
+            wanted.append(Check(ASKED_IN_FORMATS[dtype], title, option, False, places, {}, dtype))
     for check in wanted:
         found = manifest.checks.get(check.name)
-        there = set(folder.read_answers(check.name)["prompt_index"])
+        there = set(folder.table(check.table).frame()["prompt_index"])
         if found is None or (not found.refused and set(check.places) - there):
             yield check
 
@@ -185,7 +191,7 @@ def check_manipulation(session: Session, manifest: Manifest) -> Manifest:
     size = config.elicitation.manipulation
     wanted = list(manipulated(plan.grid, size=size, seed=config.seed, nobody=config.nobody))
     kept: dict[tuple[str, str], dict[Any, Any]] = {
-        (row["narrative_id"], row["kind"]): row for row in folder.read_manipulated().to_dict("records")
+        (row["narrative_id"], row["kind"]): row for row in folder.table(MANIPULATED).frame().to_dict("records")
     }
     order = {key: place for place, key in enumerate(dict.fromkeys([*map(_key, wanted), *kept]))}
     missing = [each for each in wanted if _key(each) not in kept]
@@ -199,7 +205,7 @@ def check_manipulation(session: Session, manifest: Manifest) -> Manifest:
                 name = f"check without identities, prompts {first} to {last}"
                 outcomes = yield beside(elicitation, [each.cell for each in asked], part, name)
             kept.update(zip(map(_key, asked), manipulated_rows(asked, outcomes), strict=True))
-            folder.write_manipulated([kept[key] for key in sorted(kept, key=order.__getitem__)])
+            folder.table(MANIPULATED).write([kept[key] for key in sorted(kept, key=order.__getitem__)])
 
         for _ in session.workers.run(map(ask, parts)):
             pass
@@ -230,7 +236,7 @@ def _ask_missing(check: Check, session: Session, elicitation: Elicitation) -> No
     """Ask the parts of a check that are not whole; a part is the same prompts whatever was interrupted."""
     folder = session.folder
     kept: dict[int, dict[Any, Any]] = {
-        int(row["prompt_index"]): row for row in folder.read_answers(check.name).to_dict("records")
+        int(row["prompt_index"]): row for row in folder.table(check.table).frame().to_dict("records")
     }
     parts = [check.places[start : start + PART] for start in range(0, len(check.places), PART)]
     missing = [part for part in parts if not all(place in kept for place in part)]
@@ -242,7 +248,7 @@ def _ask_missing(check: Check, session: Session, elicitation: Elicitation) -> No
                 outcomes = yield again(session, elicitation, places, part, check.dtype)
             for place, outcome in zip(places, outcomes, strict=True):
                 kept[place] = {"prompt_index": place, **_answer(outcome)}
-            folder.write_answers(check.name, [kept[place] for place in sorted(kept)])
+            folder.table(check.table).write([kept[place] for place in sorted(kept)])
 
         for _ in session.workers.run(map(ask, missing)):
             pass

@@ -9,6 +9,7 @@ import pandas as pd
 
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tables.ratings import ASKED_AGAIN, ELICITATION_SAMPLE
 
 if TYPE_CHECKING:
     from audit.statistics.deciding import Place
@@ -29,11 +30,11 @@ def noise_of_run(
     """Return what δ varies by if the same prompts are asked again, in points; nothing where none were."""
     from audit.statistics.elicitation import elicitation_tables
 
-    again = folder.read_answers("asked_again")
+    again = folder.table(ASKED_AGAIN).frame()
     if again.empty:
         return {}
     found = elicitation_tables(
-        ratings, folder.read_answers("elicitation_sample"), again, confidence=confidence, stems=manifest.stems,
+        ratings, folder.table(ELICITATION_SAMPLE).frame(), again, confidence=confidence, stems=manifest.stems,
         placebo=manifest.placebo, notes={}, in_formats={},
     )  # fmt: skip
     rows = found.controls.loc[found.controls["control"] == "noise"] if len(found.controls) else found.controls

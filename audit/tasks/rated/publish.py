@@ -14,7 +14,10 @@ from audit.conversations import what_was_asked
 from audit.publish import count_of, estimated_by, on_run, on_thoughts, score_stages, unfinished, write_all
 from audit.report.explore import Explorer, explore
 from audit.runs.manifest import Check, Manifest, Statistics
-from audit.runs.store import ASKED_IN, RunFolder
+from audit.runs.store import RunFolder
+from audit.tables.people import PEOPLE_INTENSITIES, RATERS, READINGS
+from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED
+from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.base import Published
 from audit.tasks.rated.limits import codes_of_run, limits_of, sees_refusals, told_response
 from audit.tasks.rated.released import released_answers
@@ -76,7 +79,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.ratings import without_dimensions
     from audit.statistics.texts import text_tables, texts_remarks
     from audit.tables.ratings import MANIPULATION
-    from audit.tables.registry import OF_RATINGS, RELEASED_TABLES, TABLES
+    from audit.tables.run_of_ratings import OF_RATINGS, RELEASED_TABLES, TABLES
     from audit.tables.verdicts import JUDGED, VERDICTS
 
     ratings = folder.ratings_of(manifest, unfinished=manifest.status == "running")
@@ -102,13 +105,15 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     of_groups = without_dimensions(ratings, manifest.placebo)
     elicited = elicitation_tables(
         ratings,
-        _of_these(ratings, folder.read_answers("elicitation_sample")),
-        _of_these(ratings, folder.read_answers("asked_again")),
+        _of_these(ratings, folder.table(ELICITATION_SAMPLE).frame()),
+        _of_these(ratings, folder.table(ASKED_AGAIN).frame()),
         confidence=settings.confidence,
         stems=manifest.stems,
         placebo=manifest.placebo,
         notes=manifest.checks.get("elicitation_sample", Check()).notes,
-        in_formats={dtype: _of_these(ratings, folder.read_answers(name)) for dtype, name in ASKED_IN.items()},
+        in_formats={
+            dtype: _of_these(ratings, folder.table(table).frame()) for dtype, table in ASKED_IN_FORMATS.items()
+        },
     )
     if elicited.noise is not None:
         varied = manifest.checks.get("asked_again", Check()).varied
@@ -119,7 +124,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
             for name, floor in elicited.noise_formats.items()
         }
         manifest = manifest.having(noise_formats=in_formats)
-    stages = folder.read_stages()
+    stages = folder.parts(STAGES).frame()
     scored, manifest = score_stages(folder, stages, of_groups, manifest)
     on_texts = text_tables(scored, confidence=settings.confidence)
     human = _human(settings, ratings)
@@ -134,17 +139,17 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     tables = {**analysis.tables, "elicitation": elicited.elicitation}
     tables["controls"] = _below(tables["controls"], elicited.controls)
     tables = within_scale(tables, TABLES, dict.fromkeys(ratings["variant"].unique(), abs(high - low)))
-    followed = rows_of_run(folder.read_manipulated(), manifest)
+    followed = rows_of_run(folder.table(MANIPULATED).frame(), manifest)
     tables["manipulation"] = pd.DataFrame(followed, columns=list(MANIPULATION))
     tables |= {"calls": call_table(of_groups, stages), **on_texts, "human": beside}
     tables |= people_gap_tables(
-        folder.read_people("intensity"),
-        folder.read_people("raters"),
+        folder.table(PEOPLE_INTENSITIES).frame(),
+        folder.table(RATERS).frame(),
         of_groups,
         confidence=settings.confidence,
         stems=manifest.stems,
     )
-    tables["norming"] = norming_table(folder.read_people("norming"), low=low, high=high)
+    tables["norming"] = norming_table(folder.table(READINGS).frame(), low=low, high=high)
     on_released: tuple[Remark, ...] = ()
     if manifest.outside.released and explained:
         tables["reading_rules"], on_released = released_answers(ratings, low=low, high=high)
@@ -172,7 +177,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         tables=tables,
         figures=figures,
         remarks=remarks,
-        explorer=_explorer(folder.path, manifest, of_groups, tables, stages=stages, given=folder.read_given()),
+        explorer=_explorer(folder.path, manifest, of_groups, tables, stages=stages, given=folder.table(GIVEN).rows()),
     )
     said = (*control_lines(tables["controls"]), *verdict_lines(tables["verdicts"]))
     known = (*OF_RATINGS, *(table for name, table in RELEASED_TABLES.items() if name in tables))

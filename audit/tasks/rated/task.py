@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
@@ -15,6 +15,9 @@ from audit.plan import Plan, make_plan
 from audit.progress import Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tables.base import Table
+from audit.tables.ratings import RATINGS
+from audit.tables.run_of_ratings import RELEASED_TABLES, TABLES
 from audit.tasks.base import Published, Task
 from audit.tasks.rated.ask import ask_ratings
 from audit.tasks.rated.checks import (
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 class Ratings(Task[Plan]):
     """The perceiver rates something on the prompt's scale."""
 
+    described: ClassVar[Mapping[str, Table]] = {**TABLES, **RELEASED_TABLES}
+    collected = RATINGS
     compared_by = "gaps"
     asked_elsewhere = True
 

@@ -1,0 +1,65 @@
+"""All tables of a run of ratings.
+
+A table that its folder is to have stands in one of these: its file is checked when it is written, and
+``dictionary.csv`` describes it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from audit.tables.base import by_name
+from audit.tables.cells import CELL_EMOTIONS, CELLS, DISTRIBUTIONS, NARRATIVES, NULL, PUBLISHED_CELLS
+from audit.tables.controls import (
+    CONTROLS,
+    ELICITATION,
+    MISSING,
+    MISSING_GRID,
+    SENSITIVITY,
+    WORDING_SHARES,
+    WORDING_SPLITS,
+    WORDINGS,
+)
+from audit.tables.gap import (
+    CALIBRATION,
+    COMPARISONS,
+    EQUIVALENCE,
+    FAMILIES,
+    GAP,
+    HETEROGENEITY,
+    LEAVE_ONE_OUT,
+    OWN_MODEL,
+    POWER,
+    VARIANCES,
+)
+from audit.tables.people import HUMAN, NORMING, PEOPLE_AGREEMENT, PEOPLE_GAP
+from audit.tables.ratings import (
+    ASKED_AGAIN,
+    ASKED_IN_FORMATS,
+    ELICITATION_SAMPLE,
+    MANIPULATED,
+    MANIPULATION,
+    MODES,
+    OUTCOMES,
+    RATINGS,
+    READING_RULES,
+)
+from audit.tables.stages import CALLS, GIVEN, MARKED_WORDS, STAGE_TEXTS, STAGES
+from audit.tables.verdicts import JUDGED, ODD_PAIRS, VERDICTS
+
+TABLES: Final = by_name(
+    VERDICTS, JUDGED, ODD_PAIRS, GAP, VARIANCES, LEAVE_ONE_OUT, FAMILIES, HETEROGENEITY, EQUIVALENCE, POWER, MISSING,
+    SENSITIVITY, CONTROLS, MANIPULATION, WORDINGS, WORDING_SHARES, WORDING_SPLITS, ELICITATION, MISSING_GRID,
+    COMPARISONS, OWN_MODEL, CELLS, CELL_EMOTIONS, NARRATIVES, DISTRIBUTIONS, NULL, PUBLISHED_CELLS, OUTCOMES, MODES,
+    CALLS, STAGE_TEXTS, MARKED_WORDS, HUMAN, PEOPLE_GAP, PEOPLE_AGREEMENT, NORMING,
+)  # fmt: skip
+"""What is made of a run of ratings, in its ``tables/``."""
+
+OF_RATINGS: Final = (
+    RATINGS, STAGES, GIVEN, ELICITATION_SAMPLE, ASKED_AGAIN, MANIPULATED, *ASKED_IN_FORMATS.values(), *TABLES.values(),
+    CALIBRATION,
+)  # fmt: skip
+"""All that the folder of such a run holds, but for :data:`RELEASED_TABLES`."""
+
+RELEASED_TABLES: Final = by_name(READING_RULES)
+"""What is made of it besides, where it is of a study's released answers."""
