@@ -122,6 +122,8 @@ class Replies(_Strict):
         Those of a whole response that tells how much the person felt; their number is a plain one.
     rivals
         Patterns of sentences that may rate something else, which a label does not outweigh.
+    asking
+        Patterns of questions without a number that may come right before a rating: they ask for it.
     remarks
         Patterns of sentences without a number that leave the rating before them as it is: reasons, the story, thanks.
         The sentence right after a rating must be one of them.
@@ -159,6 +161,7 @@ class Replies(_Strict):
     closing: tuple[Text, ...] = ()
     told: tuple[Text, ...] = ()
     rivals: tuple[Text, ...] = ()
+    asking: tuple[Text, ...] = ()
     remarks: tuple[Text, ...] = ()
     denials: tuple[Text, ...] = ()
     revisions: tuple[Text, ...] = ()
@@ -175,7 +178,7 @@ class Replies(_Strict):
     @model_validator(mode="after")
     def _can_be_read(self) -> Replies:
         stating = ("ratings", "labels", "closing", "told", "rivals", "lowest", "highest")
-        for kind in (*stating, "remarks", "denials", "revisions", "reasoning", "others", "mentions", "refusals"):
+        for kind in (*stating, "asking", "remarks", "denials", "revisions", "reasoning", "others", "mentions", "refusals"):
             for pattern in getattr(self, kind):
                 if kind in stating and pattern.count(f"<{NUMBER}>") != 1:
                     raise ValueError(f"{kind}: {pattern!r} needs <{NUMBER}> once")

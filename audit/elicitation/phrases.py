@@ -70,6 +70,7 @@ class _Phrases:
     stating: tuple[tuple[Strength, tuple[re.Pattern[str], ...]], ...]
     told: tuple[re.Pattern[str], ...]
     rivals: tuple[re.Pattern[str], ...]
+    asking: tuple[re.Pattern[str], ...]
     remarks: tuple[re.Pattern[str], ...]
     denials: tuple[re.Pattern[str], ...]
     revisions: tuple[re.Pattern[str], ...]
@@ -99,6 +100,7 @@ class _Sentence:
     is_denial: bool = False
     is_of_another: bool = False
     is_question: bool = False
+    is_asking: bool = False  # it asks for the rating
     is_remark: bool = False  # it says nothing of the rating before it, or explains it
 
 
@@ -215,6 +217,9 @@ def _choose(sentences: Sequence[_Sentence]) -> float:
     stated = [(k, each) for k, each in enumerate(sentences) if each.strength]
     best = max(each.strength for _, each in stated if each.strength)
     place = max(k for k, each in stated if each.strength == best)
+    asked = [sentences[k - 1] for k, _ in stated if k and sentences[k - 1].is_question]
+    if any(not (each.is_asking or each.strength or each.is_unexplained) for each in asked):
+        return math.nan
     after = sentences[stated[-1][0] + 1 :]
     since = place if best is Strength.CLOSING else stated[0][0]
     if any(each.is_of_another for each in sentences) or any(each.is_denial for each in sentences[since:]):
@@ -265,7 +270,7 @@ def _weighed(
     for k, (sentence, is_question) in enumerate(sentences):
         if phrases.thousands is not None:
             sentence = phrases.thousands.sub(lambda found: re.sub(r"\D", "", found[0]), sentence)
-        own = _weigh(sentence, phrases, ends, is_foreign)
+        own = _weigh(sentence, phrases, ends, is_foreign, is_question)
         if cut and k == len(sentences) - 1:
             own = _unended(sentence, own, phrases, is_open=is_open)
         weighed.append(replace(own, is_question=is_question))
@@ -297,14 +302,17 @@ def _unended(sentence: str, own: _Sentence, phrases: _Phrases, *, is_open: bool)
     return _Sentence(is_unexplained=is_unexplained, is_remark=_is_remark(sentence, phrases))
 
 
-def _weigh(sentence: str, phrases: _Phrases, ends: tuple[float, float], is_foreign: bool) -> _Sentence:
+def _weigh(
+    sentence: str, phrases: _Phrases, ends: tuple[float, float], is_foreign: bool, is_question: bool
+) -> _Sentence:
     if len(sentence) <= _MAX_SENTENCE:
         if any(each.fullmatch(sentence) for each in phrases.others):
             return _Sentence(is_of_another=True)
         if not _DIGITS.search(sentence):
-            is_remark = _is_remark(sentence, phrases)
+            is_remark = _is_remark(sentence, phrases, is_question=is_question)
             is_denial = not is_remark and any(each.fullmatch(sentence) for each in phrases.denials)
-            return _Sentence(is_denial=is_denial, is_remark=is_remark)
+            is_asking = any(each.fullmatch(sentence) for each in phrases.asking)
+            return _Sentence(is_denial=is_denial, is_remark=is_remark, is_asking=is_asking)
         for strength, patterns in phrases.stating:
             if any(each.fullmatch(sentence) for each in patterns):
                 amounts = _amounts(sentence, phrases, ends, is_foreign)
@@ -317,8 +325,8 @@ def _weigh(sentence: str, phrases: _Phrases, ends: tuple[float, float], is_forei
     return _Sentence(is_unexplained=unexplained, is_rival=is_rival, is_remark=_is_remark(sentence, phrases))
 
 
-def _is_remark(sentence: str, phrases: _Phrases) -> bool:
-    text = _DIGITS.sub(_OTHER, sentence[:_MAX_SENTENCE])
+def _is_remark(sentence: str, phrases: _Phrases, *, is_question: bool = False) -> bool:
+    text = _DIGITS.sub(_OTHER, sentence[:_MAX_SENTENCE]) + "?" * is_question
     return any(each.fullmatch(text) for each in phrases.remarks)
 
 
@@ -347,7 +355,7 @@ def _without_bounds(text: str, phrases: _Phrases, ends: tuple[float, float]) -> 
     for patterns, end in ((phrases.lowest, ends[0]), (phrases.highest, ends[1])):
         for pattern in patterns:
             is_other |= any(float(found[NUMBER]) != end for found in pattern.finditer(text))
-            text = pattern.sub(lambda found: found[0].replace(found[NUMBER], MARKS["ends"]), text)
+            text = pattern.sub(lambda found: found[0].replace(found[NUMBER], MARKS["ends"]).replace(". ", " "), text)
     return text, is_other
 
 
@@ -455,6 +463,7 @@ def _compiled(replies: Replies) -> _Phrases:
         ),
         of(replies.told, f"(?P<{NUMBER}>{_PLAIN_FIGURE})"),
         of(replies.rivals),
+        of(replies.asking),
         of(replies.remarks),
         of(replies.denials),
         of(replies.revisions),
