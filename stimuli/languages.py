@@ -43,7 +43,8 @@ MARKS: Final = {
 }
 """What stands in a text, as patterns see it, for a word of the emotion that was asked about; for the person in the
 narrative; for a number that is accounted for as something else than a rating; for numbers that describe the scale; and
-before what stands in a box, and in an element that is called answer; and for whom the model is to be. No alphabet has these characters."""
+before what stands in a box, and in an element that is called answer; and for whom the model is to be. No alphabet has
+these characters."""
 _SOURCE: Final = "geneva"
 """The source of narratives that packs have the situations of."""
 _NAME: Final = re.compile(r"<([a-z_]+)>")
@@ -178,7 +179,8 @@ class Replies(_Strict):
     @model_validator(mode="after")
     def _can_be_read(self) -> Replies:
         stating = ("ratings", "labels", "closing", "told", "rivals", "lowest", "highest")
-        for kind in (*stating, "asking", "remarks", "denials", "revisions", "reasoning", "others", "mentions", "refusals"):
+        beside = ("asking", "remarks", "denials", "revisions", "reasoning", "others", "mentions", "refusals")
+        for kind in (*stating, *beside):
             for pattern in getattr(self, kind):
                 if kind in stating and pattern.count(f"<{NUMBER}>") != 1:
                     raise ValueError(f"{kind}: {pattern!r} needs <{NUMBER}> once")

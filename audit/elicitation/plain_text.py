@@ -304,7 +304,8 @@ def _unboxed(text: str) -> str:
 def _of_tag(tag: re.Match[str]) -> str:
     name = tag["name"].lower()
     if _ANSWERS.fullmatch(name):
-        said = [f"{each[1]}: {each[2] or each[3] or each[4] or ''}" for each in _ATTRIBUTE.finditer(tag["attributes"] or "")]
+        attributes = _ATTRIBUTE.finditer(tag["attributes"] or "")
+        said = [f"{each[1]}: {each[2] or each[3] or each[4] or ''}" for each in attributes]
         return "\n" if tag["close"] else "\n".join(["", *said, ANSWER])
     if re.fullmatch(_FORMATS, name):
         return "\n" if name in {"p", "br", "div", "li", "tr", "hr", "pre"} or name[0] == "h" else ""

@@ -40,21 +40,24 @@ _POINT_SCALE = re.compile(r"-point(?: [a-z]+)? scale")
 
 _SAID_OF_END = re.compile(
     rf" ?(?:\(|=|:|is\b|being\b|means?\b|meaning\b|represent(?:s|ing)\b|indicat(?:es|ing)\b|stands? for\b)"
-    rf" ?(?P<words>[^()0-9,;.!?\n{MARKS['ends']}]*?)(?= (?:to|and|or|-) ?[0-9]| and\b|[^\w\s'{MARKS['asked']}{MARKS['who']}-]| -|\Z)"
+    rf" ?(?P<words>[^()0-9,;.!?\n{MARKS['ends']}]*?)"
+    rf"(?= (?:to|and|or|-) ?[0-9]| and\b|[^\w\s'{MARKS['asked']}{MARKS['who']}-]| -|\Z)"
 )
 """What is said of an end right after its number: "0 (not at all)", "100 being the highest"."""
 _OF_END = (
-    rf"(?: (?:at all|the|an?|of|or|any|even|very|{MARKS['asked']}|{MARKS['who']}|emotions?|feelings?|intensity|intense|possible|level|amount|degree"
-    r"|end|score|rating|value|number|person|felt|feels|feeling|experienced|whatsoever|present|imaginable|ever|extreme(?:ly)?"
+    rf"(?: (?:at all|the|an?|of|or|any|even|very|{MARKS['asked']}|{MARKS['who']}|emotions?|feelings?|intensity|intense"
+    r"|possible|level|amount|degree|end|score|rating|value|number|person|felt|feels|feeling|experienced|whatsoever"
+    r"|present|imaginable|ever|extreme(?:ly)?"
     r"|high(?:est)?|strong(?:est)?|severe|in|on|this|scale))*"
 )
 _LEAST = re.compile(
-    r"(?:the |an? )?(?:(?:absolutely|completely) )?(?:not|no|none|nothing|zero|absence|lack|min(?:imum|imal)?|lowest|least|weakest|low)"
+    r"(?:the |an? )?(?:(?:absolutely|completely) )?"
+    r"(?:not|no|none|nothing|zero|absence|lack|min(?:imum|imal)?|lowest|least|weakest|low)"
     rf"\b{_OF_END}"
 )
 _MOST = re.compile(
-    rf"(?:the |an? )?(?:extreme(?:ly)?|max(?:imum|imal)?|highest|most|strongest|very|complete(?:ly)?|absolute(?:ly)?|full|total"
-    rf"|overwhelming(?:ly)?|intense(?:ly)?|severe|greatest|utmost|high|strong|peak|{MARKS['asked']}){_OF_END}"
+    r"(?:the |an? )?(?:extreme(?:ly)?|max(?:imum|imal)?|highest|most|strongest|very|complete(?:ly)?|absolute(?:ly)?"
+    rf"|full|total|overwhelming(?:ly)?|intense(?:ly)?|severe|greatest|utmost|high|strong|peak|{MARKS['asked']}){_OF_END}"
 )
 
 

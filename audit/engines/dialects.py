@@ -261,19 +261,26 @@ _ANY_MARK: Final = re.compile(
 )
 """What looks like a mark, in ASCII brackets: a name in them."""
 _AS_ASCII: Final = str.maketrans(
-    dict.fromkeys("‹«〈《＜⟨⟪❮❰◁◀◂【〔〖〘〚⟦⟬「『", "<")
-    | dict.fromkeys("›»〉》＞⟩⟫❯❱▷▶▸】〕〗〙〛⟧⟭」』", ">")
+    dict.fromkeys("‹«〈《＜﹤⟨⟪❮❰◁◀◂【〔〖〘〚⟦⟬⦃⌈「『", "<")
+    | dict.fromkeys("›»〉》＞﹥⟩⟫❯❱▷▶▸】〕〗〙〛⟧⟭⦄⌉」』", ">")
     | dict(zip("［］｛｝（）｜／", "[]{}()|/", strict=True))
 )
 _ESCAPED: Final = re.compile(r"&(?:amp;)*(?:(?P<opens>lt|#0*60|#x0*3c)|gt|#0*62|#x0*3e);", re.IGNORECASE)
+_ORNATE: Final = re.compile(r"(?<=<)[*$~.#%@^+=_-]{1,3}(?=/?[^\W\d_])|(?<=\w)[*$~.#%@^+=-]{1,3}(?=>)")
+"""Signs within the brackets of a mark: "<*think*>"."""
+_DECORATION: Final = re.compile(r"[*\"“”„`]+")
 _FENCE: Final = re.compile(r"^[ \t>]*(?:`{3,}|~{3,})[ \t]*(?P<name>[^\s`~{]+)", re.MULTILINE)
 _OF_CODE: Final = re.compile(
     r"te?xt|plain(?:text)?|json[c5l]?|ya?ml|toml|xml|html|markdown|md|python3?|py|latex|tex|math|[ct]sv|bash|sh|shell"
     r"|console|js|javascript|typescript|ts|java|c|cpp|sql|r|diff|output|answer|rating|result|response|number|final",
     re.IGNORECASE,
 )
-_RULED: Final = re.compile(r"^[ \t]*[=%~+-]{2,}[ \t]*(?P<name>[^\W\d][^\n=%~+]{0,40}?)[ \t]*[=%~+-]{2,}[ \t]*$", re.MULTILINE)
-"""A name between rules, on a line of its own: "=== reasoning ==="."""
+_RULED: Final = re.compile(
+    r"^[ \t]*(?:[=%~+:-]{2,}[ \t]*(?P<name>[^\W\d][^\n=%~+:]{0,40}?)[ \t]*[=%~+:-]{2,}"
+    r"|</?(?P<unclosed>[^\W\d]\w{0,40}))[ \t]*$",
+    re.MULTILINE,
+)
+"""A name between rules, or in a bracket that does not close, on a line of its own: "=== reasoning ===", "<think"."""
 _BEGINS: Final = frozenset({"begin", "start", "open", "prefix"})
 _ENDS: Final = frozenset({"end", "stop", "close", "suffix", "finish"})
 _HARMLESS: Final = re.compile(
@@ -285,7 +292,8 @@ _HARMLESS: Final = re.compile(
 )
 _OF_THOUGHT: Final = re.compile(
     r"think|thought|reason|cot\b|scratch|analys|reflect|inner|monolog|deliberat|ponder|plan\b|internal|draft"
-    r"|denk|gedank|überleg|begründ|pens[éea]|réfl|raison|razon|ragion|мысл|рассужд|思考|思维|推理|考え|생각|추론", re.I
+    r"|denk|gedank|überleg|begründ|pens[éea]|réfl|raison|razon|ragion|мысл|рассужд|思考|思维|推理|考え|생각|추론",
+    re.I,
 )
 
 
@@ -297,7 +305,8 @@ def has_unknown_marks(text: str) -> bool:
     text = _ESCAPED.sub(lambda each: "<" if each["opens"] else ">", text).translate(_AS_ASCII)
     if any(not _OF_CODE.fullmatch(each["name"]) for each in _FENCE.finditer(text)):
         return True
-    if any(_OF_THOUGHT.search(each["name"]) for each in _RULED.finditer(text)):
+    text = _ORNATE.sub("", _DECORATION.sub("", text))
+    if any(_OF_THOUGHT.search(each["name"] or each["unclosed"]) for each in _RULED.finditer(text)):
         return True
     begun: dict[str, int] = {}
     for found in _ANY_MARK.finditer(text):
