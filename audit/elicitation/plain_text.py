@@ -68,7 +68,9 @@ _FORMATS: Final = (
     r"|t(?:able|r|d|h|head|body)|blockquote|body|html"
 )
 _TAG = re.compile(r"<(?P<close>/?)(?P<name>[a-z][\w:-]{0,40})(?P<attributes> [^<>\n]{0,80})?/?>", re.IGNORECASE)
-_ATTRIBUTE: Final = re.compile(r"([a-z][\w:-]{0,40}) ?= ?(?:\"([^\"\n]*)\"|'([^'\n]*)'|([^\s\"'/]+))", re.IGNORECASE)
+_ATTRIBUTE: Final = re.compile(
+    r"[\"'*`_]*([a-z][\w:-]{0,40}?)[\"'*`_]* ?= ?(?:[\"'*`]+([^\"'*`\n]*)[\"'*`]+|([^\s\"'*`/]+))", re.IGNORECASE
+)
 _ANSWERS: Final = re.compile(
     r"(?:final[-_ ]?)?(?:answer|rating|response|output|result|number|score|intensity)", re.IGNORECASE
 )
@@ -304,8 +306,10 @@ def _unboxed(text: str) -> str:
 def _of_tag(tag: re.Match[str]) -> str:
     name = tag["name"].lower()
     if _ANSWERS.fullmatch(name):
-        attributes = _ATTRIBUTE.finditer(tag["attributes"] or "")
-        said = [f"{each[1]}: {each[2] or each[3] or each[4] or ''}" for each in attributes]
+        attributes = tag["attributes"] or ""
+        if _ATTRIBUTE.sub("", attributes).strip(" /") or BOX in attributes:
+            return f"\n{UNKNOWN}\n"
+        said = [f"{each[1]}: {each[2] or each[3]}" for each in _ATTRIBUTE.finditer(attributes)]
         return "\n" if tag["close"] else "\n".join(["", *said, ANSWER])
     if re.fullmatch(_FORMATS, name):
         return "\n" if name in {"p", "br", "div", "li", "tr", "hr", "pre"} or name[0] == "h" else ""
@@ -341,6 +345,8 @@ def _goes_on(last: str, begins: str, is_capital: bool, is_apart: bool) -> bool:
     begins = begins.rstrip(_ITEM_END)
     if not (last and begins):
         return False
+    if last.endswith(",") and _BEGINNING.match(begins):
+        return True
     if begins[0] in "/%=≈:" or (begins[0] == "(" and last[-1].isdigit()):
         return True
     if not any(map(str.isalnum, begins)):

@@ -269,18 +269,18 @@ _ESCAPED: Final = re.compile(r"&(?:amp;)*(?:(?P<opens>lt|#0*60|#x0*3c)|gt|#0*62|
 _ORNATE: Final = re.compile(r"(?<=<)[*$~.#%@^+=_-]{1,3}(?=/?[^\W\d_])|(?<=\w)[*$~.#%@^+=-]{1,3}(?=>)")
 """Signs within the brackets of a mark: "<*think*>"."""
 _DECORATION: Final = re.compile(r"[*\"“”„`]+")
-_FENCE: Final = re.compile(r"^[ \t>]*(?:`{3,}|~{3,})[ \t]*(?P<name>[^\s`~{]+)", re.MULTILINE)
+_FENCE: Final = re.compile(r"(?:(?<![\w`])`{3,}|(?<![\w~])~{3,})[ \t\"*_`]*(?P<name>[^\W\d_][^\s`~{\"*]*)")
 _OF_CODE: Final = re.compile(
     r"te?xt|plain(?:text)?|json[c5l]?|ya?ml|toml|xml|html|markdown|md|python3?|py|latex|tex|math|[ct]sv|bash|sh|shell"
     r"|console|js|javascript|typescript|ts|java|c|cpp|sql|r|diff|output|answer|rating|result|response|number|final",
     re.IGNORECASE,
 )
 _RULED: Final = re.compile(
-    r"^[ \t]*(?:[=%~+:-]{2,}[ \t]*(?P<name>[^\W\d][^\n=%~+:]{0,40}?)[ \t]*[=%~+:-]{2,}"
-    r"|</?(?P<unclosed>[^\W\d]\w{0,40}))[ \t]*$",
+    r"(?:[=%~+:-]{2,}[ \t]*(?P<name>[^\W\d][^\n=%~+:]{0,40}?)[ \t]*[=%~+:-]{2,}"
+    r"|</?(?P<unclosed>[^\W\d]\w{0,40})(?=[ \t]*$))",
     re.MULTILINE,
 )
-"""A name between rules, or in a bracket that does not close, on a line of its own: "=== reasoning ===", "<think"."""
+"""A name between rules, or in a bracket that does not close: "=== reasoning ===", "<think"."""
 _BEGINS: Final = frozenset({"begin", "start", "open", "prefix"})
 _ENDS: Final = frozenset({"end", "stop", "close", "suffix", "finish"})
 _HARMLESS: Final = re.compile(
@@ -331,10 +331,11 @@ def _begins_a_line(found: re.Match[str]) -> bool:
     name = found["name"]
     is_mark = name is not None and not re.search(r":\s|\d", name) and name.count(" ") < _MANY_WORDS
     before = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()]
-    return is_mark and not before.strip(" \t*#>_`-")
+    return is_mark and not _LAYOUT.sub("", before).strip(" \t*#>_`-")
 
 
 _MANY_WORDS: Final = 4
+_LAYOUT: Final = re.compile(r"</?[a-z]{1,10}>|\\[a-z]{1,12}\{|\$", re.IGNORECASE)
 
 
 def opens_unknown(text: str) -> str:
