@@ -3,7 +3,8 @@
 Run as ``python benchmarks/answers.py [FILE.jsonl ...]`` where the project is installed (or with ``PYTHONPATH=.``); the
 answers of ``tests/elicitation/answers.jsonl`` if no file is given. A line of a file has a ``kind``, an ``answer`` and,
 as ``right``, the list of what a careful reader may take from it: a number, ``unparseable`` or ``refused``. The question
-is how much anxiety a person felt, from 0 to 100. The exit code is 1 if any number is wrong.
+is how much anxiety a person felt, from 0 to 100; a line with ``language`` de is in German, one with ``cut`` of a text
+that was cut. The exit code is 1 if any number is wrong.
 """
 
 import json
@@ -11,17 +12,26 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from audit.elicitation.parsing import parse_response
-from stimuli.prompts import Question
+from audit.elicitation.phrases import read_in_language
+from stimuli.languages import english_replies, pack_replies
+from stimuli.prompts import Question, Scale
 
 OWN = Path(__file__).parents[1] / "tests" / "elicitation" / "answers.jsonl"
-ASKED = Question("a Buddhist", ("anxiety", "anxious"))
+ASKED = {
+    "en": (english_replies(), Scale(0, 100, "not at all", "extremely"), Question("a Buddhist", ("anxiety", "anxious"))),
+    "de": (
+        pack_replies("de"),
+        Scale(0, 100, "überhaupt nicht", "äußerst stark"),
+        Question("eine muslimische Person", ("Angst", "ängstlich")),
+    ),
+}
 HEADS = ("wrong", "missed", "another status", "right")
 
 
-def judge(answer, right):
+def judge(answer, right, language="en", cut=False):
     """Return which of HEADS the reading of an answer is."""
-    found = parse_response(answer, low=0, high=100, low_label="not at all", high_label="extremely", question=ASKED)
+    replies, scale, question = ASKED[language]
+    found = read_in_language(answer, replies, scale, question=question, cut=cut)
     if (found.intensity if found.intensity == found.intensity else str(found.status)) in right:
         return "right"
     if found.intensity == found.intensity:
@@ -36,7 +46,9 @@ def main(paths):
         kinds = {}
         for row in map(json.loads, path.read_text("utf-8").splitlines()):
             name = f"{row['set']}: {row['kind']}" if "set" in row else row["kind"]
-            kinds.setdefault(name, Counter())[judge(row["answer"], row["right"])] += 1
+            kinds.setdefault(name, Counter())[
+                judge(row["answer"], row["right"], row.get("language", "en"), row.get("cut", False))
+            ] += 1
         kinds["all"] = sum(kinds.values(), Counter())
         print(f"\n{path.name}\n\n| kind | answers | {' | '.join(HEADS)} |\n|---|---|{'---|' * len(HEADS)}")
         for kind, counts in kinds.items():

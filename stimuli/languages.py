@@ -39,10 +39,12 @@ MARKS: Final = {
     "ends": "\ue003",
     "box": "\ue004",
     "answer": "\ue007",
+    "self": "\ue009",
 }
 """What stands in a text, as patterns see it, for a word of the emotion that was asked about; for the person in the
 narrative; for a number that is accounted for as something else than a rating; for numbers that describe the scale; and
-before what stands in a box, and in an element that is called answer. No alphabet has these characters."""
+before what stands in a box, and in an element that is called answer; and for whom the model is to be. No alphabet has
+these characters."""
 _SOURCE: Final = "geneva"
 """The source of narratives that packs have the situations of."""
 _NAME: Final = re.compile(r"<([a-z_]+)>")
@@ -121,12 +123,25 @@ class Replies(_Strict):
         Those of a whole response that tells how much the person felt; their number is a plain one.
     rivals
         Patterns of sentences that may rate something else, which a label does not outweigh.
+    asking
+        Patterns of questions without a number that may come right before a rating: they ask for it.
+    remarks
+        Patterns of sentences without a number that leave the rating before them as it is: reasons, the story, thanks.
+        The sentence right after a rating must be one of them.
     denials
-        Patterns of sentences without a number that take back, or deny, the rating before them.
+        Patterns of others that take back, or deny, the rating before them, or may speak of it.
+    revisions
+        Patterns of what may begin to revise a rating, looked for in the unfinished sentence at the end of a cut text.
+    reasoning
+        Patterns of a first sentence after which a text thinks: if it is cut, its answer may not have begun.
+    lowest, highest
+        Patterns of a ``<number>`` that is called an end of the scale.
     others
         Those of sentences, with or without a number, that name another emotion than was asked about.
     mentions
         Patterns of numbers that are accounted for as something else than a rating: times, ages, counts.
+    people
+        Terms of people whom the model may be asked to be.
     emotions
         Words of emotions, which count as asked about where it is not told which one was.
     further
@@ -147,17 +162,25 @@ class Replies(_Strict):
     closing: tuple[Text, ...] = ()
     told: tuple[Text, ...] = ()
     rivals: tuple[Text, ...] = ()
+    asking: tuple[Text, ...] = ()
+    remarks: tuple[Text, ...] = ()
     denials: tuple[Text, ...] = ()
+    revisions: tuple[Text, ...] = ()
+    reasoning: tuple[Text, ...] = ()
+    lowest: tuple[Text, ...] = ()
+    highest: tuple[Text, ...] = ()
     others: tuple[Text, ...] = ()
     mentions: tuple[Text, ...] = ()
+    people: tuple[Text, ...] = ()
     emotions: tuple[Text, ...] = ()
     further: tuple[Text, ...] = ()
     refusals: tuple[Text, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _can_be_read(self) -> Replies:
-        stating = ("ratings", "labels", "closing", "told", "rivals")
-        for kind in (*stating, "denials", "others", "mentions", "refusals"):
+        stating = ("ratings", "labels", "closing", "told", "rivals", "lowest", "highest")
+        beside = ("asking", "remarks", "denials", "revisions", "reasoning", "others", "mentions", "refusals")
+        for kind in (*stating, *beside):
             for pattern in getattr(self, kind):
                 if kind in stating and pattern.count(f"<{NUMBER}>") != 1:
                     raise ValueError(f"{kind}: {pattern!r} needs <{NUMBER}> once")
@@ -468,4 +491,5 @@ def pack_replies(code: str) -> Replies | None:
 @cache
 def english_replies() -> Replies:
     """Return how answers in English are read."""
-    return Replies.model_validate(read_yaml(FOLDER.parent / "english_replies.yaml"))
+    people = sorted(set().union(*packaged_terms().values()))
+    return Replies.model_validate({**read_yaml(FOLDER.parent / "english_replies.yaml"), "people": people})

@@ -67,10 +67,13 @@ class Question:
         The person in the narrative.
     emotions
         The emotion's noun and adjective, those that there are.
+    perceiver
+        Who the model is to be; empty where it has no persona.
     """
 
     experiencer: str
     emotions: tuple[str, ...]
+    perceiver: str = ""
 
 
 @dataclass(frozen=True, slots=True)

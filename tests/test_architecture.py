@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 import subprocess
@@ -545,3 +546,23 @@ def test_the_packaged_choices_are_those_that_the_help_offers():
     assert {"model", "prompt", "stimuli", "engine", "elicitation", "statistics", "experiment"} <= {
         group for group, _ in CHOICES
     }
+
+
+# --- The scripts beside the package ----------------------------------------------------------------------------------
+
+SCRIPTS = [
+    path for folder in ("benchmarks", "release") for path in sorted((ROOTS["audit"].parent / folder).glob("*.py"))
+]
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_a_script_imports_what_is_there(path):
+    # Before: benchmarks/controls.py, whose figures the docs have, could not be run.
+    wanted = [
+        (node.module, alias.name)
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ROOTS
+        for alias in node.names
+    ]
+    for module, name in wanted:
+        assert hasattr(importlib.import_module(module), name) or f"{module}.{name}" in sources(), f"{module}: {name}"

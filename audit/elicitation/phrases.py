@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache, partial
 from typing import Final
@@ -70,7 +70,13 @@ class _Phrases:
     stating: tuple[tuple[Strength, tuple[re.Pattern[str], ...]], ...]
     told: tuple[re.Pattern[str], ...]
     rivals: tuple[re.Pattern[str], ...]
+    asking: tuple[re.Pattern[str], ...]
+    remarks: tuple[re.Pattern[str], ...]
     denials: tuple[re.Pattern[str], ...]
+    revisions: tuple[re.Pattern[str], ...]
+    reasoning: tuple[re.Pattern[str], ...]
+    lowest: tuple[re.Pattern[str], ...]
+    highest: tuple[re.Pattern[str], ...]
     others: tuple[re.Pattern[str], ...]
     mentions: tuple[re.Pattern[str], ...]
     refusals: tuple[re.Pattern[str], ...]
@@ -79,6 +85,7 @@ class _Phrases:
     thousands: re.Pattern[str] | None
     ordinals: re.Pattern[str] | None
     emotions: re.Pattern[str] | None
+    people: re.Pattern[str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,9 @@ class _Sentence:
     is_rival: bool = False
     is_denial: bool = False
     is_of_another: bool = False
+    is_question: bool = False
+    is_asking: bool = False  # it asks for the rating
+    is_remark: bool = False  # it says nothing of the rating before it, or explains it
 
 
 def read_in_language(
@@ -185,8 +195,9 @@ def _read(
     sources = [" ".join(words_of(plain(source))) for source in quoted]
     sentences = []
     if not has_unknown_marks(response):
+        named = [_without_wordings(plain(label or "").strip(), phrases, question) for label in labels]
         trailing = response[len(response.rstrip()) :][:2]  # a line's end tells that a number before it is whole
-        sentences = _weighed(answer + trailing, phrases, ends, question, sources, cut)
+        sentences = _weighed(answer + trailing, phrases, ends, named, question, sources, cut)
     if any(each.strength for each in sentences):
         value = _choose(sentences)
         if ends[0] <= value <= ends[1]:
@@ -208,7 +219,14 @@ def _choose(sentences: Sequence[_Sentence]) -> float:
     stated = [(k, each) for k, each in enumerate(sentences) if each.strength]
     best = max(each.strength for _, each in stated if each.strength)
     place = max(k for k, each in stated if each.strength == best)
-    if any(each.is_of_another for each in sentences) or any(each.is_denial for each in sentences[stated[0][0] :]):
+    asked = [sentences[k - 1] for k, _ in stated if k and sentences[k - 1].is_question]
+    if any(not (each.is_asking or each.strength or each.is_unexplained) for each in asked):
+        return math.nan
+    after = sentences[stated[-1][0] + 1 :]
+    since = place if best is Strength.CLOSING else stated[0][0]
+    if any(each.is_of_another for each in sentences) or any(each.is_denial for each in sentences[since:]):
+        return math.nan
+    if after and (stated[-1][1].is_question or not (after[0].is_remark or after[0].is_unexplained)):
         return math.nan
     if best is Strength.CLOSING:  # what was weighed before it does not count
         stated = [(k, each) for k, each in stated if k > place or each.strength == best]
@@ -231,6 +249,7 @@ def _weighed(
     answer: str,
     phrases: _Phrases,
     ends: tuple[float, float],
+    labels: Sequence[str],
     question: Question | None,
     sources: Sequence[str],
     cut: bool | None,
@@ -239,22 +258,26 @@ def _weighed(
     text = _without_wordings(bare(answer), phrases, question)
     text = text if phrases.ordinals is None else phrases.ordinals.sub("-", text)
     text = _TWICE.sub(r"\1", _in_digits(text, phrases))
-    text, is_foreign = describe_scale(text, low=low, high=high)
+    text, is_other = _without_bounds(text, phrases, ends)
+    text, is_foreign = describe_scale(text, low=low, high=high, labels=labels)
+    is_foreign |= is_other
     text = _unquoted(text, sources)
     for mention in phrases.mentions:
         text = mention.sub(partial(_accounted, high=high), text)
     sentences = list(_sentences(text))
+    if cut and sentences and any(each.fullmatch(sentences[0][0]) for each in phrases.reasoning):
+        return [_Sentence(is_unexplained=True)]  # the answer may not have begun
     may_go_on = cut is not False and _may_go_on(answer, phrases)
     is_open = False
     weighed = []
-    for k, (sentence, _) in enumerate(sentences):
+    for k, (sentence, is_question) in enumerate(sentences):
         if phrases.thousands is not None:
             sentence = phrases.thousands.sub(lambda found: re.sub(r"\D", "", found[0]), sentence)
-        own = _weigh(sentence, phrases, ends, is_foreign)
-        if may_go_on and k == len(sentences) - 1:
-            is_open = bool(cut) or _breaks_off(answer, sentence, phrases)
-            own = _opened(sentence, own) if is_open else own
-        weighed.append(own)
+        own = _weigh(sentence, phrases, ends, is_foreign, is_question)
+        if k == len(sentences) - 1:
+            is_open = may_go_on and (bool(cut) or _breaks_off(answer, sentence, phrases))
+            own = _unended(sentence, own, phrases, is_open=is_open) if cut or is_open else own
+        weighed.append(replace(own, is_question=is_question))
     if UNKNOWN in text:
         n_after = len(list(_sentences(text.rpartition(UNKNOWN)[2])))
         if not any(each.strength is Strength.CLOSING for each in weighed[len(weighed) - n_after :]):
@@ -269,29 +292,46 @@ def _weighed(
     return weighed
 
 
-def _opened(sentence: str, own: _Sentence) -> _Sentence:
-    """Return the last sentence of a cut text as it counts: what its last number would have been is not known."""
+def _unended(sentence: str, own: _Sentence, phrases: _Phrases, *, is_open: bool) -> _Sentence:
+    """Return the last sentence of a cut text as it counts: not known is what its last number would have been, if that
+    is ``is_open``, nor what a sentence comes to that begins to revise.
+    """
+    if any(each.search(sentence) for each in phrases.revisions):
+        return _Sentence(is_unexplained=own.strength is not None, is_denial=True)
+    if not is_open:
+        return own
     *_, last = [None, *_DIGITS.finditer(sentence)]
     might_rate = last is not None and _SAYS_HOW_MUCH.search(sentence, 0, last.start()) is not None
-    return _Sentence(is_unexplained=own.strength is not None or might_rate)
+    is_unexplained = own.strength is not None or might_rate
+    return _Sentence(is_unexplained=is_unexplained, is_remark=_is_remark(sentence, phrases))
 
 
-def _weigh(sentence: str, phrases: _Phrases, ends: tuple[float, float], is_foreign: bool) -> _Sentence:
+def _weigh(
+    sentence: str, phrases: _Phrases, ends: tuple[float, float], is_foreign: bool, is_question: bool
+) -> _Sentence:
     if len(sentence) <= _MAX_SENTENCE:
         if any(each.fullmatch(sentence) for each in phrases.others):
             return _Sentence(is_of_another=True)
         if not _DIGITS.search(sentence):
-            return _Sentence(is_denial=any(each.fullmatch(sentence) for each in phrases.denials))
+            is_remark = _is_remark(sentence, phrases, is_question=is_question)
+            is_denial = not is_remark and any(each.fullmatch(sentence) for each in phrases.denials)
+            is_asking = any(each.fullmatch(sentence) for each in phrases.asking)
+            return _Sentence(is_denial=is_denial, is_remark=is_remark, is_asking=is_asking)
         for strength, patterns in phrases.stating:
             if any(each.fullmatch(sentence) for each in patterns):
                 amounts = _amounts(sentence, phrases, ends, is_foreign)
                 value, span = amounts[0] if len(amounts) == 1 else (math.nan, None)
                 return _Sentence(strength, value, span)
     elif not _DIGITS.search(sentence):
-        return _Sentence()
+        return _Sentence(is_denial=True)
     unexplained = bool(_amounts(sentence[:_MAX_SENTENCE], phrases, ends, is_foreign)) or len(sentence) > _MAX_SENTENCE
     is_rival = unexplained and any(each.fullmatch(sentence[:_MAX_SENTENCE]) for each in phrases.rivals)
-    return _Sentence(is_unexplained=unexplained, is_rival=is_rival)
+    return _Sentence(is_unexplained=unexplained, is_rival=is_rival, is_remark=_is_remark(sentence, phrases))
+
+
+def _is_remark(sentence: str, phrases: _Phrases, *, is_question: bool = False) -> bool:
+    text = _DIGITS.sub(_OTHER, sentence[:_MAX_SENTENCE]) + "?" * is_question
+    return any(each.fullmatch(text) for each in phrases.remarks)
 
 
 def _told(sentence: str, phrases: _Phrases) -> float:
@@ -303,13 +343,24 @@ def _told(sentence: str, phrases: _Phrases) -> float:
 def _without_wordings(text: str, phrases: _Phrases, question: Question | None) -> str:
     """Put marks in place of the words of the emotion that was asked about, and of the experiencer."""
     if question is None:
-        return text if phrases.emotions is None else phrases.emotions.sub(MARKS["asked"], text)
-    who = _ARTICLE.sub("", plain(question.experiencer).strip())
-    emotions = sorted((plain(each).strip() for each in question.emotions), key=len, reverse=True)
-    for word, mark in [(who, MARKS["who"]), *((each, MARKS["asked"]) for each in emotions)]:
-        if word and (word, mark) != ("person", MARKS["who"]):
-            text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", mark, text)
-    return text
+        text = text if phrases.emotions is None else phrases.emotions.sub(MARKS["asked"], text)
+    else:
+        who, own = (_ARTICLE.sub("", plain(each).strip()) for each in (question.experiencer, question.perceiver))
+        emotions = sorted((plain(each).strip() for each in question.emotions), key=len, reverse=True)
+        for word, mark in [(who, "who"), (own, "self"), *((each, "asked") for each in emotions)]:
+            if word and (word == "person") <= (mark == "asked"):
+                text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", MARKS[mark], text)
+    return text if phrases.people is None else phrases.people.sub(MARKS["self"], text)
+
+
+def _without_bounds(text: str, phrases: _Phrases, ends: tuple[float, float]) -> tuple[str, bool]:
+    """Put a mark in place of each number that is called an end of the scale; say whether one is another than asked."""
+    is_other = False
+    for patterns, end in ((phrases.lowest, ends[0]), (phrases.highest, ends[1])):
+        for pattern in patterns:
+            is_other |= any(float(found[NUMBER]) != end for found in pattern.finditer(text))
+            text = pattern.sub(lambda found: found[0].replace(found[NUMBER], MARKS["ends"]).replace(". ", " "), text)
+    return text, is_other
 
 
 _ARTICLE: Final = re.compile(r"\A(?:an?|the) ")
@@ -459,7 +510,13 @@ def _compiled(replies: Replies) -> _Phrases:
         ),
         of(replies.told, f"(?P<{NUMBER}>{_PLAIN_FIGURE})"),
         of(replies.rivals),
+        of(replies.asking),
+        of(replies.remarks),
         of(replies.denials),
+        of(replies.revisions),
+        of(replies.reasoning),
+        of(replies.lowest, f"(?P<{NUMBER}>{_PLAIN_FIGURE})"),
+        of(replies.highest, f"(?P<{NUMBER}>{_PLAIN_FIGURE})"),
         of(replies.others),
         of(replies.mentions),
         of(replies.refusals),
@@ -468,7 +525,14 @@ def _compiled(replies: Replies) -> _Phrases:
         re.compile(thousands) if thousands else None,
         re.compile(rf"(?<=[0-9])\. (?=(?:{ordinals})\b)") if ordinals else None,
         _any_of(replies.emotions),
+        _people(replies.people),
     )
+
+
+def _people(terms: Sequence[str]) -> re.Pattern[str] | None:
+    words = {_ARTICLE.sub("", plain(term)) for term in terms} - {"person"}
+    listed = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    return re.compile(rf"(?<=\ba )(?:{listed})(?!\w)|(?<=\ban )(?:{listed})(?!\w)") if words else None
 
 
 def _any_of(words: Sequence[str]) -> re.Pattern[str] | None:

@@ -67,7 +67,10 @@ _FORMATS: Final = (
     r"b|strong|i|em|u|s|p|br|hr|div|span|sup|sub|small|big|mark|code|pre|center|font|h[1-6]|[uod]l|li|d[td]"
     r"|t(?:able|r|d|h|head|body)|blockquote|body|html"
 )
-_TAG = re.compile(r"<(?P<close>/?)(?P<name>[a-z][\w:-]{0,40})(?: [^<>\n]{0,80})?/?>", re.IGNORECASE)
+_TAG = re.compile(r"<(?P<close>/?)(?P<name>[a-z][\w:-]{0,40})(?P<attributes> [^<>\n]{0,80})?/?>", re.IGNORECASE)
+_ATTRIBUTE: Final = re.compile(
+    r"[\"'*`_]*([a-z][\w:-]{0,40}?)[\"'*`_]* ?= ?(?:[\"'*`]+([^\"'*`\n]*)[\"'*`]+|([^\s\"'*`/]+))", re.IGNORECASE
+)
 _ANSWERS: Final = re.compile(
     r"(?:final[-_ ]?)?(?:answer|rating|response|output|result|number|score|intensity)", re.IGNORECASE
 )
@@ -238,11 +241,17 @@ def _leaves(content: object, key: str) -> Iterator[str]:
         for value in content:
             yield from _leaves(value, key)
     elif content is not None:
-        yield f"{key}: {content}" if key else str(content)
+        text = " ".join(str(content).split())
+        if key and not _ANSWERS.fullmatch(key) and len(_LETTERS.findall(text)) > _FEW_WORDS:
+            text = re.sub(r"\d+(?:[.,]\d+)*", MARKS["other"], text)  # prose beside the rating, and no rating
+        yield f"{key}: {text}" if key else text
 
 
 _OBJECTS: Final = json.JSONDecoder(object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
 _MAX_OBJECTS: Final = 20
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+_FEW_WORDS: Final = 3
+"""So many words may be a number's: "85 out of 100"."""
 _AROUND_ROWS: Final = " \t*_`\"'>#$•+-" + MARKS["box"] + MARKS["answer"]
 
 
@@ -297,7 +306,11 @@ def _unboxed(text: str) -> str:
 def _of_tag(tag: re.Match[str]) -> str:
     name = tag["name"].lower()
     if _ANSWERS.fullmatch(name):
-        return "\n" if tag["close"] else f"\n{ANSWER}"
+        attributes = tag["attributes"] or ""
+        if _ATTRIBUTE.sub("", attributes).strip(" /") or BOX in attributes:
+            return f"\n{UNKNOWN}\n"
+        said = [f"{each[1]}: {each[2] or each[3]}" for each in _ATTRIBUTE.finditer(attributes)]
+        return "\n" if tag["close"] else "\n".join(["", *said, ANSWER])
     if re.fullmatch(_FORMATS, name):
         return "\n" if name in {"p", "br", "div", "li", "tr", "hr", "pre"} or name[0] == "h" else ""
     return f"\n{UNKNOWN}\n"
@@ -332,6 +345,8 @@ def _goes_on(last: str, begins: str, is_capital: bool, is_apart: bool) -> bool:
     begins = begins.rstrip(_ITEM_END)
     if not (last and begins):
         return False
+    if last.endswith(",") and _BEGINNING.match(begins):
+        return True
     if begins[0] in "/%=≈:" or (begins[0] == "(" and last[-1].isdigit()):
         return True
     if not any(map(str.isalnum, begins)):

@@ -38,6 +38,29 @@ _SCALE_OF = re.compile(r"\b(?:scale of|out of(?: an?)?(?: possible| maximum)?) \
 _POINT_SCALE = re.compile(r"-point(?: [a-z]+)? scale")
 
 
+_SAID_OF_END = re.compile(
+    rf" ?(?:\(|=|:|is\b|being\b|means?\b|meaning\b|represent(?:s|ing)\b|indicat(?:es|ing)\b|stands? for\b)"
+    rf" ?(?P<words>[^()0-9,;.!?\n{MARKS['ends']}]*?)"
+    rf"(?= (?:to|and|or|-) ?[0-9]| and\b|[^\w\s'{MARKS['asked']}{MARKS['who']}-]| -|\Z)"
+)
+"""What is said of an end right after its number: "0 (not at all)", "100 being the highest"."""
+_OF_END = (
+    rf"(?: (?:at all|the|an?|of|or|any|even|very|{MARKS['asked']}|{MARKS['who']}|emotions?|feelings?|intensity|intense"
+    r"|possible|level|amount|degree|end|score|rating|value|number|person|felt|feels|feeling|experienced|whatsoever"
+    r"|present|imaginable|ever|extreme(?:ly)?"
+    r"|high(?:est)?|strong(?:est)?|severe|in|on|this|scale))*"
+)
+_LEAST = re.compile(
+    r"(?:the |an? )?(?:(?:absolutely|completely) )?"
+    r"(?:not|no|none|nothing|zero|absence|lack|min(?:imum|imal)?|lowest|least|weakest|low)"
+    rf"\b{_OF_END}"
+)
+_MOST = re.compile(
+    r"(?:the |an? )?(?:extreme(?:ly)?|max(?:imum|imal)?|highest|most|strongest|very|complete(?:ly)?|absolute(?:ly)?"
+    rf"|full|total|overwhelming(?:ly)?|intense(?:ly)?|severe|greatest|utmost|high|strong|peak|{MARKS['asked']}){_OF_END}"
+)
+
+
 _ANCHORED = rf"{_ANCHOR.pattern}[a-z {MARKS['asked']}{MARKS['who']}]{{0,30}}"
 _SPAN_OF_ENDS = re.compile(
     rf"{MARKS['ends']}(?:{_END_TO_END.pattern}|, ?){MARKS['ends']}(?: ?\([^()0-9\n]{{1,40}}\))?(?:{_ANCHORED})?"
@@ -58,12 +81,17 @@ class Quantity:
     """The ends of a range, whose value is its midpoint."""
 
 
-def describe_scale(text: str, *, low: float, high: float) -> tuple[str, bool]:
-    """Put a mark in place of the numbers of a text that describe a scale; say whether it is another one than asked."""
+def describe_scale(text: str, *, low: float, high: float, labels: Sequence[str] = ("", "")) -> tuple[str, bool]:
+    """Put a mark in place of the numbers of a text that describe a scale; say whether it is another one than asked.
+
+    Another one is also what runs the other way, or calls an end anything but little, or much, of what was asked about;
+    ``labels`` are the prompt's own words for the two ends.
+    """
     numbers = list(islice(_scan(text), _MAX_NUMBERS + 1))
     if len(numbers) > _MAX_NUMBERS:
         return text, False
     described, is_foreign = _scale_described(text, numbers, low, high)
+    is_foreign |= any(_is_other_end(text, q, q.value == high, labels) for q in described if q.value in {low, high})
     for q in sorted(described, key=lambda q: -q.start):
         text = text[: q.start] + MARKS["ends"] + text[q.end :]
     return _SPAN_OF_ENDS.sub(MARKS["ends"], text), is_foreign
@@ -131,6 +159,7 @@ def _scale_described(text: str, numbers: Sequence[Quantity], low: float, high: f
     for first, second in pairwise(plain):
         if {first.value, second.value} == {low, high} and _END_TO_END.fullmatch(text, first.end, second.start):
             described |= {first, second}
+            is_foreign |= first.value == high
         elif first.value in {0, 1} and second.value in {*_FOREIGN_HIGHS, high} and _is_span(text, first, second):
             described |= {first, second}
             is_foreign |= second.value != high
@@ -143,6 +172,14 @@ def _scale_described(text: str, numbers: Sequence[Quantity], low: float, high: f
         elif q.value in {low, high} and _ANCHOR.match(text, q.end):
             described.add(q)
     return described, is_foreign
+
+
+def _is_other_end(text: str, end: Quantity, is_high: bool, labels: Sequence[str]) -> bool:
+    """Tell whether the words for an end of a scale are not those of the end that was asked."""
+    found = _SAID_OF_END.match(text, end.end)
+    words = found["words"].strip() if found else ""
+    known = (_LEAST, _MOST)[is_high]
+    return bool(words) and words != labels[is_high] and not known.fullmatch(words)
 
 
 def _is_span(text: str, first: Quantity, second: Quantity) -> bool:

@@ -255,11 +255,32 @@ def ends_within_thought(text: str) -> bool:
 
 
 _ANY_MARK: Final = re.compile(
-    r"<(?P<slash>/?)(?P<left>[|｜]?)(?P<name>/?[A-Za-z][\w:./▁ -]{0,40}?)(?P<right>[|｜]?)(?:\s[^<>]{0,60})?>"
-    r"|\[(?P<square>/?[A-Za-z][\w:/ -]{0,40})\]|[◁⟨【](?P<other>/?[A-Za-z][\w:/ -]{0,40})[▷⟩】]"
-    r"|\{\{?(?P<braced>/?[A-Za-z][\w:/ -]{0,40})\}\}?|\((?P<round>/?[A-Za-z][\w:/ -]{0,40})\)|(?P<comment><!--)"
+    r"<(?P<slash>/?)(?P<left>\|?)(?P<name>/?[^\W\d][\w:./▁ -]{0,40}?)(?P<right>\|?)(?:\s[^<>]{0,60})?>"
+    r"|\[(?P<square>/?[^\W\d][\w:/ -]{0,40})\]"
+    r"|\{\{?(?P<braced>/?[^\W\d][\w:/ -]{0,40})\}\}?|\((?P<round>/?[^\W\d][\w:/ -]{0,40})\)|(?P<comment><!--)"
 )
-"""What looks like a mark: a name in brackets."""
+"""What looks like a mark, in ASCII brackets: a name in them."""
+_AS_ASCII: Final = str.maketrans(
+    dict.fromkeys("‹«〈《＜﹤⟨⟪❮❰◁◀◂【〔〖〘〚⟦⟬⦃⌈「『", "<")
+    | dict.fromkeys("›»〉》＞﹥⟩⟫❯❱▷▶▸】〕〗〙〛⟧⟭⦄⌉」』", ">")
+    | dict(zip("［］｛｝（）｜／", "[]{}()|/", strict=True))
+)
+_ESCAPED: Final = re.compile(r"&(?:amp;)*(?:(?P<opens>lt|#0*60|#x0*3c)|gt|#0*62|#x0*3e);", re.IGNORECASE)
+_ORNATE: Final = re.compile(r"(?<=<)[*$~.#%@^+=_-]{1,3}(?=/?[^\W\d_])|(?<=\w)[*$~.#%@^+=-]{1,3}(?=>)")
+"""Signs within the brackets of a mark: "<*think*>"."""
+_DECORATION: Final = re.compile(r"[*\"“”„`]+")
+_FENCE: Final = re.compile(r"(?:(?<![\w`])`{3,}|(?<![\w~])~{3,})[ \t\"*_`]*(?P<name>[^\W\d_][^\s`~{\"*]*)")
+_OF_CODE: Final = re.compile(
+    r"te?xt|plain(?:text)?|json[c5l]?|ya?ml|toml|xml|html|markdown|md|python3?|py|latex|tex|math|[ct]sv|bash|sh|shell"
+    r"|console|js|javascript|typescript|ts|java|c|cpp|sql|r|diff|output|answer|rating|result|response|number|final",
+    re.IGNORECASE,
+)
+_RULED: Final = re.compile(
+    r"(?:[=%~+:-]{2,}[ \t]*(?P<name>[^\W\d][^\n=%~+:]{0,40}?)[ \t]*[=%~+:-]{2,}"
+    r"|</?(?P<unclosed>[^\W\d]\w{0,40})(?=[ \t]*$))",
+    re.MULTILINE,
+)
+"""A name between rules, or in a bracket that does not close: "=== reasoning ===", "<think"."""
 _BEGINS: Final = frozenset({"begin", "start", "open", "prefix"})
 _ENDS: Final = frozenset({"end", "stop", "close", "suffix", "finish"})
 _HARMLESS: Final = re.compile(
@@ -270,7 +291,9 @@ _HARMLESS: Final = re.compile(
     r"|tbody|thead|code|pre|tt|kbd|blockquote|center|font|h[1-6]|html|body|head|title|section|article|color|size"
 )
 _OF_THOUGHT: Final = re.compile(
-    r"think|thought|reason|cot\b|scratch|analys|reflect|inner|monolog|deliberat|ponder|plan\b|internal|draft", re.I
+    r"think|thought|reason|cot\b|scratch|analys|reflect|inner|monolog|deliberat|ponder|plan\b|internal|draft"
+    r"|denk|gedank|überleg|begründ|pens[éea]|réfl|raison|razon|ragion|мысл|рассужд|思考|思维|推理|考え|생각|추론",
+    re.I,
 )
 
 
@@ -279,6 +302,12 @@ def has_unknown_marks(text: str) -> bool:
 
     What stands between them may be a thought, and a number in it no rating.
     """
+    text = _ESCAPED.sub(lambda each: "<" if each["opens"] else ">", text).translate(_AS_ASCII)
+    if any(not _OF_CODE.fullmatch(each["name"]) for each in _FENCE.finditer(text)):
+        return True
+    text = _ORNATE.sub("", _DECORATION.sub("", text))
+    if any(_OF_THOUGHT.search(each["name"] or each["unclosed"]) for each in _RULED.finditer(text)):
+        return True
     begun: dict[str, int] = {}
     for found in _ANY_MARK.finditer(text):
         if found["comment"]:
@@ -290,11 +319,23 @@ def has_unknown_marks(text: str) -> bool:
         stem = "|" if found["left"] and found["right"] else stem
         if (ends or stem == "|") and stem in begun and text[begun[stem] : found.start()].strip():
             return True
-        if not ends and is_thought:
+        if not ends and (is_thought or (_begins_a_line(found) and text[found.end() :].strip())):
             return True
         if not ends:
             begun.setdefault(stem, found.end())
     return False
+
+
+def _begins_a_line(found: re.Match[str]) -> bool:
+    """Tell whether a line begins with a mark that is no word in ordinary brackets, nor a key with its value."""
+    name = found["name"]
+    is_mark = name is not None and not re.search(r":\s|\d", name) and name.count(" ") < _MANY_WORDS
+    before = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()]
+    return is_mark and not _LAYOUT.sub("", before).strip(" \t*#>_`-")
+
+
+_MANY_WORDS: Final = 4
+_LAYOUT: Final = re.compile(r"</?[a-z]{1,10}>|\\[a-z]{1,12}\{|\$", re.IGNORECASE)
 
 
 def opens_unknown(text: str) -> str:
@@ -308,7 +349,7 @@ def opens_unknown(text: str) -> str:
 
 def _named(found: re.Match[str]) -> tuple[bool, str, bool]:
     """Return of what looks like a mark whether it ends something, what that is called, and whether it is a thought."""
-    kinds = ("name", "square", "other", "braced", "round")
+    kinds = ("name", "square", "braced", "round")
     kind, name = next((kind, found[kind]) for kind in kinds if found[kind] is not None)
     ends = name.startswith("/") or bool(found["slash"])
     if kind == "name" and bool(found["left"]) != bool(found["right"]):  # <|x> and <x|>

@@ -1,8 +1,8 @@
 """Answers in words against what a careful reader takes from them, and the law that decoration changes no number.
 
 ``answers.jsonl`` has answers written for the purpose: the scale is 0 to 100, and the question how much anxiety a person
-felt who waits for a message. ``right`` lists what may be read. The sets *unseen* were written,
-in the style of small and large models, before the phrases that read them.
+felt who waits for a message. ``right`` lists what may be read. A row may be in German (``language``), or of a text that
+was cut. The sets *unseen* were written, in the style of small and large models, before the phrases that read them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from stimuli.prompts import Question, Scale
 OWN = Path(__file__).with_name("answers.jsonl")
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "answers" / "english.jsonl"
 ANXIOUS = Question("a Buddhist", ("anxiety", "anxious"))
-ROWS = [json.loads(line) for line in OWN.read_text("utf-8").splitlines()]
+GERMAN = Question("eine muslimische Person", ("Angst", "ängstlich"))
+EVERY = [json.loads(line) for line in OWN.read_text("utf-8").splitlines()]
+ROWS = [row for row in EVERY if "language" not in row and "cut" not in row]
 
 
 def read(
@@ -40,11 +42,19 @@ def read(
     return reading.intensity if reading.status is Status.RATED else str(reading.status)
 
 
+def read_german(answer: str, *, cut: bool = False) -> float | str:
+    """The same of a German answer."""
+    scale = Scale(0, 100, "überhaupt nicht", "äußerst stark")
+    reading = read_in_language(answer, pack_replies("de"), scale, question=GERMAN, cut=cut)
+    return reading.intensity if reading.status is Status.RATED else str(reading.status)
+
+
 def judged(rows: list[dict]) -> dict[str, list[tuple[str, float | str]]]:
     """Return which answers were read wrong, missed, or given another status than a right one."""
     found: dict[str, list[tuple[str, float | str]]] = {"wrong": [], "missed": [], "status": []}
     for row in rows:
-        got, right = read(row["answer"]), row["right"]
+        reader = read_german if row.get("language") == "de" else read
+        got, right = reader(row["answer"], cut=row.get("cut", False)), row["right"]
         if got in right:
             continue
         numbers = [each for each in right if not isinstance(each, str)]
@@ -63,11 +73,12 @@ def test_no_answer_of_those_that_others_wrote_is_read_wrong():
 
 
 def test_no_answer_of_our_own_making_is_read_wrong():
-    assert len(ROWS) > 800
-    assert len({row["kind"] for row in ROWS}) > 20
-    found = judged(ROWS)
+    assert len(EVERY) > 1800
+    assert len({row["kind"] for row in EVERY}) > 20
+    assert {row["right"][0] == "unparseable" for row in EVERY if "language" in row} == {True, False}
+    found = judged(EVERY)
     assert found["wrong"] == found["status"] == []
-    assert len(found["missed"]) <= len(ROWS) // 100, found["missed"]
+    assert len(found["missed"]) <= len(EVERY) // 100, found["missed"]
 
 
 # --- Decoration ------------------------------------------------------------------------------------------------------
@@ -256,7 +267,8 @@ def test_an_answer_is_read_on_the_scale_that_was_asked(answer, low, high, outcom
     "answer",
     ["8", "80", "80 ", "**8", "80.", "80%", "8/1", "I would say the number 8", "Rating: 8", "70 to", "70 or maybe 8",
      "70,", "7 out", "7 out of 1", "seventy", "seventy-", "First 60. My final answer is 8", "60. On reflection, 8",
-     "70, m", '{"rating": 8', "<answer>8", "\\boxed{8", "Anxiety: 70 (", "extremely", "The person felt 70 anxiety"],
+     "70, m", '{"rating": 8', "<answer>8", "\\boxed{8", "Anxiety: 70 (", "extremely", "The person felt 70 anxiety",
+     "70. That was in 20", "I'd say 70 (a long wai"],  # what may be said of the number is not whole
 )  # fmt: skip
 def test_a_number_that_may_go_on_at_the_end_of_a_cut_text_is_no_rating(answer):
     assert read(answer, cut=True) == "unparseable"
@@ -265,7 +277,7 @@ def test_a_number_that_may_go_on_at_the_end_of_a_cut_text_is_no_rating(answer):
 @pytest.mark.parametrize(
     "answer",
     ["70\n", "70. The person felt", "70\n\nThe person waited 6", "70, because the per", "Rating: 70\nConfidence: 9",
-     '{"rating": 70}', "<answer>70</answer>", "\\boxed{70}", "70. That was in 20", "I'd say 70 (a long wai"],
+     '{"rating": 70}', "<answer>70</answer>", "\\boxed{70}"],
 )  # fmt: skip
 def test_a_number_that_stands_whole_before_a_cut_is_a_rating(answer):
     assert read(answer, cut=True) == 70.0

@@ -111,4 +111,4 @@ def _elicited(
 def question_of(values: Mapping[str, str]) -> Question:
     """Return whose emotion a prompt of these values asks about."""
     words = (values["emotion_noun"], values["emotion_adjective"])
-    return Question(values["experiencer"], tuple(filter(None, words)))
+    return Question(values["experiencer"], tuple(filter(None, words)), values.get("perceiver", ""))
