@@ -244,7 +244,7 @@ def test_time_is_divided_among_those_alone_who_have_something_of_their_own(gpus,
     monkeypatch.setattr("audit.engines.transformers.choose_device", lambda _: "cuda" if gpus else "cpu")
     found = []
     words = [f"model.path={number_model}", *SMALL, *words]
-    compose(words, lambda job: found.append(_n_workers(job.validated(), N)), say=print)
+    compose(words, lambda job: found.append(_n_workers(job.validated(), N)))
     assert found == [n]
 
 
