@@ -154,7 +154,7 @@ def statistics_defaults() -> dict[str, Any]:
     return dict(read_yaml(statistics_file()))
 
 
-def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Callable[[str], None]) -> None:
+def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Callable[[str], None] = print) -> None:
     """Let Hydra compose the configuration, once or for every job of a sweep, and do a task with each.
 
     Raises

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from audit.tables.base import INT32, Kept, Table, count, number, points, probability, text, whole, word
+from audit.tables.base import INT32, Kept, Table, by_name, count, number, points, probability, text, whole, word
 from audit.tables.ratings import RATINGS
 from audit.tables.shared import FAMILY_SIZE, HOLM, KEYS, PROMPT, SIDES
 
@@ -258,3 +258,12 @@ AFFECT_GROUPS: Final = Table(
     "what narratives of a kind change in the score of a group's mean answers",
     AFFECT_CHANGES.without("perceiver"),
 )
+
+INVENTORY_TABLES: Final = by_name(INVENTORY_SCORES, INVENTORY_DIFFERENCES, INVENTORY_GROUPS, INVENTORY_OUTCOMES)
+"""What is made of a run that fills in a questionnaire."""
+
+AFFECT_TABLES: Final = by_name(AFFECT_NARRATIVES, AFFECT_CHANGES, AFFECT_DIFFERENCES, AFFECT_GROUPS)
+"""What is made of it besides, where narratives are imagined first."""
+
+OF_ANSWERS: Final = (ANSWERS, *INVENTORY_TABLES.values())
+"""All that the folder of such a run holds, but for :data:`AFFECT_TABLES`."""

@@ -12,8 +12,8 @@ from audit.publish import count_of, not_checked, write_all
 from audit.runs.manifest import Inventory as Kept
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tables.inventory import AFFECT_TABLES, OF_ANSWERS
 from audit.tasks.base import Published
-from audit.tasks.inventory.tables import AFFECT_TABLES, OF_ANSWERS
 from audit.wording import MINUS, bare_p, count, coverage, dimension_title, interval, plural, points, unsigned
 from stimuli.inventories import Inventory, Item
 from stimuli.narratives import emotion_valence
