@@ -219,9 +219,9 @@ def test_what_a_terminal_does_not_show_is_not_said_to_be_a_remedy(value):
 def test_an_option_that_is_given_again_is_said_and_the_last_one_counts(capsys):
     [config] = given("seed=1", "seed=2")
     assert config.seed == 2
-    assert capsys.readouterr().err == "note: seed is given more than once; the last one counts: seed=2\n"
+    assert capsys.readouterr().out == "note: seed is given more than once; the last one counts: seed=2\n"
     [config] = given("seed=1", "seed=2", "++seed=1")
     assert config.seed == 1
-    assert capsys.readouterr().err == "note: seed is given more than once; the last one counts: seed=1\n"
+    assert capsys.readouterr().out == "note: seed is given more than once; the last one counts: seed=1\n"
     given("seed=2", "model=smollm2")
-    assert not capsys.readouterr().err
+    assert not capsys.readouterr().out
