@@ -24,13 +24,13 @@ from audit.tables.reading import read_table
 from audit.tables.stages import GIVEN, STAGES
 
 if TYPE_CHECKING:
-    from audit.conversations import Asked
-    from audit.gate.judge import Gated
+    from audit.asking.conversations import Asked
+    from audit.extras.gate.judge import Gated
+    from audit.extras.integrity.verification import Finding
+    from audit.statistics.estimate_rows import Settings
     from audit.statistics.remarks import Remark
-    from audit.statistics.rows import Settings
     from audit.statistics.verdict import Verdict
     from audit.tables.base import Table
-    from audit.verification import Finding
 
 _GROUPS: Final = ("perceiver_group", "experiencer_group")
 _HEADLINE: Final = (
@@ -160,7 +160,7 @@ class Run:
 
     @cached_property
     def _asked(self) -> Callable[[int], Asked]:
-        from audit.conversations import what_was_asked
+        from audit.asking.conversations import what_was_asked
         from audit.runs.store import RunFolder
 
         if self.manifest.inventory is not None:
@@ -191,10 +191,10 @@ class Run:
         Raises
         ------
         AuditError
-            As of :func:`audit.pipeline.report_run`.
+            As of :func:`audit.tasks.pipeline.report_run`.
         """
-        from audit.cli.composition import statistics_defaults
-        from audit.pipeline import report_run
+        from audit.configuration.composition import statistics_defaults
+        from audit.tasks.pipeline import report_run
 
         words = [f"statistics.{name}={value}" for name, value in statistics.items()]
         command = shlex.join(["python", "-m", "audit", "report", str(self.path), *words])
@@ -212,10 +212,10 @@ class Run:
         Raises
         ------
         StoreError
-            As of :func:`audit.verification.verify_run`.
+            As of :func:`audit.extras.integrity.verification.verify_run`.
         """
-        from audit.cli.composition import statistics_defaults
-        from audit.verification import verify_run
+        from audit.configuration.composition import statistics_defaults
+        from audit.extras.integrity.verification import verify_run
 
         return verify_run(self.path, defaults=statistics_defaults(), say=_silent)
 
@@ -231,7 +231,7 @@ class Run:
         unfinished
             Whether prompts may be missing; what is written says how many.
         **told
-            Options of the form, e.g. ``texts=True``; see :class:`audit.exchange.base.Told`.
+            Options of the form, e.g. ``texts=True``; see :class:`audit.extras.exchange.base.Told`.
 
         Returns
         -------
@@ -243,7 +243,7 @@ class Run:
         ConfigError
             If there is no such form, or an option is not of it.
         AuditError
-            As of :func:`audit.exchange.write.export_run`.
+            As of :func:`audit.extras.exchange.write.export_run`.
 
         Examples
         --------
@@ -252,9 +252,9 @@ class Run:
         >>> [file.name for file in run.export("ratings-csv", form="csv")]  # doctest: +SKIP
         ['ratings.csv', 'dictionary.csv', 'ABOUT.md']
         """
-        from audit.exchange.base import Told
-        from audit.exchange.registry import FORMS
-        from audit.exchange.write import export_run
+        from audit.extras.exchange.base import Told
+        from audit.extras.exchange.registry import FORMS
+        from audit.extras.exchange.write import export_run
 
         if form not in FORMS:
             raise ConfigError(f"form={form!r}: there are {', '.join(FORMS)}")
@@ -306,7 +306,7 @@ class Run:
         baseline
             A run of the same prompts, or its folder: gaps may be this much worse than its own.
         strict_average, dimensions
-            As of :func:`audit.gate.judge.gate_run`.
+            As of :func:`audit.extras.gate.judge.gate_run`.
 
         Returns
         -------
@@ -316,7 +316,7 @@ class Run:
         Raises
         ------
         AuditError
-            As of :func:`audit.gate.judge.gate_run`.
+            As of :func:`audit.extras.gate.judge.gate_run`.
 
         Examples
         --------
@@ -325,8 +325,8 @@ class Run:
         >>> gated.verdict  # the manipulation check failed, so that no margin decides
         'undecided'
         """
-        from audit.cli.composition import statistics_defaults
-        from audit.gate.judge import gate_run
+        from audit.configuration.composition import statistics_defaults
+        from audit.extras.gate.judge import gate_run
 
         folder = baseline.path if isinstance(baseline, Run) else baseline
         return gate_run(
@@ -392,8 +392,8 @@ def run(*overrides: str, say: Callable[[str], None] = print) -> Run:
     >>> run = audit.run("dimensions=[religion]", "run_dir=reports/mine")  # doctest: +SKIP
     >>> run.headline  # doctest: +SKIP
     """
-    from audit.cli.composition import Composed, compose
-    from audit.pipeline import run_audit
+    from audit.configuration.composition import Composed, compose
+    from audit.tasks.pipeline import run_audit
 
     sweep = next((word for word in overrides if word in ("-m", "--multirun")), None)
     if sweep is not None:
@@ -451,7 +451,7 @@ def compare(*runs: Run | str | Path, run_dir: str | Path, **statistics: Any) -> 
     Raises
     ------
     AuditError
-        As of :func:`audit.comparison.compare_folders`.
+        As of :func:`audit.comparing.comparison.compare_folders`.
 
     Examples
     --------
@@ -459,8 +459,8 @@ def compare(*runs: Run | str | Path, run_dir: str | Path, **statistics: Any) -> 
     >>> beside = audit.compare("reports/one", "reports/other", run_dir="reports/beside")  # doctest: +SKIP
     >>> beside.tables["comparisons"]  # doctest: +SKIP
     """
-    from audit.cli.composition import statistics_defaults
-    from audit.comparison import compare_folders
+    from audit.comparing.comparison import compare_folders
+    from audit.configuration.composition import statistics_defaults
 
     folders = [each.path if isinstance(each, Run) else Path(each) for each in runs]
     made = compare_folders(
@@ -503,7 +503,7 @@ class Gap:
     @cached_property
     def figures(self) -> Mapping[str, Any]:
         """The figures that a report would show, by name: matplotlib figures, which a notebook shows."""
-        from audit.figures.gallery import draw_figures
+        from audit.report.figures.gallery import draw_figures
 
         low, high = self.scale
         return draw_figures(
@@ -533,8 +533,8 @@ class Gap:
         return "".join(f"<p>{html.escape(line)}</p>" for line in self._lines()) + (f"<ul>{said}</ul>" if said else "")
 
     def _lines(self) -> Iterator[str]:
-        from audit.report.controlled import control_lines
-        from audit.wording import dimension_title, interval, p_value, plural, points
+        from audit.report.echo import control_lines
+        from audit.tables.formatting import dimension_title, interval, p_value, plural, points
 
         for row in self.headline.to_dict("records"):
             counted = f"{plural(row['n_narratives'], 'narrative')}, {plural(row['n_ratings'], 'rating')}"
@@ -598,12 +598,12 @@ def empathy_gap(
     >>> 2 < gap.delta < 6
     True
     """
-    from audit.cli.composition import statistics_defaults
-    from audit.config import load_statistics
+    from audit.configuration.composition import statistics_defaults
+    from audit.configuration.schema import load_statistics
     from audit.runs.outside import read_outside
     from audit.statistics.analysis import analyse
     from audit.statistics.controls import Repetition
-    from audit.statistics.rows import Settings
+    from audit.statistics.estimate_rows import Settings
 
     loaded = load_statistics({**statistics_defaults(), **statistics})
     settings = Settings(**{field.name: getattr(loaded, field.name) for field in fields(Settings)})

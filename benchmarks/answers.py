@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from audit.elicitation.phrases import read_in_language
+from audit.asking.elicitation.phrases import read_in_language
 from stimuli.languages import english_replies, pack_replies
 from stimuli.prompts import Question, Scale
 

@@ -34,8 +34,8 @@ COLUMNS = (
 
 def planned(overrides):
     """Return the plan of a run."""
-    from audit.cli.composition import compose
-    from audit.plan import make_plan
+    from audit.asking.plan import make_plan
+    from audit.configuration.composition import compose
 
     plans = []
     compose([*OVERRIDES, *overrides], lambda composed: plans.append(make_plan(composed.validated())))
@@ -44,7 +44,7 @@ def planned(overrides):
 
 def ask(engine, plan, asked, begun):
     """Return the answers as ``tables.MANIPULATED`` has them, their mean mass on numbers, and prompts a second."""
-    from audit.tasks.rated.checks import elicitation_of, manipulated_rows
+    from audit.tasks.intensity.checks import elicitation_of, manipulated_rows
 
     scale = plan.grid.variant.scale
     elicitation = elicitation_of(plan.config, scale, plan.config.elicitation_method)

@@ -49,8 +49,8 @@ def configure(folder, method, shard_size):
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
-    from audit.cli.composition import conf_folder
-    from audit.config import load_config
+    from audit.configuration.composition import conf_folder
+    from audit.configuration.schema import load_config
 
     overrides = [
         "+model=smollm2", "stimuli=csv", f"stimuli.path={folder}/narratives.csv", "stimuli.identities=hou2025",
@@ -116,8 +116,8 @@ def open_at_once(model, engine, *, seed, writes=True):
 def collect_run(folder, method, shard_size):
     """Collect what is missing of a run; return its seconds and how many prompts those were."""
     import audit.engines.open
-    from audit.collect import earlier_manifest, missing_shards
-    from audit.plan import make_plan
+    from audit.asking.collect import earlier_manifest, missing_shards
+    from audit.asking.plan import make_plan
     from audit.runs.store import RunFolder
     from audit.tasks.registry import TASKS
 

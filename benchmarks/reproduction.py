@@ -49,7 +49,7 @@ def collect(folder, words):
     """Collect a run, as the command does, without its figures and page; return δ and what PyTorch makes use of."""
     import torch
 
-    from audit.cli.composition import compose
+    from audit.configuration.composition import compose
     from audit.statistics.cells import NarrativeCube
     from audit.statistics.echo import without_echo
     from audit.statistics.headline import headline_gap

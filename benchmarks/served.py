@@ -104,8 +104,8 @@ def holds(path, key):
 
 def rated(words, prompts, scale, points):
     """Return what a model says of prompts by `expected`; the words choose it."""
-    from audit.cli.composition import compose
-    from audit.elicitation.expected import ExpectedElicitation
+    from audit.asking.elicitation.expected import ExpectedElicitation
+    from audit.configuration.composition import compose
     from audit.engines.open import open_model
 
     found = []
@@ -212,8 +212,8 @@ def main(overrides):
 
 def asked(words):
     """Return the grid of a run's prompts."""
-    from audit.cli.composition import compose
-    from audit.plan import make_plan
+    from audit.asking.plan import make_plan
+    from audit.configuration.composition import compose
 
     plans = []
     compose(words, lambda composed: plans.append(make_plan(composed.validated())))

@@ -72,7 +72,7 @@ def settings(arguments):
 
 def cards(asked, engine):
     """Return the model's card and the engine's."""
-    from audit.config import EngineConfig, ModelConfig
+    from audit.configuration.schema import EngineConfig, ModelConfig
 
     model = ModelConfig(
         name="benchmarked", path=asked["model"], revision=None, tokenizer=None, dtype=asked["dtype"],
@@ -90,7 +90,7 @@ def grid_of(n):
     """Return a grid of n prompts or more, in the packaged wording `origin`: pairs of religions in each narrative."""
     import yaml
 
-    from audit.cli.composition import conf_folder
+    from audit.configuration.composition import conf_folder
     from stimuli.identities import load_dimensions
     from stimuli.narratives import load_narratives
     from stimuli.prompts import PromptGrid, PromptVariant, Scale
@@ -139,7 +139,7 @@ def write_random(shape, folder):
 
 def way(name, asked):
     """Run one way, and return its rate and what it found."""
-    from audit.elicitation.expected import ExpectedElicitation
+    from audit.asking.elicitation.expected import ExpectedElicitation
 
     n = int(asked["n"])
     prompts, scale = prompts_of(n)
@@ -181,7 +181,7 @@ def default_points():
     """Return the configuration's own bound."""
     import yaml
 
-    from audit.cli.composition import conf_folder
+    from audit.configuration.composition import conf_folder
 
     return yaml.safe_load((conf_folder() / "elicitation" / "base.yaml").read_text())["max_pruned_points"]
 
@@ -247,7 +247,7 @@ def pipeline(engine, prompts):
 
 def limit(engine, prompts, points, scale):
     """The matrix products of the distinct tokens at the measured rate: no attention, no activations, no bookkeeping."""
-    from audit.elicitation.expected import ExpectedElicitation
+    from audit.asking.elicitation.expected import ExpectedElicitation
 
     encoded = [tuple(engine.tokenizer.encode(engine.tokenizer.render(prompt))) for prompt in prompts]
     n_distinct = len({ids[:end] for ids in encoded for end in range(1, len(ids) + 1)})
@@ -288,7 +288,7 @@ def counted():
 
 def bounds(engine, prompts, scale, in_group):
     """What each bound costs, and what it does to ratings and to their mean in-group minus their mean out-group."""
-    from audit.elicitation.expected import ExpectedElicitation
+    from audit.asking.elicitation.expected import ExpectedElicitation
 
     ExpectedElicitation(scale, BOUNDS[-1]).elicit(engine, prompts[:20])
     rows, exact = [], None

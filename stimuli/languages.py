@@ -97,7 +97,7 @@ class _Situation(_Strict):
 
 
 class Replies(_Strict):
-    """How answers of a language are read, see :mod:`audit.elicitation.phrases`.
+    """How answers of a language are read, see :mod:`audit.asking.elicitation.phrases`.
 
     Attributes
     ----------

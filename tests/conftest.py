@@ -299,7 +299,7 @@ def audit_in():
 @pytest.fixture
 def tiny_config():
     """Return a function that gives the validated cards of a model folder for the transformers engine on the CPU."""
-    from audit.config import EngineConfig, ModelConfig
+    from audit.configuration.schema import EngineConfig, ModelConfig
 
     def cards(folder, *, batch_size=16, pack_tokens=None, device="cpu", engine="transformers", **changes):
         model = {
@@ -375,7 +375,7 @@ def alone(tmp_path_factory, tiny_model):
 @pytest.fixture
 def on_progress(monkeypatch):
     """Return a function that says what to do, in time, to the processes of workers that have answered some prompt."""
-    from audit.workers.pool import Pool, Progressed
+    from audit.asking.workers.pool import Pool, Progressed
 
     acts = []
     post = Pool._post

@@ -9,11 +9,11 @@ import pytest
 @contextmanager
 def svg_alone() -> Iterator[None]:
     """Draw figures as SVG alone, which is all that a page has; PNG and PDF take most of the time of a report."""
-    from audit.figures import style
+    from audit.report.figures import style
 
     draw = style.figure_bytes
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "audit.figures.style.figure_bytes", lambda figure, form: draw(figure, form) if form == "svg" else b""
+            "audit.report.figures.style.figure_bytes", lambda figure, form: draw(figure, form) if form == "svg" else b""
         )
         yield

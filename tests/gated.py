@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import planted
 
-from audit.cli.composition import statistics_defaults
 from audit.cli.main import main
+from audit.configuration.composition import statistics_defaults
 from audit.runs.outside import describe_outside, read_outside
 from audit.runs.store import RunFolder
 

@@ -11,10 +11,10 @@ import pytest
 from planted import Planted
 from runs import as_stored
 
-from audit.cli.composition import statistics_defaults
-from audit.pipeline import report_outside
+from audit.configuration.composition import statistics_defaults
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tasks.pipeline import report_outside
 
 RECORDED: Mapping[str, Any] = {
     "stimuli.sha256": "a" * 64, "prompt.sha256": "b" * 64, "identity.identities": "c" * 64,
@@ -24,8 +24,8 @@ RECORDED: Mapping[str, Any] = {
 
 def without_figures(patch: pytest.MonkeyPatch) -> None:
     """Leave figures out, which the index does not read and which take longest."""
-    patch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
-    patch.setattr("audit.comparison._draw", lambda *_: {})
+    patch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
+    patch.setattr("audit.comparing.comparison._draw", lambda *_: {})
 
 
 def published(folder: Path, planted: Planted, *, model: str = "a model", high: float = 100, **said: Any) -> Path:

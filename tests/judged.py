@@ -9,9 +9,9 @@ from html import unescape
 import numpy as np
 import pandas as pd
 
-from audit.report.preference import render_judgement
+from audit.comparing.preference.page import render_judgement
+from audit.comparing.preference.statistics import preference_table, remarks_on_preference
 from audit.runs.manifest import JudgementManifest
-from audit.statistics.preference import preference_table, remarks_on_preference
 from audit.tables.preference import JUDGED_PAIRS
 
 GROUPS = ("Hindu", "Muslim", "Sikh")

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from audit.statistics.analysis import Analysis
-from audit.statistics.averages import judged_rows
+from audit.statistics.average_gaps import judged_rows
 from audit.statistics.verdict import Limits
 from audit.tables.verdicts import JUDGED, VERDICTS
 

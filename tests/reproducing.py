@@ -14,7 +14,7 @@ PROGRAM = """
 import json, os, sys
 from drawing import svg_alone
 from audit.cli.main import main
-from audit.figures import gallery
+from audit.report.figures import gallery
 draw_figures = gallery.draw_figures
 home = os.getcwd()
 for name, asked in json.load(sys.stdin).items():

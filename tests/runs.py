@@ -12,15 +12,15 @@ from typing import Any, Final
 import pandas as pd
 import pytest
 
-from audit.cli.composition import statistics_defaults
 from audit.cli.main import main
+from audit.configuration.composition import statistics_defaults
 from audit.engines.base import OpenModel
 from audit.engines.local import LocalModel
 from audit.engines.open import Choice
 from audit.engines.resolve import ModelFiles
-from audit.pipeline import report_outside
 from audit.runs.ledger import Ledger
 from audit.runs.store import RunFolder
+from audit.tasks.pipeline import report_outside
 
 SMALL_IDENTITIES: Final = (
     f"stimuli.own_identities={Path(__file__).with_name('small_identities.yaml')}",
@@ -40,8 +40,8 @@ def scripted_models(folder: Path, *, figures: bool = False) -> Iterator[Callable
         patch.setattr(sys, "argv", list(sys.argv))
         patch.setenv("HYDRA_FULL_ERROR", "1")
         if not figures:
-            patch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
-            patch.setattr("audit.comparison._draw", lambda *_: {})
+            patch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
+            patch.setattr("audit.comparing.comparison._draw", lambda *_: {})
         patch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
 
         def load(engine: Any) -> None:

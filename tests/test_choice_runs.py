@@ -41,7 +41,7 @@ def runs(tiny_model, tmp_path_factory):
         patch.chdir(tmp_path_factory.mktemp("here"))
         patch.setattr(sys, "argv", list(sys.argv))
         patch.setattr("audit.engines.open._kept", None)
-        patch.setattr("audit.figures.measures.draw_measures", lambda *_, **__: {})
+        patch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
         assert main(command(tiny_model, "one")) == 0
         assert main(command(tiny_model, "two", "strategy=basic-empathy")) == 0
         rewrite(Path("one"), "Alpha")

@@ -1,6 +1,6 @@
 import pytest
 
-from audit.choices import (
+from audit.runs.differences import (
     choice_table,
     choices_of,
     differing_choices,

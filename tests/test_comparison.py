@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from runs import as_stored
 
+from audit.comparing.ratings import COMPARISON_TABLES
 from audit.errors import ModelError
-from audit.rating_comparison import COMPARISON_TABLES
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.ratings import MANIPULATED, RATINGS
@@ -105,7 +105,7 @@ def drawn():
 @pytest.fixture(autouse=True)
 def no_figures(request, monkeypatch):
     if "drawn" not in request.fixturenames:
-        monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+        monkeypatch.setattr("audit.comparing.comparison._draw", lambda *_: {})
 
 
 @pytest.fixture
@@ -300,7 +300,7 @@ def sweep(audit, monkeypatch):
         gap = pd.DataFrame({"headline": [False]})
         return Published(run_dir=folder, report=page, gap=gap, confidence=0.95, remarks=())
 
-    monkeypatch.setattr("audit.pipeline.run_audit", run_audit)
+    monkeypatch.setattr("audit.tasks.pipeline.run_audit", run_audit)
     return lambda *overrides: audit("run", "-m", "reports_dir=reports", *overrides)
 
 

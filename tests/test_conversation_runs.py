@@ -10,7 +10,7 @@ import pytest
 from runs import FOUR_RELIGIONS, as_stored, of_before
 
 from audit.runs.store import RunFolder
-from audit.score import read_scores, write_scores
+from audit.tasks.reply.scoring import read_scores, write_scores
 
 SAID = {"joy": "I got the job!", "anger": "He took my bike again.", "sadness": "She has moved away."}
 

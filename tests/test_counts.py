@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from planted import Planted, alone, grouped, ratings_of, refused
 
-from audit.measures.choose import JUDGE
 from audit.runs.manifest import Manifest
-from audit.statistics.inventory_runs import remarks_on_answers
-from audit.tasks.written import _on_judge
-from audit.wording import either, plural
+from audit.tables.formatting import either, plural
+from audit.tasks.inventory.analysis import remarks_on_answers
+from audit.tasks.measures.choose import JUDGE
+from audit.tasks.reply.written import _on_judge
 
 NOUNS = "ratings|narratives|prompts|groups|emotions|pairs|tests|runs|items|replies|terms|shuffles|perceivers|codes"
 SEVERAL_OF_ONE = re.compile(rf"(?<![\d.,−])\b1 ({NOUNS})\b|\bof 1 ({NOUNS})\b|(?<![\d.,])\b1 \w+ (are|were|have)\b")
@@ -22,8 +22,8 @@ SEVERAL_OF_ONE = re.compile(rf"(?<![\d.,−])\b1 ({NOUNS})\b|\bof 1 ({NOUNS})\b|
 @pytest.fixture
 def quick(monkeypatch):
     """Leave out figures, which take most of the time."""
-    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
-    monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.comparing.comparison._draw", lambda *_: {})
 
 
 def text_of(page):

@@ -13,8 +13,8 @@ from test_store import row
 from audit.cli.main import main
 from audit.runs.manifest import COPY
 from audit.runs.store import PartBegun, RunFolder
-from audit.score import score_counts, write_scores
 from audit.tables.replies import REPLIES
+from audit.tasks.reply.scoring import score_counts, write_scores
 
 READERS = {
     "report": ["report", "run"],
@@ -50,7 +50,7 @@ DAMAGE = {
 def runs(tmp_path, monkeypatch):
     """Two runs, ``run`` and ``other``, in the folder that commands run in."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
     make = run_maker(tmp_path)
     for seed, name in enumerate(("run", "other")):
         make(two_terms(n=6, seed=seed), name)

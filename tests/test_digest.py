@@ -17,11 +17,11 @@ from test_store import row
 from test_verification import ASKED, change_ratings, command, once, rated, said_by  # noqa: F401  fixtures
 from test_verification import run as analysed  # noqa: F401
 
+from audit.extras.integrity.recover import recover
 from audit.runs.digest import rows_sha256
 from audit.runs.ledger import FILE as LEDGER
 from audit.runs.manifest import Manifest
 from audit.runs.parquet import schema_of
-from audit.runs.recover import recover
 from audit.runs.store import RunFolder
 from audit.tables.ratings import RATINGS
 

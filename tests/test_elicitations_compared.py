@@ -7,7 +7,7 @@ import pytest
 from test_comparison import Numbers, table_of
 from test_mitigation import plant
 
-from audit.choices import choices_of, elicitation_sets
+from audit.runs.differences import choices_of, elicitation_sets
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.ratings import MANIPULATED
@@ -19,7 +19,7 @@ BEGUN = {"elicitation": {"method": "expected", "prefill": "Number: "}}
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
-    monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+    monkeypatch.setattr("audit.comparing.comparison._draw", lambda *_: {})
 
 
 def section(folder):

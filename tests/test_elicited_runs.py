@@ -49,7 +49,7 @@ def ratings_of(run):
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
-    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
 
 
 @pytest.fixture
@@ -66,8 +66,8 @@ def no_model(monkeypatch):
 
 
 def test_a_beginning_makes_another_run_and_none_leaves_the_run_and_its_folder_as_they_were():
-    from audit.cli.composition import compose
-    from audit.plan import make_plan
+    from audit.asking.plan import make_plan
+    from audit.configuration.composition import compose
     from audit.runs.provenance import default_run_dir, plan_difference
 
     def planned(*more):
@@ -269,7 +269,7 @@ def test_formats_that_can_not_be_asked_end_in_one_line(number_model, audit, caps
 
 
 def test_a_sample_that_was_interrupted_goes_on_with_what_is_missing(number_model, audit, tmp_path, says, monkeypatch):
-    monkeypatch.setattr("audit.tasks.rated.checks.PART", 24)
+    monkeypatch.setattr("audit.tasks.intensity.checks.PART", 24)
     run = tmp_path / "run"
     calls = says("70", fail_at=3)
     assert audit("run", *checked(number_model)) == 130

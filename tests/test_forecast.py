@@ -237,10 +237,10 @@ def test_thoughts_are_counted_on_the_disk_where_ratings_are_read_from_probabilit
     ],
 )
 def test_time_is_divided_among_those_alone_who_have_something_of_their_own(gpus, words, n, number_model, monkeypatch):
-    from audit.cli.composition import compose
-    from audit.forecast import _n_workers
+    from audit.configuration.composition import compose
+    from audit.extras.forecast import _n_workers
 
-    monkeypatch.setattr("audit.workers.devices.visible_gpus", lambda: gpus)
+    monkeypatch.setattr("audit.asking.workers.devices.visible_gpus", lambda: gpus)
     monkeypatch.setattr("audit.engines.transformers.choose_device", lambda _: "cuda" if gpus else "cpu")
     found = []
     words = [f"model.path={number_model}", *SMALL, *words]

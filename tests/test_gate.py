@@ -16,8 +16,8 @@ import yaml
 from gated import NAMES, TWO_TERMS, gate, of, run_maker, two_terms, verdict, with_invented
 from runs import as_stored
 
-from audit.cli.composition import statistics_defaults
 from audit.cli.main import COMMANDS, main
+from audit.configuration.composition import statistics_defaults
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.analysis import analyse

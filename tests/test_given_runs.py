@@ -21,7 +21,7 @@ RANDOM = ("strategy=few-shot-1-random",)
 @pytest.fixture(autouse=True)
 def in_an_empty_folder_without_figures(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def random_once(audit_in, tiny_model, tmp_path_factory):
     """Folder of a finished run with examples; not to be written to."""
     folder = tmp_path_factory.mktemp("random")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+        patch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
         assert audit_in(folder, "run", *overrides(tiny_model, "run", *RANDOM)) == 0
     return folder / "run"
 
@@ -82,7 +82,7 @@ def test_an_interrupted_run_goes_on_with_the_examples_that_it_had(tiny_model, ra
     monkeypatch.setattr(TransformersEngine, "read", counting)
     assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 130
     # As if a newer version would choose others: what was shown to the first prompts is shown to the last.
-    monkeypatch.setattr("audit.strategies.given.give", lambda *_, **__: pytest.fail("the examples are there"))
+    monkeypatch.setattr("audit.asking.strategies.given.give", lambda *_, **__: pytest.fail("the examples are there"))
     assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 0
     assert collected(tmp_path / "run", "ratings") == collected(random_once, "ratings") != {}
     assert (tmp_path / "run" / "given.parquet").read_bytes() == (random_once / "given.parquet").read_bytes()

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from audit.errors import MissingCellError
-from audit.grid import colour_limits, interaction, lay_out
+from audit.report.cell_matrix import colour_limits, interaction, lay_out
 
 
 def cells(means: list[list[float]], *, terms: list[tuple[str, str]]) -> pd.DataFrame:

@@ -25,8 +25,8 @@ TIMEOUT = 120  # seconds a single process may take
 IMPORTED = [
     "test_interruption", "hydra.main", "transformers.models.auto.modeling_auto",
     "transformers.models.auto.tokenization_auto", "transformers.models.llama.modeling_llama", "audit.cli.main",
-    "audit.pipeline", "audit.publish", "audit.engines.transformers", "audit.statistics.analysis",
-    "audit.figures.gallery", "audit.report.render",
+    "audit.tasks.pipeline", "audit.tasks.publishing", "audit.engines.transformers", "audit.statistics.analysis",
+    "audit.report.figures.gallery", "audit.tasks.intensity.page",
 ]  # fmt: skip
 """What a run spends most of its start on: the process that all runs are forked from has it, and runs nothing."""
 

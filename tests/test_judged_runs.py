@@ -11,7 +11,7 @@ from ggufs import write_gguf
 from runs import FOUR_RELIGIONS, in_parts
 
 from audit.runs.store import RunFolder
-from audit.score import read_scores, score_counts
+from audit.tasks.reply.scoring import read_scores, score_counts
 from stimuli.narratives import load_narratives
 
 N_NARRATIVES = 4
@@ -152,7 +152,7 @@ def test_a_run_is_not_complete_while_it_is_scored_anew(run, audit, tiny_model, m
 
     command = ("run", *overrides(tiny_model, *GENEVA, "measures.judge.own_gap=2", "measures.judge.rubric=epitome"))
     with monkeypatch.context() as patch:
-        patch.setattr("audit.score.write_scores", interrupted)
+        patch.setattr("audit.tasks.reply.scoring.write_scores", interrupted)
         assert audit(*command) == 130
     assert manifest_of(run)["status"] == "running"
     assert audit("people", "export", run) == 2

@@ -13,10 +13,10 @@ from runs import FOUR_RELIGIONS, as_stored, command_fixture, in_parts, of_before
 from test_planted_strategy import Scripted
 from test_strategy_runs import shown_in
 
-from audit.config import load_config
-from audit.conversations import prompt_records
+from audit.asking.conversations import prompt_records
+from audit.asking.plan import make_plan
+from audit.configuration.schema import load_config
 from audit.errors import StoreError
-from audit.plan import make_plan
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE, PromptsAsked
 from audit.runs.provenance import kept_difference, prompts_difference

@@ -12,9 +12,9 @@ from test_choices import choices, labels
 from test_comparison import table_of
 from test_planted_strategy import Scripted, draw
 
-from audit.config import load_config
+from audit.asking.plan import make_plan
+from audit.configuration.schema import load_config
 from audit.errors import ConfigError
-from audit.plan import make_plan
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import PromptsAsked
 from audit.runs.provenance import default_run_dir, plan_difference
@@ -37,7 +37,7 @@ def configured(*words):
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
-    from audit.cli.composition import conf_folder
+    from audit.configuration.composition import conf_folder
 
     with initialize_config_dir(str(conf_folder()), version_base="1.3"):
         values = OmegaConf.to_container(compose("audit", list(words)), resolve=True)
@@ -234,8 +234,8 @@ def test_the_report_is_made_again_from_the_folder_alone(run, german):
 
 
 def test_an_export_says_in_which_language_was_asked(run, german):
-    from audit.exchange.base import Collected
-    from audit.exchange.facts import of_run
+    from audit.extras.exchange.base import Collected
+    from audit.extras.exchange.facts import of_run
 
     def told(folder):
         return dict(of_run(Collected.read(folder, unfinished=False, texts=False)))
@@ -269,7 +269,7 @@ def test_every_text_made_of_a_german_run_says_in_which_language_was_asked(run, c
 
 def test_a_record_for_a_database_says_in_which_language_was_asked(compared):
     """Of the part that names the prompt: the scripted run's narratives do not differ, so it has no score to give."""
-    from audit.exchange.every_eval_ever import _source
+    from audit.extras.exchange.every_eval_ever import _source
 
     german, english = (
         _source(Manifest.read(compared.parent / name))["additional_details"] for name in ("german", "english")
@@ -288,7 +288,7 @@ def run_gate(folder, *words):
 
 
 def test_the_index_keeps_runs_in_two_languages_apart_and_says_why(compared, tmp_path):
-    from audit.index.write import write_index
+    from audit.extras.index.write import write_index
 
     for name in ("german", "english"):
         shutil.copytree(compared.parent / name, tmp_path / name)

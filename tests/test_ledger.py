@@ -21,11 +21,11 @@ from audit.runs.ledger import Ledger, faults_of, is_made, story_of
 from audit.runs.manifest import Manifest
 from audit.runs.parts import part_name
 from audit.runs.store import RunFolder
-from audit.score import write_scorer, write_scores
 from audit.tables.people_of_replies import PEOPLE_SCORES
 from audit.tables.ratings import ASKED_AGAIN, ELICITATION_SAMPLE, MANIPULATED
 from audit.tables.replies import OWN_GAP_RATINGS
 from audit.tables.stages import GIVEN, STAGES
+from audit.tasks.reply.scoring import write_scorer, write_scores
 
 MANIFEST = {"n_prompts": 4, "shard_size": 2, "status": "running"}
 STAGE = {

@@ -18,12 +18,12 @@ from test_store import row
 
 from audit.api import Tables
 from audit.errors import StoreError
+from audit.extras.integrity.recover import recover
 from audit.runs import files as files_module
 from audit.runs import ledger
 from audit.runs.files import sha256_of
 from audit.runs.ledger import Faults, faults_of, story_of
 from audit.runs.manifest import COPY, Manifest
-from audit.runs.recover import recover
 from audit.runs.store import RunFolder
 
 PLANTED = "ratings/part-000000.parquet"

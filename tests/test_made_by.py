@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from runs import FOUR_RELIGIONS
 
-from audit.choices import choices_of
 from audit.engines.base import EngineFacts, OpenModel
 from audit.engines.local import LocalModel
 from audit.engines.resolve import ModelFiles
 from audit.engines.templates import read_template
+from audit.runs.differences import choices_of
 from audit.runs.manifest import Manifest
 from audit.runs.provenance import model_difference, model_identity
 
@@ -37,7 +37,7 @@ def manifest_of(run):
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
-    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
 
 
 def test_a_base_model_is_asked_in_plain_text_and_the_run_is_of_that_template(make_model, audit, tmp_path, capsys):

@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 from test_comparison import Numbers, files_of, table_of, write_run
 
-from audit.choices import choices_of, reference_runs
+from audit.comparing.tables import STRATEGIES
+from audit.runs.differences import choices_of, reference_runs
 from audit.runs.manifest import Manifest
 from audit.runs.parts import part_name
 from audit.runs.store import RunFolder
-from audit.tables.comparison import STRATEGIES
+from audit.tables.formatting import points, unsigned
 from audit.tables.ratings import RATINGS
 from audit.tables.stages import STAGES
-from audit.wording import points, unsigned
 
 COMMITTED = Path(__file__).parents[1] / "reports" / "example-strategies" / "comparison"
 LED = {"name": "ecn", "stages": ["perspective", "synthesis"]}
@@ -55,7 +55,7 @@ def plant(folder, *, gap, strategy=None, level=50.0, refused=0, mass=None, stage
 @pytest.fixture(autouse=True)
 def no_figures(request, monkeypatch):
     if "drawn" not in request.fixturenames:
-        monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+        monkeypatch.setattr("audit.comparing.comparison._draw", lambda *_: {})
 
 
 @pytest.fixture

@@ -17,17 +17,17 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from runs import FOUR_RELIGIONS
 
-from audit.choices import choices_of, differing_choices, label_runs, telling_choices
-from audit.cli.composition import conf_folder
-from audit.config import load_config
-from audit.plan import make_plan
-from audit.report.compared_screen import told_apart
+from audit.asking.plan import make_plan
+from audit.comparing.first_screen import told_apart
+from audit.comparing.tables import RUNS
+from audit.configuration.composition import conf_folder
+from audit.configuration.schema import load_config
 from audit.report.manifest import view_manifest
 from audit.report.numbers import rows_of
+from audit.runs.differences import choices_of, differing_choices, label_runs, telling_choices
 from audit.runs.manifest import Manifest
 from audit.runs.model_names import model_name
 from audit.runs.provenance import default_run_dir
-from audit.tables.comparison import RUNS
 
 HUB = {"revision": "0123456789abcdef0123456789abcdef01234567"}
 
@@ -178,8 +178,8 @@ def asked(tmp_path_factory, audit_in):
     folder = tmp_path_factory.mktemp("named")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TESTS_KEY", KEY)
-        patch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
-        patch.setattr("audit.comparison._draw", lambda *_: {})
+        patch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
+        patch.setattr("audit.comparing.comparison._draw", lambda *_: {})
         hosts = []
         for _ in range(2):
             with Hostile(models=None, name=STATED).serving() as url:
@@ -226,7 +226,7 @@ def test_an_endpoint_is_so_called_by_terminal_gate_index_comparison_and_exports(
     name = f"{SHOWN.removesuffix('127.0.0.1:')}{host} (answers as {STATED})"
     with Hostile(models=None, name=STATED).serving() as url, pytest.MonkeyPatch.context() as patch:
         patch.setenv("TESTS_KEY", KEY)
-        patch.setattr("audit.exchange.paper._figures", lambda *_: ({}, ""))  # no name is in them
+        patch.setattr("audit.extras.exchange.paper._figures", lambda *_: ({}, ""))  # no name is in them
         capfd.readouterr()
         assert audit_in(folder, "prompts", *_words(url), "out=p.jsonl") == 0
         assert audit_in(folder, "plan", *_words(url), "probe=0") == 0

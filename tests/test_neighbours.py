@@ -9,10 +9,10 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from audit.cli.composition import conf_folder
-from audit.config import load_config
-from audit.conversations import prompt_records
-from audit.plan import make_plan
+from audit.asking.conversations import prompt_records
+from audit.asking.plan import make_plan
+from audit.configuration.composition import conf_folder
+from audit.configuration.schema import load_config
 from stimuli.identities import NO_PERSONA
 
 DOCS = Path(__file__).parents[1] / "docs" / "replication.md"

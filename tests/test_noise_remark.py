@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from audit.tasks.rated.publish import _below_noise
+from audit.tasks.intensity.publish import _below_noise
 
 
 @pytest.mark.parametrize(("delta", "noise", "codes"), [

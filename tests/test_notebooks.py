@@ -25,14 +25,14 @@ from runs import outside_run
 from scipy import stats
 
 import audit
-from audit.config import load_config
-from audit.plan import make_plan
+from audit.asking.plan import make_plan
+from audit.configuration.schema import load_config
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import PromptsAsked
 from audit.runs.provenance import prompts_difference
 from audit.runs.store import RunFolder
 from audit.statistics.analysis import analyse
-from audit.wording import BEYOND, MINUS, fixed, interval, points
+from audit.tables.formatting import BEYOND, MINUS, fixed, interval, points
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE, SWEEP = ROOT / "reports" / "example", ROOT / "reports" / "example-sweep"
@@ -204,7 +204,7 @@ def test_what_goes_beyond_the_public_names_is_seen():
         "import audit, audit.runs.store\nfrom stimuli.prompts import Scale\naudit.pipeline\naudit.open_run('x')._asked"
     )
     assert set(beyond_the_public_names(ast.parse(code))) == {
-        "import audit.runs.store", "from stimuli.prompts import ...", "audit.pipeline", "_asked",
+        "import audit.runs.store", "from stimuli.prompts import ...", "audit.tasks.pipeline", "_asked",
     }  # fmt: skip
 
 

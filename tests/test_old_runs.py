@@ -40,9 +40,9 @@ def again(tmp_path, monkeypatch):
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(tmp_path, filter="data")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
-    monkeypatch.setattr("audit.figures.measures.draw_measures", lambda *_, **__: {})
-    monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.comparing.comparison._draw", lambda *_: {})
     return tmp_path
 
 

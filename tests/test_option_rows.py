@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import audit
-from audit.commented import read_commented
-from audit.config import option_types
+from audit.configuration.option_comments import read_commented
+from audit.configuration.options import choices, conf_folder, group_rows, option_rows
+from audit.configuration.schema import option_types
 from audit.errors import ConfigError
-from audit.options import choices, conf_folder, group_rows, option_rows
 
 ROWS = {row.name: row for row in option_rows()}
 
@@ -147,7 +147,7 @@ def test_a_card_of_a_model_sets_no_default_of_other_groups():
 
 
 def test_importing_the_table_imports_no_hydra_no_schema_and_no_torch():
-    script = "import json, sys, audit.options; print(json.dumps(list(sys.modules)))"
+    script = "import json, sys, audit.configuration.options; print(json.dumps(list(sys.modules)))"
     ran = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path(audit.__file__).parents[1]
     )
@@ -155,7 +155,7 @@ def test_importing_the_table_imports_no_hydra_no_schema_and_no_torch():
 
 
 def test_making_the_table_imports_no_hydra_and_no_torch():
-    made = "from audit.options import *; option_rows(); group_rows()"
+    made = "from audit.configuration.options import *; option_rows(); group_rows()"
     script = f"import json, sys; {made}; print(json.dumps(list(sys.modules)))"
     ran = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path(audit.__file__).parents[1]

@@ -22,11 +22,11 @@ from audit.errors import StoreError
 from audit.runs import parts as module
 from audit.runs.parts import part_name
 from audit.runs.store import JudgementFolder, RunFolder
-from audit.score import read_scores, score_counts, write_scorer, write_scores
 from audit.tables.preference import JUDGED_PAIRS
 from audit.tables.ratings import RATINGS
 from audit.tables.replies import OWN_GAP_RATINGS, SCORES
 from audit.tables.stages import STAGES
+from audit.tasks.reply.scoring import read_scores, score_counts, write_scorer, write_scores
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 SIZES = (4, 3, 0, 5, 1)

@@ -113,8 +113,8 @@ def drawn():
 @pytest.fixture(autouse=True)
 def no_figures(request, monkeypatch):
     if "drawn" not in request.fixturenames:
-        monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
-        monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+        monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
+        monkeypatch.setattr("audit.comparing.comparison._draw", lambda *_: {})
 
 
 @pytest.fixture

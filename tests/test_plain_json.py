@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from audit.asking.prompt_export import Export, file_beside
 from audit.errors import StoreError
-from audit.exported import Export, file_beside
-from audit.plain_json import parse_json
-from audit.raters import _read_study
+from audit.people.collection import _read_study
 from audit.runs.manifest import ComparisonManifest, Manifest
 from audit.runs.store import RunFolder
-from audit.score import read_scorer
+from audit.tables.json_text import parse_json
 from audit.tasks.recognition.corpus import FILE as CORPUS
 from audit.tasks.recognition.corpus import read_corpus
+from audit.tasks.reply.scoring import read_scorer
 
 DEEP = b'{"a":' * 100_000
 PLAIN = st.recursive(

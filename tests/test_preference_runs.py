@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from runs import FOUR_RELIGIONS, as_stored
 
-from audit import conversations
+from audit.asking import conversations
 from audit.cli.main import main
 from audit.engines.resolve import ModelFiles, file_hashes
 from audit.report.page import asset
@@ -60,7 +60,7 @@ def in_an_empty_folder_without_figures(tmp_path_factory):
         patch.setattr(sys, "argv", list(sys.argv))
         patch.setenv("HYDRA_FULL_ERROR", "1")
         patch.setattr("audit.engines.open._kept", None)
-        patch.setattr("audit.figures.measures.draw_measures", lambda *_, **__: {})
+        patch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
         yield patch
 
 
@@ -180,7 +180,7 @@ def test_the_page_has_the_tables_numbers_escapes_what_was_written_and_needs_no_n
 def test_an_interrupted_comparison_goes_on_where_it_stopped_and_a_finished_one_needs_no_model(
     runs, tmp_path, scripted, monkeypatch
 ):
-    monkeypatch.setattr("audit.preference._PART", 32)
+    monkeypatch.setattr("audit.comparing.preference.judging._PART", 32)
     read = scripted(prefers)
     assert main(judge(runs, tmp_path / "whole")) == 0
     n_whole = len(read)
@@ -237,7 +237,7 @@ def test_a_judge_that_writes_its_answers_is_read_and_what_it_does_not_choose_is_
 
 
 def test_a_part_without_two_replies_is_not_asked_about(runs, tmp_path, scripted, monkeypatch):
-    monkeypatch.setattr("audit.preference._PART", 1)
+    monkeypatch.setattr("audit.comparing.preference.judging._PART", 1)
     copy = changed(runs, tmp_path)
     rewrite(copy, lambda row: ("I see.", "written" if row["narrative_id"] == "sad-02" else "failed"))
     scripted(prefers)
@@ -321,7 +321,7 @@ def test_what_can_not_be_compared_is_one_line(fault, line, runs, tmp_path, scrip
             calls.append(manifest)
             return {name: text + "!" * len(calls) for name, text in tell(folder, manifest).items()}
 
-        monkeypatch.setattr("audit.preference.narratives_of", telling)
+        monkeypatch.setattr("audit.comparing.preference.judging.narratives_of", telling)
     command = ["judge", str(first), str(second), "model=a-judge", f"run_dir={out}", *more]
     if fault == "one":
         command.remove(str(second))

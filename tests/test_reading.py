@@ -11,9 +11,9 @@ from planted import alone, grouped, ratings_of
 from runs import outside_run
 
 import audit
-from audit.exchange.base import Collected
-from audit.rating_comparison import COMPARISON_TABLES
-from audit.reply_comparison import REPLY_COMPARISON_TABLES
+from audit.comparing.ratings import COMPARISON_TABLES
+from audit.comparing.replies import REPLY_COMPARISON_TABLES
+from audit.extras.exchange.base import Collected
 from audit.runs.manifest import ComparisonManifest, Manifest
 from audit.tables.gap import GAP
 from audit.tables.ratings import MANIPULATION

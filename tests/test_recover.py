@@ -21,10 +21,10 @@ from audit.cli.main import main
 from audit.errors import StoreError
 from audit.runs.manifest import COPY, Manifest
 from audit.runs.store import RunFolder
-from audit.score import score_counts, write_scores
 from audit.tables.ratings import ASKED_AGAIN, RATINGS
 from audit.tables.replies import SCORES
 from audit.tables.stages import STAGES
+from audit.tasks.reply.scoring import score_counts, write_scores
 
 WORDS = (*ASKED, "strategy=two-stage", "shard_size=20", "elicitation.noise_sample=4")
 
@@ -476,7 +476,7 @@ def test_a_run_of_an_earlier_version_has_no_copy(tmp_path, monkeypatch, capsys):
     with tarfile.open(Path(__file__).parent / "old_runs" / "477f470.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
     for run in ("example", "example-replies"):
         (Path(run) / "manifest.json").unlink()
         assert main(["recover", run]) == 0
@@ -742,7 +742,7 @@ def test_ratings_of_another_tool_that_are_damaged_are_read_again(tmp_path, monke
     from planted import few_narratives
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
     words = [*few_narratives().write(Path("in")), "statistics.n_permutations=100"]
     assert main(["report", *words]) == 0
     before = ratings_of(Path("in/run"))

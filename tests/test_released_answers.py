@@ -12,9 +12,9 @@ import pytest
 from test_replication import DIMENSIONS, FEW, RELIGION, name, oracle, quick, table_of  # noqa: F401  fixture
 
 from audit.api import empathy_gap
-from audit.elicitation.rules import read_by_both
+from audit.asking.elicitation.rules import read_by_both
 from audit.errors import ConfigError
-from audit.released import find_released, parse_batch, parse_name, read_released
+from audit.extras.replication.released_results import find_released, parse_batch, parse_name, read_released
 
 N = 12
 TERMS = [person.term for person in RELIGION]

@@ -12,9 +12,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from audit.comparing.ratings import COMPARISON_TABLES
 from audit.errors import ConfigError
-from audit.rating_comparison import COMPARISON_TABLES
-from audit.released import parse_name
+from audit.extras.replication.released_results import parse_name
 from stimuli.identities import load_dimensions
 from stimuli.prompts import PUBLISHED_VARIANTS
 
@@ -109,7 +109,7 @@ def replicated(tmp_path_factory):
         "10-scale": plant(folder, variant="10-scale", seed=1, high=10, gap=-1),
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("audit.figures.style.figure_files", lambda name, figure, svg: {f"figures/{name}.svg": svg})
+        patch.setattr("audit.report.figures.style.figure_files", lambda name, figure, svg: {f"figures/{name}.svg": svg})
         patch.chdir(here)
         assert main(["replicate", "study", "run_dir=out", *FEW]) == 0
     return here / "out", planted
@@ -218,15 +218,17 @@ def test_one_model_and_variant_ends_in_its_report(audit, tmp_path, capsys, quick
 @pytest.fixture
 def quick(monkeypatch):
     """Leave out figures, which take most of the time."""
-    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
-    monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.comparing.comparison._draw", lambda *_: {})
 
 
 def test_perceivers_are_mapped_by_their_rows_with_cultural_clusters(audit, tmp_path, monkeypatch):
     pytest.importorskip("sklearn")
-    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
-    monkeypatch.setattr("audit.rating_comparison._draw", lambda *_: {})
-    monkeypatch.setattr("audit.figures.style.figure_files", lambda name, figure, svg: {f"figures/{name}.svg": svg})
+    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.comparing.ratings._draw", lambda *_: {})
+    monkeypatch.setattr(
+        "audit.report.figures.style.figure_files", lambda name, figure, svg: {f"figures/{name}.svg": svg}
+    )
     rng = random.Random(0)
     (tmp_path / "files").mkdir()
     people = [person for person in DIMENSIONS["nationality"].perceivers if not person.is_baseline]

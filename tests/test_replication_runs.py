@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from runs import as_stored
 
-from audit.choices import choices_of, telling_choices
 from audit.engines.chat import ChatTokenizer
+from audit.runs.differences import choices_of, telling_choices
 from audit.runs.manifest import Manifest
 from stimuli.prompts import Prompt
 

@@ -14,12 +14,12 @@ from runs import FOUR_RELIGIONS, SMALL_IDENTITIES, as_stored, in_parts
 from test_comparison import Numbers, files_of, table_of, write_run
 from test_planted_strategy import INFERRED, Scripted, draw, uniform
 
-from audit.choices import choices_of
+from audit.comparing.replies import REPLY_COMPARISON_TABLES, _references
 from audit.engines.base import OpenModel
 from audit.engines.local import LocalModel
 from audit.engines.open import Choice
 from audit.engines.resolve import ModelFiles
-from audit.reply_comparison import REPLY_COMPARISON_TABLES, _references
+from audit.runs.differences import choices_of
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 
@@ -64,7 +64,7 @@ def command(tmp_path_factory):
         patch.chdir(folder)
         patch.setattr(sys, "argv", list(sys.argv))
         patch.setenv("HYDRA_FULL_ERROR", "1")
-        patch.setattr("audit.figures.measures.draw_measures", lambda *_, **__: {})
+        patch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
         patch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
 
         def run(*words, engine=None):
@@ -86,7 +86,7 @@ def drawn():
 @pytest.fixture(autouse=True)
 def no_figures(request, monkeypatch):
     if "drawn" not in request.fixturenames:
-        monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+        monkeypatch.setattr("audit.comparing.comparison._draw", lambda *_: {})
 
 
 def asked(run_dir, *more):

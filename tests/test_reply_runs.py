@@ -14,11 +14,11 @@ import pytest
 from runs import FOUR_RELIGIONS, in_parts
 from runs import collected as files_of
 
-from audit import score
 from audit.cli.main import main
 from audit.runs.store import RunFolder
-from audit.score import read_scores, write_scores
 from audit.tables.stages import STAGES
+from audit.tasks.reply import scoring as score
+from audit.tasks.reply.scoring import read_scores, write_scores
 
 N_PROMPTS = 2 * 16  # narratives, pairs of religions; in shards of ten: 10, 10, 10 and 2
 SHARDS = ["part-000000.parquet", "part-000001.parquet", "part-000002.parquet", "part-000003.parquet"]
@@ -59,7 +59,7 @@ def in_an_empty_folder_without_figures(tmp_path_factory):
         patch.setattr(sys, "argv", list(sys.argv))
         patch.setenv("HYDRA_FULL_ERROR", "1")
         patch.setattr("audit.engines.open._kept", None)
-        patch.setattr("audit.figures.measures.draw_measures", lambda *_, **__: {})
+        patch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
         yield patch
 
 
@@ -115,8 +115,8 @@ def test_a_run_of_replies_ends_in_delta_of_each_measure_and_names_what_is_absent
 
 
 def test_the_same_command_again_and_report_only_analyse_and_give_the_same(again, tiny_model, monkeypatch):
-    forbid(monkeypatch, "audit.measures.choose._lexical")
-    forbid(monkeypatch, "audit.measures.choose._emotion")
+    forbid(monkeypatch, "audit.tasks.measures.choose._lexical")
+    forbid(monkeypatch, "audit.tasks.measures.choose._emotion")
     before, page = files_of(again, *COLLECTED, "tables"), (again / "report.html").read_text()
     assert main(["report", str(again)]) == 0
     assert files_of(again, *COLLECTED, "tables") == before
@@ -172,7 +172,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_in_the_same_bytes(
 def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_keeps_its_scores(
     again, tiny_model, monkeypatch
 ):
-    forbid(monkeypatch, "audit.measures.choose._lexical")
+    forbid(monkeypatch, "audit.tasks.measures.choose._lexical")
     before = files_of(again, *COLLECTED)
     more = ["measures.names=[lexical,diversity,perplexity]", f"measures.perplexity.model={tiny_model}"]
     assert main(["run", *overrides(tiny_model, again, *more)]) == 0
@@ -187,7 +187,7 @@ def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_k
     assert measures.loc["perplexity", "n_scored"] == scored["written"] + scored["cut"]
     assert "perplexity" in set(table_of(again, "measure_gaps")["measure"])
     assert "A model that scores itself" in (again / "report.html").read_text()
-    forbid(monkeypatch, "audit.measures.choose._emotion")
+    forbid(monkeypatch, "audit.tasks.measures.choose._emotion")
     assert main(["run", *overrides(tiny_model, again)]) == 0
     assert "emotion_hit" in set(table_of(again, "measures")["measure"])
 
@@ -284,7 +284,7 @@ def test_replies_to_invented_groups_are_a_control_and_nothing_else(controlled):
 
 
 def test_people_and_judges_are_not_asked_about_invented_groups(controlled, capsys):
-    from audit.preference import two_runs
+    from audit.comparing.preference.judging import two_runs
 
     assert all(set(run.replies["dimension"]) == {"faith"} for run in two_runs(controlled))
     assert main(["people", "export", str(controlled[0]), f"n={N_PROMPTS}"]) == 0

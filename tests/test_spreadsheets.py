@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.exchange.every_eval_ever import _seen
+from audit.extras.exchange.every_eval_ever import _seen
 from audit.report.downloads import pack
 from audit.tables.base import Table, number, word
 from audit.tables.spreadsheets import FORMULA, as_it_was, defused, seen

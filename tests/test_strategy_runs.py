@@ -47,7 +47,7 @@ def shown_in(run):
 @pytest.fixture(autouse=True)
 def in_an_empty_folder_without_figures(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def led_once(audit_in, tiny_model, tmp_path_factory):
     """Folder of a finished run; not to be written to."""
     folder = tmp_path_factory.mktemp("led")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+        patch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
         assert audit_in(folder, "run", *overrides(tiny_model, "led", *COE)) == 0
     return folder / "led"
 

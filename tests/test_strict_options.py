@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from audit.cli.composition import _composed_once
-from audit.config import AuditConfig, load_config, load_statistics, option_types
+from audit.configuration.composition import _composed_once
+from audit.configuration.schema import AuditConfig, load_config, load_statistics, option_types
 from audit.errors import AuditError, ConfigError
-from audit.figures.style import file_stem
+from audit.report.figures.style import file_stem
 from audit.runs.provenance import default_run_dir
 from stimuli.errors import StimulusError
 
@@ -196,7 +196,7 @@ def test_a_margin_is_held_against_the_scale_that_is_asked_on():
 def test_every_setting_in_points_is_held_against_the_scale(name, most):
     """A gap may be less than the whole scale, a rating at most as far from another."""
     from audit.api import empathy_gap
-    from audit.plan import Plan
+    from audit.asking.plan import Plan
 
     values = copy.deepcopy(composed(()))
     values["prompt"]["scale"] |= {"low": 0, "high": 9}

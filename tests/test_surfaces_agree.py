@@ -20,23 +20,23 @@ import pytest
 from gated import run_maker
 
 import audit
-from audit.cli.composition import statistics_defaults
-from audit.exchange.auditors_card import _card
-from audit.exchange.base import Collected
-from audit.exchange.every_eval_ever import _results
-from audit.exchange.paper import _study
-from audit.gate.judge import gate_run
-from audit.index.published import rows_of_run
-from audit.paper.gaps import gap_table
-from audit.paper.methods import methods
-from audit.paper.text import as_plain
+from audit.configuration.composition import statistics_defaults
+from audit.extras.exchange.auditors_card import _card
+from audit.extras.exchange.base import Collected
+from audit.extras.exchange.every_eval_ever import _results
+from audit.extras.exchange.paper import _study
+from audit.extras.gate.judge import gate_run
+from audit.extras.index.published import rows_of_run
+from audit.extras.paper.gaps import gap_table
+from audit.extras.paper.methods import methods
+from audit.extras.paper.text import as_plain
 from audit.report.numbers import rows_of
 from audit.report.summary import EVERY_PART, NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS
 from audit.report.verdicts import worded
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.ratings import MANIPULATED
-from audit.tasks.rated.publish import publish_ratings
+from audit.tasks.intensity.publish import publish_ratings
 
 LENGTH = 100.0
 FAST = (2, 20, 21, 22, 35)
@@ -48,8 +48,8 @@ INTERVALS = (("ci_low", "ci_high"), ("bound_low", "bound_high"), ("other_low", "
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
-    monkeypatch.setattr("audit.tasks.rated.publish.draw_ratings", lambda *_: {})
-    monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+    monkeypatch.setattr("audit.tasks.intensity.publish.draw_ratings", lambda *_: {})
+    monkeypatch.setattr("audit.comparing.comparison._draw", lambda *_: {})
 
 
 # --- What is planted --------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_provenance import FOUR_RELIGIONS, config_of, manifest_of
 
-from audit.config import load_statistics
+from audit.configuration.schema import load_statistics
 from audit.errors import IN_POINTS, ConfigError, StoreError
 from audit.runs.manifest import Manifest
 from audit.tasks.registry import TASKS, task_of

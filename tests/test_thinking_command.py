@@ -8,8 +8,8 @@ import torch
 from runs import FOUR_RELIGIONS
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from audit.conversations import grid_of
-from audit.elicitation.expected import ExpectedElicitation
+from audit.asking.conversations import grid_of
+from audit.asking.elicitation.expected import ExpectedElicitation
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from stimuli.prompts import Scale

@@ -10,14 +10,14 @@ import pytest
 from runs import FOUR_RELIGIONS, scripted_models
 from transformers import AutoTokenizer
 
-from audit.conversations import what_was_asked
+from audit.asking.conversations import what_was_asked
 from audit.engines.base import EngineFacts, Generated
 from audit.engines.chat import ChatTokenizer
 from audit.engines.local import TokenEngine
-from audit.publish import on_thoughts
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.stages import STAGES
+from audit.tasks.publishing import on_thoughts
 
 MESSAGES = "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
 TEMPLATES = {

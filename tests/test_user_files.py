@@ -19,7 +19,6 @@ from audit.engines.answered import read_answers
 from audit.engines.gguf import read_header
 from audit.engines.templates import read_template
 from audit.errors import AuditError, ConfigError, ModelError, StoreError
-from audit.measures.lexicon import load_lexicon
 from audit.people.questions import load_questions
 from audit.people.ratings import read_key
 from audit.runs.manifest import Manifest
@@ -30,6 +29,7 @@ from audit.runs.told import read as read_ledger
 from audit.tables.gap import GAP
 from audit.tables.ratings import RATINGS
 from audit.tables.reading import read_table
+from audit.tasks.measures.lexicon import load_lexicon
 from stimuli.conversations import read_conversations
 from stimuli.errors import StimulusError
 from stimuli.examples import load_pool

@@ -15,21 +15,21 @@ import pytest
 from gated import NAMES, STEMS, TWO_TERMS, gate, of, run_maker, two_terms, verdict, with_invented
 
 import audit
-from audit.cli.composition import statistics_defaults
-from audit.rating_comparison import COMPARISON_TABLES
+from audit.comparing.gaps import OTHER_PAIRS, compare_runs, measure_run
+from audit.comparing.ratings import COMPARISON_TABLES
+from audit.configuration.composition import statistics_defaults
 from audit.report.verdicts import verdict_lines
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.statistics.across_runs import OTHER_PAIRS, compare_runs, measure_run
 from audit.statistics.analysis import analyse
 from audit.statistics.anchors import BEYOND_SCALE, within_scale
 from audit.statistics.controls import Repetition
+from audit.statistics.estimate_rows import Settings
 from audit.statistics.remarks import n_repeated
-from audit.statistics.rows import Settings
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.verdicts import VERDICTS
-from audit.tasks.rated.limits import limits_of
-from audit.tasks.rated.publish import _repeated, publish_ratings
+from audit.tasks.intensity.publish import _repeated, publish_ratings
+from audit.tasks.intensity.verdict_limits import limits_of
 
 PLACEBO = ("invented",)
 FEW = Settings(n_permutations=20)
@@ -483,8 +483,8 @@ def test_no_table_has_an_interval_beyond_the_scale(make_run, n):
 
 def test_no_table_of_a_comparison_has_an_interval_beyond_its_run_s_scale(tmp_path, monkeypatch):
     """Two runs of two narratives: before, "+0.35 [−185.89, +186.59]" and a change of "−212.25 to +147.21" of 100."""
-    monkeypatch.setattr("audit.tasks.rated.publish.draw_ratings", lambda *_: {})
-    monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+    monkeypatch.setattr("audit.tasks.intensity.publish.draw_ratings", lambda *_: {})
+    monkeypatch.setattr("audit.comparing.comparison._draw", lambda *_: {})
     groups, runs = planted.alone(5), []
     for seed in range(2):
         table = planted.ratings_of(groups, n=2, sd=40.0, seed=seed)

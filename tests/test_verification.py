@@ -14,11 +14,11 @@ from runs import FOUR_RELIGIONS, as_stored, of_before, scripted_models
 from test_planted_strategy import Scripted
 
 from audit.errors import StoreError
+from audit.extras.integrity.verification import first_difference
 from audit.runs import ledger
 from audit.runs.manifest import JudgementManifest
 from audit.runs.store import JudgementFolder
 from audit.tables.preference import JUDGED_PAIRS
-from audit.verification import first_difference
 
 EXAMPLES = Path(__file__).parents[1] / "reports"
 ASKED = (

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from audit.wording import (
+from audit.tables.formatting import (
     SCOPES,
     brief,
     count,

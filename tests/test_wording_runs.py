@@ -92,8 +92,8 @@ def wordings_of(n):
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
-    from audit.cli.composition import conf_folder
-    from audit.config import load_config
+    from audit.configuration.composition import conf_folder
+    from audit.configuration.schema import load_config
 
     with initialize_config_dir(str(conf_folder()), version_base="1.3"):
         values = OmegaConf.to_container(compose("audit", [f"wordings={n}"]), resolve=True)
@@ -142,8 +142,8 @@ def narratives_of(folder):
 
 def gaps_of_narratives(folder):
     """Each narrative's planted gap over the run's own, by its text."""
-    from audit.config import load_config
-    from audit.plan import make_plan
+    from audit.asking.plan import make_plan
+    from audit.configuration.schema import load_config
 
     manifest = json.loads((folder / "manifest.json").read_text())
     plan = make_plan(load_config(manifest["config"]))
@@ -408,7 +408,7 @@ def test_the_response_to_the_story_stands_beside_the_gap(echoing):
 def test_by_default_sixty_narratives_are_checked_whatever_the_card(originals):
     from hydra import compose, initialize_config_dir
 
-    from audit.cli.composition import conf_folder
+    from audit.configuration.composition import conf_folder
 
     with initialize_config_dir(str(conf_folder()), version_base="1.3"):
         for words in ([], ["model=smollm2"], ["model=gemma3-270m"]):

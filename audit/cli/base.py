@@ -12,7 +12,7 @@ from audit.cli.options import Usage
 from audit.cli.printing import say
 from audit.cli.unexpected import line_of
 from audit.errors import AuditError, StoreError
-from audit.wording import printable
+from audit.tables.formatting import printable
 from stimuli.errors import StimulusError
 
 OK: Final = 0

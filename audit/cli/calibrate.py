@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from audit.cli.base import OK, Command
-from audit.cli.composition import statistics_defaults
 from audit.cli.options import Option, Usage, a_number, option_lines, usage_lines, whole_from
 from audit.cli.printing import note, print_table, tell
-from audit.wording import SCOPES, count, dimension_title, fixed, rate
+from audit.configuration.composition import statistics_defaults
+from audit.tables.formatting import SCOPES, count, dimension_title, fixed, rate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ def _help() -> str:
 
 
 def _calibrate(words: Sequence[str]) -> int:
-    from audit.pipeline import calibrate_run
+    from audit.tasks.pipeline import calibrate_run
 
     given = _USAGE.read(words)
     path, table = calibrate_run(

@@ -1,7 +1,7 @@
 """``completion``: the script by which a shell completes commands, options and their choices.
 
-The script holds all words, so that a shell asks nobody while the user types. They are those of :mod:`audit.options` and
-of the commands' own options, at the time that the script is printed.
+The script holds all words, so that a shell asks nobody while the user types. They are those of
+:mod:`audit.configuration.options` and of the commands' own options, at the time that the script is printed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from audit.cli.base import OK, Command
 from audit.cli.options import SETTING, Option, Usage, a_path, see, usage_lines
-from audit.cli.overrides import FLAGS
+from audit.configuration.options import RUN, group_rows, option_rows
+from audit.configuration.overrides import FLAGS
 from audit.errors import ConfigError
-from audit.options import RUN, group_rows, option_rows
 from stimuli.errors import suggest
 
 SHELLS: Final = ("bash", "zsh", "fish")

@@ -24,7 +24,7 @@ def _help() -> str:
 
 
 def _consolidate(words: Sequence[str]) -> int:
-    from audit.pipeline import consolidate_run
+    from audit.tasks.pipeline import consolidate_run
 
     given = _USAGE.read(words)
     if not given.places:

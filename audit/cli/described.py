@@ -8,11 +8,11 @@ from typing import Final
 
 from audit.cli.base import OK, Command
 from audit.cli.options import Usage, usage_lines
-from audit.cli.overrides import FLAGS
 from audit.cli.printing import WIDTH, command_line, note, tell
+from audit.configuration.options import RUN, GroupRow, OptionRow, group_rows, offered, option_rows
+from audit.configuration.overrides import FLAGS
 from audit.errors import ConfigError
-from audit.options import RUN, GroupRow, OptionRow, group_rows, offered, option_rows
-from audit.wording import plural
+from audit.tables.formatting import plural
 from stimuli.errors import suggest
 
 _USAGE: Final = Usage("options", "[GROUP ...]")

@@ -13,7 +13,7 @@ from audit.cli.printing import say, tell
 from audit.errors import ConfigError
 
 if TYPE_CHECKING:
-    from audit.config import AuditConfig
+    from audit.configuration.schema import AuditConfig
 
 NOT_WORKING: Final = 1
 _PROBE: Final = Option("probe", whole_from(0), 1, "0 = no engine is tried, and no server asked")
@@ -52,7 +52,7 @@ def _doctor(words: Sequence[str]) -> int:
 
 
 def _one(config: AuditConfig, *, probe: bool, limit_s: float, out: Path | None) -> list[str]:
-    from audit.doctor import examine
+    from audit.extras.doctor import examine
 
     page, faults = examine(config, probe=probe, limit_s=limit_s, say=say)
     for line in page:

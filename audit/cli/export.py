@@ -13,13 +13,13 @@ from audit.errors import ConfigError
 
 
 def _form(name: str, text: str) -> str:
-    from audit.exchange.registry import FORMS
+    from audit.extras.exchange.registry import FORMS
 
     return one_of(*FORMS)(name, text)
 
 
 def _forms() -> Sequence[str]:
-    from audit.exchange.registry import FORMS
+    from audit.extras.exchange.registry import FORMS
 
     return list(FORMS)
 
@@ -60,7 +60,7 @@ docs/exchange.md has an example of each.
 
 
 def _help() -> str:
-    from audit.exchange.registry import FORMS
+    from audit.extras.exchange.registry import FORMS
 
     width = max(map(len, FORMS)) + 3
     lines = []
@@ -73,9 +73,9 @@ def _help() -> str:
 
 
 def _export(words: Sequence[str]) -> int:
-    from audit.exchange.base import Told
-    from audit.exchange.registry import FORMS
-    from audit.exchange.write import export_run
+    from audit.extras.exchange.base import Told
+    from audit.extras.exchange.registry import FORMS
+    from audit.extras.exchange.write import export_run
 
     given = _USAGE.read(words)
     path = given.one_folder()

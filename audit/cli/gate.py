@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from audit.cli.base import Command
-from audit.cli.composition import statistics_defaults
 from audit.cli.options import Option, Usage, a_number, a_path, option_lines, true_or_false, usage_lines
 from audit.cli.printing import note, print_table, tell
+from audit.configuration.composition import statistics_defaults
 from audit.errors import report_command
 
 
@@ -66,9 +66,9 @@ def _places(words: Sequence[str]) -> Iterator[Path]:
 
 
 def _gate(words: Sequence[str]) -> int:
-    from audit.gate.files import table_of, withdraw_verdict, write_verdict
-    from audit.gate.judge import gate_run, reasons_of, sentence
-    from audit.version import __version__
+    from audit.configuration.version import __version__
+    from audit.extras.gate.files import table_of, withdraw_verdict, write_verdict
+    from audit.extras.gate.judge import gate_run, reasons_of, sentence
 
     # A pipeline that reads the files must not find those of an earlier run where this one comes to no verdict.
     for place in _places(words):

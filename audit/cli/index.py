@@ -10,7 +10,7 @@ from typing import Final
 from audit.cli.base import OK, Command
 from audit.cli.options import Option, Usage, a_path, option_lines, usage_lines
 from audit.cli.printing import command_line, note, print_table, say, tell
-from audit.wording import plural, printable
+from audit.tables.formatting import plural, printable
 
 _OUT: Final[Option[Path | None]] = Option(
     "out", a_path, None, "the page; the other files stand beside it, under the same name", "FOLDER/index.html"
@@ -34,7 +34,7 @@ def _help() -> str:
 
 
 def _index(words: Sequence[str]) -> int:
-    from audit.index.write import write_index
+    from audit.extras.index.write import write_index
 
     given = _USAGE.read(words)
     folder = given.one_folder("folder of runs")

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from audit.cli.base import OK, Fault, attempt
-from audit.cli.composition import Composed, compose
 from audit.cli.elsewhere import Jobs, gathered, without_results
 from audit.cli.options import Given, Usage
 from audit.cli.printing import WIDTH, say
-from audit.options import offered
+from audit.configuration.composition import Composed, compose
+from audit.configuration.options import offered
 
 if TYPE_CHECKING:
-    from audit.config import AuditConfig
+    from audit.configuration.schema import AuditConfig
 
 _OVERRIDES: Final = """\
 {command} takes overrides of the configuration: KEY=VALUE, or GROUP=CHOICE for the groups below.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from audit.cli.base import OK, Command
 from audit.cli.options import Option, Usage, a_path, a_text, one_of, option_lines, usage_lines, whole_from
 from audit.cli.printing import command_line, note, percent, print_table, say, tell
-from audit.wording import bare_p, count, coverage, dimension_title, plural
+from audit.tables.formatting import bare_p, count, coverage, dimension_title, plural
 
 if TYPE_CHECKING:
-    from audit.preference import Judgement
+    from audit.comparing.preference.judging import Judgement
 
 _MODEL: Final[Option[str | None]] = Option(
     "model", a_text, None, "the judge: a folder or hub id of a model that follows instructions", "PATH"
@@ -68,7 +68,7 @@ def _help() -> str:
 
 
 def _judge(words: Sequence[str]) -> int:
-    from audit.preference import Asked, judge_runs
+    from audit.comparing.preference.judging import Asked, judge_runs
 
     given = _USAGE.read(words)
     judged = judge_runs(

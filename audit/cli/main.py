@@ -37,8 +37,8 @@ from audit.cli import (
 from audit.cli.base import FAILED, INTERRUPTED, OK, Command, attempt
 from audit.cli.completion import completing
 from audit.cli.printing import PROGRAM, WIDTH, say, speak_any_encoding
+from audit.configuration.version import __version__
 from audit.errors import ConfigError
-from audit.version import __version__
 from stimuli.errors import suggest
 
 _COMMANDS: Final = (

@@ -308,6 +308,6 @@ def _fill(text: str, head: str, *, indent: int) -> str:
 
 
 def _settings() -> list[str]:
-    from audit.config import StatisticsConfig
+    from audit.configuration.schema import StatisticsConfig
 
     return [f"{SETTING}{name}" for name in StatisticsConfig.model_fields]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from audit.cli.base import OK, Command
-from audit.cli.composition import statistics_defaults
 from audit.cli.options import (
     Option,
     Usage,
@@ -20,11 +19,12 @@ from audit.cli.options import (
     whole_from,
 )
 from audit.cli.printing import command_line, note, percent, print_table, show_outcome, tell
+from audit.configuration.composition import statistics_defaults
 from audit.errors import ConfigError
-from audit.wording import bare_p, count, coverage, dimension_title
+from audit.tables.formatting import bare_p, count, coverage, dimension_title
 
 if TYPE_CHECKING:
-    from audit.paired_raters import Chosen
+    from audit.comparing.preference.human_choices import Chosen
 
 _SEED: Final = Option("seed", whole_from(0), 0, "of what is drawn")
 _N: Final = Option("n", whole_from(1), 100, "how many replies, or pairs of them")
@@ -105,7 +105,7 @@ def _people(words: Sequence[str]) -> int:
 
 
 def _export(words: Sequence[str]) -> None:
-    from audit.raters import export_items, export_lists, form_of
+    from audit.people.collection import export_items, export_lists, form_of
     from audit.runs.manifest import Manifest
     from audit.tasks.registry import task_of
 
@@ -135,7 +135,7 @@ def _export(words: Sequence[str]) -> None:
 
 
 def _export_pairs(words: Sequence[str]) -> None:
-    from audit.paired_raters import export_pairs
+    from audit.comparing.preference.human_choices import export_pairs
 
     given = _PAIRS.read(words)
     place = export_pairs(
@@ -153,8 +153,8 @@ def _export_pairs(words: Sequence[str]) -> None:
 
 
 def _import(words: Sequence[str]) -> None:
-    from audit.paired_raters import holds_choices, import_choices
-    from audit.pipeline import import_people
+    from audit.comparing.preference.human_choices import holds_choices, import_choices
+    from audit.tasks.pipeline import import_people
 
     given = _IMPORT.read(words)
     folder, *files = map(Path, given.places or [""])

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from audit.asking.shown_prompt import shown_prompt
 from audit.cli.base import Command, writing_out
 from audit.cli.jobs import each_job, overrides_help, told_apart
 from audit.cli.options import (
@@ -20,15 +21,14 @@ from audit.cli.options import (
     whole_from,
 )
 from audit.cli.printing import note, print_table, say, tell
-from audit.disk import free_at
+from audit.engines.progress import duration
 from audit.errors import ConfigError
-from audit.progress import duration
-from audit.shown_prompt import shown_prompt
-from audit.wording import SCOPES, dimension_title, plural
+from audit.runs.disk import free_at
+from audit.tables.formatting import SCOPES, dimension_title, plural
 
 if TYPE_CHECKING:
-    from audit.config import AuditConfig
-    from audit.forecast import Forecast
+    from audit.configuration.schema import AuditConfig
+    from audit.extras.forecast import Forecast
 
 _PROBE: Final[Option[float | None]] = Option(
     "probe", a_number, None, "seconds that a probe may take; 40, or of a server's model 0: no probe", "SECONDS"
@@ -95,7 +95,7 @@ def _plan(words: Sequence[str]) -> int:
 
 def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     """Plan one run, print it, and return it as plain values."""
-    from audit.forecast import WORDED, detectable, forecast, unlike
+    from audit.extras.forecast import WORDED, detectable, forecast, unlike
     from audit.tasks.registry import TASKS
     from stimuli.mentions import remarks
     from stimuli.reach import reach_remarks
@@ -244,7 +244,7 @@ def _fitting(
     options: dict[str, Any],
 ) -> list[str]:
     """Say which override takes as many narratives as are wanted, or as time and money are enough for."""
-    from audit.forecast import subset
+    from audit.extras.forecast import subset
 
     if plan.grid.narratives is None:
         return []

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.wording import (
+from audit.tables.formatting import (
     dimension_title,
     fixed,
     printable,

@@ -10,14 +10,14 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from audit.asking.shown_prompt import shown_prompt
 from audit.cli.base import Command, writing_out
 from audit.cli.jobs import each_job, overrides_help
 from audit.cli.printing import note, say
-from audit.shown_prompt import shown_prompt
-from audit.wording import plural
+from audit.tables.formatting import plural
 
 if TYPE_CHECKING:
-    from audit.config import AuditConfig
+    from audit.configuration.schema import AuditConfig
 
 _HELP: Final = """\
 usage: python -m audit prompts [OVERRIDE ...]
@@ -43,7 +43,7 @@ def _prompts(words: Sequence[str]) -> int:
 
 def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
     """Write the prompts of one configuration; ``written`` are the files of earlier jobs, and grows."""
-    from audit.exported import Export, export_id, file_beside, sample_of, why_not_elsewhere, with_ids
+    from audit.asking.prompt_export import Export, export_id, file_beside, sample_of, why_not_elsewhere, with_ids
     from audit.runs.prompts import PromptsAsked
     from audit.tasks.registry import TASKS
     from stimuli.mentions import remarks

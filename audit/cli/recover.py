@@ -26,7 +26,7 @@ def _help() -> str:
 
 
 def _recover(words: Sequence[str]) -> int:
-    from audit.runs.recover import recover
+    from audit.extras.integrity.recover import recover
 
     path = _USAGE.read(words).one_folder()
     made = recover(path)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from audit.cli.base import OK, Command
-from audit.cli.composition import statistics_defaults
 from audit.cli.options import Option, Usage, a_path, one_of, option_lines, usage_lines, whole_from
 from audit.cli.printing import command_line, note, print_table, say, tell
-from audit.wording import count, coverage, dimension_title, interval, points
+from audit.configuration.composition import statistics_defaults
+from audit.tables.formatting import count, coverage, dimension_title, interval, points
 
 if TYPE_CHECKING:
-    from audit.replication import Replication
+    from audit.extras.replication.replication import Replication
 
 _RUN_DIR: Final[Option[Path | None]] = Option(
     "run_dir",
@@ -59,7 +59,7 @@ def _help() -> str:
 
 
 def _replicate(words: Sequence[str]) -> int:
-    from audit.replication import replicate
+    from audit.extras.replication.replication import replicate
 
     given = _USAGE.read(words)
     replication = replicate(

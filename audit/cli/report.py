@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from audit.cli.base import OK, Command
-from audit.cli.composition import statistics_defaults, statistics_file
 from audit.cli.options import (
     Option,
     Usage,
@@ -22,11 +21,12 @@ from audit.cli.options import (
     whole_from,
 )
 from audit.cli.printing import WIDTH, command_line, note, print_table, say, show_outcome, tell
+from audit.configuration.composition import statistics_defaults, statistics_file
 from audit.errors import ConfigError
-from audit.wording import bare_p, coverage, dimension_title, interval, p_value, plural, points
+from audit.tables.formatting import bare_p, coverage, dimension_title, interval, p_value, plural, points
 
 if TYPE_CHECKING:
-    from audit.comparison import Comparison
+    from audit.comparing.comparison import Comparison
 
 _RUN_DIR: Final[Option[Path | None]] = Option("run_dir", a_path, None, "the run folder that is made", "OUT")
 _RATINGS: Final[Option[Path | None]] = Option(
@@ -132,14 +132,14 @@ def _help() -> str:
 
 
 def _report(words: Sequence[str]) -> int:
-    from audit.pipeline import report_answers, report_outside, report_run
+    from audit.tasks.pipeline import report_answers, report_outside, report_run
 
     given = _ALL.read(words)
     settings = given.settings()
     shown = command_line("report", *words)
     own = given.texts.keys() & set(_ALL.names)
     if len(given.places) > 1 and own <= {_RUN_DIR.name}:
-        from audit.comparison import compare_folders
+        from audit.comparing.comparison import compare_folders
 
         comparison = compare_folders(
             [Path(folder) for folder in given.places],

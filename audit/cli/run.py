@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from audit.cli.base import FAILED, Command, attempt
-from audit.cli.composition import statistics_defaults
 from audit.cli.jobs import Job, each_job, overrides_help
 from audit.cli.printing import command_line, note, say, show_outcome, tell
+from audit.configuration.composition import statistics_defaults
 
 if TYPE_CHECKING:
-    from audit.cli.composition import Composed
-    from audit.config import AuditConfig
+    from audit.configuration.composition import Composed
+    from audit.configuration.schema import AuditConfig
 
 _HELP: Final = """\
 usage: python -m audit run [-m] [OVERRIDE ...]
@@ -45,7 +45,7 @@ def _run(words: Sequence[str]) -> int:
 
 def run_job(config: AuditConfig, composed: Composed, *, command: str) -> Path:
     """Make one run, print what was found, and return its folder."""
-    from audit.pipeline import run_audit
+    from audit.tasks.pipeline import run_audit
 
     outcome = run_audit(config, command=command, preset=composed.preset, job=composed.number, say=say)
     show_outcome(outcome)
@@ -54,7 +54,7 @@ def run_job(config: AuditConfig, composed: Composed, *, command: str) -> Path:
 
 def _compare_jobs(jobs: Sequence[Job]) -> None:
     """Put the runs of a sweep side by side; those that came to nothing are named."""
-    from audit.comparison import compare_folders
+    from audit.comparing.comparison import compare_folders
 
     # Jobs that differ in statistics alone are one run.
     folders = list(dict.fromkeys(job.folder for job in jobs if job.folder is not None))

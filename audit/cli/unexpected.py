@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from audit.version import __version__
-from audit.wording import brief
+from audit.configuration.version import __version__
+from audit.tables.formatting import brief
 
 SWITCH: Final = "AUDIT_TRACEBACK"
 """A variable of the environment; if it is set to anything but 0, tracebacks are printed at once, too."""

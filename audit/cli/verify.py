@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from audit.cli.base import OK, Command
-from audit.cli.composition import statistics_defaults
 from audit.cli.options import Option, Usage, option_lines, true_or_false, usage_lines
 from audit.cli.printing import say, tell
+from audit.configuration.composition import statistics_defaults
 from audit.errors import ConfigError, report_command
 
 WRONG: Final = 1
@@ -64,8 +64,8 @@ def _help() -> str:
 
 
 def _verify(words: Sequence[str]) -> int:
-    from audit.verification import accept_run, verify_run
-    from audit.verified_comparison import is_of_runs, verify_of_runs
+    from audit.extras.integrity.verification import accept_run, verify_run
+    from audit.extras.integrity.verified_comparison import is_of_runs, verify_of_runs
 
     given = _USAGE.read(words)
     path, expect = given.one_folder(), given[_EXPECT]

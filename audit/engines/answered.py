@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from audit.config import fingerprint
+from audit.configuration.schema import fingerprint
 from audit.engines.base import Done, EngineFacts, Generated, OpenModel, storable, unwatched
 from audit.engines.endings import SIGNS, ending_of
 from audit.engines.inspect_log import InspectLog, is_inspect_log, read_inspect_log

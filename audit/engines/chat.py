@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from audit.config import DATE, EngineConfig, ModelConfig, ThinksIn
+from audit.configuration.schema import DATE, EngineConfig, ModelConfig, ThinksIn
 from audit.engines.dialects import (
     THINK,
     Dialect,

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from audit.engines.progress import Progress
 from audit.engines.resolve import ModelFiles, check_model_folder, file_hashes, find_folder, hush, unloadable
 from audit.errors import ModelError
-from audit.progress import Progress
 from stimuli.narratives import Narrative
 
 

@@ -1,7 +1,7 @@
 """The engine of a server: any that is asked as OpenAI's is, ``POST /chat/completions``; and vLLM's by tokens.
 
 Any such server writes; chat templates and tokens are its own. Its logprobs, where it tells any, are of the likeliest
-tokens alone, from which a distribution is known within bounds (:mod:`audit.elicitation.bounded`).
+tokens alone, from which a distribution is known within bounds (:mod:`audit.asking.elicitation.bounded`).
 
 vLLM's server tells more: what its tokenizer and its chat template make of a text, and the probability of any token. So
 it is asked as our own vLLM engine is, token for token: all that is done with a local model is done with it.
@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from audit.config import DATE, EngineConfig, ModelConfig, ServerConfig, ThinksIn, fingerprint
+from audit.configuration.schema import DATE, EngineConfig, ModelConfig, ServerConfig, ThinksIn, fingerprint
 from audit.engines.base import (
     Done,
     EngineFacts,

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Final
 
-from audit.plain_json import parse_json
+from audit.tables.json_text import parse_json
 
 _NUMBERS: Final = frozenset({"F64", "F32", "F16", "BF16"})
 """Types of safetensors in which a number of the file is a weight of the model; others are packed."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from audit.config import EngineConfig, ModelConfig
+from audit.configuration.schema import EngineConfig, ModelConfig
 from audit.engines.base import (
     Done,
     EngineFacts,

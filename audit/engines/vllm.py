@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from audit.config import EngineConfig, ModelConfig
+from audit.configuration.schema import EngineConfig, ModelConfig
 from audit.engines import hardware
 from audit.engines.base import (
     Done,

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from audit.errors import ConfigError
+from audit.tables.formatting import count, either, plural
 from audit.tables.replies import SCORED
-from audit.wording import count, either, plural
 
 KEY: Final[dict[str, str]] = {
     "item_id": "what raters know the reply by; tells nothing",

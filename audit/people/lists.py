@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from audit.errors import ConfigError
 from audit.people.items import identifiers
 from audit.people.questions import Asked, Choice, Question, Questions
-from audit.wording import count, dimension_title, plural
+from audit.tables.formatting import count, dimension_title, plural
 from stimuli.faults import explain
 from stimuli.identities import CROSS, UNSPECIFIED, Dimension, Identity
 from stimuli.narratives import Narrative

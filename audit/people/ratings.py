@@ -16,8 +16,8 @@ import pandas as pd
 from audit.errors import ConfigError
 from audit.people.items import KEY, ItemSample
 from audit.people.questions import Asked, Choice, Questions
+from audit.tables.formatting import brief, either, plural, printable
 from audit.tables.spreadsheets import FORMULA, seen
-from audit.wording import brief, either, plural, printable
 from stimuli.errors import Faults, suggest
 from stimuli.files import read_file
 from stimuli.tables import check_unique, read_cells

@@ -10,7 +10,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.section import Note
-from audit.wording import brief, dimension_title
+from audit.tables.formatting import brief, dimension_title
 
 Key = tuple[str, str]
 """A dimension and a variant."""

@@ -12,7 +12,7 @@ from typing import Final
 import yaml
 
 from audit.runs.manifest import Manifest, ManifestError, Noise
-from audit.wording import brief, count, scale_end
+from audit.tables.formatting import brief, count, scale_end
 
 NOT_RECORDED: Final = "not recorded"
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from audit.wording import MISSING, end_of, fixed, points, unsigned
+from audit.tables.formatting import MISSING, end_of, fixed, points, unsigned
 
 
 class Row(dict[str, Any]):
@@ -64,7 +64,7 @@ def show(row: Row, column: str, write: Callable[[float], str]) -> Markup:
     row, column
         Where it is.
     write
-        Rounds it, by :mod:`audit.wording`.
+        Rounds it, by :mod:`audit.tables.formatting`.
     """
     return show_sum([row], column, write)
 
@@ -85,7 +85,7 @@ def unbroken(low: Markup, high: Markup) -> Markup:
 
 
 def show_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Markup:
-    """Write an interval of a row as `audit.wording.interval` does; an en dash where there is none."""
+    """Write an interval of a row as `audit.tables.formatting.interval` does; an en dash where there is none."""
     if not math.isfinite(row.number(low)):
         return Markup(MISSING)
     write = end_of(row.number(low), row.number(high))

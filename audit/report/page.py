@@ -14,7 +14,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from audit.report.numbers import show
-from audit.wording import OVERRIDES, PHONE, points, without_overrides
+from audit.tables.formatting import OVERRIDES, PHONE, points, without_overrides
 
 
 @dataclass(frozen=True, slots=True)

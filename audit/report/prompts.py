@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from audit.conversations import Asked
-from audit.report.columns import LONGEST_TEXT, IntArray, as_json, code_values, pack, shorten
-from audit.wording import brief
+from audit.asking.conversations import Asked
+from audit.report.explorer_columns import LONGEST_TEXT, IntArray, as_json, code_values, pack, shorten
+from audit.tables.formatting import brief
 
 _SHORTEST_CUT_OUT: Final = 20
 """A text that was written, as long as this, is kept once even where it is asked about again."""

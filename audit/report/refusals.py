@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from audit.report.numbers import Row, show, show_gap, show_interval
 from audit.report.verdicts import Worded
-from audit.wording import coverage, p_value, rate
+from audit.tables.formatting import coverage, p_value, rate
 
 WORTH_SAYING: Final = 0.01
 """Share of prompts that are refused below which no card says that a gap of them is undecided."""

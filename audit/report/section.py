@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from audit.report.layout import Table
 from audit.report.page import Picture
+from audit.report.table_layout import Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.controlled import control_of
-from audit.report.held_against import (
+from audit.report.echo import control_of
+from audit.report.effect_size import (
     Circumstances,
     constant,
     is_of_probabilities,
@@ -19,10 +19,10 @@ from audit.report.held_against import (
     size_of,
     written,
 )
+from audit.report.heterogeneity import Variation, of_dimensions, parts_of, variation
 from audit.report.numbers import Row, show, show_gap, show_interval, show_sum
-from audit.report.parts import Variation, of_dimensions, parts_of, variation
 from audit.report.verdicts import Worded, dealt, is_zero, supported, worded
-from audit.wording import (
+from audit.tables.formatting import (
     BEYOND,
     MISSING,
     NO_SHIFT,

@@ -16,13 +16,13 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.dimensions import Key
-from audit.report.layout import Column, Table, interval, number, out_of, speaks_of, table_of, text
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
 from audit.report.section import Block, captioned, section
 from audit.report.sentences import ALONE, direction
+from audit.report.table_layout import Column, Table, interval, number, out_of, speaks_of, table_of, text
+from audit.tables.formatting import SCOPES, bare_p, brief, count, dimension_title, fixed, plural, points, rate, unsigned
 from audit.tables.ratings import FORMATS
 from audit.tables.shared import OVERALL
-from audit.wording import SCOPES, bare_p, brief, count, dimension_title, fixed, plural, points, rate, unsigned
 
 _PAIRS: Final = {
     "in_group": "in-group pairs",

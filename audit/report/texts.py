@@ -10,11 +10,11 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.layout import Column, Table, interval, names, number, table_of
 from audit.report.numbers import Row, rows_of, show
 from audit.report.section import Captioned, Paragraph, Section, captioned, section
+from audit.report.table_layout import Column, Table, interval, names, number, table_of
+from audit.tables.formatting import bare_p, brief, count, coverage, either, error_rate, fixed, p_value, points, unsigned
 from audit.tables.stages import THEME
-from audit.wording import bare_p, brief, count, coverage, either, error_rate, fixed, p_value, points, unsigned
 
 FIGURE_CAPTION: Final = (
     "What the stages wrote about each group, minus what they wrote about the others. Filled marks: the corrected p is "

@@ -15,8 +15,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.numbers import Row, rows_of, show
+from audit.tables.formatting import brief, count, dimension_title, listed, printable, towards, unsigned
 from audit.tables.verdicts import DEALINGS_DRAWN
-from audit.wording import brief, count, dimension_title, listed, printable, towards, unsigned
 
 REASONS: Final = {
     "accepted": "files were changed after they were collected",

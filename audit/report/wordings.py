@@ -8,10 +8,10 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.layout import Column, Table, interval, number, table_of
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.section import Captioned, Paragraph, Section, captioned, section
-from audit.wording import bare_p, count, fixed, plural, points, rate, unsigned
+from audit.report.table_layout import Column, Table, interval, number, table_of
+from audit.tables.formatting import bare_p, count, fixed, plural, points, rate, unsigned
 
 _PARTS: Final = {
     "narratives": "narratives: which situation it is",

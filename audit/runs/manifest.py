@@ -28,9 +28,9 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from audit.errors import AuditError, StoreError, recovery
-from audit.plain_json import parse_json
 from audit.runs import ledger
 from audit.runs.model_names import address_of, model_name, stated_by
+from audit.tables.json_text import parse_json
 from stimuli.files import read_file
 
 SCHEMA_VERSION: Final = 1
@@ -237,7 +237,7 @@ class ItemTold(_Part):
 
 
 class MeasureTold(_Part):
-    """A measure that a scorer takes, see :class:`audit.measures.base.Measure`."""
+    """A measure that a scorer takes, see :class:`audit.tasks.measures.base.Measure`."""
 
     name: str
     title: str
@@ -362,7 +362,7 @@ class Identity(_Part):
 
 
 class Statistics(_Part):
-    """The settings of the run's analysis, as :class:`audit.config.StatisticsConfig` describes them."""
+    """The settings of the run's analysis, as :class:`audit.configuration.schema.StatisticsConfig` describes them."""
 
     n_permutations: Count = 10_000
     confidence: Points = 0.95
@@ -466,7 +466,7 @@ class OwnGap(_Part):
 
 
 class Scored(_Part):
-    """What a scorer was asked, what it is, and which measures it takes, see :func:`audit.measures.base.described`."""
+    """What a scorer was asked, what it is, and which measures it takes."""
 
     asked: Mapping[str, Any] = {}
     facts: ScorerFacts = ScorerFacts()

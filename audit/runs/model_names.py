@@ -15,8 +15,8 @@ from pathlib import PurePath
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
-from audit.packaged import conf_folder
-from audit.wording import brief, printable
+from audit.configuration.packaged import conf_folder
+from audit.tables.formatting import brief, printable
 
 _EMBEDDED: Final = "embedded:"
 _HUB_ID: Final = re.compile(r"(?!\.)[\w.-]+/[\w.-]+")

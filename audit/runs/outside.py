@@ -21,8 +21,8 @@ import pandas as pd
 from audit.errors import ConfigError, StoreError
 from audit.runs.manifest import Manifest
 from audit.runs.provenance import now, versions
+from audit.tables.formatting import plural
 from audit.tables.ratings import RATINGS, Status
-from audit.wording import plural
 from stimuli.errors import StimulusError, suggest
 from stimuli.identities import NO_PERSONA, UNSPECIFIED
 from stimuli.table_files import SUFFIXES, WRITTEN_AS, MalformedRowError

@@ -26,7 +26,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit.errors import StoreError
-from audit.plain_json import parse_json
 from audit.runs.files import sha256_of, writing
 from audit.runs.ledger import Ledger
 from audit.runs.parquet import (
@@ -42,6 +41,7 @@ from audit.runs.parquet import (
     schema_of,
 )
 from audit.tables.base import Table
+from audit.tables.json_text import parse_json
 from stimuli.files import open_file, read_file
 
 _PARTS: Final = b"audit.parts"
@@ -60,7 +60,7 @@ _N_BYTES: Final = 2**26
 """Parts are put together to row groups of as many rows, or of as many bytes in memory if that is less."""
 
 Counts: TypeAlias = Mapping[str, Mapping[str, float]]
-"""What was counted beside a part, as of :class:`audit.measures.base.Counting`."""
+"""What was counted beside a part, as of :class:`audit.tasks.measures.base.Counting`."""
 _T = TypeVar("_T")
 
 

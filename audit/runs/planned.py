@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from audit.config import AuditConfig
+from audit.configuration.schema import AuditConfig
 from audit.runs.store import Kind
 from stimuli.identities import Dimension
 from stimuli.narratives import Narratives

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, Self, Union, get_args, get_origin, get_t
 import numpy as np
 
 from audit.errors import StoreError
-from audit.plain_json import parse_json
+from audit.tables.json_text import parse_json
 from stimuli.files import open_file
 from stimuli.identities import Dimension, Identity
 from stimuli.narratives import WORDINGS, EmotionWords, Narrative, Narratives

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.config import AuditConfig, ModelConfig, fingerprint, measured
+from audit.configuration.schema import AuditConfig, ModelConfig, fingerprint, measured
 from audit.errors import StoreError
 from audit.runs.manifest import Manifest
 from audit.runs.model_names import model_name
@@ -283,7 +283,7 @@ def describe_run(
         One prompt's last call, for the report: ``system``, ``user``, ``turns`` between them if there are any, and
         ``begun`` where the answer is begun; and what :func:`as_fed` returns of it.
     given
-        Where the strategy's examples and knowledge come from, see :func:`audit.strategies.given.give`.
+        Where the strategy's examples and knowledge come from, see :func:`audit.asking.strategies.given.give`.
     command
         The command line that asked for it.
     """

@@ -27,7 +27,6 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from audit.errors import StoreError, recovery
-from audit.plain_json import parse_json
 from audit.runs import ledger
 from audit.runs.digest import digest_of, rows_sha256
 from audit.runs.files import refuse_link, write_atomically, writing
@@ -39,6 +38,7 @@ from audit.runs.parts import Parts, part_name
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import unpacked
 from audit.tables.base import KEPT, Table
+from audit.tables.json_text import parse_json
 from audit.tables.ratings import Status
 from stimuli.files import read_file
 
@@ -323,7 +323,7 @@ class RunFolder(_Folder):
         return Parts(self.path, kind, file, KEPT.get(file), self._ledger)
 
     def write_manifest(self, manifest: Manifest | OfRuns) -> None:
-        """Write the manifest, in place of the one there was, and before it a copy, see :mod:`audit.runs.recover`."""
+        """Write the manifest, in place of the one there was, and before it a copy, for ``recover``."""
         self._ledger.write(COPY, manifest.having(ledger=LEDGER).to_bytes())
         super().write_manifest(manifest)
 

@@ -11,24 +11,12 @@ import numpy as np
 import pandas as pd
 
 from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p, within_scale
-from audit.statistics.averages import Averages, averages_of, placebo_cubes
+from audit.statistics.average_gaps import Averages, averages_of, placebo_cubes
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import compare
 from audit.statistics.controls import Repetition
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
-from audit.statistics.estimates import GapEstimate
-from audit.statistics.families import adjust_p
-from audit.statistics.heterogeneity import heterogeneity_rows
-from audit.statistics.inexactness import bounded_overall, bounded_rows
-from audit.statistics.missing import missing_rows
-from audit.statistics.missing_grid import missing_grid_rows
-from audit.statistics.modes import mode_rows
-from audit.statistics.odd_pairs import odd_pairs
-from audit.statistics.outcome import INTENSITY, Part, analyse_outcome
-from audit.statistics.published import PublishedGap
-from audit.statistics.ratings import FloatArray, compact_ratings, without_dimensions
-from audit.statistics.remarks import Remark, remarks_of
-from audit.statistics.rows import (
+from audit.statistics.estimate_rows import (
     Estimates,
     Settings,
     child_rng,
@@ -38,9 +26,21 @@ from audit.statistics.rows import (
     published_cell_rows,
     variance_rows,
 )
+from audit.statistics.estimates import GapEstimate
+from audit.statistics.families import adjust_p
+from audit.statistics.heterogeneity import heterogeneity_rows
+from audit.statistics.inexactness import bounded_overall, bounded_rows
+from audit.statistics.missing import missing_rows
+from audit.statistics.missing_grid import missing_grid_rows
+from audit.statistics.most_common_answers import mode_rows
+from audit.statistics.odd_pairs import odd_pairs
+from audit.statistics.outcome import INTENSITY, Part, analyse_outcome
+from audit.statistics.published import PublishedGap
+from audit.statistics.ratings import FloatArray, compact_ratings, without_dimensions
+from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.sensitivity import sensitivity_rows
-from audit.statistics.tallies import outcome_table
-from audit.statistics.unexplained import rows_without_reasons, without_reasons
+from audit.statistics.status_counts import outcome_table
+from audit.statistics.unexplained_missing import rows_without_reasons, without_reasons
 from audit.statistics.wordings import cube_of_prompts
 from audit.tables.run_of_ratings import TABLES
 

@@ -17,7 +17,7 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube, degree_columns
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.ratings import BoolArray, FloatArray
-from audit.wording import plural
+from audit.tables.formatting import plural
 
 _SIGNS: Final = np.asarray(1.0 - 2.0 * (np.arange(256)[:, None] >> np.arange(8) & 1), dtype=np.float64)
 """All ways to flip eight signs: one look-up replaces eight draws, and memory does not grow with the narratives."""

@@ -15,12 +15,12 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, mean_of
 from audit.statistics.contrasts import sign_flip_p
+from audit.statistics.estimate_rows import Estimates, Settings, child_rng
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.mixed import MixedFit
 from audit.statistics.ratings import FloatArray
-from audit.statistics.rows import Estimates, Settings, child_rng
+from audit.tables.formatting import plural
 from audit.tables.shared import OVERALL
-from audit.wording import plural
 
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 _SAME: Final = 1e-9
@@ -167,7 +167,7 @@ def gaps_over_conversations(
     conversation_of
         Tells the conversation of a narrative.
     seed, settings
-        As for :meth:`~audit.statistics.rows.Estimates.of`. Signs of contrasts are flipped by conversation.
+        As for :meth:`~audit.statistics.estimate_rows.Estimates.of`. Signs of contrasts are flipped by conversation.
 
     Notes
     -----

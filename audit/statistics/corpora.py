@@ -1,7 +1,7 @@
 """Numbers of corpora, such as the share of distinct words: the replies of a pair taken together, and their gap.
 
 Such a number has no value for one reply. Its uncertainty is that of a jackknife, which leaves out one narrative at a
-time; see :func:`audit.statistics.measures.measure_tables`.
+time; see :func:`audit.tasks.reply.gaps.measure_tables`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import pandas as pd
 from audit.errors import NotEstimableError
 from audit.statistics.cells import BY_DESIGN, NarrativeCube
 from audit.statistics.contrasts import complete_narratives, in_group_weights
+from audit.statistics.estimate_rows import gap_row
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.ratings import BoolArray, FloatArray
-from audit.statistics.rows import gap_row
+from audit.tables.formatting import either, plural
 from audit.tables.replies import SCORED
-from audit.wording import either, plural
 
 Corpus: TypeAlias = Callable[[Sequence[str]], tuple[float, FloatArray]]
 """From the texts of a corpus to its number, and to the number without each of them, shape (n_texts,)."""

@@ -9,7 +9,7 @@ import numpy as np
 from audit.errors import NotEstimableError
 from audit.statistics.estimates import EPSILON, GapEstimate, t_interval
 from audit.statistics.ratings import FloatArray
-from audit.wording import either, plural
+from audit.tables.formatting import either, plural
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.ratings import STATUSES, BoolArray, FloatArray, divide
-from audit.statistics.tallies import END_TOLERANCE
+from audit.statistics.status_counts import END_TOLERANCE
 
 _BINS: Final = 40
 """Bins between the ends of the scale, and of the shuffles."""

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import optimize, special
 
 from audit.statistics.ratings import BoolArray, FloatArray
-from audit.wording import SAME
+from audit.tables.formatting import SAME
 
 EPSILON: Final = float(np.finfo(np.float64).eps)
 _GRID: Final = np.concatenate([[0.0], np.geomspace(1e-6, 1e3, 55)])

@@ -21,9 +21,9 @@ from audit.statistics.contrasts import column_weights, in_group_weights
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts, t_interval
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import cell_contrasts
+from audit.statistics.member_contrasts import changes_of_others, weights_against_rest
 from audit.statistics.own_groups import MIN_GROUPS, own_group_weights
 from audit.statistics.ratings import UNSPECIFIED, FloatArray
-from audit.statistics.rest import changes_of_others, weights_against_rest
 from audit.tables.gap import FAMILIES
 
 Method: TypeAlias = Literal["Holm", "Benjamini–Hochberg"]
@@ -115,7 +115,7 @@ def family_rows(
 
     How a member differs from the mean of the others stands beside it in ``pair``, ``group`` and ``emotion``. Pairs and
     groups are asked about the same narratives: the difference is a contrast of its own, by the same estimator. Emotions
-    have narratives of their own: Welch's t [3]_, see :func:`~audit.statistics.rest.changes_of_others`.
+    have narratives of their own: Welch's t [3]_, see :func:`~audit.statistics.member_contrasts.changes_of_others`.
 
     References
     ----------

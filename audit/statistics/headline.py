@@ -11,7 +11,7 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import in_group_weights, listwise_gap, sign_flip_p
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.narrative_fits import narrative_fits
-from audit.wording import plural
+from audit.tables.formatting import plural
 
 
 def headline_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:

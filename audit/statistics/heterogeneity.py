@@ -11,8 +11,8 @@ from scipy import special
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import own_group_gaps
+from audit.statistics.member_contrasts import weights_against_rest
 from audit.statistics.ratings import FloatArray
-from audit.statistics.rest import weights_against_rest
 from audit.tables.gap import HETEROGENEITY
 
 _ROUNDING: Final = 1e-9

@@ -14,7 +14,7 @@ from audit.statistics.contrasts import contrast_by_narrative
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.ratings import STATUSES, BoolArray, divide
-from audit.wording import plural
+from audit.tables.formatting import plural
 
 Counts: TypeAlias = npt.NDArray[np.int16]
 """Shape (N, P, E), prompts of a narrative and pair."""

@@ -20,7 +20,7 @@ from audit.statistics.contrasts import effect_columns
 from audit.statistics.estimates import EPSILON, GapEstimate, t_interval
 from audit.statistics.ratings import BoolArray, FloatArray, divide
 from audit.statistics.reml import Reml, Solution
-from audit.wording import either, plural
+from audit.tables.formatting import either, plural
 
 
 @dataclass(frozen=True, eq=False)

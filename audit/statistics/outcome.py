@@ -23,14 +23,14 @@ from audit.statistics.controls import Dependent, Repetition
 from audit.statistics.conversations import conversations_of, gaps_over_conversations, noted_over_conversations
 from audit.statistics.corpora import JACKKNIFE, ROUNDING, Corpora, Corpus, is_scored
 from audit.statistics.echo import echo_free
+from audit.statistics.estimate_rows import Estimates, Settings, gap_rows, overall_rows
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import family_rows
 from audit.statistics.incomplete import cell_means
 from audit.statistics.ratings import FloatArray
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE
-from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
 from audit.statistics.wordings import Worded
-from audit.wording import count, plural, rate
+from audit.tables.formatting import count, plural, rate
 
 OWN_UNIT: Final = (0.0, 1.0)
 """Stands for the scale of an outcome without one, so that its differences stay in its own unit."""

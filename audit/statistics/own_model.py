@@ -23,8 +23,8 @@ from scipy.linalg import solve_triangular
 
 from audit.errors import ConfigError, NotEstimableError
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray, split_ratings
+from audit.tables.formatting import either, plural
 from audit.tables.gap import OWN_MODEL
-from audit.wording import either, plural
 
 Fit: TypeAlias = Literal["mixed", "ols"]
 

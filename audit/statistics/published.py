@@ -21,7 +21,7 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import BY_DESIGN, NarrativeCube
 from audit.statistics.estimates import EPSILON
 from audit.statistics.ratings import NO_PERSONA, BoolArray, FloatArray, divide
-from audit.wording import plural
+from audit.tables.formatting import plural
 
 _CHUNK: Final = 1_700
 """Shuffles done at a time: memory does not grow with their number, and a processor's cache holds them."""

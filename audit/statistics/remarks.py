@@ -11,12 +11,12 @@ import pandas as pd
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
+from audit.statistics.estimate_rows import Estimates
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.mixed import MixedFit
 from audit.statistics.odd_pairs import additivity
-from audit.statistics.rows import Estimates
 from audit.statistics.scale_ends import END_SHARE, end_shares
-from audit.wording import brief, count, either, interval, p_value, plural, points, rate
+from audit.tables.formatting import brief, count, either, interval, p_value, plural, points, rate
 
 COMPLETE_SHARE: Final = 0.8
 """Below this share of complete narratives, leaving the others out may bias a gap."""

@@ -18,7 +18,7 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import effect_columns
 from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_spread
 from audit.statistics.ratings import BoolArray, FloatArray
-from audit.statistics.tallies import END_TOLERANCE
+from audit.statistics.status_counts import END_TOLERANCE
 
 END_SHARE: Final = 0.1
 """From this share of ratings at an end of the scale on, a gap is squeezed or, with main effects, made up."""

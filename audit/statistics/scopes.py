@@ -20,7 +20,7 @@ from audit.statistics.estimates import GapEstimate, t_interval, without_interval
 from audit.statistics.incomplete import cell_means
 from audit.statistics.mixed import MixedFit
 from audit.statistics.ratings import BoolArray, FloatArray
-from audit.wording import either, plural
+from audit.tables.formatting import either, plural
 
 MIN_GROUPS: Final = 5
 """With fewer groups their spread says too little about others: the range is shown, and nothing is claimed."""

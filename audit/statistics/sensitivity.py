@@ -24,8 +24,8 @@ from audit.statistics.missing_grid import MissingShifts
 from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.ratings import BoolArray, FloatArray, divide
 from audit.statistics.scale_ends import END_SHARE, end_shares, tobit_gap
-from audit.statistics.tallies import END_TOLERANCE
-from audit.wording import NO_SHIFT, OF_RATED, either, plural
+from audit.statistics.status_counts import END_TOLERANCE
+from audit.tables.formatting import NO_SHIFT, OF_RATED, either, plural
 
 _ESTIMATE: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings")
 _OF_THE_ENDS: Final = ("worst_case_low", "worst_case_high", "tipping_point")

@@ -1,13 +1,14 @@
 """The verdict of a run on each of its gaps: one object, computed once, stored with the run and read by every page.
 
-A verdict has a code, the numbers of the one estimate that decides (:mod:`audit.statistics.deciding`), the reasons why
-nothing more can be said, and the next step. Page, comparison, index, gate and exports show it; none of them decides.
+A verdict has a code, the numbers of the one estimate that decides (:mod:`audit.statistics.deciding_estimate`), the
+reasons why nothing more can be said, and the next step. Page, comparison, index, gate and exports show it; none of them
+decides.
 
 - ``gap``: the deciding interval leaves out 0, after correction for all averages of the run, and nothing speaks against
   it. ``claim`` says what it is a gap between: ``groups``, these ``pairs`` of words, or pairs whose words were not
   controlled (``uncontrolled``).
 - ``within``: no average gap larger than the margin. Two one-sided tests (TOST) at α show it, so does the interval for
-  rare large gaps (:func:`~audit.statistics.bounded.bounded_mean`), and so it stays wherever missing ratings lie. A
+  rare large gaps (:func:`~audit.statistics.bounded_mean.bounded_mean`), and so it stays wherever missing ratings lie. A
   second control, where there is one, does not show a gap beyond the margin.
 - ``undecided``: neither, and ``reasons`` say why.
 - ``no_verdict``: the ratings cannot carry one, in either direction.
@@ -26,14 +27,14 @@ from typing import Any, Final, Literal, Self, TypeAlias
 import numpy as np
 
 from audit.errors import NotEstimableError
-from audit.statistics.bounded import narratives_to_bound
-from audit.statistics.deciding import Gap, Kind, Place, moved
+from audit.statistics.bounded_mean import narratives_to_bound
+from audit.statistics.deciding_estimate import Gap, Kind, Place, moved
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.families import adjust_p
-from audit.statistics.gate import Held, groups_differ_too_much, hold, narrow_variance, outer_interval, reach_of
+from audit.statistics.margin_tests import Held, groups_differ_too_much, hold, narrow_variance, outer_interval, reach_of
 from audit.statistics.planning import narratives_to_rule_out
 from audit.statistics.remarks import FEW_NARRATIVES
-from audit.wording import SAME
+from audit.tables.formatting import SAME
 
 Code: TypeAlias = Literal["gap", "within", "undecided", "no_verdict", "no_estimate"]
 VOID: Final = ("accepted", "nothing_rated", "constant", "unfinished", "manipulation", "number_mass", "noise_floor")
@@ -100,7 +101,7 @@ class Verdict:
         Narratives that would show with the planned chance that no average gap is larger than the margin, or than the
         least gap of interest without one; NaN where narratives are not what is wanting.
     control, scope
-        Of the deciding estimate; see :class:`~audit.statistics.deciding.Gap`.
+        Of the deciding estimate; see :class:`~audit.statistics.deciding_estimate.Gap`.
     why_pairs
         Why it speaks of these pairs of words alone; empty where it speaks of groups.
     delta_points, se, df, ci_low, ci_high, p, p_adjusted
@@ -125,7 +126,7 @@ class Verdict:
         Codes of all remarks that bear on the gap, in whatever way.
     rank, n_dealings
         Of the ways to deal the terms to the groups that were looked at, the true one's place by its gap, and how many;
-        see :func:`~audit.statistics.dealings.rank_among_dealings`. 0 where groups have one term.
+        see :func:`~audit.statistics.relabelling.rank_among_dealings`. 0 where groups have one term.
     response, response_low, response_high, share_higher
         The response to the story without identities: own less wrong emotion, in points, its interval, and the share of
         narratives in which the own is rated higher; NaN where it was not asked.
@@ -246,7 +247,7 @@ def judge(held: Sequence[Held], limits: Limits) -> list[JudgedGap]:
     Parameters
     ----------
     held
-        As :func:`~audit.statistics.gate.hold` holds them.
+        As :func:`~audit.statistics.margin_tests.hold` holds them.
     limits
         What limits them.
     """

@@ -18,7 +18,7 @@ from audit.statistics.headline import headline_gap
 from audit.statistics.ratings import FloatArray
 from audit.statistics.scopes import GroupScope
 from audit.tables.controls import WORDINGS
-from audit.wording import plural
+from audit.tables.formatting import plural
 
 MOST_WORDINGS: Final = 64
 """Wordings up to which a budget is split."""

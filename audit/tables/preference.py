@@ -39,7 +39,7 @@ PAIRS: Final = Table(
         "swapped_response": text("as given_response"),
     },
 )
-"""Columns of :func:`audit.judge.pairwise.judge_pairs`."""
+"""Columns of :func:`audit.tasks.reply.judge.pairwise.judge_pairs`."""
 
 _PLACE: Final = ("pair", "narrative_id", "dimension", "emotion")
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import pandas as pd
 
-from audit.config import AuditConfig, StatisticsConfig, TaskConfig
+from audit.configuration.schema import AuditConfig, StatisticsConfig, TaskConfig
+from audit.engines.progress import Say
 from audit.errors import IN_POINTS, ConfigError
 from audit.people.questions import Form
-from audit.progress import Say
-from audit.report.words import TaskWords
+from audit.report.task_words import TaskWords
 from audit.runs.manifest import Manifest
 from audit.runs.planned import Planned
 from audit.runs.store import Kind, RunFolder

@@ -7,10 +7,10 @@ from typing import Any, Final
 from audit.errors import StoreError
 from audit.runs.manifest import Manifest
 from audit.tasks.base import Task
-from audit.tasks.intensity import Intensity
+from audit.tasks.intensity.task import Intensity
 from audit.tasks.inventory.task import Inventory
 from audit.tasks.recognition.task import Cause, Emotion
-from audit.tasks.reply import Reply
+from audit.tasks.reply.task import Reply
 
 TASKS: Final[dict[str, Task[Any]]] = {
     task.kind: task for task in (Intensity(), Reply(), Emotion(), Cause(), Inventory())

@@ -14,16 +14,16 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 from audit.cli.main import COMMANDS
-from audit.options import group_rows, option_rows
-from audit.paired_raters import PEOPLE_PREFERENCE_TABLES
-from audit.preference import PREFERENCE_TABLES
-from audit.rating_comparison import COMPARISON_TABLES
-from audit.reply_comparison import REPLY_COMPARISON_TABLES
+from audit.comparing.preference.human_choices import PEOPLE_PREFERENCE_TABLES
+from audit.comparing.preference.judging import PREFERENCE_TABLES
+from audit.comparing.ratings import COMPARISON_TABLES
+from audit.comparing.replies import REPLY_COMPARISON_TABLES
+from audit.configuration.options import group_rows, option_rows
 from audit.tables.base import Table
+from audit.tables.formatting import in_markdown
 from audit.tables.run_of_ratings import OF_RATINGS
 from audit.tables.run_of_replies import OF_REPLIES
 from audit.tasks.inventory.tables import AFFECT_TABLES, OF_ANSWERS
-from audit.wording import in_markdown
 
 _MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 _FOLDERS: Sequence[tuple[str, Sequence[Table] | Mapping[str, Table]]] = (

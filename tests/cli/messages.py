@@ -17,7 +17,9 @@ _HEAD: Final = """\
 # What a command can tell its user, by the module that says it: faults (raise), remarks (say, note) and results (tell).
 # Made by: python tests/cli/messages.py. {...} stands for a value. Read it whole when wording is reviewed.
 """
-_RETURNING: Final = frozenset({"audit/cli/overrides.py", "audit/cli/composition.py", "stimuli/faults.py"})
+_RETURNING: Final = frozenset(
+    {"audit/configuration/overrides.py", "audit/configuration/composition.py", "stimuli/faults.py"}
+)
 """Modules whose functions return what others raise."""
 _TOLD: Final = frozenset({"say", "note", "tell"})
 _GATHERED: Final = frozenset({"add", "note", "refuse"})

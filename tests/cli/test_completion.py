@@ -13,8 +13,8 @@ import pytest
 
 from audit.cli.completion import FILES, SHELLS, candidates, scopes, script
 from audit.cli.main import COMMANDS
+from audit.configuration.options import choices, option_rows
 from audit.errors import ConfigError
-from audit.options import choices, option_rows
 
 WORDS = {(row.scope, row.word) for row in candidates(COMMANDS.values())}
 COMPLETED = [

@@ -3,7 +3,7 @@
 import pytest
 
 from audit.cli.base import LONGEST_LINE, shortened
-from audit.cli.composition import compose
+from audit.configuration.composition import compose
 from audit.errors import ConfigError
 from stimuli.errors import StimulusError
 

@@ -1,10 +1,10 @@
-"""``options``: what it prints is the table of :mod:`audit.options`, whole."""
+"""``options``: what it prints is the table of :mod:`audit.configuration.options`, whole."""
 
 import re
 
 import pytest
 
-from audit.options import group_rows, option_rows
+from audit.configuration.options import group_rows, option_rows
 
 
 def test_all_options_and_choices_are_listed_with_their_meanings(audit, capsys):

@@ -6,9 +6,9 @@ import pytest
 from runs import scripted_models
 from test_planted_strategy import Scripted
 
-from audit.cli.composition import compose
 from audit.cli.init import run_command
 from audit.cli.main import main
+from audit.configuration.composition import compose
 from stimuli.identities import load_dimensions
 
 FEWER = ("statistics.n_permutations=100", "elicitation.noise_sample=0", "elicitation.manipulation=0")

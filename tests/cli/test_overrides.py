@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from audit.cli.composition import compose
+from audit.configuration.composition import compose
 from audit.errors import ConfigError
 
 PATHS = [

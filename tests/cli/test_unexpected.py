@@ -167,7 +167,7 @@ def test_a_run_of_a_sweep_that_fails_so_does_not_lose_the_others(audit, state, c
     monkeypatch.setattr(run, "show_outcome", lambda outcome: None)
     compared = []
     monkeypatch.setattr(
-        "audit.comparison.compare_folders",
+        "audit.comparing.comparison.compare_folders",
         lambda folders, **how: compared.append((folders, how["left_out"])) or Outcome(),
     )
 
@@ -179,7 +179,7 @@ def test_a_run_of_a_sweep_that_fails_so_does_not_lose_the_others(audit, state, c
             raise MemoryError
         return Published(Path(config.prompt.name), Path("page"), (), (), ())
 
-    monkeypatch.setattr("audit.pipeline.run_audit", run_audit)
+    monkeypatch.setattr("audit.tasks.pipeline.run_audit", run_audit)
     assert audit("run", "-m", "prompt=origin,persona-1,scale-10") == UNEXPECTED
     [(folders, [left_out])] = compared
     assert folders == [Path("origin"), Path("scale-10")]

@@ -5,9 +5,9 @@ import re
 import pytest
 from documents import BESIDE, DOCS, PAGES, ROOT, SHELLS, audits, blocks, shell_commands
 
-from audit.cli.composition import choices, compose
 from audit.cli.main import COMMANDS
 from audit.cli.options import Usage
+from audit.configuration.composition import choices, compose
 from audit.errors import ConfigError
 
 COMPOSED = ("run", "prompts", "plan", "doctor")

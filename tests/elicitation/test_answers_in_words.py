@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.elicitation.parsing import parse_response
-from audit.elicitation.phrases import read_in_language
+from audit.asking.elicitation.parsing import parse_response
+from audit.asking.elicitation.phrases import read_in_language
 from audit.tables.ratings import Status
 from stimuli.emotion_names import emotion_words
 from stimuli.languages import load_language, pack_replies

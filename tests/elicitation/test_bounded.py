@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from audit.elicitation.bounded import Loose, bounds, read_bounded
+from audit.asking.elicitation.bounded import Loose, bounds, read_bounded
 from audit.engines.base import TopTokens
 from stimuli.prompts import Scale
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.elicitation.expected import ExpectedElicitation
-from audit.elicitation.numbers import number_tree
+from audit.asking.elicitation.expected import ExpectedElicitation
+from audit.asking.elicitation.numbers import number_tree
 from audit.engines.base import EngineFacts
 from audit.engines.chat import ChatTokenizer
 from audit.errors import ModelError

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from audit.elicitation.generate import GenerateElicitation
+from audit.asking.elicitation.generate import GenerateElicitation
 from audit.engines.base import Generated
 from audit.engines.local import TokenEngine
 from audit.tables.ratings import Status

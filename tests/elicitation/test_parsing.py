@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.elicitation.parsing import Reading, parse_response, parse_response_hou2025
+from audit.asking.elicitation.parsing import Reading, parse_response, parse_response_hou2025
 from audit.tables.ratings import Status
 from stimuli.prompts import Question
 

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from audit.elicitation.base import Elicited
-from audit.elicitation.generate import GenerateElicitation, check_begun
-from audit.elicitation.parsing import Reading
-from audit.elicitation.phrases import read_in_language
+from audit.asking.elicitation.base import Elicited
+from audit.asking.elicitation.generate import GenerateElicitation, check_begun
+from audit.asking.elicitation.parsing import Reading
+from audit.asking.elicitation.phrases import read_in_language
 from audit.engines.base import Generated
 from audit.errors import ConfigError
 from audit.tables.ratings import Status

@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 
-from audit.elicitation.expected import ExpectedElicitation
-from audit.elicitation.generate import GenerateElicitation, check_begun
+from audit.asking.elicitation.expected import ExpectedElicitation
+from audit.asking.elicitation.generate import GenerateElicitation, check_begun
 from audit.engines.base import EngineFacts, Generated
 from audit.engines.chat import ChatTokenizer
 from audit.engines.local import TokenEngine

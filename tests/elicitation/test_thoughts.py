@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.elicitation.parsing import parse_response
-from audit.elicitation.plain_text import answer_of
+from audit.asking.elicitation.parsing import parse_response
+from audit.asking.elicitation.plain_text import answer_of
 from audit.engines.dialects import DIALECTS, ends_within_thought, has_unknown_marks, without_thoughts
 from audit.tables.ratings import Status
 

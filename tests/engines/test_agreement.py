@@ -15,10 +15,10 @@ PREFIX = "RESULT "
 SCRIPT = f"""
 import json, sys
 from dataclasses import asdict, replace
-from audit.config import EngineConfig, ModelConfig
+from audit.configuration.schema import EngineConfig, ModelConfig
 from audit.engines.base import encode_prompts
-from audit.elicitation.expected import ExpectedElicitation
-from audit.elicitation.generate import GenerateElicitation
+from audit.asking.elicitation.expected import ExpectedElicitation
+from audit.asking.elicitation.generate import GenerateElicitation
 from audit.engines.dialects import THINK
 from audit.engines.open import open_model
 from stimuli.prompts import Prompt, Scale

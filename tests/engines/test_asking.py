@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from audit.elicitation.expected import ExpectedElicitation
+from audit.asking.elicitation.expected import ExpectedElicitation
 from audit.engines.base import EngineFacts, Generated, OpenModel, token_reader
 from audit.engines.open import ENGINES, choose_engine
 from audit.errors import ModelError
-from audit.judge.pairwise import judge_pairs
-from audit.measures.base import Reply
+from audit.tasks.measures.base import Reply
+from audit.tasks.reply.judge.pairwise import judge_pairs
 from stimuli.prompts import Prompt, Scale
 from stimuli.rubrics import load_rubric
 

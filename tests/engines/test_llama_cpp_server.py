@@ -6,8 +6,8 @@ import pytest
 from runs import FOUR_RELIGIONS
 from serving import llama_cpp_server
 
-from audit.config import ServerConfig
-from audit.elicitation.expected import ExpectedElicitation
+from audit.asking.elicitation.expected import ExpectedElicitation
+from audit.configuration.schema import ServerConfig
 from audit.engines.open import open_model
 from audit.runs.store import RunFolder
 from audit.tables.ratings import Status

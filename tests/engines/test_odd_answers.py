@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from audit.config import ModelConfig, ServerConfig
+from audit.configuration.schema import ModelConfig, ServerConfig
 from audit.engines.base import Generated
 from audit.engines.batch import Batches
 from audit.engines.openai import ChatEngine, VllmServerEngine

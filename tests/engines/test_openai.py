@@ -22,9 +22,9 @@ import pytest
 from hostile import KEY, Hostile, rating_of, say
 from runs import FOUR_RELIGIONS
 
-from audit.config import ServerConfig
-from audit.elicitation.expected import ExpectedElicitation
-from audit.elicitation.generate import GenerateElicitation
+from audit.asking.elicitation.expected import ExpectedElicitation
+from audit.asking.elicitation.generate import GenerateElicitation
+from audit.configuration.schema import ServerConfig
 from audit.engines import open as opening
 from audit.engines.open import open_model
 from audit.engines.server import BudgetError, Key, Pace, wait_asked
@@ -338,8 +338,8 @@ def collected(run, url, *overrides, said=None):
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
-    from audit.cli.composition import conf_folder
-    from audit.config import load_config
+    from audit.configuration.composition import conf_folder
+    from audit.configuration.schema import load_config
     from audit.runs.store import RunFolder
     from audit.tasks.registry import TASKS
 

@@ -15,9 +15,9 @@ from hostile import KEY, Hostile, say
 from runs import FOUR_RELIGIONS
 
 from audit import open_run
-from audit.config import ServerConfig
-from audit.elicitation.expected import ExpectedElicitation
-from audit.elicitation.generate import GenerateElicitation
+from audit.asking.elicitation.expected import ExpectedElicitation
+from audit.asking.elicitation.generate import GenerateElicitation
+from audit.configuration.schema import ServerConfig
 from audit.engines.base import TopTokens
 from audit.engines.next_tokens import ImpossibleError, NextTokens
 from audit.engines.open import open_model

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from transformers import AutoTokenizer
 
-from audit.config import DATE, ModelConfig
+from audit.configuration.schema import DATE, ModelConfig
 from audit.engines.base import Generated
 from audit.engines.chat import ChatTokenizer
 from audit.engines.openai import ChatEngine, ServedModel, _Remote, _RemoteTokenizer

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from transformers import AutoTokenizer
 
-from audit.elicitation.parsing import parse_response
-from audit.elicitation.plain_text import answer_of
+from audit.asking.elicitation.parsing import parse_response
+from audit.asking.elicitation.plain_text import answer_of
 from audit.engines.base import Generated
 from audit.engines.chat import ChatTokenizer
 from audit.engines.dialects import DIALECTS

@@ -15,9 +15,9 @@ import pytest
 from runs import FOUR_RELIGIONS
 from serving import real_server
 
-from audit.config import ServerConfig
-from audit.elicitation.expected import ExpectedElicitation
-from audit.elicitation.generate import GenerateElicitation
+from audit.asking.elicitation.expected import ExpectedElicitation
+from audit.asking.elicitation.generate import GenerateElicitation
+from audit.configuration.schema import ServerConfig
 from audit.engines.base import token_reader
 from audit.engines.dialects import THINK
 from audit.engines.open import open_model

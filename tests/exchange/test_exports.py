@@ -21,7 +21,7 @@ from runs import as_stored, in_parts
 sys.path.insert(0, str(Path(__file__).parent))
 from given import ASKED, FORMULA, GIVEN, write_answers
 
-from audit.exchange.registry import FORMS
+from audit.extras.exchange.registry import FORMS
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE, PromptsAsked
 from audit.runs.store import RunFolder
@@ -219,7 +219,7 @@ def test_no_narrative_goes_out_though_the_model_repeats_it(form, there, audit):
 @pytest.fixture(autouse=True)
 def figures_drawn_elsewhere(monkeypatch):
     """A paper's figures, which tests/exchange/test_paper.py draws, take most of its time."""
-    monkeypatch.setattr("audit.figures.journal.journal_files", lambda *_: {})
+    monkeypatch.setattr("audit.extras.paper.figures.journal_files", lambda *_: {})
 
 
 def readable(path):

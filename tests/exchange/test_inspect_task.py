@@ -212,7 +212,7 @@ def test_a_damaged_log_and_a_missing_library_are_named(there, audit, capsys, mon
 def test_what_the_task_cannot_ask_ends_in_a_line_that_says_what_to_give(there, audit):
     from inspect_ai._util.error import PrerequisiteError
 
-    from audit.exchange.inspect_task import empathy_gap
+    from audit.extras.exchange.inspect_task import empathy_gap
 
     asked = ("model.path=tiny", "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad]", *FOUR_RELIGIONS)
     assert audit("prompts", *asked, "elicitation.prefill='I say '", "out=begun.jsonl") == 0

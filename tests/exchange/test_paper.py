@@ -22,12 +22,12 @@ from runs import outside_run
 sys.path.insert(0, str(Path(__file__).parents[1] / "paper"))
 from studies import planted, said, study_of, within
 
-from audit.exchange.paper import FORM, _latex, _markdown
-from audit.paper.gaps import gap_table
-from audit.paper.methods import methods
-from audit.paper.references import bibliography
-from audit.paper.text import as_plain, works_in
-from audit.paper.word import word_file
+from audit.extras.exchange.paper import FORM, _latex, _markdown
+from audit.extras.paper.gaps import gap_table
+from audit.extras.paper.methods import methods
+from audit.extras.paper.references import bibliography
+from audit.extras.paper.text import as_plain, works_in
+from audit.extras.paper.word import word_file
 
 docx = pytest.importorskip("docx", reason="needs python-docx: pip install 'empathy-audit[word]'")
 ROOT = Path(__file__).parents[2]
@@ -54,7 +54,7 @@ needs_tex = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
     """What tests/figures/test_journal_figures.py draws; here they would take most of the time."""
-    monkeypatch.setattr("audit.figures.journal.journal_files", lambda *_: {})
+    monkeypatch.setattr("audit.extras.paper.figures.journal_files", lambda *_: {})
 
 
 def number(text):
@@ -162,7 +162,7 @@ def cells_are(cells, own, *, corrected):
 @pytest.fixture
 def two_dimensions(tmp_path, monkeypatch):
     """A run of two dimensions with opposite gaps, of which one has groups enough to speak about others."""
-    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
     four, six = alone(4), {f"a kind {k}": f"kind {k}" for k in range(6)}
     ratings = [
         ratings_of(four, n=12, gap=lambda emotion, group: 0.4).assign(dimension="faith"),

@@ -15,7 +15,7 @@ import pytest
 from runs import as_stored, of_before
 
 from audit.cli.main import main
-from audit.exchange.every_eval_ever import SCHEMA
+from audit.extras.exchange.every_eval_ever import SCHEMA
 
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / "reports" / "example"

@@ -20,18 +20,18 @@ import yaml
 from reading import Case, Reader, Tried, WrongValueError
 from stored import ROOT, prompts_asked
 
+from audit.asking.prompt_export import Export, file_beside
+from audit.comparing.preference.pairs import PAIRS_FILE, load_pair_questions
 from audit.engines.answered import read_answers
-from audit.exported import Export, file_beside
-from audit.measures.bertscore import read_references
-from audit.measures.lexicon import load_lexicon
+from audit.extras.replication.released_results import _read as read_result_file
+from audit.extras.replication.released_results import parse_name
 from audit.people.items import KEY
 from audit.people.lists import LIST_KEY
-from audit.people.pairs import PAIRS_FILE, load_pair_questions
 from audit.people.questions import QUESTIONS_FILE, Choice, Question, Questions, load_questions
 from audit.people.ratings import read_human_ratings, read_key
-from audit.released import _read as read_result_file
-from audit.released import parse_name
 from audit.runs.outside import describe_outside, read_outside
+from audit.tasks.measures.bertscore import read_references
+from audit.tasks.measures.lexicon import load_lexicon
 from stimuli.conversations import read_conversations
 from stimuli.examples import EXAMPLES_FILE, load_pool
 from stimuli.human import read_human

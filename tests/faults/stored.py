@@ -12,10 +12,10 @@ import mutations
 import pandas as pd
 from reading import Case, Reader, Tried, WrongValueError
 
-from audit.cli.composition import statistics_defaults
-from audit.config import load_statistics
-from audit.people.pairs import PAIR_SIDES, read_sides
-from audit.raters import _read_study
+from audit.comparing.preference.pairs import PAIR_SIDES, read_sides
+from audit.configuration.composition import statistics_defaults
+from audit.configuration.schema import load_statistics
+from audit.people.collection import _read_study
 from audit.runs.ledger import Ledger
 from audit.runs.manifest import ChoicesManifest, ComparisonManifest, JudgementManifest, Manifest
 from audit.runs.parquet import parquet
@@ -23,15 +23,15 @@ from audit.runs.parts import Parts
 from audit.runs.prompts import FILE as PROMPTS_FILE
 from audit.runs.prompts import PromptsAsked
 from audit.runs.store import PartBegun, RunFolder
-from audit.score import read_scorer, score_counts
-from audit.tables.inventory import ANSWERS
 from audit.tables.preference import JUDGED_PAIRS
 from audit.tables.ratings import RATINGS
 from audit.tables.replies import REPLIES, SCORES
 from audit.tables.stages import GIVEN, STAGES
+from audit.tasks.inventory.tables import ANSWERS
 from audit.tasks.recognition.corpus import FILE as CORPUS_FILE
 from audit.tasks.recognition.corpus import read_corpus
 from audit.tasks.registry import task_of
+from audit.tasks.reply.scoring import read_scorer, score_counts
 from stimuli.identities import load_dimensions
 from stimuli.narratives import load_narratives
 from stimuli.prompts import PromptGrid, PromptVariant, Scale

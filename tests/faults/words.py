@@ -18,10 +18,10 @@ import yaml
 from reading import Case, Reader, Tried
 from stored import ROOT
 
-from audit.cli.composition import choices, compose
 from audit.cli.main import COMMANDS
 from audit.cli.options import Usage
-from audit.config import AuditConfig, option_names
+from audit.configuration.composition import choices, compose
+from audit.configuration.schema import AuditConfig, option_names
 
 SAFE_FLAGS = (
     "--cfg=job",

@@ -11,7 +11,7 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from audit.figures.style import drawing
+from audit.report.figures.style import drawing
 
 Terms = Sequence[tuple[str, str]]
 RELIGION: Terms = [

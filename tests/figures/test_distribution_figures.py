@@ -7,8 +7,8 @@ from drawn import distributions, gaps, marked, narratives, null, texts
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
-from audit.figures.distributions import plot_contrasts, plot_null, plot_ratings
-from audit.figures.style import figure_bytes
+from audit.report.figures.distributions import plot_contrasts, plot_null, plot_ratings
+from audit.report.figures.style import figure_bytes
 
 
 def bars(figure: Figure) -> list[tuple[float, float, float]]:

@@ -7,7 +7,7 @@ from drawn import comparisons, family, gaps, marked, offsets, texts
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
-from audit.figures.forests import plot_comparisons, plot_family, plot_gaps
+from audit.report.figures.forests import plot_comparisons, plot_family, plot_gaps
 
 ONE_GAP = ("religion", "origin", 0.5, 0.1, 0.9)
 

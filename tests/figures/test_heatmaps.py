@@ -8,7 +8,7 @@ from drawn import RELIGION, cells, many, marked, published, texts, unrated
 from matplotlib.figure import Figure
 
 from audit.errors import MissingCellError, NotEstimableError
-from audit.figures.heatmaps import (
+from audit.report.figures.heatmaps import (
     interaction_reach,
     plot_cells,
     plot_interaction,

@@ -12,10 +12,10 @@ from drawn import cells, family, gaps, many
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from audit.figures.heatmaps import plot_cells
-from audit.figures.journal import WIDTHS, draw_for_journal, journal_files
-from audit.figures.matrix import DoesNotFitError
-from audit.figures.style import SMALL, drawing
+from audit.extras.paper.figures import WIDTHS, draw_for_journal, journal_files
+from audit.report.figures.heatmaps import plot_cells
+from audit.report.figures.matrix import DoesNotFitError
+from audit.report.figures.style import SMALL, drawing
 
 LONG = "Names the narrator's strongest emotion, of replies that name one"
 MEASURES = {"a": "Length", "b": LONG, "c": "perplexity of the named scorer", "d": "internationalisation"}

@@ -6,8 +6,8 @@ from drawn import marked, offsets, texts
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
-from audit.figures.measure_changes import plot_measure_changes
-from audit.figures.style import figure_bytes
+from audit.report.figures.measure_changes import plot_measure_changes
+from audit.report.figures.style import figure_bytes
 
 TITLES = {"n_words": "Length", "eq": "EQ $x^2$ <script>", "dist_1": "Dist-1"}
 

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 from drawn import marked, offsets, texts
 
-from audit.figures.forests import plot_measures
-from audit.figures.measures import draw_measures
-from audit.figures.style import figure_bytes
+from audit.report.figures.forests import plot_measures
+from audit.report.figures.style import figure_bytes
 from audit.tables.replies import MEASURE_GAPS
 from audit.tables.stages import STAGE_TEXTS
+from audit.tasks.reply.figures import draw_measures
 
 
 def gaps_of(deltas, *, dimension="religion", scope="narratives", **change):

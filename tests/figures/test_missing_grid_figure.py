@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from audit.errors import NotEstimableError
-from audit.figures.missing_grid import plot_missing_grid
-from audit.figures.style import figure_bytes
+from audit.report.figures.missing_grid import plot_missing_grid
+from audit.report.figures.style import figure_bytes
 
 SHIFTS = [-20.0, -10.0, 0.0, 10.0, 20.0]
 

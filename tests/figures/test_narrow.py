@@ -11,11 +11,20 @@ from drawn import cells, comparisons, family, gaps, many, marked, published, run
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from audit.figures.forests import plot_comparisons, plot_family, plot_gaps
-from audit.figures.heatmaps import plot_cells, plot_interaction, plot_published
-from audit.figures.specification import plot_specification
-from audit.figures.style import NARROW, drawing, figure_bytes, for_phones, is_narrow, narrow, new_figure, page_svgs
-from audit.wording import PHONE
+from audit.report.figures.forests import plot_comparisons, plot_family, plot_gaps
+from audit.report.figures.heatmaps import plot_cells, plot_interaction, plot_published
+from audit.report.figures.specification import plot_specification
+from audit.report.figures.style import (
+    NARROW,
+    drawing,
+    figure_bytes,
+    for_phones,
+    is_narrow,
+    narrow,
+    new_figure,
+    page_svgs,
+)
+from audit.tables.formatting import PHONE
 
 GROUPS = family({f"a group with a long name {k}": 0.1 * k for k in range(12)}, name="group")
 DRAWN: dict[str, Callable[[], Figure]] = {

@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 from drawn import marked, offsets, texts
 
-from audit.figures.perceiver_map import plot_perceiver_map
+from audit.report.figures.perceiver_map import plot_perceiver_map
 
 NATIONS = ["China", "Japan", "India", "Iran", "France", "Germany"]
 CLUSTERS = ["Confucian", "Confucian", "West & South Asia", "African-Islamic", "Catholic Europe", "Protestant Europe"]

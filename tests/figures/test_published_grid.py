@@ -6,7 +6,7 @@ import pytest
 from drawn import BASELINE, RELIGION, cells, many, marked, texts
 
 from audit.errors import NotEstimableError
-from audit.figures.published_grid import plot_published_grid
+from audit.report.figures.published_grid import plot_published_grid
 
 
 def run_cells(run="origin", terms=RELIGION, **kwargs):

@@ -5,8 +5,8 @@ import pytest
 from drawn import marked, offsets, runs, texts
 
 from audit.errors import NotEstimableError
-from audit.figures.specification import plot_specification
-from audit.figures.style import figure_bytes
+from audit.report.figures.specification import plot_specification
+from audit.report.figures.style import figure_bytes
 
 
 def test_runs_stand_by_their_delta_with_interval_zero_and_median() -> None:

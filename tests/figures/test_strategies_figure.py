@@ -6,8 +6,8 @@ from drawn import marked, offsets, texts
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
-from audit.figures.strategies import plot_strategies
-from audit.figures.style import figure_bytes
+from audit.report.figures.strategies import plot_strategies
+from audit.report.figures.style import figure_bytes
 
 
 def strategies(**changes: list[object]) -> pd.DataFrame:

@@ -33,12 +33,12 @@ from fontTools.ttLib import TTFont
 from matplotlib import font_manager, image
 from matplotlib.figure import Figure
 
-from audit.figures import style
-from audit.figures.distributions import plot_contrasts, plot_null, plot_ratings
-from audit.figures.forests import plot_comparisons, plot_family, plot_gaps
-from audit.figures.heatmaps import plot_cells, plot_interaction, plot_missing, plot_published
-from audit.figures.specification import plot_specification
-from audit.figures.style import figure_bytes, plain
+from audit.report.figures import style
+from audit.report.figures.distributions import plot_contrasts, plot_null, plot_ratings
+from audit.report.figures.forests import plot_comparisons, plot_family, plot_gaps
+from audit.report.figures.heatmaps import plot_cells, plot_interaction, plot_missing, plot_published
+from audit.report.figures.specification import plot_specification
+from audit.report.figures.style import figure_bytes, plain
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     "cells": lambda: plot_cells(unrated(cells()), low=0, high=100, clusters={"Hindu": "East", "Muslim": "East"}),
@@ -131,7 +131,7 @@ def test_a_pdf_embeds_the_outlines_that_it_would_have_with_layout_tables(monkeyp
         return outlines, font["hmtx"].metrics, font["head"].unitsPerEm
 
     ours = embedded_fonts(figure_bytes(FIGURES["gaps"](), "pdf"))
-    monkeypatch.setattr("audit.figures.style._embedding_outlines", contextlib.nullcontext)
+    monkeypatch.setattr("audit.report.figures.style._embedding_outlines", contextlib.nullcontext)
     whole = embedded_fonts(figure_bytes(FIGURES["gaps"](), "pdf"))
     assert len(ours) == len(whole) > 0
     assert all("GSUB" in font for font in whole)

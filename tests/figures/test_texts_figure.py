@@ -6,8 +6,8 @@ import pytest
 from drawn import texts
 
 from audit.errors import NotEstimableError
-from audit.figures.style import figure_bytes
-from audit.figures.texts import plot_texts
+from audit.report.figures.style import figure_bytes
+from audit.report.figures.texts import plot_texts
 
 MEASURES = ("n_words", "sentiment", "stereotype_words", "refused", "theme_piety")
 

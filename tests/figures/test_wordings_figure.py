@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from audit.errors import NotEstimableError
-from audit.figures.style import figure_bytes
-from audit.figures.wordings import plot_wordings
+from audit.report.figures.style import figure_bytes
+from audit.report.figures.wordings import plot_wordings
 
 PARTS = ("narratives", "wordings", "rest", "identities")
 

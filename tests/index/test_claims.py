@@ -14,10 +14,10 @@ from indexed import changed, published, without_figures
 from planted import Planted, alone, grouped, ratings_of
 
 from audit.api import compare
-from audit.cli.composition import statistics_defaults
-from audit.index.claims import CLAIMS, _said
-from audit.index.write import write_index
-from audit.pipeline import report_run
+from audit.configuration.composition import statistics_defaults
+from audit.extras.index.claims import CLAIMS, _said
+from audit.extras.index.write import write_index
+from audit.tasks.pipeline import report_run
 
 SMALL, LARGE = {"model__parameters": 1_000_000}, {"model__parameters": 9_000_000}
 

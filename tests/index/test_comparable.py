@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from audit.index.comparable import described, groups_of, not_comparable, numbered
-from audit.index.published import whole_row
+from audit.extras.index.comparable import described, groups_of, not_comparable, numbered
+from audit.extras.index.published import whole_row
 
 ALIKE = {
     "state": "gap", "dimension": "religion", "outcome": "intensity", "unit": "points", "scale": "0–100",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from audit.index.write import write_index
+from audit.extras.index.write import write_index
 
 QWEN = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
 EXAMPLE = Path(__file__).parents[2] / "reports" / "example-models"

@@ -13,8 +13,8 @@ from gated import two_terms
 from indexed import changed, published, without_figures
 from planted import alike
 
-from audit.index.write import write_index
-from audit.report.index import VERDICTS
+from audit.extras.index.page import VERDICTS
+from audit.extras.index.write import write_index
 
 pytestmark = MARKS
 ROOT = Path(__file__).parents[2]

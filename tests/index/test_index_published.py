@@ -18,13 +18,13 @@ from gated import two_terms
 from indexed import changed, published, without_figures
 from runs import as_stored
 
-from audit.cli.composition import statistics_defaults
+from audit.configuration.composition import statistics_defaults
 from audit.errors import StoreError
-from audit.index.published import rows_of_run, whole_row
-from audit.pipeline import report_run
+from audit.extras.index.published import rows_of_run, whole_row
 from audit.report.sentences import LIMITS
 from audit.runs.store import RunFolder
 from audit.tables.ratings import MANIPULATED
+from audit.tasks.pipeline import report_run
 
 CHECKS = ("manipulation", "manipulation_not_shown", "intensity_not_followed")
 REPORTS = Path(__file__).parents[2] / "reports"

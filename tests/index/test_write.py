@@ -20,8 +20,8 @@ from planted import Planted, few_narratives
 
 from audit.cli.main import main
 from audit.errors import ConfigError, StoreError
-from audit.index.find import find_runs
-from audit.index.write import write_index
+from audit.extras.index.find import find_runs
+from audit.extras.index.write import write_index
 
 ATTACK = '<script>window.hacked=1</script><img src=x onerror="window.hacked=1">'
 

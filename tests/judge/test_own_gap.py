@@ -8,13 +8,13 @@ import pytest
 from judging import around, draw, opened, shown
 
 from audit.errors import ConfigError
-from audit.judge.own_gap import experiencer_effects, own_gap_ratings, sample_replies
-from audit.judge.rubric import RubricJudge
-from audit.measures.base import Reply
 from audit.statistics.analysis import analyse
+from audit.statistics.estimate_rows import Settings
 from audit.statistics.estimates import summarise_contrasts
-from audit.statistics.rows import Settings
 from audit.tables.ratings import RATINGS
+from audit.tasks.measures.base import Reply
+from audit.tasks.reply.judge.own_gap import experiencer_effects, own_gap_ratings, sample_replies
+from audit.tasks.reply.judge.rubric import RubricJudge
 from stimuli.identities import load_dimensions
 from stimuli.rubrics import load_rubric
 

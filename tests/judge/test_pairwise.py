@@ -3,11 +3,11 @@ import pandas as pd
 import pytest
 from judging import draw, opened, shown
 
+from audit.comparing.preference.statistics import preference_table
 from audit.engines.chat import ChatTokenizer
 from audit.errors import ModelError
-from audit.judge.pairwise import PAIRS, answer_tokens, judge_pairs
-from audit.measures.base import Reply
-from audit.statistics.preference import preference_table
+from audit.tasks.measures.base import Reply
+from audit.tasks.reply.judge.pairwise import PAIRS, answer_tokens, judge_pairs
 from stimuli.errors import StimulusError
 from stimuli.rubrics import load_rubric
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from judging import around, opened, shown
 
-from audit.elicitation.numbers import number_tree
+from audit.asking.elicitation.numbers import number_tree
 from audit.engines.base import EngineFacts, next_token_probabilities
-from audit.judge.rubric import RubricJudge
-from audit.measures.base import Reply, Scorer
 from audit.tables.ratings import Status
+from audit.tasks.measures.base import Reply, Scorer
+from audit.tasks.reply.judge.rubric import RubricJudge
 from stimuli.rubrics import load_rubric
 
 EPITOME = [f"judge_epitome_{name}" for name in ("emotional_reactions", "interpretations", "explorations")]

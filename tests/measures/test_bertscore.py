@@ -7,8 +7,8 @@ import pytest
 
 from audit.engines.bertscore import BertScorer
 from audit.errors import ModelAbsentError, ModelError
-from audit.measures.base import Reply
-from audit.measures.bertscore import BertScoreScorer, read_references
+from audit.tasks.measures.base import Reply
+from audit.tasks.measures.bertscore import BertScoreScorer, read_references
 from stimuli.errors import StimulusError
 
 WORDS = ["i", "am", "sorry", "you", "lost", "your", "dog", "cat", "it", "must", "be", "hard", "good", "news"]

@@ -8,12 +8,12 @@ from engines.test_classifier import write_classifier
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from audit.cli.composition import conf_folder
-from audit.config import load_config
+from audit.configuration.composition import conf_folder
+from audit.configuration.schema import load_config
 from audit.errors import ConfigError, ModelAbsentError
-from audit.measures.base import Counting, Reply
-from audit.measures.choose import wanted_scorers
-from audit.measures.eq import HYPOTHESES
+from audit.tasks.measures.base import Counting, Reply
+from audit.tasks.measures.choose import wanted_scorers
+from audit.tasks.measures.eq import HYPOTHESES
 from stimuli.narratives import EmotionWords, Narrative
 
 NARRATIVE = Narrative("n", "sad", EmotionWords("sadness", "sad"), "The bus had left.", "", "")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.measures.diversity import distinct, leave_one_out_distinct, ngram_counts
+from audit.tasks.measures.diversity import distinct, leave_one_out_distinct, ngram_counts
 
 TEXTS = ["I hear you. I hear you!", "You are not alone", "alone"]
 

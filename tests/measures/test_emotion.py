@@ -6,9 +6,9 @@ import time
 import numpy as np
 import pytest
 
-from audit.measures.base import Reply
-from audit.measures.emotion import EMOTION, EmotionScorer, label_of, named_emotions, vocabulary_of
-from audit.measures.wordlists import EmotionForms, load_forms
+from audit.tasks.measures.base import Reply
+from audit.tasks.measures.emotion import EMOTION, EmotionScorer, label_of, named_emotions, vocabulary_of
+from audit.tasks.measures.wordlists import EmotionForms, load_forms
 from stimuli.narratives import HOU2025_COUNTS, EmotionWords, emotion_words, load_narratives
 
 PACKAGED = emotion_words()

@@ -3,8 +3,8 @@ import pytest
 from engines.test_classifier import one_at_a_time, write_classifier
 
 from audit.errors import ConfigError, ModelAbsentError, ModelError
-from audit.measures.base import Reply
-from audit.measures.epitome import MECHANISMS, open_epitome
+from audit.tasks.measures.base import Reply
+from audit.tasks.measures.epitome import MECHANISMS, open_epitome
 
 REPLIES = [
     Reply("sorry you are sad", "i lost my dog"),

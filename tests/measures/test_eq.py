@@ -3,8 +3,8 @@ import pytest
 from engines.test_classifier import write_classifier
 
 from audit.errors import ConfigError, ModelAbsentError, ModelError
-from audit.measures.base import Reply
-from audit.measures.eq import HYPOTHESES, open_eq
+from audit.tasks.measures.base import Reply
+from audit.tasks.measures.eq import HYPOTHESES, open_eq
 
 TEXTS = ["sorry you lost the cat", "thank you", "i so", "the cat slept so well you are sad"]
 # Of words that the tiny models know.

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from audit.measures.base import Reply
-from audit.measures.lexical import LEXICAL, LexicalScorer
-from audit.measures.wordlists import FORMS_FILE, KINDS, PATTERNS_FILE, ReplyPatterns, load_forms, load_patterns
+from audit.tasks.measures.base import Reply
+from audit.tasks.measures.lexical import LEXICAL, LexicalScorer
+from audit.tasks.measures.wordlists import FORMS_FILE, KINDS, PATTERNS_FILE, ReplyPatterns, load_forms, load_patterns
 from stimuli.examples import load_pool
 
 LABELLED = list(csv.DictReader(Path(__file__).with_name("labelled_sentences.csv").read_text("utf-8").splitlines()))

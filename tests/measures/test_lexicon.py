@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from audit.measures.base import Reply
-from audit.measures.lexicon import LEXICON, EmotionLexicon, LexiconScorer, load_lexicon
-from audit.measures.wordlists import load_forms
+from audit.tasks.measures.base import Reply
+from audit.tasks.measures.lexicon import LEXICON, EmotionLexicon, LexiconScorer, load_lexicon
+from audit.tasks.measures.wordlists import load_forms
 from stimuli.errors import StimulusError
 from stimuli.narratives import EmotionWords
 

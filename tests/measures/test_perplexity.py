@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from audit.engines.likelihood import Likelihoods
-from audit.measures.base import Reply
-from audit.measures.perplexity import PerplexityScorer
+from audit.tasks.measures.base import Reply
+from audit.tasks.measures.perplexity import PerplexityScorer
 
 
 @pytest.fixture

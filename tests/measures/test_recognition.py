@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.measures.base import Reply
-from audit.measures.recognition import CauseSpans, EmotionRecognition, says_none
-from audit.texts.spans import same_words, span_words, word_f1
+from audit.statistics.texts.spans import same_words, span_words, word_f1
+from audit.tasks.measures.base import Reply
+from audit.tasks.recognition.scorer import CauseSpans, EmotionRecognition, says_none
 
 LABELS = ("anger", "joy", "no emotion")
 NAN = np.nan

@@ -3,8 +3,8 @@ import pytest
 from engines.test_classifier import one_at_a_time, write_classifier
 
 from audit.errors import ModelAbsentError, ModelError
-from audit.measures.base import Reply
-from audit.measures.regard import IdentityMask, open_regard
+from audit.tasks.measures.base import Reply
+from audit.tasks.measures.regard import IdentityMask, open_regard
 from stimuli.identities import load_dimensions
 
 CLASSES = ("negative", "neutral", "positive", "other")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from audit.exchange.base import Collected
-from audit.exchange.paper import _study
-from audit.paper.base import Study
-from audit.paper.methods import methods
-from audit.paper.text import as_plain
+from audit.extras.exchange.base import Collected
+from audit.extras.exchange.paper import _study
+from audit.extras.paper.base import Study
+from audit.extras.paper.methods import methods
+from audit.extras.paper.text import as_plain
 
 REPORTS = Path(__file__).parents[2] / "reports"
 

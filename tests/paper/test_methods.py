@@ -19,12 +19,12 @@ from runs import outside_run
 sys.path.insert(0, str(Path(__file__).parent))
 from studies import REPORTS, planted, said, study_of, within
 
-from audit.exchange.base import Collected
-from audit.exchange.paper import _study
-from audit.paper.gaps import gap_table
-from audit.paper.methods import methods
-from audit.paper.references import bibliography
-from audit.paper.text import Cite, as_plain, works_in
+from audit.extras.exchange.base import Collected
+from audit.extras.exchange.paper import _study
+from audit.extras.paper.gaps import gap_table
+from audit.extras.paper.methods import methods
+from audit.extras.paper.references import bibliography
+from audit.extras.paper.text import Cite, as_plain, works_in
 from audit.statistics.verdict import Verdict
 from audit.tasks.registry import task_of
 
@@ -372,7 +372,7 @@ def outside(tmp_path_factory):
         case = (cases.CASES | CONTROLLED)[name]()
         folder = tmp_path_factory.mktemp(name)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+            patch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
             run = outside_run(folder, case.ratings, case.groups, **case.settings)
         return _study(Collected.read(run, unfinished=False, texts=False))
 

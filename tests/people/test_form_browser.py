@@ -12,10 +12,10 @@ from browser import MARKS, launched, opened, sideways, violations
 from rated import QUESTIONS, replies_of
 
 from audit.people.items import sample_items
+from audit.people.measure_agreement import people_tables
 from audit.people.questions import Question, Questions, load_questions
 from audit.people.ratings import read_human_ratings
 from audit.report.form import render_form
-from audit.statistics.people import people_tables
 
 pytestmark = MARKS
 ATTACK = '</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">{{7*7}}'

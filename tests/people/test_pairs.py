@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audit.errors import ConfigError, StoreError
-from audit.people.pairs import (
+from audit.comparing.preference.pairs import (
     SIDES_FILE,
     choices_made,
     load_pair_questions,
@@ -15,6 +14,7 @@ from audit.people.pairs import (
     read_sides,
     sample_pairs,
 )
+from audit.errors import ConfigError, StoreError
 from audit.people.ratings import read_human_ratings, read_key
 from audit.tables.preference import CHOICES, PAIR_SIDES
 

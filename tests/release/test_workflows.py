@@ -8,8 +8,8 @@ import pytest
 import yaml
 from locking import ROOT
 
-from audit.cli.composition import compose
 from audit.cli.main import COMMANDS
+from audit.configuration.composition import compose
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 WRITES = {

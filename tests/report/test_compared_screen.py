@@ -17,21 +17,21 @@ from planted import grouped, ratings_of, refused
 from test_comparison_page import run_row
 from test_replies_page import replies_of
 
-from audit.rating_comparison import COMPARISON_TABLES
-from audit.report.compared_screen import summary_of_changes, summary_of_runs, told_apart
+from audit.comparing.first_screen import summary_of_changes, summary_of_runs, told_apart
+from audit.comparing.gaps import Measured, gap_table, measure_run, specification_rows, strategy_rows
+from audit.comparing.measure_gaps import RepliesOfRun, change_rows
+from audit.comparing.ratings import COMPARISON_TABLES
+from audit.comparing.reply_page import _answer
+from audit.comparing.reply_tables import MEASURE_CHANGES
 from audit.report.numbers import Row, rows_of
-from audit.report.reply_comparison import _answer
 from audit.report.summary import NO_GROUPS, NOT_THE_GROUPS, Summary
 from audit.runs.outside import read_outside
-from audit.statistics.across_runs import Measured, gap_table, measure_run, specification_rows, strategy_rows
 from audit.statistics.controls import Repetition
-from audit.statistics.measures_across import RepliesOfRun, change_rows
+from audit.statistics.estimate_rows import Settings
 from audit.statistics.outcome import Outcome
-from audit.statistics.rows import Settings
 from audit.statistics.verdict import Limits, Verdict
-from audit.tables.reply_comparison import MEASURE_CHANGES
-from audit.tasks.reply import Reply
-from audit.wording import OF_GROUPS_AND_MODELS, interval
+from audit.tables.formatting import OF_GROUPS_AND_MODELS, interval
+from audit.tasks.reply.task import Reply
 
 SETTINGS = Settings(n_permutations=100)
 UNDECIDED_RUN = "that an undecided run has no gap"

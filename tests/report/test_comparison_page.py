@@ -7,14 +7,14 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from audit.rating_comparison import COMPARISON_TABLES
-from audit.report.comparison import render_comparison
+from audit.comparing.page import render_comparison
+from audit.comparing.paper_table import paper_table, with_interval
+from audit.comparing.ratings import COMPARISON_TABLES
 from audit.report.numbers import Row
 from audit.report.page import asset
-from audit.report.paper_table import paper_table, with_interval
 from audit.report.summary import EVERY_PART, NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS
 from audit.statistics.verdict import Verdict
-from audit.wording import points
+from audit.tables.formatting import points
 
 NAN = math.nan
 SVG = b'<?xml version="1.0"?><svg width="360pt" height="270pt" xmlns="http://www.w3.org/2000/svg"></svg>'

@@ -18,14 +18,14 @@ from test_inventory_page import parts_of
 from test_replies_page import replies_of, write_run
 from test_summary import several
 
-from audit.cli.composition import statistics_defaults
-from audit.comparison import compare_folders
-from audit.index.write import write_index
+from audit.comparing.comparison import compare_folders
+from audit.configuration.composition import statistics_defaults
+from audit.extras.index.write import write_index
 from audit.people.questions import load_questions
 from audit.report import page as pages
 from audit.report.form import SHOWN, render_form
-from audit.report.inventory import render_inventory
-from audit.report.render import render_report
+from audit.tasks.intensity.page import render_report
+from audit.tasks.inventory.page import render_inventory
 
 pytestmark = MARKS
 FOLDER = Path(pages.__file__).parent

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import audit.report
-from audit.wording import listed
+from audit.tables.formatting import listed
 
 TESTS = Path(__file__).parents[1]
 FOLDER = Path(audit.report.__file__).parent

@@ -13,13 +13,13 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from planted import CASES
 from test_first_screen import headline, page_of
 
-from audit.conversations import Asked, CallShown
-from audit.grid import interaction
-from audit.report.explore import INK, explore
+from audit.asking.conversations import Asked, CallShown
+from audit.report.cell_matrix import interaction
+from audit.report.explorer import INK, explore
 from audit.tables.cells import CELL_EMOTIONS, CELLS, NARRATIVES, PUBLISHED_CELLS
+from audit.tables.formatting import fixed, rate
 from audit.tables.gap import FAMILIES
 from audit.tables.ratings import RATINGS, Status
-from audit.wording import fixed, rate
 
 FOLDER = resources.files("audit.report")
 KEYS = ["dimension", "variant", "perceiver", "experiencer"]

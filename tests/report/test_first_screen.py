@@ -17,15 +17,15 @@ import pandas as pd
 import pytest
 from planted import CASES, EMOTIONS, FIVE_UP_TWO_DOWN, Planted, alone, decided, grouped, ratings_of, refused
 
-from audit.report.controlled import control_lines
-from audit.report.render import render_report
+from audit.report.echo import control_lines
 from audit.runs.manifest import Manifest
 from audit.runs.outside import describe_outside, read_outside
 from audit.statistics.analysis import Analysis, analyse
 from audit.statistics.controls import Repetition
+from audit.statistics.estimate_rows import Settings
 from audit.statistics.remarks import FEW_NARRATIVES
-from audit.statistics.rows import Settings
-from audit.wording import interval, points
+from audit.tables.formatting import interval, points
+from audit.tasks.intensity.page import render_report
 
 BEYOND = "beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
 

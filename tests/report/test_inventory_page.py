@@ -11,12 +11,12 @@ import pytest
 from browser import MARKS, launched, open_all, opened, sideways, violations
 from test_numbers import Numbers
 
-from audit.figures.inventories import draw_inventory
-from audit.figures.style import figure_bytes
-from audit.report.inventory import render_inventory
+from audit.report.figures.style import figure_bytes
 from audit.runs.manifest import Manifest
-from audit.statistics.inventory_runs import AFFECT_GROUPS, answer_outcomes, remarks_on_answers, scored_tables
-from audit.tables.inventory import INVENTORY_GROUPS, INVENTORY_OUTCOMES
+from audit.tasks.inventory.analysis import AFFECT_GROUPS, answer_outcomes, remarks_on_answers, scored_tables
+from audit.tasks.inventory.figures import draw_inventory
+from audit.tasks.inventory.page import render_inventory
+from audit.tasks.inventory.tables import INVENTORY_GROUPS, INVENTORY_OUTCOMES
 from stimuli.inventories import Inventory, Item
 from stimuli.prompts import Scale
 

@@ -12,10 +12,10 @@ import pytest
 from judged import cards_of, first_screen
 from test_inventory_page import manifest_of
 
-from audit.report.inventory import _LIMITS, NOT_ALIKE, NOT_UNMOVED, render_inventory
 from audit.report.summary import CHANGED
-from audit.statistics.inventory_runs import answer_outcomes, scored_tables
-from audit.wording import OF_GROUPS_AND_MODELS
+from audit.tables.formatting import OF_GROUPS_AND_MODELS
+from audit.tasks.inventory.analysis import answer_outcomes, scored_tables
+from audit.tasks.inventory.page import _LIMITS, NOT_ALIKE, NOT_UNMOVED, render_inventory
 from stimuli.inventories import Inventory, Item
 from stimuli.prompts import Scale
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from judged import ATTACK, cards_of, first_screen, judged, judged_page
 
-from audit.report.preference import NO_DIFFERENCE, NOT_EQUAL, NOT_EVERYWHERE
-from audit.wording import OF_GROUPS_AND_MODELS
+from audit.comparing.preference.page import NO_DIFFERENCE, NOT_EQUAL, NOT_EVERYWHERE
+from audit.tables.formatting import OF_GROUPS_AND_MODELS
 
 NAN = math.nan
 PREFERS = "On average, the judge prefers the replies of "

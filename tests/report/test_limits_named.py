@@ -10,13 +10,13 @@ import pytest
 from planted import CASES, decided
 from test_first_screen import analysis_of
 
-from audit.report.render import render_report
 from audit.report.sentences import LIMITS
 from audit.report.verdicts import REASONS
 from audit.runs.manifest import Manifest
 from audit.statistics.analysis import Analysis
 from audit.statistics.verdict import _NEXT, HELD_BACK, NOT_RULED_OUT, VOID
-from audit.wording import listed
+from audit.tables.formatting import listed
+from audit.tasks.intensity.page import render_report
 
 WITHIN = (
     "No gap larger than 4.00 points in these pairs of words, on average or in any emotion or group, repeated words "

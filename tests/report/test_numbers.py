@@ -16,7 +16,7 @@ from drawing import svg_alone
 from runs import outside_run
 
 from audit.report.numbers import Row, rows_of, show, show_interval, show_sum
-from audit.wording import count, p_value, points, rate
+from audit.tables.formatting import count, p_value, points, rate
 
 EMOTIONS = ("joy", "fear", "anger", "pride")
 GROUPS = {"Hindu": 2, "Muslim": 1, "Jain": 1, "Sikh": 1, "Jew": 1, "Copt": 1}

@@ -16,10 +16,10 @@ from browser import MARKS, launched, open_all, opened, sideways, violations
 from drawing import svg_alone
 from runs import as_stored, outside_run
 
-from audit.cli.composition import statistics_defaults
-from audit.comparison import compare_folders
-from audit.pipeline import report_run
-from audit.wording import without_overrides
+from audit.comparing.comparison import compare_folders
+from audit.configuration.composition import statistics_defaults
+from audit.tables.formatting import without_overrides
+from audit.tasks.pipeline import report_run
 
 pytestmark = MARKS
 EXAMPLE = Path(__file__).parents[2] / "reports" / "example"

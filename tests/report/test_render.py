@@ -11,18 +11,18 @@ import pandas as pd
 import pytest
 
 from audit.report import tables as page_tables
-from audit.report.controlled import NOT_CONTROLLED
-from audit.report.layout import number
-from audit.report.layout import table_of as lay_out
+from audit.report.echo import NOT_CONTROLLED
 from audit.report.numbers import rows_of
-from audit.report.render import render_report
+from audit.report.table_layout import number
+from audit.report.table_layout import table_of as lay_out
 from audit.report.tables import SHOWN, Place, Shown
 from audit.runs.manifest import Manifest, ManifestError
 from audit.statistics.verdict import Code, Verdict
 from audit.tables.cells import CELLS
+from audit.tables.formatting import points, unsigned
 from audit.tables.ratings import OUTCOMES
 from audit.tables.run_of_ratings import TABLES
-from audit.wording import points, unsigned
+from audit.tasks.intensity.page import render_report
 
 SVG = b'<?xml version="1.0"?><svg width="360pt" height="270pt" xmlns="http://www.w3.org/2000/svg"></svg>'
 ATTACK = "<script>alert(1)</script>"

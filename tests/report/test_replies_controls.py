@@ -12,7 +12,7 @@ from drawing import svg_alone
 from markupsafe import Markup
 from test_replies_page import replies_of, write_run
 
-from audit.report.controlled import NOT_CONTROLLED
+from audit.report.echo import NOT_CONTROLLED
 
 ONE = {"Hindu": ["a Hindu"], "Muslim": ["a Muslim"], "Sikh": ["a Sikh"], "Jain": ["a Jain"]}
 TWO = {"Hindu": ["a Hindu", "a follower of the Gita"], "Muslim": ["a Muslim", "a follower of Islam"],

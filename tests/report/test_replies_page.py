@@ -11,18 +11,18 @@ import pytest
 from drawing import svg_alone
 from test_numbers import Numbers, files_of, read, value_in
 
-from audit.cli.composition import statistics_defaults
-from audit.figures.measures import draw_measures
-from audit.figures.style import figure_bytes
-from audit.measures.base import Measure
-from audit.pipeline import report_run
-from audit.report.replies import render_replies
+from audit.configuration.composition import statistics_defaults
+from audit.report.figures.style import figure_bytes
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.score import write_scores
 from audit.tables.replies import REPLIES
 from audit.tables.run_of_replies import REPLY_TABLES
-from audit.tasks.reply import Reply
+from audit.tasks.measures.base import Measure
+from audit.tasks.pipeline import report_run
+from audit.tasks.reply.figures import draw_measures
+from audit.tasks.reply.page import render_replies
+from audit.tasks.reply.scoring import write_scores
+from audit.tasks.reply.task import Reply
 
 ATTACK = '<script>window.hacked=1</script><img src=x onerror="window.hacked=1">{{7*7}}</script>'
 TERMS = {"Jew": ["a Jew"], "Sikh": ["a Sikh", "a Khalsa Sikh"], "Jain": ["a Jain"], "Copt": ["a Copt"]}
@@ -122,7 +122,7 @@ def hostile(quick, tmp_path_factory):
     replies = replies_of(groups, n=3, tail=ATTACK)
     told = dict.fromkeys(set(replies["narrative_id"]), f"It happened to me{ATTACK}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("audit.tasks.written.narratives_of", lambda folder, manifest: told)
+        patch.setattr("audit.tasks.reply.written.narratives_of", lambda folder, manifest: told)
         return write_run(tmp_path_factory.mktemp("hostile") / "run", replies, tail=ATTACK, preset=ATTACK)
 
 

@@ -13,18 +13,18 @@ from test_replies_controls import INVENTED, ONE
 from test_replies_page import replies_of
 
 from audit.report.numbers import rows_of
-from audit.report.replies import _verdict, render_replies
 from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS
 from audit.report.verdicts import next_step, reason_in_words
 from audit.runs.manifest import Manifest
 from audit.statistics.controls import Repetition
-from audit.statistics.measures import measure_tables
+from audit.statistics.estimate_rows import Settings
 from audit.statistics.outcome import Outcome
-from audit.statistics.rows import Settings
+from audit.tables.formatting import OF_GROUPS_AND_MODELS
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tasks.recognition.task import Cause, Emotion
-from audit.tasks.reply import Reply
-from audit.wording import OF_GROUPS_AND_MODELS
+from audit.tasks.reply.gaps import measure_tables
+from audit.tasks.reply.page import _verdict, render_replies
+from audit.tasks.reply.task import Reply
 
 Gap = Callable[[pd.DataFrame], np.ndarray]
 UNFOUND = "that measures in which no gap is found have none"

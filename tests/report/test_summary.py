@@ -12,9 +12,9 @@ from planted import Planted, alone, grouped, ratings_of, refused
 from test_first_screen import analysis_of, echoing, first_screen, headline, page_of, shown
 
 from audit.report.dimensions import Limit
-from audit.report.first_screen import NOT_FOLLOWED
-from audit.report.render import render_report
 from audit.report.summary import CHANGED, MOST, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, Finding, summary
+from audit.tasks.intensity.first_screen import NOT_FOLLOWED
+from audit.tasks.intensity.page import render_report
 
 ALWAYS = "which rating is right; anything about the people of these groups, or about other models, prompts and narr"
 JARGON = ("preset", "elicitation", "geneva", "variant", "perceiver", "experiencer", "contrast", "headline")

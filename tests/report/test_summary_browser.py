@@ -14,8 +14,8 @@ from test_first_screen import analysis_of
 from test_inventory_page import parts_of
 from test_summary import several
 
-from audit.report.inventory import render_inventory
-from audit.report.render import render_report
+from audit.tasks.intensity.page import render_report
+from audit.tasks.inventory.page import render_inventory
 
 pytestmark = MARKS
 REPORTS = Path(__file__).parents[2] / "reports"

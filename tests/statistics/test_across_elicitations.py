@@ -6,12 +6,12 @@ import pytest
 from conftest import STEMS
 from scipy import stats
 
-from audit.statistics.across_elicitations import elicitation_range, elicitation_rows
-from audit.statistics.across_runs import measure_run
+from audit.comparing.elicitations import elicitation_range, elicitation_rows
+from audit.comparing.gaps import measure_run
+from audit.comparing.tables import ELICITATION_RANGES, ELICITATIONS
 from audit.statistics.controls import Repetition
-from audit.statistics.rows import Settings
+from audit.statistics.estimate_rows import Settings
 from audit.statistics.verdict import Limits, Verdict
-from audit.tables.comparison import ELICITATION_RANGES, ELICITATIONS
 from audit.tables.shared import OVERALL
 
 SETTINGS = Settings(n_permutations=100)

@@ -4,7 +4,7 @@ import pytest
 from conftest import STEMS
 from scipy import stats
 
-from audit.statistics.across_runs import (
+from audit.comparing.gaps import (
     OTHER_TEXTS,
     Measured,
     compare_runs,
@@ -13,10 +13,10 @@ from audit.statistics.across_runs import (
     measure_run,
     specification_rows,
 )
+from audit.comparing.tables import COMPARED_GAP, SPECIFICATIONS
 from audit.statistics.analysis import analyse
 from audit.statistics.controls import Repetition
-from audit.statistics.rows import Settings
-from audit.tables.comparison import COMPARED_GAP, SPECIFICATIONS
+from audit.statistics.estimate_rows import Settings
 from audit.tables.gap import COMPARISONS
 from audit.tables.shared import OVERALL
 

@@ -7,8 +7,8 @@ import pytest
 from questionnaires import PERCEIVERS, WITH_BASELINES, answers_of, inventory_of, one, welch
 from scipy import stats
 
-from audit.statistics.affect import affect_tables
-from audit.tables.inventory import AFFECT_CHANGES, AFFECT_DIFFERENCES, AFFECT_NARRATIVES
+from audit.tasks.inventory.affect import affect_tables
+from audit.tasks.inventory.tables import AFFECT_CHANGES, AFFECT_DIFFERENCES, AFFECT_NARRATIVES
 
 NARRATIVES = ["default", "glad1", "glad2", "glad3", "sad1", "sad2"]
 KINDS = {name: name[:-1] for name in NARRATIVES[1:]}

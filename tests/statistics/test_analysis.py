@@ -14,22 +14,22 @@ from pandas.testing import assert_frame_equal, assert_series_equal
 from scipy import stats
 
 from audit.errors import ConfigError
-from audit.statistics import rows
+from audit.statistics import estimate_rows as rows
 from audit.statistics.analysis import analyse
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import overall_row
+from audit.statistics.estimate_rows import Settings, child_rng
 from audit.statistics.headline import headline_gap, with_sign_flips
 from audit.statistics.interactions import interaction_variances
 from audit.statistics.mixed import fit_mixed
 from audit.statistics.published import published_gap
-from audit.statistics.rows import Settings, child_rng
 from audit.statistics.scopes import group_scope
 from audit.tables.base import dictionary
+from audit.tables.formatting import points
 from audit.tables.gap import CALIBRATION
 from audit.tables.ratings import ELICITATION_SAMPLE, MANIPULATED, RATINGS
 from audit.tables.run_of_ratings import OF_RATINGS, TABLES
 from audit.tables.stages import GIVEN, STAGES
-from audit.wording import points
 
 NAN = np.nan
 SCALES = {"origin": (0.0, 100.0), "10-scale": (0.0, 10.0)}

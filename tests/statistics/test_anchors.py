@@ -6,10 +6,10 @@ import pytest
 from conftest import build_ratings
 from statsmodels.stats.multitest import multipletests
 
-from audit.statistics.across_runs import gap_table, measure_run
+from audit.comparing.gaps import gap_table, measure_run
 from audit.statistics.analysis import analyse
 from audit.statistics.anchors import sd_within
-from audit.statistics.rows import Settings
+from audit.statistics.estimate_rows import Settings
 
 NAN = np.nan
 SCALES = {"origin": (0.0, 100.0), "10-scale": (1.0, 5.0)}

@@ -14,15 +14,15 @@ from audit.statistics.analysis import analyse
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import complete_narratives
 from audit.statistics.controls import Repetition
-from audit.statistics.deciding import gaps_of
+from audit.statistics.deciding_estimate import gaps_of
 from audit.statistics.echo import echo_free
+from audit.statistics.estimate_rows import Settings
 from audit.statistics.headline import headline_gap
 from audit.statistics.missing import refusal_gap
 from audit.statistics.narrative_fits import designed_weights, narrative_fits
 from audit.statistics.outcome import INTENSITY, analyse_outcome
 from audit.statistics.published import published_gap
 from audit.statistics.ratings import compact_ratings
-from audit.statistics.rows import Settings
 from audit.tables.ratings import RATINGS
 from stimuli.identities import load_dimensions
 from stimuli.pairs import drawn_pairs

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audit.statistics.chosen import crossed_mean, preference_of_people
+from audit.comparing.preference.human_gap import crossed_mean, preference_of_people
 from audit.statistics.crossed import crossed_gap
 from audit.statistics.estimates import t_interval
 from audit.tables.preference import PEOPLE_PREFERENCE

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from audit.errors import NotEstimableError
+from audit.people.correlation import CORRELATIONS, MIN_UNITS, correlate, correlations
 from audit.statistics.agreement import resamples
-from audit.statistics.correlation import CORRELATIONS, MIN_UNITS, correlate, correlations
 from audit.tables.shared import OVERALL
 
 NAN = np.nan

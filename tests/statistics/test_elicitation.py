@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from audit.elicitation.sample import choose_again, choose_sample
+from audit.asking.elicitation.sample import choose_again, choose_sample
 from audit.statistics.elicitation import elicitation_tables, noise_floor
 from audit.tables.controls import ELICITATION
 

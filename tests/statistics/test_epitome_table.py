@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audit.statistics.epitome import epitome_table
 from audit.tables.replies import EPITOME, REPLIES
+from audit.tasks.reply.epitome import epitome_table
 
 
 def replies_to(narratives):

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from audit.statistics.estimates import summarise_contrasts
-from audit.statistics.gate import Gap, _box, _worse, hold
+from audit.statistics.margin_tests import Gap, _box, _worse, hold
 
 MARGINS = {"average": 2.0, "emotion": 2.0, "group": 2.0, "refusals": 5.0}
 

@@ -10,9 +10,9 @@ from statsmodels.stats.multivariate import test_mvmean as hotelling
 from statsmodels.stats.oneway import anova_oneway
 
 from audit.statistics.analysis import analyse
+from audit.statistics.estimate_rows import Settings
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.heterogeneity import between_emotions, between_groups
-from audit.statistics.rows import Settings
 from audit.tables.gap import HETEROGENEITY
 
 NAN = np.nan

@@ -10,12 +10,12 @@ import pytest
 from cubes import cube_of
 
 from audit.statistics.analysis import analyse
-from audit.statistics.deciding import Gap
+from audit.statistics.deciding_estimate import Gap
 from audit.statistics.estimates import summarise_contrasts
-from audit.statistics.gate import hold
 from audit.statistics.headline import headline_gap
 from audit.statistics.inexactness import gap_off
-from audit.tasks.rated.limits import limits_of
+from audit.statistics.margin_tests import hold
+from audit.tasks.intensity.verdict_limits import limits_of
 
 GROUPS = ("a", "b", "c")
 

@@ -10,8 +10,8 @@ import pytest
 from questionnaires import PERCEIVERS, WITH_BASELINES, answers_of, inventory_of, one, welch
 from scipy import stats
 
-from audit.statistics.inventories import inventory_tables
-from audit.tables.inventory import INVENTORY_DIFFERENCES, INVENTORY_SCORES
+from audit.tasks.inventory.scores import inventory_tables
+from audit.tasks.inventory.tables import INVENTORY_DIFFERENCES, INVENTORY_SCORES
 from stimuli.inventories import Inventory, orders
 
 NUMBERS = ["difference", "se", "df", "ci_low", "ci_high", "p"]

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from test_measures import SETTINGS, replies_of, values_of
 
-from audit.measures.diversity import leave_one_out_distinct
+from audit.comparing.measure_gaps import RepliesOfRun, change_rows
 from audit.statistics.analysis import analyse
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversation_of
-from audit.statistics.measures import measure_tables
-from audit.statistics.measures_across import RepliesOfRun, change_rows
 from audit.statistics.outcome import Outcome
+from audit.tasks.measures.diversity import leave_one_out_distinct
+from audit.tasks.reply.gaps import measure_tables
 
 REAL = {"Hindu": ("a Hindu", "a follower of the Gita"), "Muslim": ("a Muslim", "a follower of Islam"),
         "Sikh": ("a Sikh", "one who keeps the five Ks")}  # fmt: skip

@@ -12,12 +12,12 @@ import pytest
 from audit.runs.manifest import Manifest
 from audit.statistics.controls import Repetition
 from audit.statistics.corpora import Corpus
+from audit.statistics.estimate_rows import Settings
 from audit.statistics.limits import verdicts_as_they_hold
-from audit.statistics.measures import measure_tables
 from audit.statistics.outcome import Outcome
-from audit.statistics.rows import Settings
 from audit.statistics.verdict import Limits, Verdict
 from audit.tables.replies import MEASURE_VERDICTS, REPLIES
+from audit.tasks.reply.gaps import measure_tables
 
 GROUPS = tuple("ABCDEF")
 

@@ -8,16 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audit.measured import measures_of
-from audit.measures.diversity import distinct, leave_one_out_distinct
 from audit.runs.manifest import Manifest
 from audit.statistics.analysis import analyse
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversation_of
-from audit.statistics.measures import measure_tables, remarks_on_replies
+from audit.statistics.estimate_rows import Settings
 from audit.statistics.outcome import Outcome
-from audit.statistics.rows import Settings
 from audit.tables.replies import MEASURE_CELLS, MEASURE_FAMILIES, MEASURE_GAPS, REPLY_OUTCOMES, ReplyStatus
+from audit.tasks.measures.diversity import distinct, leave_one_out_distinct
+from audit.tasks.reply.gaps import measure_tables, remarks_on_replies
+from audit.tasks.reply.measure_values import measures_of
 
 GROUPS = ("Jew", "Sikh", "Jain", "Hindu", "Copt", "unspecified")
 SETTINGS = Settings(n_permutations=500)

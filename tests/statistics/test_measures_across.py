@@ -11,15 +11,15 @@ import pytest
 from scipy import stats
 from test_measures import GROUPS, cube, replies_of, two_dimensions, values_of
 
-from audit.measures.diversity import leave_one_out_distinct
-from audit.statistics.across_runs import OTHER_TEXTS, measure_run, strategy_rows
+from audit.comparing.costs import cost_rows
+from audit.comparing.gaps import OTHER_TEXTS, measure_run, strategy_rows
+from audit.comparing.measure_gaps import RepliesOfRun, _subtracted, change_rows
+from audit.comparing.reply_tables import REPLY_COSTS
 from audit.statistics.comparisons import Labelled, difference
-from audit.statistics.costs import cost_rows
+from audit.statistics.estimate_rows import Settings
 from audit.statistics.estimates import summarise_contrasts
-from audit.statistics.measures_across import RepliesOfRun, _subtracted, change_rows
 from audit.statistics.outcome import Outcome
-from audit.statistics.rows import Settings
-from audit.tables.reply_comparison import REPLY_COSTS
+from audit.tasks.measures.diversity import leave_one_out_distinct
 
 SETTINGS = Settings(n_permutations=100)
 IN_RATINGS = {"delta_change": "delta_change", "ci_low": "change_low", "ci_high": "change_high", "p": "p",

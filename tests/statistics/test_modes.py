@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from cubes import cube_of
 
-from audit.statistics.modes import mode_rows
+from audit.statistics.most_common_answers import mode_rows
 from audit.tables.ratings import MODES
 
 

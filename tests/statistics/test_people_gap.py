@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from audit.errors import NotEstimableError
-from audit.report.people import people_section
+from audit.people.gap import fisher_interval, people_gap, people_gap_tables
+from audit.people.section import people_section
 from audit.report.section import Captioned
-from audit.statistics.people_gap import fisher_interval, people_gap, people_gap_tables
 from audit.tables.people import NORMING
 
 GROUPS = ("Buddhist", "Christian", "Hindu", "Muslim")

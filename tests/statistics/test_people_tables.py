@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from audit.people.measure_agreement import human_table, people_tables
 from audit.statistics.agreement import MIN_UNITS, krippendorff_alpha
-from audit.statistics.people import human_table, people_tables
-from audit.statistics.rows import child_rng
+from audit.statistics.estimate_rows import child_rng
 from audit.tables.cells import NARRATIVES
 from audit.tables.people import HUMAN
 from audit.tables.people_of_replies import AGREEMENT, HUMAN_CORRELATIONS

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audit.statistics.preference import preference_table, remarks_on_preference
+from audit.comparing.preference.statistics import preference_table, remarks_on_preference
 from audit.tables.preference import JUDGED_PAIRS, PREFERENCE
 
 GROUPS = ("Hindu", "Muslim", "unspecified")

@@ -9,7 +9,7 @@ from pandas.testing import assert_frame_equal
 
 from audit.statistics.agreement import resamples
 from audit.statistics.classification import score_labels
-from audit.statistics.recognition import (
+from audit.tasks.recognition.statistics import (
     MIN_CONVERSATIONS,
     RECOGNITION,
     RECOGNITION_CAUSES,

@@ -7,7 +7,7 @@ from scipy import stats
 
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.families import family_rows
-from audit.statistics.rest import changes_of_others
+from audit.statistics.member_contrasts import changes_of_others
 
 
 def estimates_of(gaps, labels):

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audit.statistics.tallies import outcome_table
+from audit.statistics.status_counts import outcome_table
 from audit.tables.ratings import OUTCOMES
 
 NAN = np.nan

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from audit.statistics.texts import MEASURES, count_differences, log_odds_ratio, text_tables, texts_remarks
+from audit.statistics.text_differences import MEASURES, count_differences, log_odds_ratio, text_tables, texts_remarks
 from audit.tables.stages import MARKED_WORDS, STAGE_TEXTS
 
 GROUPS = {"a Hindu": "Hindu", "a Jain": "Jain", "a Sikh": "Sikh"}

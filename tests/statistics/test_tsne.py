@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from audit.comparing.tables import PERCEIVER_MAP
 from audit.errors import NotEstimableError
 from audit.statistics.tsne import map_perceivers, perplexity_of
-from audit.tables.comparison import PERCEIVER_MAP
 
 CLUSTERS = {f"g{n}": f"cluster {n // 6}" for n in range(12)}
 

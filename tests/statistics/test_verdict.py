@@ -12,16 +12,16 @@ from cubes import cube_of, mask_of
 from scipy import stats
 
 from audit.errors import NotEstimableError
-from audit.statistics.bounded import _BETS, _SHARES, bounded_mean, narratives_to_bound
-from audit.statistics.dealings import rank_among_dealings
-from audit.statistics.deciding import Gap
+from audit.statistics.bounded_mean import _BETS, _SHARES, bounded_mean, narratives_to_bound
+from audit.statistics.deciding_estimate import Gap
 from audit.statistics.echo import echo_free
 from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_variance
 from audit.statistics.families import own_group_gaps
-from audit.statistics.gate import hold, reach_of
 from audit.statistics.headline import headline_gap
+from audit.statistics.margin_tests import hold, reach_of
 from audit.statistics.odd_pairs import additivity, beside_odd_pairs, odd_pairs
 from audit.statistics.own_groups import own_group_weights, pair_variance
+from audit.statistics.relabelling import rank_among_dealings
 from audit.statistics.scopes import group_scope, widened
 from audit.statistics.verdict import Limits, Verdict, judge, judge_gap, verdicts
 

@@ -12,10 +12,10 @@ from audit.statistics.calibration import calibrate_ratings
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import Repetition
 from audit.statistics.crossed import crossed_gap
+from audit.statistics.estimate_rows import Settings
 from audit.statistics.headline import headline_gap
 from audit.statistics.missing import missing_rows
 from audit.statistics.ratings import compact_ratings
-from audit.statistics.rows import Settings
 from audit.statistics.wordings import Worded, cube_of_prompts, wording_cubes
 from audit.tables.controls import WORDING_SHARES, WORDING_SPLITS, WORDINGS
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from audit.cli.composition import conf_folder
-from audit.config import load_config
+from audit.configuration.composition import conf_folder
+from audit.configuration.schema import load_config
 from audit.errors import ConfigError
 from stimuli.errors import StimulusError
 from stimuli.identities import NO_PERSONA, UNSPECIFIED, Dimension, Identity, load_dimensions

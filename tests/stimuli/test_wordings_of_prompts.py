@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_prompts import CONF, HINDU, LATINA, NARRATIVE, TEMPLATES, VARIANT, configure, dimension, narratives
 
+from audit.asking.plan import make_plan
 from audit.errors import ConfigError
-from audit.plan import make_plan
 from audit.runs.provenance import default_run_dir
 from stimuli.errors import StimulusError
 from stimuli.prompts import PromptGrid

@@ -9,13 +9,13 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from runs import FOUR_RELIGIONS
 
-from audit.cli.composition import conf_folder
-from audit.config import load_config
-from audit.conversations import prompt_records
+from audit.asking.conversations import prompt_records
+from audit.asking.plan import make_plan
+from audit.asking.strategies.given import give, preview, values_of
+from audit.configuration.composition import conf_folder
+from audit.configuration.schema import load_config
 from audit.engines.comet import head_of
 from audit.errors import ConfigError
-from audit.plan import make_plan
-from audit.strategies.given import give, preview, values_of
 from stimuli.errors import StimulusError
 from stimuli.knowledge import RELATIONS
 

@@ -9,12 +9,12 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from runs import FOUR_RELIGIONS
 
-from audit.cli.composition import conf_folder
-from audit.config import load_config
+from audit.asking.plan import build_grid
+from audit.asking.strategies.run import Written, final_prompts, run_stage
+from audit.configuration.composition import conf_folder
+from audit.configuration.schema import load_config
 from audit.engines.base import Generated
 from audit.engines.local import TokenEngine
-from audit.plan import build_grid
-from audit.strategies.run import Written, final_prompts, run_stage
 from stimuli.strategies import Stage, Strategy, strategy_values
 
 

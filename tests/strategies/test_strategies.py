@@ -14,10 +14,10 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from runs import FOUR_RELIGIONS
 
-from audit.cli import composition
-from audit.config import StrategyConfig, load_config
+from audit.asking.plan import build_grid
+from audit.configuration import composition
+from audit.configuration.schema import StrategyConfig, load_config
 from audit.errors import ConfigError
-from audit.plan import build_grid
 from stimuli.errors import StimulusError
 from stimuli.strategies import (
     EXAMPLE_PARTS,

@@ -3,7 +3,7 @@
 import pytest
 
 from audit.tables.replies import ReplyStatus
-from audit.texts.replies import reply_status
+from audit.tasks.reply.reply_status import reply_status
 
 NARRATIVE = "My brother moved away, and I miss him."
 

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from audit.measures.emotion import EmotionScorer, run_vocabulary
-from audit.texts import scores
-from audit.texts.scores import score_stages, score_texts
-from audit.texts.words import sentences, words
+from audit.statistics.texts import scores
+from audit.statistics.texts.scores import score_stages, score_texts
+from audit.statistics.texts.words import sentences, words
+from audit.tasks.measures.emotion import EmotionScorer, run_vocabulary
 from stimuli.narratives import EmotionWords
 from stimuli.stereotypes import Lexicon
 

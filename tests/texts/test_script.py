@@ -1,6 +1,6 @@
 import pytest
 
-from audit.texts.script import in_other_script, script_of
+from audit.statistics.texts.script import in_other_script, script_of
 
 
 @pytest.mark.parametrize(

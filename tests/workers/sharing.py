@@ -35,7 +35,7 @@ def overrides(model, *more):
 
 def collect(run, words, lines=None):
     """Collect a run as the command does, without what comes after; return its manifest."""
-    from audit.cli.composition import compose
+    from audit.configuration.composition import compose
     from audit.tasks.registry import TASKS
 
     found = []

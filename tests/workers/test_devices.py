@@ -2,8 +2,8 @@
 
 import pytest
 
+from audit.asking.workers.devices import of_cpu, of_gpus, shares, visible_gpus
 from audit.errors import WorkerError
-from audit.workers.devices import of_cpu, of_gpus, shares, visible_gpus
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from audit.asking.workers.base import Job
+from audit.asking.workers.pool import Answered, Beat, Ended, Pool, Progressed, Raised, Ready, Worker
 from audit.engines.base import EngineFacts, Known
 from audit.engines.local import LocalModel
+from audit.engines.progress import Progress
 from audit.engines.resolve import ModelFiles
 from audit.errors import ModelError, WorkerError
-from audit.progress import Progress
-from audit.workers.base import Job
-from audit.workers.pool import Answered, Beat, Ended, Pool, Progressed, Raised, Ready, Worker
 
 
 def known(dtype="float32", **files):

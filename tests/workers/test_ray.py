@@ -14,12 +14,12 @@ import pytest
 from sharing import CHECKED, LED, TWO, collect, gone, overrides, same, signalled
 
 from audit import __version__
-from audit.config import EngineConfig, RayConfig
+from audit.asking.workers.cluster import Relay, fit
+from audit.asking.workers.pool import Raised
+from audit.asking.workers.serve import Opening
+from audit.configuration.schema import EngineConfig, RayConfig
 from audit.engines.open import judging_engine
 from audit.errors import ModelError, WorkerError
-from audit.workers.cluster import Relay, fit
-from audit.workers.pool import Raised
-from audit.workers.serve import Opening
 
 with_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="Ray is not installed: pip install 'empathy-audit[ray]'"

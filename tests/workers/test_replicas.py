@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from sharing import CHECKED, LED, N_PROMPTS, TWO, collect, gone, overrides, same, signalled
 
+from audit.asking.workers.local import LocalWorker
+from audit.asking.workers.serve import told
 from audit.errors import AuditError, ModelError, WorkerError
 from audit.runs.store import RunFolder
 from audit.tables.stages import STAGES
-from audit.workers.local import LocalWorker
-from audit.workers.serve import told
 
 # --- The same as one -------------------------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ def test_a_replica_that_is_stopped_is_found_and_its_shard_taken_over(alone, tiny
 def test_where_all_are_killed_the_command_says_so_in_a_line_and_then_goes_on(
     alone, tiny_model, audit, tmp_path, capsys, on_progress, monkeypatch
 ):
-    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
     on_progress(signalled(signal.SIGKILL, killed := [], most=2))
     command = ("run", *overrides(tiny_model, TWO, "run_dir=run"))
     assert audit(*command) == 2
@@ -142,7 +142,7 @@ def test_a_model_that_cannot_be_loaded_ends_in_one_line_once(tiny_model, audit, 
 @pytest.mark.slow
 def test_what_no_engine_can_mend_ends_the_worker_and_its_log_is_told(tiny_model, tmp_path, monkeypatch):
     """An error of CUDA, or of ours, after which the process cannot be trusted to answer right."""
-    monkeypatch.setattr("audit.collect._answer", fails)
+    monkeypatch.setattr("audit.asking.collect._answer", fails)
     with pytest.raises(WorkerError, match=r"no worker is left of 2 .*engine-[12]\.log ends: .*CUDA error: an illegal"):
         collect(tmp_path / "run", overrides(tiny_model, TWO))
 

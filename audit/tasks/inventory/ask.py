@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from audit.collect import ask_shards, earlier_manifest, end_parts, manifest_of, missing_shards, nothing_to_ask
-from audit.progress import Part, Say
+from audit.asking.collect import ask_shards, earlier_manifest, end_parts, manifest_of, missing_shards, nothing_to_ask
+from audit.asking.shown_prompt import shown_prompt
+from audit.asking.workers.base import Course, Job
+from audit.engines.progress import Part, Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.shown_prompt import shown_prompt
 from audit.tables.ratings import Status
 from audit.tasks.inventory.plan import InventoryCell, InventoryPlan, labels
-from audit.workers.base import Course, Job
 from stimuli.inventories import read_answers
 
 if TYPE_CHECKING:
-    from audit.elicitation.base import Elicitation
+    from audit.asking.elicitation.base import Elicitation
     from audit.engines.base import Done, Engine, OpenModel
 
 _LAST_NUMBER: Final = re.compile(r"[0-9][0-9.,/]*\s*\Z")
@@ -52,7 +52,7 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
         earlier = earlier.having(inventory=plan.questionnaire)  # its key may have been corrected since
         if not missing_shards(plan, earlier, folder):
             return nothing_to_ask(plan, folder, earlier, say=say)
-    from audit.workers.open import open_workers
+    from audit.asking.workers.open import open_workers
 
     workers, load_s = open_workers(
         plan.config,
@@ -83,7 +83,7 @@ def _ask_shard(plan: InventoryPlan, folder: RunFolder, number: int, places: rang
 
 
 def _answer(plan: InventoryPlan, model: OpenModel, done: Done, *, places: range) -> list[dict[str, Any]]:
-    """Return the answers of some places of the grid; runs in a worker, see :mod:`audit.workers`."""
+    """Return the answers of some places of the grid; runs in a worker, see :mod:`audit.asking.workers`."""
     ask = _elicited(plan) if plan.presentation == "single" else partial(_written, plan)
     return list(ask(model.engine, plan.grid[places.start : places.stop], done))
 
@@ -93,8 +93,8 @@ _Ask: TypeAlias = Callable[["Engine", Sequence[InventoryCell], "Done"], Iterator
 
 def _elicited(plan: InventoryPlan) -> _Ask:
     """Return what asks for one answer a prompt, got as a rating is."""
-    from audit.elicitation.expected import ExpectedElicitation
-    from audit.elicitation.generate import GenerateElicitation
+    from audit.asking.elicitation.expected import ExpectedElicitation
+    from audit.asking.elicitation.generate import GenerateElicitation
 
     scale = plan.grid.inventory.scale
     elicitation: Elicitation
@@ -124,8 +124,8 @@ def _written(
     plan: InventoryPlan, engine: Engine, cells: Sequence[InventoryCell], done: Done
 ) -> Iterator[dict[str, Any]]:
     """Ask for whole lists, and read them item by item."""
-    from audit.elicitation.parsing import parse_response
-    from audit.elicitation.plain_text import answer_of
+    from audit.asking.elicitation.parsing import parse_response
+    from audit.asking.elicitation.plain_text import answer_of
 
     assert plan.max_tokens is not None
     low, high = plan.grid.inventory.scale.low, plan.grid.inventory.scale.high

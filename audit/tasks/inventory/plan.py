@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any, Final, Literal, cast, overload
 
-from audit.config import AuditConfig, InventoryTask, fingerprint
+from audit.configuration.schema import AuditConfig, InventoryTask, fingerprint
 from audit.errors import ConfigError
 from audit.runs.provenance import PLACES, READS, TOLD, identity_asked, name_of, settings_of
-from audit.tables.inventory import DEFAULT
-from audit.wording import plural
+from audit.tables.formatting import plural
+from audit.tasks.inventory.tables import DEFAULT
 from stimuli.identities import Dimension, Identity, load_dimensions
 from stimuli.inventories import Inventory, Presentation, Sheet, load_affect, read_inventory, sheets
 from stimuli.narratives import Narrative, Narratives, load_narratives

@@ -8,13 +8,13 @@ from typing import Any
 import pandas as pd
 
 from audit.errors import StoreError, recovery
-from audit.publish import count_of, not_checked, write_all
 from audit.runs.manifest import Inventory as Kept
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tables.inventory import AFFECT_TABLES, OF_ANSWERS
+from audit.tables.formatting import MINUS, bare_p, count, coverage, dimension_title, interval, plural, points, unsigned
 from audit.tasks.base import Published
-from audit.wording import MINUS, bare_p, count, coverage, dimension_title, interval, plural, points, unsigned
+from audit.tasks.inventory.tables import AFFECT_TABLES, OF_ANSWERS
+from audit.tasks.publishing import count_of, not_checked, write_all
 from stimuli.inventories import Inventory, Item
 from stimuli.narratives import emotion_valence
 from stimuli.prompts import Scale
@@ -25,7 +25,7 @@ _OTHER = "other"
 
 def draw_answers(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     """Draw the figures of a questionnaire; see :meth:`audit.tasks.base.Task.draw`."""
-    from audit.figures.inventories import draw_inventory
+    from audit.tasks.inventory.figures import draw_inventory
 
     assert manifest.inventory is not None
     scale = manifest.inventory.scale
@@ -37,9 +37,9 @@ def publish_inventory(folder: RunFolder, manifest: Manifest) -> Published:
 
     The inventory is read from the manifest, so that the user's file may be gone.
     """
-    from audit.figures.style import page_svgs
-    from audit.report.inventory import render_inventory
-    from audit.statistics.inventory_runs import answer_outcomes, remarks_on_answers, scored_tables
+    from audit.report.figures.style import page_svgs
+    from audit.tasks.inventory.analysis import answer_outcomes, remarks_on_answers, scored_tables
+    from audit.tasks.inventory.page import render_inventory
 
     task, kept = manifest.task, manifest.inventory
     if kept is None:

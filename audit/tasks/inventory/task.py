@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
-from audit.config import AuditConfig, InventoryTask
-from audit.progress import Say
+from audit.configuration.schema import AuditConfig, InventoryTask
+from audit.engines.progress import Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table
-from audit.tables.inventory import AFFECT_TABLES, ANSWERS, INVENTORY_TABLES
 from audit.tasks.base import Published, Task
 from audit.tasks.inventory.ask import collect_answers
 from audit.tasks.inventory.plan import InventoryPlan, inventory_records, make_inventory_plan
 from audit.tasks.inventory.publish import draw_answers, publish_inventory
+from audit.tasks.inventory.tables import AFFECT_TABLES, ANSWERS, INVENTORY_TABLES
 
 if TYPE_CHECKING:
     from audit.engines.base import OpenModel

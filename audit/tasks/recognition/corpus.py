@@ -11,10 +11,10 @@ from typing import Final
 
 import pandas as pd
 
+from audit.asking.plan import Plan
 from audit.errors import StoreError
-from audit.plain_json import parse_json
-from audit.plan import Plan
 from audit.runs.store import RunFolder
+from audit.tables.json_text import parse_json
 from audit.tables.replies import SCORED
 from stimuli.conversations import Conversations
 from stimuli.files import read_file

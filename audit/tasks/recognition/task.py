@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from audit.config import AuditConfig, MeasuresConfig, RecognitionTask, fingerprint
-from audit.elicitation.plain_text import answer_of
+from audit.asking.elicitation.plain_text import answer_of
+from audit.asking.plan import Plan
+from audit.configuration.schema import AuditConfig, MeasuresConfig, RecognitionTask, fingerprint
 from audit.errors import ConfigError
-from audit.measures.choose import Wanted
-from audit.measures.recognition import CAUSES, CauseSpans, EmotionRecognition
-from audit.plan import Plan
-from audit.publish import on_run
-from audit.report.words import TaskWords, delta_of_measures
+from audit.report.task_words import TaskWords, delta_of_measures
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tasks.measures.choose import Wanted
+from audit.tasks.publishing import on_run
 from audit.tasks.recognition.corpus import Corpus, keep_corpus, read_corpus, read_replies
-from audit.tasks.written import WrittenTexts
+from audit.tasks.recognition.scorer import CAUSES, CauseSpans, EmotionRecognition
+from audit.tasks.reply.written import WrittenTexts
 from stimuli.conversations import Conversations
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Recognition(WrittenTexts):
         Parameters
         ----------
         replies, values
-            As of :meth:`audit.tasks.written.WrittenTexts.tables`.
+            As of :meth:`audit.tasks.reply.written.WrittenTexts.tables`.
         corpus
             What is told of the utterances.
         seed
@@ -132,8 +132,8 @@ class Emotion(Recognition):
     def recognised(
         self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
     ) -> Mapping[str, pd.DataFrame]:
-        """Return accuracy, F1 and confusions; see :func:`audit.statistics.recognition.recognition_tables`."""
-        from audit.statistics.recognition import recognition_tables
+        """Return accuracy, F1 and confusions; see :func:`audit.tasks.recognition.statistics.recognition_tables`."""
+        from audit.tasks.recognition.statistics import recognition_tables
 
         own = read_replies(replies, corpus)
         read = EmotionRecognition(corpus.labels, corpus.synonyms).read([answer_of(text) for text in own["text"]])
@@ -174,8 +174,8 @@ class Cause(Recognition):
     def recognised(
         self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
     ) -> Mapping[str, pd.DataFrame]:
-        """Return exact match and F1, where causes are scored; see :func:`audit.statistics.recognition.cause_table`."""
-        from audit.statistics.recognition import cause_table
+        """Return exact match and F1, where causes are scored."""
+        from audit.tasks.recognition.statistics import cause_table
 
         measures = [measure.name for measure in CAUSES]
         if not set(measures) <= set(values):

@@ -1,0 +1,300 @@
+"""What a run asks and what was written on the way, put together: before it is asked, and again for the report.
+
+A run's folder keeps the parts of its prompts, see :mod:`audit.runs.prompts`. Those of runs of earlier versions are
+built again from the configuration, as long as that gives the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from audit.asking.plan import Plan, labels, make_plan
+from audit.asking.strategies.given import preview, values_of
+from audit.configuration.schema import load_config
+from audit.errors import AuditError, StoreError
+from audit.runs.manifest import Manifest
+from audit.runs.prompts import FILE as PROMPTS
+from audit.runs.prompts import PromptsAsked
+from audit.runs.provenance import kept_difference, prompts_difference
+from audit.tables.formatting import plural
+from stimuli.errors import StimulusError
+from stimuli.narratives import EmotionWords
+from stimuli.prompts import PromptGrid
+from stimuli.strategies import THOUGHT, Strategy, strategy_values
+
+
+@dataclass(frozen=True, slots=True)
+class CallShown:
+    """A turn that came before a prompt's question: a call of its strategy, or an example.
+
+    Attributes
+    ----------
+    name
+        The stage, or which example.
+    user
+        What was asked; empty where it was not.
+    written
+        What the model wrote, or is shown to have written.
+    note
+        What else there is to say of it; may be empty.
+    system
+        The call's system message, where it is not the question's own; else None.
+    example
+        Whether the model did not write this, but is shown it.
+    """
+
+    name: str
+    user: str
+    written: str
+    note: str = ""
+    system: str | None = None
+    example: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one prompt was.
+
+    Attributes
+    ----------
+    system, user
+        The messages that ask for the rating.
+    narrative
+        The narrative's text in them.
+    calls
+        What came before, in order.
+    note
+        What else there is to say of these; may be empty.
+    """
+
+    system: str
+    user: str
+    narrative: str
+    calls: tuple[CallShown, ...] = ()
+    note: str = ""
+
+
+def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
+    """Yield every prompt of a run as plain values, in the grid's order: which it is, and the messages of its last call.
+
+    Of a strategy with stages there is ``stages``, the messages of each; ``turns`` are what stands between system and
+    user message, where there is anything, and ``begun`` what the answer is begun with. What only a model can tell
+    stands in brackets: the texts of stages and, unless ``given`` has them (rows of ``tables.GIVEN``), similar examples
+    and inferred knowledge.
+    """
+    brought = values_of(preview(plan) if given is None else given)
+    strategy = plan.strategy
+    texts = [f"[what stage {stage.name} writes]" for stage in strategy.stages]
+    for cell in plan.grid:
+        values = strategy_values(plan.grid, cell, brought)
+        record: dict[str, Any] = labels(cell, plan.grid.variant.name)
+        if len(plan.grid.wordings) > 1:
+            record["wording"] = cell.wording
+        for place, stage in enumerate(strategy.stages):
+            prompt = strategy.prompt_of(place, values, texts[:place])
+            call = {"stage": stage.name, "system": prompt.system, "turns": prompt.turns, "user": prompt.user}
+            record.setdefault("stages", []).append(call)
+        last = strategy.prompt_of(None, values, texts)
+        asked = {"system": last.system} | ({"turns": last.turns} if last.turns else {}) | {"user": last.user}
+        yield record | asked | ({"begun": plan.begun} if plan.begun else {})
+
+
+def what_was_asked(
+    folder: Path,
+    manifest: Manifest,
+    answers: pd.DataFrame,
+    *,
+    stages: pd.DataFrame,
+    given: Sequence[Mapping[str, Any]],
+) -> tuple[Callable[[int], Asked] | None, str]:
+    """Return what tells a prompt by its ``prompt_index``, or None and why it cannot be told any more.
+
+    Parameters
+    ----------
+    folder, manifest, answers
+        The run's folder, manifest, and ratings or replies.
+    stages, given
+        What its stages wrote, and the examples and knowledge that its strategy brought: columns of ``tables.STAGES``,
+        rows of ``tables.GIVEN``.
+    """
+    kept, why_not = _asked_of(folder, manifest)
+    if kept is None:
+        return None, why_not
+    grid, strategy = kept.grid, kept.strategy
+    written = _texts_of(stages)
+    brought = values_of(given)
+    if strategy.brings and not brought:
+        return None, "the run folder's given.parquet, with examples and knowledge, is gone"
+    thinking = manifest.config.thinking
+    thinks = thinking.mode if thinking.is_on else ""
+    dropped = answers.loc[answers["n_dropped"].fillna(0) > 0].set_index("prompt_index")["n_dropped"].to_dict()
+
+    def asked(place: int) -> Asked:
+        cell = grid[place]
+        values = strategy_values(grid, cell, brought)
+        narrative = cell.narrative.wording(grid.variant.narrative, experiencer=cell.experiencer.term)
+        return _conversation(values, strategy, written(place), narrative, int(dropped.get(place, 0)), thinks=thinks)
+
+    return asked, ""
+
+
+def narratives_of(folder: Path, manifest: Manifest) -> dict[str, str]:
+    """Return the narratives of a run as its prompts showed them, by identifier; none where they cannot be told."""
+    grid, _ = grid_of(folder, manifest)
+    if grid is None:
+        return {}
+    return {each.narrative_id: each.wording(grid.variant.narrative) for each in grid.narratives.narratives}
+
+
+def grid_of(folder: Path, manifest: Manifest) -> tuple[PromptGrid | None, str]:
+    """Return what a run asks, or None and why it cannot be told any more."""
+    asked, why_not = _asked_of(folder, manifest)
+    return (None, why_not) if asked is None else (asked.grid, "")
+
+
+def emotions_of(folder: Path, manifest: Manifest) -> dict[str, EmotionWords]:
+    """Return the words of the emotions of a run's narratives, by name; none where they cannot be told."""
+    kept = manifest.emotions.words
+    if kept:  # a file of narratives may have moved since
+        return {emotion: EmotionWords(**words) for emotion, words in kept.items()}
+    grid, _ = grid_of(folder, manifest)
+    return {} if grid is None else {each.emotion: each.words for each in grid.narratives.narratives}
+
+
+def stages_are_told(manifest: Manifest) -> bool:
+    """Say whether a stage may be shown the narrative's emotion, itself or in the question: naming it says nothing."""
+    led = manifest.config.strategy
+    shown = [led.get("stage_system") or "", *(stage["prompt"] for stage in led.get("stages") or ())]
+    return any(mark in template for template in shown for mark in ("{emotion", "{question}"))
+
+
+def _texts_of(stages: pd.DataFrame) -> Callable[[int], dict[str, _Stage]]:
+    """Return what tells of a prompt the stages that it has; those of prompts that nobody looks at stay in the table."""
+    ordered = stages.sort_values("prompt_index", kind="stable")
+    places = ordered["prompt_index"].to_numpy()
+    names, texts, statuses = (ordered[name].to_numpy(dtype=object) for name in ("stage", "text", "status"))
+    n_read, n_dropped = (ordered[name].to_numpy() for name in ("n_prompt_tokens", "n_dropped"))
+
+    def written(place: int) -> dict[str, _Stage]:
+        rows = range(*np.searchsorted(places, [place, place + 1]).tolist())
+        return {names[k]: _Stage(texts[k], statuses[k], bool(n_read[k]), int(n_dropped[k])) for k in rows}
+
+    return written
+
+
+_TOO_LONG: Final = "failed: it does not fit into the model's context"
+_THOUGHTS: Final = {
+    ("written", "on"): "",
+    ("written", "budget"): "",
+    ("empty", "on"): "the model thought nothing",
+    ("empty", "budget"): "the model thought nothing",
+    ("cut", "on"): "the model did not end it",
+    ("cut", "budget"): "the model did not end it; it was closed there",
+    ("failed", "on"): "failed: no thought",
+    ("failed", "budget"): "failed: no thought",
+}
+"""What is said of a thought, by what became of it and how the model was asked to think."""
+
+
+class _Stage(NamedTuple):
+    """What the run folder has of one stage of one prompt."""
+
+    text: str
+    status: str
+    was_asked: bool
+    n_dropped: int
+
+
+def _conversation(
+    values: Mapping[str, str],
+    strategy: Strategy,
+    written: Mapping[str, _Stage],
+    narrative: str,
+    n_dropped: int,
+    *,
+    thinks: str,
+) -> Asked:
+    """Return one prompt with all that was asked and written before it; ``n_dropped`` is of the question.
+
+    ``thinks`` is ``on`` or ``budget`` where the model thought before its answer; else empty.
+    """
+    # What a template shows of a stage without a row is not known.
+    texts = [
+        written[stage.name].text if stage.name in written else f"[what stage {stage.name} wrote]"
+        for stage in strategy.stages
+    ]
+    last = strategy.prompt_of(None, values, texts)
+    turns = [text for _, text in strategy.examples.turns(values)] if strategy.examples is not None else []
+    calls = [
+        CallShown(f"example {place}", user, answer, note="shown beforehand", example=True)
+        for place, (user, answer) in enumerate(zip(turns[::2], turns[1::2], strict=True), start=1)
+    ]
+    failed = False
+    for place, stage in enumerate(strategy.stages):
+        if failed:
+            calls.append(CallShown(stage.name, "", "", note="not asked, since an earlier call failed"))
+            continue
+        asked = strategy.prompt_of(place, values, texts[:place])
+        system = None if asked.system == last.system else asked.system
+        if (row := written.get(stage.name)) is None:
+            calls.append(CallShown(stage.name, asked.user, "", note="not in the run folder", system=system))
+            continue
+        failed = row.status == "failed"
+        note = {
+            "written": "",
+            "empty": "nothing but white space was written",
+            "cut": f"cut at {plural(stage.max_tokens, 'token')}",
+            "failed": "failed: no answer" if row.was_asked else _TOO_LONG,
+        }[row.status]
+        said = "; ".join(filter(None, [note, _left_out(row.n_dropped)]))
+        calls.append(CallShown(stage.name, asked.user, row.text, note=said, system=system))
+    note = "the question was not asked, since an earlier call failed" if failed else _left_out(n_dropped)
+    if thinks and not failed:
+        row = written.get(THOUGHT)
+        if row is None:
+            calls.append(CallShown(THOUGHT, "", "", note="not in the run folder"))
+        else:
+            said = _THOUGHTS[row.status, thinks] if row.was_asked or row.status != "failed" else _TOO_LONG
+            said = "; ".join(filter(None, [said, _left_out(row.n_dropped)]))
+            calls.append(CallShown(THOUGHT, "", row.text, note=said))
+            if row.status == "failed":
+                note = "no answer was asked for, since the thought before it failed"
+            elif row.status == "cut" and thinks == "on":
+                note = "no answer was asked for, since the thought before it did not end"
+    return Asked(system=last.system, user=last.user, narrative=narrative, calls=tuple(calls), note=note)
+
+
+def _left_out(n_dropped: int) -> str:
+    if n_dropped == 0:
+        return ""
+    if n_dropped == 1:
+        return "1 example or earlier call did not fit and was left out"
+    return f"{n_dropped} examples or earlier calls did not fit and were left out"
+
+
+def _asked_of(folder: Path, manifest: Manifest) -> tuple[PromptsAsked | None, str]:
+    """Return a run's prompts as its folder keeps them, or build them again; or say why that cannot be."""
+    if manifest.elicitation.method == "outside":
+        return None, "another tool collected the ratings"
+    try:
+        kept = PromptsAsked.read(folder)
+    except StoreError as error:
+        return None, " ".join(str(error).split())
+    if kept is not None:
+        other = kept_difference(manifest.identity.content, kept)
+        return (kept, "") if other is None else (None, f"those in {PROMPTS} are not of this run ({other})")
+    try:
+        plan = make_plan(load_config(manifest.config.content))
+        difference = prompts_difference(manifest.identity.content, plan)
+        reason = "" if difference is None else str(difference)
+    except (AuditError, StimulusError) as error:
+        reason = " ".join(str(error).split())
+    if reason:
+        return None, f"they could not be built again ({reason})"
+    return PromptsAsked(plan.grid, plan.strategy), ""

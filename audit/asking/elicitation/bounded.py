@@ -1,0 +1,270 @@
+"""A distribution over the scale's numbers as far as the likeliest tokens tell it, and how far its mean could be off.
+
+A server that tells the likeliest tokens at each place of one answer leaves much unseen: the tokens beyond them, and
+what would have followed those that were not written. So the mean is known within bounds. What is not seen could be
+anything that is possible: a token beyond the likeliest could begin any number that goes on from there, or none; a
+number that was not followed to its end could end, go on to any longer one, or to none of the scale. The bounds are the
+least and the greatest mean over all of these together.
+
+Digits that longer numbers of the scale begin with, and that were not followed, count for no number: "8" may be 80. A
+number that can only end or leave the scale is taken to end there. Where the server goes on with an answer that is begun
+for the model, what follows such digits is asked, the weightiest first, see :func:`unfollowed`.
+
+A tokenizer has a token for each digit, or one for each number, which then ends by itself, as in
+:mod:`audit.asking.elicitation.numbers`. It is taken to be of the second kind where tokens of several digits are among
+the likeliest; and one digit then ends by itself if a token is there that it begins.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from audit.engines.base import TopTokens
+from stimuli.prompts import Scale
+
+Path: TypeAlias = tuple[str, ...]
+"""Tokens of an answer from its beginning, by their texts."""
+Seen: TypeAlias = Mapping[Path, Mapping[str, float]]
+"""The likeliest tokens after each beginning that was asked about; the empty one among them."""
+_BEGUN: Final = re.compile(r" ?([0-9]*)")
+"""What an answer is that may still become a number: nothing, a space, or digits after one space at most."""
+_SEVERAL: Final = re.compile(r" ?([0-9]{2,})")
+_ENDED: Final = re.compile(r" ?([0-9]+)[^0-9]")
+_HOPELESS: Final = 3
+"""How many times the limit may be left open by what no question tells, as long as others are asked at all."""
+
+
+class Loose(NamedTuple):
+    """Mass that may be on any numbers of a range, or on none.
+
+    Attributes
+    ----------
+    mass
+        A probability.
+    low, high
+        The least and the greatest number of the scale that it could be on.
+    likely
+        The number that it is taken to be on; None where it is taken to be on none.
+    path
+        The beginning after which asking would tell where it is; None where no question tells that.
+    """
+
+    mass: float
+    low: int
+    high: int
+    likely: int | None
+    path: Path | None = None
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """What is known of one answer's distribution.
+
+    Attributes
+    ----------
+    distribution
+        Shape (n,): the mass of each number of the scale, as far as it was seen.
+    lowest, highest
+        Bounds of the mean over numbers, in points; NaN where there is no number at all.
+    unseen
+        The mass of the first tokens beyond the likeliest.
+    loose
+        The mass that is not on a number for certain.
+    """
+
+    distribution: npt.NDArray[np.float64]
+    lowest: float
+    highest: float
+    unseen: float
+    loose: tuple[Loose, ...] = ()
+
+    def mean(self, scale: Scale) -> float:
+        """Return the mean over the scale's numbers, in points; NaN without any."""
+        total = float(self.distribution.sum())
+        numbers = np.arange(scale.low, scale.high + 1)
+        return float(self.distribution @ numbers) / total if total > 0 else float("nan")
+
+    def off(self, scale: Scale) -> float:
+        """Return how far the mean could be off, in points; inf where nothing is known, NaN where there is no number."""
+        mean = self.mean(scale)
+        if np.isnan(mean):
+            return float("nan") if np.isnan(self.lowest) else float("inf")
+        return max(self.highest - mean, mean - self.lowest, 0.0)
+
+
+def seen_of(top: TopTokens) -> dict[Path, Mapping[str, float]]:
+    """Return what one answer's likeliest tokens tell, by the tokens before each place."""
+    return {top.written[:place]: table for place, table in enumerate(top.tables)}
+
+
+def read_bounded(top: TopTokens, scale: Scale) -> Bounded:
+    """Read the distribution over a scale's numbers of one answer's likeliest tokens.
+
+    Parameters
+    ----------
+    top
+        The tokens, from the answer's beginning.
+    scale
+        Whose whole numbers are read.
+    """
+    return read_seen(seen_of(top), scale)
+
+
+def read_seen(seen: Seen, scale: Scale) -> Bounded:
+    """Read the distribution over a scale's numbers of what was seen after several beginnings of an answer."""
+    spelling = _Spelling.of(seen, scale)
+    known = np.zeros(scale.high - scale.low + 1)
+    loose: list[Loose] = []
+    unseen = 1.0
+    left: list[tuple[Path, float]] = [((), 1.0)]
+    while left:
+        path, mass = left.pop()
+        table, before = seen[path], "".join(path)
+        beyond = mass * max(0.0, 1.0 - math.fsum(table.values()))
+        if not path:
+            unseen = beyond
+        if beyond > 0 and (reached := spelling.reached(before)):
+            loose.append(Loose(beyond, reached[0], reached[-1], None))
+        for token, probability in table.items():
+            after, own = (*path, token), mass * probability
+            if token and after in seen and spelling.may_go_on(before + token):
+                left.append((after, own))
+            elif own > 0:
+                _count(after, own, spelling, known, loose)
+    certain = known.copy()
+    for each in loose:
+        if each.likely is not None:
+            known[each.likely - scale.low] += each.mass
+    lowest, highest = bounds(certain, loose, scale.low)
+    return Bounded(known, lowest, highest, unseen, tuple(loose))
+
+
+def unfollowed(known: Bounded, scale: Scale, max_points: float) -> list[Path]:
+    """Return after which beginnings to ask, so that the mean is known within ``max_points``; none if that helps not.
+
+    The largest influence that mass can have on the mean is its share times its distance. Beginnings are left out, the
+    least weighty first, as long as all that is left open stays within the limit.
+    """
+    if known.off(scale) <= max_points:
+        return []
+    mean = known.mean(scale)
+    mean = (scale.low + scale.high) / 2 if np.isnan(mean) else mean
+    total = float(known.distribution.sum()) + sum(each.mass for each in known.loose if each.likely is None)
+    weights = sorted(
+        (each.mass * max(abs(each.high - mean), abs(each.low - mean)) / total, each.path or ()) for each in known.loose
+    )
+    left_open = sum(weight for weight, path in weights if not path)
+    if left_open > _HOPELESS * max_points:
+        return []
+    asked = []
+    for weight, path in weights:
+        if path:
+            left_open += weight
+            if left_open > max_points / 2:
+                asked.append(path)
+    return asked or [path for _, path in weights[-1:] if path]
+
+
+@dataclass(frozen=True)
+class _Spelling:
+    """How a tokenizer spells the scale's numbers, as far as its tokens show.
+
+    Attributes
+    ----------
+    begun
+        What longer numbers that are tokens of their own begin with: such digits end by themselves.
+    several
+        Whether any token has several digits.
+    """
+
+    scale: Scale
+    begun: frozenset[str]
+    several: bool
+
+    @classmethod
+    def of(cls, seen: Seen, scale: Scale) -> _Spelling:
+        told = {token for table in seen.values() for token in table}
+        numbers = {matched[1] for matched in map(_SEVERAL.fullmatch, told) if matched}
+        return cls(scale, frozenset(number[0] for number in numbers), bool(numbers))
+
+    def reached(self, text: str) -> list[int]:
+        """Return the numbers of the scale that begin as a text does, itself among them."""
+        matched = _BEGUN.fullmatch(text)
+        if matched is None:
+            return []
+        low, high = self.scale.low, self.scale.high
+        return [number for number in range(low, high + 1) if str(number).startswith(matched[1])]
+
+    def ends(self, text: str) -> bool:
+        """Whether the digits of a text end by themselves."""
+        matched = _BEGUN.fullmatch(text)
+        digits = matched[1] if matched else ""
+        longer = any(len(str(number)) > len(digits) for number in self.reached(text))
+        return self.several and bool(digits) and (len(digits) > 1 or digits in self.begun or not longer)
+
+    def may_go_on(self, text: str) -> bool:
+        """Whether what follows a text may still say which number it is."""
+        return bool(self.reached(text)) and not self.ends(text)
+
+    def number(self, digits: str) -> int | None:
+        """Return the number of the scale that digits spell; None where it is none: "07" is not 7."""
+        own = int(digits) if digits and digits == str(int(digits)) else None
+        return own if own is not None and self.scale.low <= own <= self.scale.high else None
+
+
+def _count(path: Path, mass: float, spelling: _Spelling, known: npt.NDArray[np.float64], loose: list[Loose]) -> None:
+    """Count a token that nothing was seen to follow."""
+    text, low = "".join(path), spelling.scale.low
+    begun, ended = _BEGUN.fullmatch(text), _ENDED.match(text)
+    digits = begun[1] if begun else ended[1] if ended else ""
+    number = spelling.number(digits)
+    # What has no text is a mark or a part of a letter, and no digit: so is what ended before this token did, "7.".
+    if not path[-1] or begun is None or spelling.ends(text):
+        if number is not None:
+            known[number - low] += mass
+        return
+    reached = spelling.reached(text)
+    if reached:
+        only = number if reached == [number] else None
+        loose.append(Loose(mass, reached[0], reached[-1], only, path if digits else None))
+
+
+def bounds(certain: npt.NDArray[np.float64], loose: Iterable[Loose], low: int) -> tuple[float, float]:
+    """Return the least and the greatest mean that mass of which some is loose can have; NaN where there is none.
+
+    Parameters
+    ----------
+    certain
+        Shape (n,): mass of the numbers from ``low`` up.
+    loose
+        Mass of which any part may be on any number of its range.
+    low
+        The scale's lowest number.
+
+    Notes
+    -----
+    The mean of a mixture is moved most by all of what lies beyond it and nothing of what does not: so loose mass is
+    taken from the farthest end on, as long as it lies beyond the mean.
+    """
+    numbers = low + np.arange(len(certain), dtype=np.float64)
+    total, points = float(certain.sum()), float(certain @ numbers)
+    loose = list(loose)
+
+    def farthest(ends: list[tuple[float, float]], sign: int) -> float:
+        mass, sum_ = total, points
+        for end, own in sorted(ends, key=lambda each: -sign * each[0]):
+            if mass > 0 and sign * (end - sum_ / mass) <= 0:
+                break
+            mass, sum_ = mass + own, sum_ + own * end
+        return sum_ / mass if mass > 0 else float("nan")
+
+    return farthest([(each.low, each.mass) for each in loose], -1), farthest(
+        [(each.high, each.mass) for each in loose], 1
+    )

@@ -1,0 +1,357 @@
+"""Elicitation ``expected``: the mean of the model's own distribution over the scale's whole numbers.
+
+A model that answers in words at temperature 0 still gives each number of the scale a probability as its first
+words. Those probabilities are read from next-token probabilities, by walking the tree of the numbers' tokens.
+
+The probability of a number is that of its tokens, times that of no digit following the last of them: "7" is not the
+beginning of "72", and "72" not that of "723", which is no number of the scale. A tokenizer with a token for each number
+needs no such question. *Number mass* is the sum over the scale: how much of the distribution began like a number of the
+scale at all. A decimal part is not asked: "7.5" counts as 7.
+
+Where the answer is begun for the model, these are the probabilities after that beginning, and so is the number mass. It
+may end with a space: which of the two then holds the space, beginning or number, is as the model's tokenizer has it,
+see :meth:`audit.engines.chat.ChatTokenizer.begun_as`.
+
+What weighs little is not asked. A number whose end is not asked is taken to end as often as the median of those of the
+same prompt does that were asked; it could end always, or never. A branch that is not followed is left out; it could
+hold nothing, or all of its mass on any one of its numbers. The largest distance that the mean could have from the one
+reported, over all of these cases together, is the rating's ``pruned_points``.
+
+Of an engine that tells the likeliest tokens alone, the distribution is known within bounds: see
+:mod:`audit.asking.elicitation.bounded`. A rating whose bound is wider than is allowed is missing, with a status of its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from audit.asking.elicitation.base import Elicited
+from audit.asking.elicitation.bounded import Bounded, Path, read_seen, seen_of, unfollowed
+from audit.asking.elicitation.numbers import NumberTree, number_tree
+from audit.engines.base import (
+    Done,
+    Engine,
+    GoesOn,
+    Reading,
+    TopReader,
+    TopTokens,
+    encode_prompts,
+    read_probabilities,
+    token_reader,
+    unwatched,
+)
+from audit.tables.ratings import Status
+from stimuli.prompts import Prompt, Scale
+
+_Floats = npt.NDArray[np.float64]
+_Bools = npt.NDArray[np.bool_]
+_ROUNDS: Final = 8
+"""How often one prompt's begun answers are asked about, each time those that what was told before makes weightiest."""
+_DUST: Final = 1e-9
+"""What floating-point arithmetic leaves of a bound, in points."""
+
+
+@dataclass
+class ExpectedElicitation:
+    """Reads the distribution over the scale's numbers.
+
+    Attributes
+    ----------
+    scale
+        Whose whole numbers are asked.
+    max_pruned_points
+        As long as what has not been asked could move an intensity by more, in scale points, more of it is asked.
+    """
+
+    scale: Scale
+    max_pruned_points: float
+    _tree: NumberTree | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, scale: Scale, hundredths: float) -> Self:
+        """Return the elicitation on a scale that bounds what is not asked in hundredths of the scale."""
+        return cls(scale, hundredths * (scale.high - scale.low) / 100)
+
+    @property
+    def room(self) -> int:
+        """A space, the largest number's digits, and what follows."""
+        return len(str(self.scale.high)) + 2
+
+    def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[Elicited]:
+        """See :class:`audit.asking.elicitation.base.Elicitation`."""
+        if isinstance(engine, TopReader):
+            return self._bounded(engine, prompts, done)
+        reader = token_reader(engine, remedy="use elicitation=generate")
+        if self._tree is None:
+            before = reader.tokenizer.render(prompts[0])
+            self._tree = number_tree(reader.tokenizer, self.scale, before=before)
+        tree = self._tree
+        encoded = encode_prompts(reader, prompts, room=tree.room)
+        fitting = {place: ids for place, ids in enumerate(encoded) if ids is not None}
+        outcomes = [Elicited(Status.FAILED) for _ in prompts]
+        done(len(prompts) - len(fitting))
+        places = list(fitting)
+        likely = np.zeros(len(tree.paths), dtype=bool)
+        for reading in reader.read(list(fitting.values())):
+            walk = _Walk(tree, len(reading.places), self.max_pruned_points)
+            asked = walk.walk(reading, likely)
+            # What most prompts needed is asked of the next ones at once: a pass over more tokens costs less than two.
+            likely = asked.mean(axis=0) >= 0.5
+            own = [places[k] for k in reading.places]
+            rated = summarise(
+                walk.distributions(self.scale),
+                low=self.scale.low,
+                pruned_points=walk.bounds,
+                n_prompt_tokens=[len(fitting[place]) for place in own],
+            )
+            for place, outcome in zip(own, rated, strict=True):
+                outcomes[place] = outcome
+            done(len(own))
+        return outcomes
+
+    def _bounded(self, engine: TopReader, prompts: Sequence[Prompt], done: Done) -> list[Elicited]:
+        """Read what the likeliest tokens tell: how far the mean could be off is the rating's ``pruned_points``."""
+        tops = engine.top(prompts, n_tokens=self.room, done=done)
+        seen = {place: seen_of(top) for place, top in enumerate(tops) if top is not None and top.tables}
+        self._follow(engine, prompts, tops, seen)
+        return [
+            Elicited(Status.FAILED)
+            if top is None
+            else self._known(read_seen(seen[place], self.scale), top.n_prompt_tokens)
+            if place in seen
+            else Elicited(Status.REFUSED, n_prompt_tokens=top.n_prompt_tokens)
+            for place, top in enumerate(tops)
+        ]
+
+    def _follow(
+        self,
+        engine: TopReader,
+        prompts: Sequence[Prompt],
+        tops: Sequence[TopTokens | None],
+        seen: Mapping[int, dict[Path, Mapping[str, float]]],
+    ) -> None:
+        """Ask what follows digits that a longer number may begin with, where the engine goes on with begun answers."""
+        untold: set[tuple[int, Path]] = set()
+        for turn in range(_ROUNDS):
+            wanted = [
+                (place, top, path)
+                for place, top in enumerate(tops)
+                if top is not None and place in seen
+                for path in unfollowed(
+                    read_seen(seen[place], self.scale), self.scale, max_points=self.max_pruned_points
+                )
+                if (place, path) not in untold
+            ]
+            if not wanted or not isinstance(engine, GoesOn) or (turn == 0 and not engine.goes_on(prompts, tops)):
+                return
+            told = engine.top_after(
+                [prompts[place] for place, _, _ in wanted],
+                [top for _, top, _ in wanted],
+                [path for _, _, path in wanted],
+            )
+            for (place, _, path), after in zip(wanted, told, strict=True):
+                if after is not None and after.tables:
+                    seen[place][path] = after.tables[0]
+                else:
+                    untold.add((place, path))
+
+    def _known(self, known: Bounded, n_prompt_tokens: int | None) -> Elicited:
+        """Return a rating with its bound; none where that is wider than is allowed."""
+        found = known.distribution[None, :]
+        [rated] = summarise(found, low=self.scale.low, pruned_points=np.zeros(1), n_prompt_tokens=[n_prompt_tokens])
+        begun = any(each.path for each in known.loose)
+        if rated.status is not Status.RATED and not begun:
+            return rated
+        off = known.off(self.scale)
+        if off <= self.max_pruned_points + _DUST:
+            return replace(rated, pruned_points=off)
+        return Elicited(
+            Status.INEXACT,
+            number_mass=float(min(known.distribution.sum(), 1.0)),
+            pruned_points=off if np.isfinite(off) else float("nan"),
+            n_prompt_tokens=n_prompt_tokens,
+        )
+
+
+class _Walk:
+    """The walks of n prompts down one tree of N nodes, side by side.
+
+    A node is *open* when its probability is known and what follows it is not. ``mass`` is the probability of a node's
+    path, ``final`` that of its number where it is known: without the share that goes on with a digit.
+
+    Attributes
+    ----------
+    bounds
+        Shape (n,): how far the mean could be from the one reported, in points; inf where it could be any.
+    """
+
+    def __init__(self, tree: NumberTree, n_prompts: int, max_points: float) -> None:
+        shape = (n_prompts, len(tree.paths))
+        self._tree = tree
+        self._max_points = max_points
+        self._spells = ~np.isnan(tree.numbers)
+        self._ends = self._spells & ~np.isin(np.arange(shape[1]), tree.parents)
+        self._falling, self._rising = np.argsort(-tree.highs, kind="stable"), np.argsort(tree.lows, kind="stable")
+        self._mass = np.zeros(shape)
+        self._mass[:, 0] = 1.0
+        self._final = np.zeros(shape)
+        self._open = np.zeros(shape, dtype=bool)
+        self._open[:, 0] = tree.asked[0]
+        self._ended = np.full(shape, np.nan)  # of numbers that nothing goes on with: the share that ends there
+        self._take_stock()
+
+    def walk(self, reading: Reading, likely: _Bools) -> _Bools:
+        """Ask until what is open can move no mean by more than is allowed; return which nodes each prompt needed.
+
+        Parameters
+        ----------
+        reading
+            Of the n prompts.
+        likely
+            Shape (N,): nodes to ask about with the first question. What they say is used only if it is needed, so that
+            a rating does not depend on what was likely.
+        """
+        tree = self._tree
+        needed = np.zeros_like(self._open)
+        row_of = np.full(self._open.shape, -1)  # where the answer to each question stands
+        answers = np.empty((0, len(tree.tokens)))
+        while (wanted := self._wanted()).any():
+            missing = (wanted if needed.any() else wanted | likely) & (row_of < 0)
+            if missing.any():
+                tails = [[tree.paths[k] for k in np.flatnonzero(row).tolist()] for row in missing]
+                row_of[missing] = len(answers) + np.arange(missing.sum())
+                answers = np.concatenate([answers, *read_probabilities(reading, tails, tree.tokens)])
+            self._follow(wanted, row_of, answers)
+            self._take_stock()
+            needed |= wanted
+        return needed
+
+    def _follow(self, wanted: _Bools, row_of: npt.NDArray[np.int64], answers: _Floats) -> None:
+        """Take in the probabilities of ``tree.tokens`` after nodes; ``row_of`` says where those of a node stand."""
+        tree = self._tree
+        prompts, nodes = np.nonzero(wanted & self._spells)
+        goes_on = answers[row_of[prompts, nodes, None], tree.digits].sum(axis=1)
+        ended = np.maximum(0.0, 1.0 - goes_on)
+        self._final[prompts, nodes] = self._mass[prompts, nodes] * ended
+        self._ended[prompts, nodes] = np.where(self._ends[nodes], ended, np.nan)
+        self._open &= ~wanted
+        prompts, nodes = np.nonzero(wanted[:, tree.parents] & (tree.parents >= 0))
+        parents = tree.parents[nodes]
+        mass = self._mass[prompts, parents] * answers[row_of[prompts, parents], tree.columns[nodes]]
+        self._mass[prompts, nodes] = mass
+        self._open[prompts, nodes] = tree.asked[nodes] & (mass > 0)
+        self._final[prompts, nodes] = np.where(self._ends[nodes] & ~tree.asked[nodes], mass, 0.0)
+
+    def _take_stock(self) -> None:
+        """Work out what is known by now: the probability of each number, the mean, and its bounds."""
+        shares = _known_medians(self._ended)[:, None]
+        self._likely = np.where(self._open & self._ends, self._mass * shares, self._final)
+        self._total = self._likely.sum(axis=1)
+        points = self._likely @ np.nan_to_num(self._tree.numbers)
+        self._mean = np.divide(points, self._total, out=np.zeros_like(points), where=self._total > 0)
+        self.bounds = self._bounds()
+
+    def distributions(self, scale: Scale) -> _Floats:
+        """Return shape (n, numbers): the probability of each number of the scale, over its spellings."""
+        spelt = np.flatnonzero(self._spells)
+        onto = np.zeros((len(spelt), scale.high - scale.low + 1))
+        onto[np.arange(len(spelt)), (self._tree.numbers[spelt] - scale.low).astype(int)] = 1.0
+        distributions: _Floats = self._likely[:, spelt] @ onto
+        return distributions
+
+    def _bounds(self) -> _Floats:
+        tree, mean = self._tree, self._mean
+        loose = np.where(self._open, self._mass, 0.0)
+        sure = self._final
+        mass, points = sure.sum(axis=1, keepdims=True), (sure @ np.nan_to_num(tree.numbers))[:, None]
+        farthest = np.zeros(len(mean))
+        somewhere: _Bools = np.any(self._open, axis=0)  # columns of zeros change no sum
+        for falling, ends, sign in ((self._falling, tree.highs, 1.0), (self._rising, tree.lows, -1.0)):
+            order = falling[somewhere[falling]]
+            # The extreme mean gives all their mass to the open nodes on its side, and none to the others.
+            taken = loose[:, order]
+            masses = np.hstack([mass, mass + np.cumsum(taken, axis=1)])
+            sums = np.hstack([points, points + np.cumsum(taken * ends[order], axis=1)])
+            means = np.divide(sums, masses, out=np.full_like(sums, -np.inf * sign), where=masses > 0)
+            extreme = (means * sign).max(axis=1)
+            farthest = np.maximum(farthest, np.where(np.isfinite(extreme), extreme - sign * mean, 0.0))
+        return np.where(self._open.any(axis=1), np.where(self._total > 0, farthest, np.inf), 0.0)
+
+    def _wanted(self) -> _Bools:
+        """Return shape (n, N): the open nodes to ask about now, those that can move the mean or the mode most."""
+        tree = self._tree
+        unsure = self.bounds > self._max_points
+        at = np.flatnonzero(self._open[unsure].any(axis=0))
+        loose = np.where(self._open, self._mass, 0.0)
+        mean, mass = self._mean[unsure, None], loose[np.ix_(unsure, at)]
+        reach = np.maximum(np.abs(tree.highs[at] - mean), np.abs(tree.lows[at] - mean))
+        total = self._total[unsure, None]
+        influence = mass * reach / np.where(total > 0, total, mass.sum(axis=1, keepdims=True))
+        order = np.argsort(influence, axis=1, kind="stable")
+        left_out = np.cumsum(np.take_along_axis(influence, order, axis=1), axis=1) <= self._max_points
+        asked = np.zeros(order.shape, dtype=bool)
+        np.put_along_axis(asked, order, ~left_out, axis=1)
+        # The most probable number is one whose end has been asked.
+        wanted: _Bools = self._open & (loose >= self._likely.max(axis=1, keepdims=True))
+        wanted[np.ix_(unsure, at)] |= asked & self._open[np.ix_(unsure, at)]
+        # Near the mean a node has little influence, as long as others keep it there: if it is their turn, the heaviest.
+        stuck = unsure & ~wanted.any(axis=1)
+        wanted[stuck] = self._open[stuck] & (loose[stuck] >= loose[stuck].max(axis=1, keepdims=True) / 2)
+        return wanted
+
+
+def _known_medians(shares: _Floats) -> _Floats:
+    """Return the median of each row's numbers, NaN being none of them; 1 where there is no number."""
+    known = np.sort(shares[:, ~np.isnan(shares).all(axis=0)], axis=1)  # NaN comes last
+    if not known.shape[1]:
+        return np.ones(len(shares))
+    n = (~np.isnan(known)).sum(axis=1, keepdims=True)
+    # Not the mean: round numbers, which are asked first, are gone on with more often than the others.
+    middle = np.take_along_axis(known, np.maximum(np.hstack([n - 1, n]) // 2, 0), axis=1).mean(axis=1)
+    return np.where(n[:, 0] > 0, middle, 1.0)
+
+
+def summarise(
+    distributions: _Floats, *, low: int, pruned_points: _Floats, n_prompt_tokens: Sequence[int | None]
+) -> list[Elicited]:
+    """Return mean, mode, spread and number mass of each prompt's unnormalised probabilities.
+
+    Without any mass on a number there is no rating: the response is unparseable, not an intensity of 0.
+
+    Parameters
+    ----------
+    distributions
+        Shape (n, k): of k numbers, from ``low`` up.
+    low
+        The scale's lowest number.
+    pruned_points, n_prompt_tokens
+        Of n prompts, as in the ratings.
+    """
+    numbers = low + np.arange(distributions.shape[1], dtype=np.float64)
+    mass = distributions.sum(axis=1)
+    share = distributions / np.where(mass > 0, mass, 1.0)[:, None]
+    # Rounding may carry a mean past an end of the scale by its last bit.
+    mean = np.clip(share @ numbers, numbers[0], numbers[-1])
+    spread = np.sqrt((share * (numbers - mean[:, None]) ** 2).sum(axis=1))
+    columns = (mean, np.minimum(mass, 1.0), numbers[distributions.argmax(axis=1)], spread, pruned_points)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [
+        Elicited(
+            Status.RATED,
+            intensity=intensity,
+            number_mass=number_mass,
+            mode=mode,
+            spread=points,
+            pruned_points=pruned,
+            n_prompt_tokens=n_tokens,
+        )
+        if number_mass > 0
+        else Elicited(Status.UNPARSEABLE, number_mass=0.0, n_prompt_tokens=n_tokens)
+        for (intensity, number_mass, mode, points, pruned), n_tokens in zip(rows, n_prompt_tokens, strict=True)
+    ]

@@ -1,0 +1,140 @@
+"""Elicitation ``generate``: the model writes its answer at temperature 0, and the intensity is parsed from it.
+
+Where the answer is begun for the model, the response is what it wrote after that. Both together are the answer: of "I
+can" and "'t rate this", or "I would give it a rating " and "of 72", neither says alone what they say together. So they
+are read together first. Where together they state no number and decline nothing, the response is read by itself: a
+beginning such as "Intensity of sadness then " states no rating in its words, but "72" after it is one, and "extremely"
+is an end of the scale. Of a text that was cut, a number that might go on after its end is not
+read. A rating that is told of the person asked about ("The person felt 72 sadness.") is read of the whole answer alone:
+what it was begun with might deny it. The published parser reads the response alone, as it read what models wrote.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Literal
+
+from audit.asking.elicitation.base import Elicited
+from audit.asking.elicitation.parsing import parse_response_hou2025
+from audit.asking.elicitation.phrases import Reading, read_in_language
+from audit.engines.base import Done, Engine, unwatched
+from audit.engines.dialects import ends_within_thought
+from audit.errors import ConfigError
+from audit.tables.ratings import Status
+from stimuli.languages import Replies, english_replies
+from stimuli.prompts import Prompt, Question, Scale
+
+
+@dataclass(frozen=True)
+class GenerateElicitation:
+    """Generates a text and parses it.
+
+    Attributes
+    ----------
+    scale
+        What an intensity may be.
+    max_tokens
+        Length of a response, in tokens.
+    parser
+        ``scale`` knows the scale and the prompt; ``hou2025`` is the published parsing with its faults.
+    replies
+        How answers of the prompts' language are read; None of English.
+    """
+
+    scale: Scale
+    max_tokens: int
+    parser: Literal["scale", "hou2025"]
+    replies: Replies | None = None
+
+    @property
+    def room(self) -> int:
+        """See :class:`audit.asking.elicitation.base.Elicitation`."""
+        return self.max_tokens
+
+    def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[Elicited]:
+        """See :class:`audit.asking.elicitation.base.Elicitation`."""
+        outcomes = []
+        for prompt, written in zip(prompts, engine.write(prompts, max_tokens=self.max_tokens, done=done), strict=True):
+            n_read = written.n_prompt_tokens
+            if written.text is None:
+                outcomes.append(Elicited(Status.FAILED, n_prompt_tokens=n_read))
+                continue
+            reading = Reading(Status.REFUSED, math.nan)
+            if not written.refused:
+                reading = self._read(written.text, prompt, cut=written.cut)
+            outcomes.append(
+                Elicited(
+                    reading.status,
+                    reading.intensity,
+                    response=written.text,
+                    n_prompt_tokens=n_read,
+                    cut=written.cut,
+                )
+            )
+        return outcomes
+
+    def _read(self, text: str, prompt: Prompt, *, cut: bool | None) -> Reading:
+        if self.parser == "hou2025":
+            return parse_response_hou2025(text)
+        read = partial(_read_on, scale=self.scale, replies=self.replies, cut=cut)
+        # What the model is shown to have said is its own: it may say so again.
+        quoted = (prompt.user, *(text for role, text in prompt.turns if role == "user"))
+        if prompt.begun:
+            together = read(joined(prompt.begun, text), quoted=quoted, question=prompt.question)
+            if together.status is not Status.UNPARSEABLE:
+                return together
+            return read(text, quoted=quoted, question=_unnamed(prompt.question))
+        return read(text, quoted=quoted, question=prompt.question)
+
+
+def _unnamed(question: Question | None) -> Question | None:
+    """Return a question without its person: an answer that tells of them is read with all that it was begun with."""
+    return None if question is None else replace(question, experiencer="")
+
+
+def joined(begun: str, response: str) -> str:
+    """Return the whole answer; a space between its parts stands once, whoever wrote it."""
+    return begun + (response.lstrip(" ") if begun.endswith(" ") else response)
+
+
+def check_begun(begun: str, scale: Scale, replies: Replies | None = None) -> None:
+    """Refuse a beginning that is a rating, or a refusal, of its own: every answer would be read as that.
+
+    Raises
+    ------
+    ConfigError
+        If it is, or if it opens a thought, in which a number is no answer.
+    """
+    if ends_within_thought(begun):
+        raise ConfigError(
+            f"elicitation.prefill={begun!r} opens a thought, and a number within one is no rating; use thinking=on, by "
+            "which the model thinks before its answer is begun, and leave the thought's mark out of the beginning"
+        )
+    bare = begun if replies is not None else _OPEN_END.sub("", begun)
+    status = _read_on(bare, scale=scale, quoted=(), question=None, replies=replies, cut=False).status
+    if begun and status is not Status.UNPARSEABLE:
+        what = "a rating" if status is Status.RATED else "a refusal"
+        raise ConfigError(
+            f"elicitation.prefill={begun!r} reads as {what} by itself, "
+            "so that every answer would; leave the number to the model"
+        )
+
+
+_OPEN_END: Final = re.compile(r"[\s,;]+(?:or|and|but|maybe|perhaps)[\s,]*\Z", re.IGNORECASE)
+
+
+def _read_on(
+    text: str,
+    *,
+    scale: Scale,
+    quoted: Sequence[str],
+    question: Question | None,
+    replies: Replies | None,
+    cut: bool | None,
+) -> Reading:
+    replies = english_replies() if replies is None else replies
+    return read_in_language(text, replies, scale, quoted=quoted, question=question, cut=cut)

@@ -1,0 +1,541 @@
+"""Reads an intensity from a model's free text, in any language, by the phrases of that language.
+
+A wrong number accuses or acquits a model; a missing one is only missing. So decoration is taken off first, and then a
+sentence states a rating only where a pattern takes the whole of it. Every other number must be accounted for: it
+describes the scale, is quoted from the prompt, or is of a kind that is no rating (a time, an age, a count). One that is
+not makes the response unparseable. What the phrases do not know is missing, and not misread.
+
+The words of the emotion that was asked about, and the experiencer's, are given. They are put out of the way before any
+pattern is tried, so that no reading depends on which emotion it was.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import lru_cache, partial
+from typing import Final
+
+from audit.asking.elicitation.plain_text import UNKNOWN, answer_of, bare, has_unknown_marks, plain, words_of
+from audit.asking.elicitation.quantities import describe_scale, find_quantities
+from audit.tables.ratings import Status
+from stimuli.languages import MARKS, NUMBER, Replies, english_replies
+from stimuli.prompts import Question, Scale
+
+_FIGURE: Final = r"(?<![\w.,])[-+]?(?:[0-9]+(?:[.,][0-9]+)*|\.[0-9]+)"
+_PLAIN_FIGURE: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
+_DIGITS: Final = re.compile(r"[0-9]+")
+_NUMERAL: Final = re.compile(r"\d+(?:[.,]\d+)*")
+_SENTENCE_END: Final = re.compile(
+    r"\n+|;(?=\s)|(?<=\b(?:is|it|ok|so|me|us|do|be|up|in|on|at|to|of))[.!…]+(?=\s|\Z)|(?<=[^\W_]{3})[.!…]+(?=[\s\"'*)\]_]|\Z)|(?<=[0-9%\"'*)\]_\ue000-\ue004])[.!…]+(?=\s|\Z)|(?<=\w\?)[?!]*(?=\s|\Z)"
+)
+"""Lines, and full stops after a word of three letters or a number: "ca. 85" and "z. b. 85" are one sentence each."""
+_WRAPPED: Final = re.compile(
+    r"\A(?:[\s*_\"'`()\[\]{}:=|~„“”»«]|>(?! ?[0-9])|[-•·] )+|[\s*_\"'`()\[\]{}<#:|~„“”»«.!?…,;-]+\Z"
+)
+_TWICE: Final = re.compile(r"(?<![\w.,])([0-9]+(?:\.[0-9]+)?) ?\(\1\)")
+"""A number in words and digits: "seventy (70)"."""
+_WINDOW: Final = 3
+_SHORT: Final = 40
+_YEAR: Final = 4
+_MAX_SENTENCE: Final = 600
+_MAX_TEXT: Final = 60_000
+_OTHER, _ENDS = MARKS["other"], MARKS["ends"]
+
+
+class Strength(IntEnum):
+    """How plainly a sentence states a rating."""
+
+    GIVEN = 1
+    LABELLED = 2  # its number is called the rating, and not by the emotion's name alone
+    CLOSING = 3  # it is called the last word
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read from one response; ``intensity`` is in points of the scale, NaN unless rated."""
+
+    status: Status
+    intensity: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Phrases:
+    """A pack's phrases, ready to be looked for."""
+
+    replies: Replies
+    stating: tuple[tuple[Strength, tuple[re.Pattern[str], ...]], ...]
+    told: tuple[re.Pattern[str], ...]
+    rivals: tuple[re.Pattern[str], ...]
+    asking: tuple[re.Pattern[str], ...]
+    remarks: tuple[re.Pattern[str], ...]
+    denials: tuple[re.Pattern[str], ...]
+    revisions: tuple[re.Pattern[str], ...]
+    reasoning: tuple[re.Pattern[str], ...]
+    lowest: tuple[re.Pattern[str], ...]
+    highest: tuple[re.Pattern[str], ...]
+    others: tuple[re.Pattern[str], ...]
+    mentions: tuple[re.Pattern[str], ...]
+    refusals: tuple[re.Pattern[str], ...]
+    numbers: re.Pattern[str] | None
+    amounts: re.Pattern[str] | None
+    thousands: re.Pattern[str] | None
+    ordinals: re.Pattern[str] | None
+    emotions: re.Pattern[str] | None
+    people: re.Pattern[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """A sentence, by what became of its numbers."""
+
+    strength: Strength | None = None  # it states a rating
+    value: float = math.nan
+    ends: tuple[float, float] | None = None
+    is_unexplained: bool = False  # it has a number that nothing accounts for
+    is_rival: bool = False
+    is_denial: bool = False
+    is_of_another: bool = False
+    is_question: bool = False
+    is_asking: bool = False  # it asks for the rating
+    is_remark: bool = False  # it says nothing of the rating before it, or explains it
+
+
+def read_in_language(
+    response: str,
+    replies: Replies,
+    scale: Scale,
+    *,
+    quoted: Sequence[str] = (),
+    question: Question | None = None,
+    cut: bool | None = False,
+) -> Reading:
+    """Read the intensity that a response states.
+
+    Parameters
+    ----------
+    response
+        The model's raw text; thoughts and invented turns are not read.
+    replies
+        The phrases of its language.
+    scale
+        As asked in the prompt, its words in that language.
+    quoted
+        Texts that the response may repeat.
+    question
+        Whose emotion was asked about. If None, the common names of emotions count as asked about.
+    cut
+        Whether the text stopped at a limit of its length. A number that might go on after its end is not read. If None,
+        that is not known: a number that stands alone, or after a label, is read; one that ends a sentence without a
+        full stop is not.
+
+    Returns
+    -------
+    Reading
+        Rated, with an intensity within the scale; refused; or unparseable. An intensity is never clipped.
+
+    Notes
+    -----
+    Amounts are read as in :func:`audit.asking.elicitation.parsing.parse_response`. Two different ratings are none. A
+    refusing phrase, of the language or an English one, counts where no rating is stated.
+    """
+    return read(
+        response,
+        replies,
+        (scale.low, scale.high),
+        labels=(scale.low_label, scale.high_label),
+        quoted=quoted,
+        question=question,
+        cut=cut,
+    )
+
+
+def read(
+    response: str,
+    replies: Replies,
+    ends: tuple[float, float],
+    *,
+    labels: tuple[str | None, str | None],
+    quoted: Sequence[str] = (),
+    question: Question | None = None,
+    cut: bool | None = False,
+) -> Reading:
+    """Read a response by the two ends of the scale and their words, see :func:`read_in_language`."""
+    phrases = _phrases(replies)
+    if len(response) <= _SHORT and len(words_of(plain(response))) < _WINDOW:  # too short to quote anything
+        return _read_short(response, phrases, ends, labels, question, cut)
+    return _read(response, phrases, ends, labels, question, cut, quoted)
+
+
+def is_refusal(text: str, sources: Sequence[str], patterns: Sequence[re.Pattern[str]] | None = None) -> bool:
+    """Tell whether plain text holds a refusing phrase that none of the ``sources`` (words, spaced) holds."""
+    patterns = _phrases(english_replies()).refusals if patterns is None else patterns
+    phrases = [" ".join(words_of(match.group())) for pattern in patterns for match in pattern.finditer(text)]
+    return any(all(phrase not in source for source in sources) for phrase in phrases)
+
+
+def _read(
+    response: str,
+    phrases: _Phrases,
+    ends: tuple[float, float],
+    labels: tuple[str | None, str | None],
+    question: Question | None,
+    cut: bool | None,
+    quoted: Sequence[str] = (),
+) -> Reading:
+    answer = answer_of(response)[:_MAX_TEXT]
+    words = words_of(plain(answer))
+    if not cut and words:
+        for label, end in zip(labels, ends, strict=True):
+            if label and words == words_of(plain(label)):
+                return Reading(Status.RATED, float(end))
+    sources = [" ".join(words_of(plain(source))) for source in quoted]
+    sentences = []
+    if not has_unknown_marks(response):
+        named = [_without_wordings(plain(label or "").strip(), phrases, question) for label in labels]
+        trailing = response[len(response.rstrip()) :][:2]  # a line's end tells that a number before it is whole
+        sentences = _weighed(answer + trailing, phrases, ends, named, question, sources, cut)
+    if any(each.strength for each in sentences):
+        value = _choose(sentences)
+        if ends[0] <= value <= ends[1]:
+            return Reading(Status.RATED, value + 0.0)  # never -0.0
+        return Reading(Status.UNPARSEABLE, math.nan)
+    texts = {plain(answer), bare(answer)}
+    declines = any(is_refusal(text, sources, own) for text in texts for own in (phrases.refusals, None))
+    if declines and not any(each.is_rival for each in sentences):
+        return Reading(Status.REFUSED, math.nan)
+    return Reading(Status.UNPARSEABLE, math.nan)
+
+
+_read_short = lru_cache(maxsize=4096)(_read)
+"""A run has few different short responses, and each of them many times."""
+
+
+def _choose(sentences: Sequence[_Sentence]) -> float:
+    """Return the one rating that sentences state; NaN where they state several, or a number is not accounted for."""
+    stated = [(k, each) for k, each in enumerate(sentences) if each.strength]
+    best = max(each.strength for _, each in stated if each.strength)
+    place = max(k for k, each in stated if each.strength == best)
+    asked = [sentences[k - 1] for k, _ in stated if k and sentences[k - 1].is_question]
+    if any(not (each.is_asking or each.strength or each.is_unexplained) for each in asked):
+        return math.nan
+    after = sentences[stated[-1][0] + 1 :]
+    since = place if best is Strength.CLOSING else stated[0][0]
+    if any(each.is_of_another for each in sentences) or any(each.is_denial for each in sentences[since:]):
+        return math.nan
+    if after and (stated[-1][1].is_question or not (after[0].is_remark or after[0].is_unexplained)):
+        return math.nan
+    if best is Strength.CLOSING:  # what was weighed before it does not count
+        stated = [(k, each) for k, each in stated if k > place or each.strength == best]
+        first = place
+    elif best is Strength.LABELLED and place == stated[-1][0] and not any(each.is_rival for each in sentences):
+        first = place
+    else:
+        first = 0
+    if any(each.is_unexplained for each in sentences[first:]):
+        return math.nan
+    points = {each.value for _, each in stated if each.ends is None}
+    if len(points) == 1:  # "70-80. Rating: 75"
+        [point] = points
+        stated = [(k, s) for k, s in stated if not (s.ends and s.ends[0] <= point <= s.ends[1])]
+    values = {each.value for _, each in stated}
+    return values.pop() if len(values) == 1 else math.nan
+
+
+def _weighed(
+    answer: str,
+    phrases: _Phrases,
+    ends: tuple[float, float],
+    labels: Sequence[str],
+    question: Question | None,
+    sources: Sequence[str],
+    cut: bool | None,
+) -> list[_Sentence]:
+    low, high = ends
+    text = _without_wordings(bare(answer), phrases, question)
+    text = text if phrases.ordinals is None else phrases.ordinals.sub("-", text)
+    text = _TWICE.sub(r"\1", _in_digits(text, phrases))
+    text, is_other = _without_bounds(text, phrases, ends)
+    text, is_foreign = describe_scale(text, low=low, high=high, labels=labels)
+    is_foreign |= is_other
+    text = _unquoted(text, sources)
+    for mention in phrases.mentions:
+        text = mention.sub(partial(_accounted, high=high), text)
+    sentences = list(_sentences(text))
+    if cut and sentences and any(each.fullmatch(sentences[0][0]) for each in phrases.reasoning):
+        return [_Sentence(is_unexplained=True)]  # the answer may not have begun
+    may_go_on = cut is not False and _may_go_on(answer, phrases)
+    is_open = False
+    weighed = []
+    for k, (sentence, is_question) in enumerate(sentences):
+        if phrases.thousands is not None:
+            sentence = phrases.thousands.sub(lambda found: re.sub(r"\D", "", found[0]), sentence)
+        own = _weigh(sentence, phrases, ends, is_foreign, is_question)
+        if k == len(sentences) - 1:
+            is_open = may_go_on and (bool(cut) or _breaks_off(answer, sentence, phrases))
+            own = _unended(sentence, own, phrases, is_open=is_open) if cut or is_open else own
+        weighed.append(replace(own, is_question=is_question))
+    if UNKNOWN in text:
+        n_after = len(list(_sentences(text.rpartition(UNKNOWN)[2])))
+        if not any(each.strength is Strength.CLOSING for each in weighed[len(weighed) - n_after :]):
+            return [_Sentence(is_unexplained=True)]
+    is_alone = len(sentences) == 1 and len(_NUMERAL.findall(answer)) <= 1
+    if is_alone and question is not None and not (cut or is_open) and not weighed[0].strength:
+        [(sentence, is_question)] = sentences
+        value = math.nan if is_question else _told(sentence, phrases)
+        whole = f" {' '.join(words_of(plain(answer)))} "
+        if not math.isnan(value) and not any(whole in f" {source} " for source in sources):
+            return [_Sentence(Strength.GIVEN, value)]
+    return weighed
+
+
+def _unended(sentence: str, own: _Sentence, phrases: _Phrases, *, is_open: bool) -> _Sentence:
+    """Return the last sentence of a cut text as it counts: not known is what its last number would have been, if that
+    is ``is_open``, nor what a sentence comes to that begins to revise.
+    """
+    if any(each.search(sentence) for each in phrases.revisions):
+        return _Sentence(is_unexplained=own.strength is not None, is_denial=True)
+    if not is_open:
+        return own
+    *_, last = [None, *_DIGITS.finditer(sentence)]
+    might_rate = last is not None and _SAYS_HOW_MUCH.search(sentence, 0, last.start()) is not None
+    is_unexplained = own.strength is not None or might_rate
+    return _Sentence(is_unexplained=is_unexplained, is_remark=_is_remark(sentence, phrases))
+
+
+def _weigh(
+    sentence: str, phrases: _Phrases, ends: tuple[float, float], is_foreign: bool, is_question: bool
+) -> _Sentence:
+    if len(sentence) <= _MAX_SENTENCE:
+        if any(each.fullmatch(sentence) for each in phrases.others):
+            return _Sentence(is_of_another=True)
+        if not _DIGITS.search(sentence):
+            is_remark = _is_remark(sentence, phrases, is_question=is_question)
+            is_denial = not is_remark and any(each.fullmatch(sentence) for each in phrases.denials)
+            is_asking = any(each.fullmatch(sentence) for each in phrases.asking)
+            return _Sentence(is_denial=is_denial, is_remark=is_remark, is_asking=is_asking)
+        for strength, patterns in phrases.stating:
+            if any(each.fullmatch(sentence) for each in patterns):
+                amounts = _amounts(sentence, phrases, ends, is_foreign)
+                value, span = amounts[0] if len(amounts) == 1 else (math.nan, None)
+                return _Sentence(strength, value, span)
+    elif not _DIGITS.search(sentence):
+        return _Sentence(is_denial=True)
+    unexplained = bool(_amounts(sentence[:_MAX_SENTENCE], phrases, ends, is_foreign)) or len(sentence) > _MAX_SENTENCE
+    is_rival = unexplained and any(each.fullmatch(sentence[:_MAX_SENTENCE]) for each in phrases.rivals)
+    return _Sentence(is_unexplained=unexplained, is_rival=is_rival, is_remark=_is_remark(sentence, phrases))
+
+
+def _is_remark(sentence: str, phrases: _Phrases, *, is_question: bool = False) -> bool:
+    text = _DIGITS.sub(_OTHER, sentence[:_MAX_SENTENCE]) + "?" * is_question
+    return any(each.fullmatch(text) for each in phrases.remarks)
+
+
+def _told(sentence: str, phrases: _Phrases) -> float:
+    """Return the number of a sentence that tells how much the person felt, where it is all that was said; else NaN."""
+    found = (pattern.fullmatch(sentence) for pattern in phrases.told)
+    return next((float(match[NUMBER]) for match in found if match), math.nan)
+
+
+def _without_wordings(text: str, phrases: _Phrases, question: Question | None) -> str:
+    """Put marks in place of the words of the emotion that was asked about, and of the experiencer."""
+    if question is None:
+        text = text if phrases.emotions is None else phrases.emotions.sub(MARKS["asked"], text)
+    else:
+        who, own = (_ARTICLE.sub("", plain(each).strip()) for each in (question.experiencer, question.perceiver))
+        emotions = sorted((plain(each).strip() for each in question.emotions), key=len, reverse=True)
+        for word, mark in [(who, "who"), (own, "self"), *((each, "asked") for each in emotions)]:
+            if word and (word == "person") <= (mark == "asked"):
+                text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", MARKS[mark], text)
+    return text if phrases.people is None else phrases.people.sub(MARKS["self"], text)
+
+
+def _without_bounds(text: str, phrases: _Phrases, ends: tuple[float, float]) -> tuple[str, bool]:
+    """Put a mark in place of each number that is called an end of the scale; say whether one is another than asked."""
+    is_other = False
+    for patterns, end in ((phrases.lowest, ends[0]), (phrases.highest, ends[1])):
+        for pattern in patterns:
+            is_other |= any(float(found[NUMBER]) != end for found in pattern.finditer(text))
+            text = pattern.sub(lambda found: found[0].replace(found[NUMBER], MARKS["ends"]).replace(". ", " "), text)
+    return text, is_other
+
+
+_ARTICLE: Final = re.compile(r"\A(?:an?|the) ")
+
+
+def _accounted(found: re.Match[str], *, high: float) -> str:
+    if len(found[0]) == _YEAR and found[0].isdecimal() and float(found[0]) <= high:
+        return found[0]  # on such a scale it may be a rating
+    return _DIGITS.sub(_OTHER, re.sub(r"(?<=[0-9])[.,:/-](?=[0-9])", "", found[0]))
+
+
+def _unquoted(text: str, sources: Sequence[str]) -> str:
+    """Put a mark in place of each number that comes with the same neighbouring words in a source."""
+    if not sources:
+        return text
+    words = list(re.finditer(r"\w+", text))
+    for place, word in enumerate(reversed(words)):
+        place = len(words) - 1 - place
+        if _DIGITS.search(word[0]):
+            windows = (words[max(0, k) : k + _WINDOW] for k in range(place - _WINDOW + 1, place + 1) if k >= 0)
+            phrases = (" ".join(each[0] for each in window) for window in windows if len(window) == _WINDOW)
+            if any(f" {phrase} " in f" {source} " for phrase in phrases for source in sources):
+                text = text[: word.start()] + _OTHER + text[word.end() :]
+    return text
+
+
+def _sentences(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield a text's sentences, bare of marks around them, and whether each is a question."""
+    for sentence in _SENTENCE_END.split(text):
+        if sentence and (own := _WRAPPED.sub("", sentence)):
+            yield own, sentence.rstrip().endswith("?")
+
+
+def _in_digits(text: str, phrases: _Phrases) -> str:
+    if phrases.numbers is None:
+        return text
+    return phrases.numbers.sub(lambda found: str(phrases.replies.numbers[found[0]]), text)
+
+
+def _amounts(
+    sentence: str, phrases: _Phrases, ends: tuple[float, float], is_foreign: bool
+) -> list[tuple[float, tuple[float, float] | None]]:
+    """Return the amounts of a sentence in points, without those that describe the scale; NaN where one is unclear."""
+    if phrases.amounts is not None:
+        sentence = phrases.amounts.sub(lambda found: phrases.replies.amounts[found[0]], sentence)
+    found = find_quantities(sentence, low=ends[0], high=ends[1], is_foreign=is_foreign)[1]
+    return [(each.value, each.ends) for each in found]
+
+
+def _may_go_on(answer: str, phrases: _Phrases) -> bool:
+    """Tell whether the last number of an answer may go on after its end: "8" as "80", "70" as "70 to 80"."""
+    text = _in_digits(plain(answer), phrases)
+    last = max((match.end() for match in _NUMERAL.finditer(text)), default=0)
+    rest = re.sub(r"[*_`\"]", "", text[last:])
+    if not last or _OVER.search(rest):
+        return False
+    openings = ("", *".,/%-(+½", *phrases.replies.amounts, *phrases.replies.further)
+    return any(each.startswith(rest.lstrip(" ,(")) for each in openings)
+
+
+def _breaks_off(answer: str, sentence: str, phrases: _Phrases) -> bool:
+    """Tell whether an answer that ends in a number may have been cut there, where nothing says whether it is whole.
+
+    A number is all that was asked for: alone, or after a label, it is an answer. After words it ends a sentence, which
+    a model closes by a full stop or a mark.
+    """
+    if _is_unclosed(answer):
+        return True
+    end = answer.rstrip()[-1:]
+    if not end.isalnum():
+        return end in _HANGING
+    rest = _after_numbers(answer, phrases)
+    if rest:
+        return phrases.replies.amounts.get(rest) not in _UNITS
+    first = _DIGITS.search(sentence)
+    return first is not None and _LED.search(sentence, 0, first.start()) is not None
+
+
+def _is_unclosed(answer: str) -> bool:
+    """Tell whether a mark is opened, and not closed."""
+    tags = {name for name in re.findall(r"<([a-z]+)>", answer.lower()) if name not in _VOID}
+    return (
+        any(answer.count(opens) > answer.count(closes) for opens, closes in ("()", "[]", "{}"))
+        or any(answer.count(mark) % 2 for mark in ("**", "`", '"'))
+        or any(f"</{name}>" not in answer.lower() for name in tags)
+    )
+
+
+def _after_numbers(answer: str, phrases: _Phrases) -> str:
+    """Return what stands after the last number of an answer."""
+    text = _in_digits(plain(answer), phrases)
+    last = max((match.end() for match in _NUMERAL.finditer(text)), default=len(text))
+    return text[last:].strip()
+
+
+_VOID: Final = frozenset({"br", "hr", "li", "p", "td", "th", "tr"})
+"""Tags that need not be closed."""
+_HANGING: Final = frozenset("-–—,/(+~")
+"""Marks after which a number goes on."""
+_UNITS: Final = frozenset({"percent", "per cent", "points", "point", "pts"})
+"""Words that end a number."""
+_LED: Final = re.compile(r"[^\W\d_]\s?\Z")
+"""Words before a number, without a mark between."""
+_OVER: Final = re.compile(r"[\n})\]]|\A[.!?…]+ ")
+"""What ends a number for good, if a text is cut after it."""
+_SAYS_HOW_MUCH: Final = re.compile(
+    r"(?:\A|[^a-zäöüß ] ?|\b(?:it|at|as|to|is|be|say|of|an?|with|around|about|auf|mit|bei|ist|von) )[~≈]?\Z"
+)
+
+
+def _amount(replies: Replies) -> str:
+    between = "|".join(["[-/%]", r"\\%", *sorted(map(re.escape, replies.amounts), key=len, reverse=True)])
+    more = r"(?: ?[0-9]+(?:[.,][0-9]+)*)?"
+    joins = "|".join(
+        sorted(
+            map(re.escape, (word for word, means in replies.amounts.items() if means in _JOINS)), key=len, reverse=True
+        )
+    )
+    listed = rf"|, ?(?:(?:{joins}) )?[0-9]+(?:[.,][0-9]+)*" if joins else ""
+    return rf"{_FIGURE}(?: ?(?:{between})(?![^\W\d_]){more}{listed})*"
+
+
+_JOINS: Final = frozenset({"or", "and", "maybe", "or maybe", "or perhaps"})
+_COMPILED: Final[dict[int, _Phrases]] = {}
+
+
+def _phrases(replies: Replies) -> _Phrases:
+    if id(replies) not in _COMPILED:
+        _COMPILED[id(replies)] = _compiled(replies)
+    return _COMPILED[id(replies)]
+
+
+def _compiled(replies: Replies) -> _Phrases:
+    def of(patterns: Sequence[str], number: str = f"(?:{_amount(replies)})") -> tuple[re.Pattern[str], ...]:
+        written = (replies.written_out(each).replace(f"<{NUMBER}>", number) for each in patterns)
+        return tuple(re.compile(each) for each in written)
+
+    mark = replies.thousands
+    thousands = rf"(?<![\d.,])[1-9][0-9]{{0,2}}(?:{re.escape(mark)}[0-9]{{3}})+(?![\d.,]?\d)" if mark else ""
+    ordinals = "|".join(map(re.escape, replies.ordinals))
+    return _Phrases(
+        replies,
+        (
+            (Strength.CLOSING, of(replies.closing)),
+            (Strength.LABELLED, of(replies.labels)),
+            (Strength.GIVEN, of(replies.ratings)),
+        ),
+        of(replies.told, f"(?P<{NUMBER}>{_PLAIN_FIGURE})"),
+        of(replies.rivals),
+        of(replies.asking),
+        of(replies.remarks),
+        of(replies.denials),
+        of(replies.revisions),
+        of(replies.reasoning),
+        of(replies.lowest, f"(?P<{NUMBER}>{_PLAIN_FIGURE})"),
+        of(replies.highest, f"(?P<{NUMBER}>{_PLAIN_FIGURE})"),
+        of(replies.others),
+        of(replies.mentions),
+        of(replies.refusals),
+        _any_of(tuple(replies.numbers)),
+        _any_of(tuple(replies.amounts)),
+        re.compile(thousands) if thousands else None,
+        re.compile(rf"(?<=[0-9])\. (?=(?:{ordinals})\b)") if ordinals else None,
+        _any_of(replies.emotions),
+        _people(replies.people),
+    )
+
+
+def _people(terms: Sequence[str]) -> re.Pattern[str] | None:
+    words = {_ARTICLE.sub("", plain(term)) for term in terms} - {"person"}
+    listed = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    return re.compile(rf"(?<=\ba )(?:{listed})(?!\w)|(?<=\ban )(?:{listed})(?!\w)") if words else None
+
+
+def _any_of(words: Sequence[str]) -> re.Pattern[str] | None:
+    if not words:
+        return None
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(words, key=len, reverse=True)))})\b")

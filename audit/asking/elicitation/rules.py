@@ -1,0 +1,50 @@
+"""Answers read by two rules side by side: the published study's, and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from audit.asking.elicitation.parsing import parse_response, parse_response_hou2025
+from audit.asking.elicitation.phrases import Reading
+
+
+def study_intensities(responses: pd.Series) -> npt.NDArray[np.float64]:
+    """Return what the study's rule reads in answers, in points; NaN where it reads nothing."""
+    codes, texts = pd.factorize(responses.to_numpy(dtype=object))
+    return np.array([parse_response_hou2025(str(text)).intensity for text in texts], dtype=np.float64)[codes]
+
+
+def read_by_both(responses: pd.Series, *, low: float, high: float) -> pd.DataFrame:
+    """Read answers by the study's rule and by ours; equal answers are read once.
+
+    Parameters
+    ----------
+    responses
+        Shape (n,), texts. Not modified.
+    low, high
+        The scale's two ends, in points.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Shape (n,), the index of ``responses``: ``study`` and ``ours``, each ``rated``, ``refused`` or ``unparseable``,
+        and ``study_intensity`` and ``our_intensity`` in points, NaN unless rated. The study's rule takes numbers of up
+        to 100, whatever the scale. Ours is not told the narrative: a number that the answer repeats of it may count.
+    """
+    codes, texts = pd.factorize(responses.to_numpy(dtype=object))
+    rules: dict[str, Callable[[str], Reading]] = {
+        "study": parse_response_hou2025,
+        "our": lambda text: parse_response(text, low=low, high=high),
+    }
+    columns: dict[str, Any] = {}
+    for name, rule in rules.items():
+        read = [rule(str(text)) for text in texts]
+        status = pd.Categorical([each.status.value for each in read])
+        columns["ours" if name == "our" else name] = status.take(codes)
+        columns[f"{name}_intensity"] = np.array([each.intensity for each in read], dtype=np.float64)[codes]
+    return pd.DataFrame(columns, index=responses.index)

@@ -1,0 +1,343 @@
+"""What a run is going to ask, as far as it is known before a model is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from audit.configuration.schema import AuditConfig
+from audit.errors import ConfigError, check_points
+from audit.runs.provenance import PLACES, READS, TOLD, grid_identity, name_of, settings_of
+from audit.runs.store import Kind
+from audit.tables.formatting import plural
+from stimuli.conversations import Conversations, read_conversations
+from stimuli.examples import Pool, check_enough, check_unseen, load_pool
+from stimuli.identities import Dimension, load_dimensions, load_placebos
+from stimuli.knowledge import Knowledge, read_knowledge
+from stimuli.languages import LanguagePack
+from stimuli.narratives import choose_narratives, load_narratives
+from stimuli.pairs import can_be_drawn, drawn_pairs
+from stimuli.prompts import PromptCell, PromptGrid
+from stimuli.strategies import CLOSING, NO_STRATEGY, THOUGHT, Strategy, check_strategy
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The prompts of a run, and how the model is led to them.
+
+    Attributes
+    ----------
+    config
+        What it was made of.
+    grid
+        Who is asked about whom, in which narrative and wording.
+    strategy
+        The calls of each prompt.
+    pool
+        What its examples are chosen from; None where it shows none.
+    knowledge
+        What a user's file says of the narratives; None where there is none, or a model is to infer it.
+    conversations
+        The corpus that the narratives are of; None where they are of none.
+    """
+
+    config: AuditConfig
+    grid: PromptGrid
+    strategy: Strategy
+    pool: Pool | None = None
+    knowledge: Knowledge | None = None
+    conversations: Conversations | None = None
+
+    def __post_init__(self) -> None:
+        # A configuration knows the scale of a template alone: a published prompt brings its own.
+        if (scale := self.grid.variant.scale) is not None:
+            check_points(self.config.statistics.model_dump(), low=scale.low, high=scale.high)
+
+    @property
+    def kind(self) -> Kind:
+        """What the model is asked for, and the folder that it is kept in."""
+        return self.config.task.stores
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Words for the run folder's name: the task, and where the narratives are from."""
+        return (*filter(None, [self.config.task.name]), self.config.stimuli.source)
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """The calls of each prompt before the one for its answer: the strategy's stages, then the thought, if any."""
+        stages = (stage.name for stage in self.strategy.stages)
+        return (*stages, THOUGHT) if self.config.thinking.is_on else tuple(stages)
+
+    @property
+    def room(self) -> int:
+        """Tokens that an answer may take, whichever way it is got."""
+        scale, reply = self.grid.variant.scale, self.strategy.reply
+        if scale is not None:
+            return max(self.config.elicitation.max_tokens, len(str(scale.high)) + 2)
+        stage = reply if reply is not None else self.config.task.stage
+        return 0 if stage is None else stage.max_tokens
+
+    @property
+    def begun(self) -> str:
+        """What each answer is begun with; a text is begun by nobody but the model."""
+        return "" if self.grid.variant.scale is None else self.config.elicitation.prefill
+
+    @property
+    def announced(self) -> str:
+        """What is asked of whom, in a line."""
+        grid, strategy = self.grid, self.strategy
+        narratives = grid.narratives
+        wordings = f" x {len(grid.wordings)} wordings" if len(grid.wordings) > 1 else ""
+        last = f"then {strategy.reply.name}, the reply" if strategy.reply is not None else "then the question"
+        led = (
+            f", strategy {strategy.name} ({', '.join(stage.name for stage in strategy.stages)}, {last})"
+            if strategy.stages
+            else ""
+        )
+        thinking = self.config.thinking
+        within = plural(thinking.max_tokens, "token")
+        thinks = f", thinking {thinking.mode} (at most {within})" if thinking.is_on else ""
+        pack = self.config.pack
+        spoken = "" if pack is None else f" in {pack.name}"
+        n_narratives = f"{len(narratives.narratives):,}"
+        each = len(grid) / (len(narratives.narratives) * len(grid.wordings))
+        drawn = f", each asked about {each:,.3g} of them (stimuli.pairs=balanced)" if grid.drawn else ""
+        return (
+            f"{name_of(self.config.model)}, prompt {grid.variant.name}{spoken}{led}{thinks}: {n_narratives} of "
+            f"{plural(narratives.n_available, 'narrative')} ({narratives.source}) x {plural(grid.n_pairs, 'pair')} of "
+            "identities "
+            f"in {', '.join(d.name for d in grid.dimensions)}{drawn}{wordings} = {plural(len(grid), 'prompt')}"
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """Return what makes two runs the same run, as far as it is known before the model is loaded."""
+        config, grid = self.config, self.grid
+        settings = settings_of(config)
+        for key in (*PLACES, *TOLD):
+            settings["stimuli"].pop(key)
+        # The narratives' hash stands for what a corpus shows; its labels, causes and identities are answered to, too.
+        settings["stimuli"].pop("conversations")
+        if self.conversations is not None:
+            settings["conversations"] = self.conversations.sha256
+        asked = grid_identity(grid)
+        settings["prompt"] = asked.pop("prompt")
+        # A run in one wording is the run that it was before there were several.
+        if len(grid.wordings) > 1:
+            settings["wordings"] = len(grid.wordings)
+        # A run that leads the model to nothing is the run that it was before there were strategies.
+        led = settings.pop("strategy")
+        if self.strategy.name != NO_STRATEGY:
+            settings["strategy"] = {"name": self.strategy.name, "sha256": self.strategy.sha256}
+            if self.pool is not None:
+                chosen_by = {key: led["examples"][key] for key in ("embedder", "revision")}
+                similar = config.strategy.examples is not None and config.strategy.examples.choice == "similar"
+                settings["strategy"]["examples"] = {"pool": self.pool.sha256, **(chosen_by if similar else {})}
+            if self.knowledge is not None:
+                settings["strategy"]["knowledge"] = self.knowledge.sha256
+            elif led["knowledge"] is not None:
+                settings["strategy"]["knowledge"] = led["knowledge"]
+        del settings["task"]
+        if config.task.name:
+            settings["task"] = config.task.identity()
+        if grid.variant.scale is None:  # nothing is rated; what is asked is in the prompt's hash
+            settings["elicitation"] = None
+        else:
+            settings["elicitation"]["method"] = config.elicitation_method
+            if config.elicitation_method == "expected":
+                settings["elicitation"]["reads"] = READS
+        return settings | asked
+
+    def described(self) -> dict[str, Any]:
+        """Return how an answer is got, as the manifest keeps it: the task, and of ratings the elicitation and scale."""
+        config, scale = self.config, self.grid.variant.scale
+        task = {"task": config.task.model_dump(mode="json")}
+        if scale is None:
+            return task
+        method = {**config.elicitation.model_dump(), "method": config.elicitation_method}
+        return task | {"elicitation": method, "scale": asdict(scale)}
+
+
+def make_plan(config: AuditConfig) -> Plan:
+    """Read all that a configuration's prompts are made of, and check that it fits together.
+
+    Raises
+    ------
+    StimulusError
+        If any of it cannot be used, an example is among the narratives that are asked about, or a narrative lacks
+        knowledge.
+    ConfigError
+        If the configuration lacks what one of them needs.
+    """
+    conversations = _read_corpus(config)
+    grid = build_grid(config, conversations)
+    strategy = config.strategy.strategy(replies=config.task.may_be_led)
+    check_strategy(strategy, grid)
+    _check_room(config, strategy)
+    _check_wordings(config, strategy)
+    pool = knowledge = None
+    if (examples := config.strategy.examples) is not None:
+        pool = load_pool(examples.pool, examples.columns.model_dump())
+        check_unseen(pool, grid.narratives)
+        check_enough(examples.n, pool)
+        shown = f"{examples.user}{examples.assistant}"
+        if "{example_emotion}" in shown and not all(each.emotion for each in pool.examples):
+            raise ConfigError(
+                f"strategy.examples shows {{example_emotion}}, which {pool.where} does not tell; set "
+                "strategy.examples.columns.emotion"
+            )
+    if (known := config.strategy.knowledge) is not None:
+        if known.path is None:
+            what = "a CSV file with narrative_id and the relations" if known.source == "file" else "a folder or hub id"
+            raise ConfigError(f"strategy.knowledge.source={known.source} needs strategy.knowledge.path: {what}")
+        if known.source == "file":
+            knowledge = read_knowledge(Path(known.path), grid.narratives, known.relations)
+    plan = Plan(config, grid, strategy, pool, knowledge, conversations)
+    _check_thinking(plan)
+    return plan
+
+
+def _check_wordings(config: AuditConfig, strategy: Strategy) -> None:
+    """Refuse several wordings where stages are asked before the question: their texts are compared prompt by prompt."""
+    if config.wordings > 1 and strategy.stages:
+        raise ConfigError(
+            f"wordings={config.wordings}: strategy {strategy.name} has stages, whose texts are compared in one wording "
+            "alone; leave wordings=1, or take a strategy without stages"
+        )
+
+
+def _check_thinking(plan: Plan) -> None:
+    """Refuse a thought that could not be told from a stage, or leaves no room for a prompt and its answer."""
+    thinking, longest = plan.config.thinking, plan.config.model.max_model_len
+    if not thinking.is_on:
+        return
+    if any(stage.name == THOUGHT for stage in plan.strategy.stages):
+        raise ConfigError(
+            f"strategy {plan.strategy.name}: a stage is called {THOUGHT}, as what the model thinks is with "
+            f"thinking={thinking.mode}; give the stage another name"
+        )
+    if thinking.max_tokens + plan.room + CLOSING >= longest:
+        raise ConfigError(
+            f"thinking.max_tokens={thinking.max_tokens} and an answer of {plural(plan.room, 'token')} leave no room "
+            f"for a prompt in model.max_model_len={longest} tokens; let it think less, or raise max_model_len as far "
+            "as the model goes"
+        )
+
+
+def _check_room(config: AuditConfig, strategy: Strategy) -> None:
+    """Refuse a stage that could not be asked, whatever the prompt."""
+    room = config.model.max_model_len
+    for stage in (*strategy.stages, *filter(None, [strategy.reply])):
+        if stage.max_tokens >= room:
+            raise ConfigError(
+                f"strategy.stages.{stage.name}.max_tokens={stage.max_tokens} leaves no room for a prompt in "
+                f"model.max_model_len={room} tokens; let it write less, or raise max_model_len as far as the model goes"
+            )
+
+
+def _read_corpus(config: AuditConfig) -> Conversations | None:
+    """Read the conversations that are asked about, where there are any."""
+    stimuli = config.stimuli
+    if stimuli.source != "conversations":
+        return None
+    if stimuli.path is None or stimuli.conversations is None:
+        raise ConfigError("stimuli=conversations needs stimuli.path: a CSV file with an utterance a row")
+    columns = stimuli.conversations.model_dump(exclude={"history", "keep_names", "synonyms"})
+    own = stimuli.conversations
+    return read_conversations(
+        stimuli.path,
+        columns,
+        history=own.history,
+        keep_names=own.keep_names,
+        synonyms=own.synonyms,
+        missing=stimuli.missing or (),
+    )
+
+
+def build_grid(config: AuditConfig, conversations: Conversations | None = None) -> PromptGrid:
+    """Cross the identities, narratives and prompt variant of a configuration.
+
+    Parameters
+    ----------
+    config
+        Which.
+    conversations
+        The corpus, where the narratives are of one.
+
+    Raises
+    ------
+    StimulusError
+        If any of them cannot be used, or they do not fit together.
+    ConfigError
+        If the configuration lacks what one of them needs.
+    """
+    variant, *paraphrases = config.prompt_wordings(conversations.choice if conversations is not None else "")
+    stimuli, pack = config.stimuli, config.pack
+    dimensions = load_dimensions(
+        stimuli.identities,
+        own=stimuli.own_identities,
+        names=config.dimensions,
+        unspecified=stimuli.unspecified,
+        no_persona=stimuli.no_persona,
+        cues=stimuli.cues,
+        perceiver_terms=stimuli.perceiver_terms,
+        experiencer_terms=stimuli.experiencer_terms,
+    )
+    if stimuli.placebo:
+        dimensions += load_placebos(stimuli.placebo, n_terms=stimuli.placebo_terms, seed=config.seed)
+    dimensions = dimensions_in(pack, dimensions)
+    per_emotion = None if stimuli.situations_per_emotion == "all" else stimuli.situations_per_emotion
+    if conversations is not None:
+        narratives = choose_narratives(
+            stimuli.source,
+            conversations.narratives.narratives,
+            emotions=stimuli.emotions,
+            per_emotion=per_emotion,
+            seed=config.seed,
+        )
+        narratives = replace(narratives, n_not_asked=conversations.narratives.n_not_asked)
+    else:
+        narratives = load_narratives(
+            stimuli.source,
+            path=stimuli.path,
+            columns=stimuli.columns.model_dump(),
+            emotions=stimuli.emotions,
+            situations_per_emotion=per_emotion,
+            seed=config.seed,
+            intensity=stimuli.intensity,
+            shown=variant.narrative if stimuli.check_person else None,
+            third_person_fits=not config.task.name,
+            missing=stimuli.missing or (),
+        )
+    told = narratives if pack is None else pack.narratives(narratives)
+    drawn = {
+        each.name: drawn_pairs(each, len(told.narratives), seed=config.seed)
+        for each in dimensions
+        if stimuli.pairs == "balanced" and can_be_drawn(each)
+    }
+    return PromptGrid(dimensions, told, variant, paraphrases, drawn)
+
+
+def dimensions_in(pack: LanguagePack | None, dimensions: Sequence[Dimension]) -> tuple[Dimension, ...]:
+    """Return dimensions worded in a pack's language; without one as they are.
+
+    Raises
+    ------
+    StimulusError
+        If the pack lacks an identity.
+    """
+    return tuple(dimensions) if pack is None else tuple(map(pack.dimension, dimensions))
+
+
+def labels(cell: PromptCell, variant: str) -> dict[str, str]:
+    """Return the columns of the ratings table that say which prompt a row is of, but for its wording."""
+    return {
+        "dimension": cell.dimension.name,
+        "variant": variant,
+        "narrative_id": cell.narrative.narrative_id,
+        "emotion": cell.narrative.emotion,
+        "perceiver": cell.perceiver.term,
+        "experiencer": cell.experiencer.term,
+    }

@@ -1,0 +1,200 @@
+"""What a strategy brings to each narrative, whoever is asked about it: examples chosen from a pool, and knowledge.
+
+It is settled before the first call and kept in the run's folder, so that a run that goes on shows the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from audit.asking.plan import Plan
+from audit.configuration.schema import ExamplesConfig, KnowledgeConfig, fingerprint
+from stimuli.examples import Pool, choose_random, choose_similar
+from stimuli.strategies import EXAMPLE_PARTS, KNOWLEDGE, example_name
+
+Row = dict[str, Any]
+"""Columns of ``tables.GIVEN``."""
+
+
+def give(plan: Plan, *, say: Callable[[str], None]) -> tuple[list[Row], dict[str, Any]]:
+    """Choose the examples and get the knowledge of every narrative of a run.
+
+    Parameters
+    ----------
+    plan
+        The run's.
+    say
+        Takes lines about progress.
+
+    Returns
+    -------
+    tuple
+        Rows of ``tables.GIVEN``, and what the manifest records: where they come from, the SHA-256 of what is shown, and
+        the seconds that it took. Both empty for a strategy that brings nothing.
+
+    Raises
+    ------
+    ModelError
+        If the embedder or the COMET model cannot be loaded.
+    """
+    rows: list[Row] = []
+    facts: dict[str, Any] = {}
+    settings = plan.config.strategy
+    clock = time.perf_counter()
+    if settings.examples is not None and plan.pool is not None:
+        chosen, facts["examples"] = _choose(plan, settings.examples, plan.pool, say)
+        rows += chosen
+    if settings.knowledge is not None:
+        known, facts["knowledge"] = _know(plan, settings.knowledge, say)
+        rows += known
+    if rows:
+        facts |= {"given_sha256": given_sha256(rows), "give_s": time.perf_counter() - clock}
+    return rows, facts
+
+
+def given_sha256(rows: Sequence[Row]) -> str:
+    """Return the SHA-256 of what rows of ``tables.GIVEN`` show a model."""
+    return fingerprint({"rows": [[value for name, value in row.items() if name != "similarity"] for row in rows]})
+
+
+def preview(plan: Plan) -> list[Row]:
+    """Return the rows that :func:`give` does without a model; what it needs one for is named in brackets."""
+    rows: list[Row] = []
+    settings = plan.config.strategy
+    ids = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
+    if settings.examples is not None and plan.pool is not None:
+        similar = settings.examples.choice == "similar"
+        rows += _unknown(ids, settings.examples.n) if similar else _random(plan, settings.examples, plan.pool)
+    if settings.knowledge is not None:
+        for narrative_id in ids:
+            texts = (
+                plan.knowledge.texts[narrative_id]
+                if plan.knowledge is not None
+                else {relation: f"[{relation}, as COMET infers it]" for relation in settings.knowledge.relations}
+            )
+            rows += _relations(narrative_id, settings.knowledge.relations, texts)
+    return rows
+
+
+def values_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Return by narrative what stands for the placeholders that rows of ``tables.GIVEN`` fill."""
+    values: dict[str, dict[str, str]] = {}
+    for row in rows:
+        own = values.setdefault(row["narrative_id"], {})
+        if row["kind"] == "example":
+            own |= {example_name(part, row["place"]): row[part] for part in EXAMPLE_PARTS}
+        else:
+            own[KNOWLEDGE + row["name"]] = row["text"]
+    return values
+
+
+def _choose(
+    plan: Plan, settings: ExamplesConfig, pool: Pool, say: Callable[[str], None]
+) -> tuple[list[Row], dict[str, Any]]:
+    facts = {"pool": pool.source, "pool_sha256": pool.sha256, "n_pool": len(pool.examples)}
+    if settings.choice == "random":
+        return _random(plan, settings, pool), facts
+    from audit.engines.embedding import cosine, embed
+
+    narratives = plan.grid.narratives.narratives
+    say(f"choosing examples by {settings.embedder}: narratives {len(narratives):,}, examples {len(pool.examples):,}")
+    wording = plan.grid.variant.narrative
+    texts = [narrative.wording(wording) for narrative in narratives]
+    shown = [each.text for each in pool.examples]
+    embedded = embed([*texts, *shown], model=settings.embedder, revision=settings.revision)
+    similarity = cosine(embedded.vectors[: len(texts)], embedded.vectors[len(texts) :])
+    rows = [
+        _example(narrative.narrative_id, place, pool, number, float(similarity[at, number]))
+        for at, (narrative, chosen) in enumerate(zip(narratives, choose_similar(similarity, n=settings.n), strict=True))
+        for place, number in enumerate(chosen)
+    ]
+    return rows, facts | {"embedder": embedded.facts}
+
+
+def _unknown(ids: Sequence[str], n: int) -> Iterator[Row]:
+    for narrative_id in ids:
+        for place in range(n):
+            text, answer, emotion = (f"[{part} of the example {n - place}. in similarity]" for part in EXAMPLE_PARTS)
+            yield _row(narrative_id, "example", place, "", text=text, answer=answer, emotion=emotion)
+
+
+def _random(plan: Plan, settings: ExamplesConfig, pool: Pool) -> list[Row]:
+    chosen = choose_random(pool, plan.grid.narratives, n=settings.n, seed=plan.config.seed)
+    return [
+        _example(narrative_id, place, pool, number)
+        for narrative_id, numbers in chosen.items()
+        for place, number in enumerate(numbers)
+    ]
+
+
+def _know(plan: Plan, settings: KnowledgeConfig, say: Callable[[str], None]) -> tuple[list[Row], dict[str, Any]]:
+    narratives = plan.grid.narratives.narratives
+    facts: dict[str, Any] = {"source": settings.source, "path": settings.path}
+    if plan.knowledge is not None:
+        texts: Sequence[Mapping[str, str]] = [plan.knowledge.texts[each.narrative_id] for each in narratives]
+        facts["sha256"] = plan.knowledge.sha256
+    else:
+        from audit.engines.comet import head_of, infer
+
+        assert settings.path is not None
+        say(f"inferring by {settings.path}: relations {len(settings.relations)}, narratives {len(narratives):,}")
+        inferred = infer(
+            [head_of(narrative) for narrative in narratives],
+            relations=settings.relations,
+            model=settings.path,
+            revision=settings.revision,
+            n=settings.n,
+            max_tokens=settings.max_tokens,
+        )
+        texts = inferred.texts
+        facts |= {"model": inferred.facts, "n_empty": sum(not text for each in texts for text in each.values())}
+    rows = [
+        row
+        for narrative, own in zip(narratives, texts, strict=True)
+        for row in _relations(narrative.narrative_id, settings.relations, own)
+    ]
+    return rows, facts
+
+
+def _relations(narrative_id: str, relations: Sequence[str], texts: Mapping[str, str]) -> Iterator[Row]:
+    for place, relation in enumerate(relations):
+        yield _row(narrative_id, "knowledge", place, relation, text=texts[relation])
+
+
+def _example(narrative_id: str, place: int, pool: Pool, number: int, similarity: float | None = None) -> Row:
+    each = pool.examples[number]
+    return _row(
+        narrative_id,
+        "example",
+        place,
+        each.example_id,
+        text=each.text,
+        answer=each.answer,
+        emotion=each.emotion,
+        similarity=similarity,
+    )
+
+
+def _row(
+    narrative_id: str,
+    kind: str,
+    place: int,
+    name: str,
+    *,
+    text: str,
+    answer: str = "",
+    emotion: str = "",
+    similarity: float | None = None,
+) -> Row:
+    return {
+        "narrative_id": narrative_id,
+        "kind": kind,
+        "place": place,
+        "name": name,
+        "text": text,
+        "answer": answer,
+        "emotion": emotion,
+        "similarity": similarity,
+    }

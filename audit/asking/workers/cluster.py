@@ -1,0 +1,292 @@
+"""Workers on the machines of a Ray cluster.
+
+Ray finds the machines, gives each worker its GPUs and says when one is gone. What it places is a relay: an actor that
+starts the same process as :mod:`audit.asking.workers.local` does on its machine, and hands on what that process tells.
+So a model runs in a process that it has for itself, is watched in the same way, and its end has the same reason and
+log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from audit.asking.workers.base import Do
+from audit.asking.workers.local import END_WITHIN, LocalWorker
+from audit.asking.workers.pool import Ended, Event, Pool, Post, Raised, Ready, Worker
+from audit.asking.workers.serve import Opening
+from audit.configuration.schema import EngineConfig
+from audit.configuration.version import __version__
+from audit.engines.progress import Say
+from audit.errors import ModelError, WorkerError
+from audit.tables.formatting import plural
+
+LISTEN_FOR: Final = 1.0
+"""Seconds that a relay waits for something to hand on."""
+STOP_WITHIN: Final = 5.0
+"""Seconds that a relay may take to end its worker, before it is ended itself."""
+
+
+class Relay:
+    """The actor: starts a worker on its machine, and hands on what is said to it and by it.
+
+    Parameters
+    ----------
+    number
+        The worker's, from 1.
+    version
+        Of this package, where the command runs.
+    environment, opening
+        As of :class:`audit.asking.workers.local.LocalWorker`; the opening pickled.
+    """
+
+    def __init__(self, number: int, version: str, environment: Mapping[str, str], opening: bytes) -> None:
+        self._node = os.uname().nodename
+        self._events: queue.Queue[Event] = queue.Queue()
+        self._worker: LocalWorker | None = None
+        if version != __version__:
+            said = f"node {self._node} has empathy-audit {__version__}, and this machine {version}; install the same"
+            self._events.put(Raised(None, WorkerError(said)))
+            return
+        gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
+        on = f"node {self._node}, {f'GPU {gpus}' if gpus else 'CPU'}, actor {os.getpid()}"
+        log = Path(tempfile.mkdtemp(prefix="empathy-audit-")) / f"engine-{number}.log"
+        self._worker = LocalWorker(number, on, environment, opening, log=log, stream=log.open("ab"))
+        self._worker.start(self._events.put)
+
+    def hand(self, message: bytes) -> None:
+        """Hand on a message; see :class:`audit.asking.workers.local.LocalWorker`."""
+        assert self._worker is not None
+        self._worker.hand(message)
+
+    def end(self) -> None:
+        """Let the worker end."""
+        if self._worker is not None:
+            self._worker.end()
+
+    def stop(self) -> None:
+        """Stop the worker."""
+        if self._worker is not None:
+            self._worker.stop()
+
+    def hear(self) -> bytes:
+        """Return what the worker has told since the last time, pickled; it is waited for, but not for long."""
+        heard: list[Event] = []
+        with contextlib.suppress(queue.Empty):
+            heard.append(self._events.get(timeout=LISTEN_FOR))
+            while True:
+                heard.append(self._events.get_nowait())
+        return pickle.dumps([self._named(event) for event in heard])
+
+    def _named(self, event: Event) -> Event:
+        """Say of what may differ between machines which one it is of."""
+        if isinstance(event, Ready) and self._worker is not None:
+            return replace(event, name=self._worker.name)
+        if isinstance(event, Raised) and isinstance(event.error, ModelError) and event.job is None:
+            return Raised(None, ModelError(f"node {self._node}: {event.error}"))
+        return event
+
+
+class RayWorker(Worker):
+    """A worker that Ray places.
+
+    Parameters
+    ----------
+    ray
+        The library, which is connected to a cluster.
+    number, environment, opening
+        As of :class:`Relay`.
+    num_cpus, num_gpus
+        What it takes of its machine.
+    """
+
+    def __init__(
+        self, ray: Any, number: int, environment: Mapping[str, str], opening: bytes, *, num_cpus: int, num_gpus: int
+    ) -> None:
+        self.name = f"replica {number} (not placed yet)"
+        self._ray, self._number = ray, number
+        self._made = (number, __version__, dict(environment), opening)
+        # One call waits for what the worker tells, another one hands it a job.
+        self._options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_restarts": 0, "max_concurrency": 2}
+        self._actor: Any = None
+
+    def start(self, post: Post) -> None:
+        """See :class:`Worker`."""
+        self._actor = self._ray.remote(Relay).options(**self._options).remote(*self._made)
+        threading.Thread(target=self._listen, args=(post,), daemon=True).start()
+
+    def _listen(self, post: Post) -> None:
+        while True:
+            try:
+                heard: list[Event] = pickle.loads(self._ray.get(self._actor.hear.remote()))
+            except Exception as error:  # whatever Ray says of an actor that is gone, or of a cluster that is
+                post(Ended(" ".join(str(error).split())[:300] or type(error).__name__))
+                return
+            for event in heard:
+                post(event)
+            if any(isinstance(event, Ended) for event in heard):
+                return
+
+    def send(self, number: int, do: Do) -> None:
+        """See :class:`Worker`."""
+        self._actor.hand.remote(pickle.dumps((number, do)))
+
+    def end(self) -> None:
+        """See :class:`Worker`."""
+        self._finish("end", 2 * END_WITHIN)
+
+    def stop(self) -> None:
+        """See :class:`Worker`."""
+        self._finish("stop", STOP_WITHIN)
+
+    def _finish(self, how: str, within: float) -> None:
+        """Have the relay end its worker, and then end it."""
+        if self._actor is None:
+            return
+        # It may be gone, or not be placed yet; and so may the cluster.
+        with contextlib.suppress(Exception):
+            self._ray.get(getattr(self._actor, how).remote(), timeout=within)
+        with contextlib.suppress(Exception):
+            self._ray.kill(self._actor)
+
+
+class RayPool(Pool):
+    """Workers of a cluster, which is left when they end; as :class:`Pool`."""
+
+    def close(self) -> None:
+        """See :class:`Pool`."""
+        super().close()
+        import ray
+
+        ray.shutdown()
+
+
+def check_installed() -> Any:
+    """Return the library.
+
+    Raises
+    ------
+    WorkerError
+        If it is not installed.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise WorkerError("engine=ray: Ray is not installed; pip install 'empathy-audit[ray]'") from error
+    return ray
+
+
+def connect(engine: EngineConfig) -> Any:
+    """Return the library, connected to the cluster that the configuration names, or to one of this machine.
+
+    Raises
+    ------
+    WorkerError
+        If Ray is not installed, or there is no such cluster; or a server's model is asked for.
+    """
+    assert engine.ray is not None
+    if engine.name == "openai":
+        raise WorkerError("engine=ray runs models on the cluster's machines; a server is asked by engine=openai")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or Ray warns of how it will do so one day
+    ray = check_installed()
+    address = engine.ray.address
+    here = {} if address is not None or "RAY_ADDRESS" in os.environ else _of_this_machine()
+    try:
+        ray.init(**{"address": address, **here}, log_to_driver=False, logging_level="ERROR")
+    except Exception as error:  # of many kinds, and of gRPC's
+        why = " ".join(str(error).split())[:200]
+        raise WorkerError(
+            f"engine.ray.address={address}: no Ray cluster can be had there ({why}); give the address of one that "
+            "runs, or null for this machine"
+        ) from error
+    return ray
+
+
+def _of_this_machine() -> dict[str, Any]:
+    """Return what a cluster of this machine is begun with: the packages that this process has found."""
+    found = os.pathsep.join(path for path in sys.path if path)
+    return {"address": "local", "include_dashboard": False, "runtime_env": {"env_vars": {"PYTHONPATH": found}}}
+
+
+def share_out(ray: Any, engine: EngineConfig, wanted: int | str) -> tuple[int, int]:
+    """Return how many workers a cluster is to have, and of how many GPUs each.
+
+    Raises
+    ------
+    WorkerError
+        If it is too small.
+    """
+    assert engine.ray is not None
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return fit(nodes, engine, wanted)
+
+
+def fit(nodes: Sequence[Mapping[str, float]], engine: EngineConfig, wanted: int | str) -> tuple[int, int]:
+    """Return the same of what machines have: a worker's GPUs are of one machine."""
+    assert engine.ray is not None
+    on_gpus = engine.device in ("auto", "cuda") and any(node.get("GPU", 0) for node in nodes)
+    each, kind = (engine.tensor_parallel_size, "GPU") if on_gpus else (engine.ray.num_cpus, "CPU")
+    most = sum(int(node.get(kind, 0)) // each for node in nodes)
+    n = most if wanted == "auto" else int(wanted)
+    if not 1 <= n <= most:
+        setting = "engine.tensor_parallel_size" if on_gpus else "engine.ray.num_cpus"
+        raise WorkerError(
+            f"engine.replicas={wanted}: Ray's cluster has room for {most} of {setting}={each} on its {kind}s; ask for "
+            "no more, or add machines"
+        )
+    return n, each if on_gpus else 0
+
+
+def open_pool(ray: Any, opening: Opening, engine: EngineConfig, *, n_shards: int | None, say: Say, shown: str) -> Pool:
+    """Have workers on a cluster open a model.
+
+    Parameters
+    ----------
+    ray
+        What :func:`connect` returns; disconnected when the workers end.
+    opening
+        What they open.
+    engine
+        Says how many there are to be.
+    n_shards
+        As of :func:`audit.asking.workers.open.open_workers`.
+    say
+        Takes lines about progress.
+    shown
+        What the model is called in them.
+
+    Raises
+    ------
+    WorkerError
+        If the cluster is too small.
+    ModelError
+        If a machine of it cannot open the model; names the machine.
+    """
+    assert engine.ray is not None
+    try:
+        n, gpus = share_out(ray, engine, engine.replicas)
+        n = min(n, max(n_shards, 1)) if n_shards is not None else n
+        # A folder is meant as it is called from here, wherever a worker is started.
+        folder = Path(opening.model.path).expanduser()
+        path = str(folder.resolve()) if folder.is_dir() else opening.model.path
+        pickled = pickle.dumps(replace(opening, model=opening.model.model_copy(update={"path": path})))
+        cpus = engine.ray.num_cpus
+        environment = {} if gpus else {"OMP_NUM_THREADS": str(cpus), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+        say(f"loading {shown} in {plural(n, 'actor')} of a Ray cluster ...")
+        workers = [
+            RayWorker(ray, number, environment, pickled, num_cpus=cpus, num_gpus=gpus) for number in range(1, n + 1)
+        ]
+    except BaseException:
+        ray.shutdown()
+        raise
+    return RayPool(workers, hang_s=engine.hang_s, say=say)

@@ -1,0 +1,134 @@
+"""Has a run's model opened, by this process or by workers, as the configuration says."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Final
+
+from audit.asking.workers.base import Here, Workers
+from audit.configuration.schema import AuditConfig
+from audit.engines.base import Kept
+from audit.engines.progress import Say
+from audit.errors import WorkerError
+from audit.runs.store import RunFolder
+
+ENGINE_LOG: Final = "engine.log"
+"""The file of the run folder that takes what the model's library prints while it loads."""
+
+
+def open_workers(
+    config: AuditConfig, folder: RunFolder, shared: object, *, writes: bool, how: str, n_shards: int | None, say: Say
+) -> tuple[Workers, float]:
+    """Have the model of a run opened, and return who asks it with the seconds that it took.
+
+    Parameters
+    ----------
+    config
+        The model and its engine.
+    folder
+        The run's; takes what the model's library prints.
+    shared
+        What all jobs share.
+    writes
+        Whether the model writes texts, see :func:`audit.engines.open.choose_engine`.
+    how
+        How an answer is got, for the line that says what was loaded.
+    n_shards
+        How many shards are missing, where that is known: more workers would have nothing to do.
+    say
+        Takes lines about progress.
+
+    Raises
+    ------
+    ModelError
+        If the model or the engine cannot be loaded.
+    WorkerError
+        If the workers cannot be had.
+    """
+    clock = time.perf_counter()
+    open_them = _on_ray if config.engine.ray is not None else _here if config.engine.replicas == 1 else _replicas
+    workers = open_them(config, folder, shared, writes=writes, n_shards=n_shards, say=say)
+    load_s = time.perf_counter() - clock
+    facts = workers.known.facts
+    each = f"{workers.n} x " if workers.n > 1 else ""
+    say(f"{each}{facts.name} {facts.version} on {facts.device}, {facts.dtype}; {how}")
+    if workers.known.why:
+        say(f"why: {workers.known.why}")
+    return workers, load_s
+
+
+def _here(
+    config: AuditConfig, folder: RunFolder, shared: object, *, writes: bool, n_shards: int | None, say: Say
+) -> Workers:
+    # Imported here: torch, transformers and vLLM take seconds, and a complete run needs none of them.
+    from audit.engines.open import choose_engine, open_model
+    from audit.engines.resolve import say_unpacking
+
+    choice = choose_engine(config.engine, writes=writes)
+    say(f"loading {config.model.path} by {choice.name}, which reports to {folder.path / ENGINE_LOG} ...")
+    if choice.name != "openai" and (unpacking := say_unpacking(config.model)):
+        say(unpacking)
+    with folder.output_in(ENGINE_LOG):
+        model = open_model(config.model, config.engine, seed=config.seed, writes=writes)
+    keep: Callable[[str], Kept] = folder.part_begun
+    return Here(model, shared, keep)
+
+
+def _replicas(
+    config: AuditConfig, folder: RunFolder, shared: object, *, writes: bool, n_shards: int | None, say: Say
+) -> Workers:
+    from audit.asking.workers.devices import shares
+    from audit.asking.workers.local import LocalWorker
+    from audit.asking.workers.pool import Pool
+    from audit.asking.workers.serve import Opening
+    from audit.engines.open import choose_engine
+    from audit.engines.resolve import resolve_model, say_unpacking
+
+    choice = choose_engine(config.engine, writes=writes)
+    if choice.name == "openai":
+        raise WorkerError(
+            f"engine.replicas={config.engine.replicas} is of models on this machine; a server is asked by one process, "
+            "and by engine.server.concurrency requests at a time: leave engine.replicas=1"
+        )
+    own = shares(config.engine, choice.name)
+    if len(own) == 1:  # engine.replicas=auto where there is one GPU, or none
+        return _here(config, folder, shared, writes=writes, n_shards=n_shards, say=say)
+    own = own[: max(n_shards, 1)] if n_shards is not None else own
+    if unpacking := say_unpacking(config.model):
+        say(unpacking)
+    resolve_model(config.model)  # downloaded or unpacked once, and not by each of them
+    logs = [f"engine-{number}.log" for number in range(1, len(own) + 1)]
+    where = f"{logs[0]} to {logs[-1]}" if len(logs) > 1 else logs[0]
+    say(
+        f"loading {config.model.path} by {choice.name} in {len(own)} processes ({own[0].on}, and so on), which "
+        f"report to {where} of {folder.path} ..."
+    )
+    opening = pickle.dumps(Opening(config.model, config.engine, config.seed, writes, shared))
+    with ExitStack() as opened:
+        workers = [
+            LocalWorker(
+                number,
+                share.on,
+                share.environment,
+                opening,
+                log=folder.path / log,
+                stream=opened.enter_context(folder.appending(log)),
+            )
+            for number, (share, log) in enumerate(zip(own, logs, strict=True), start=1)
+        ]
+        return Pool(workers, hang_s=config.engine.hang_s, say=say)
+
+
+def _on_ray(
+    config: AuditConfig, folder: RunFolder, shared: object, *, writes: bool, n_shards: int | None, say: Say
+) -> Workers:
+    from audit.asking.workers.cluster import connect, open_pool
+    from audit.asking.workers.serve import Opening
+
+    opening = Opening(config.model, config.engine, config.seed, writes, shared)
+    with folder.output_in(ENGINE_LOG):
+        ray = connect(config.engine)
+    return open_pool(ray, opening, config.engine, n_shards=n_shards, say=say, shown=config.model.path)

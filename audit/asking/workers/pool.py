@@ -1,0 +1,340 @@
+"""Several workers at once: who is free takes the next job, and what one left when it died another one takes over.
+
+A worker that died is not started again. What ended it, a lack of memory or a GPU that fails, is there still, and would
+take the same shard's time twice; the others go on, and the same command, given again, starts all of them anew.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+from audit.asking.workers.base import Course, Do, Job, Workers
+from audit.engines.base import Done, Known, unwatched
+from audit.engines.progress import Say, beside_bars
+from audit.errors import AuditError, WorkerError
+
+T = TypeVar("T")
+
+BEATS: Final = 120.0
+"""Seconds after which a worker that has not said that it lives is stopped: it says so about every second."""
+LEAST_LOOK: Final = 1.0
+"""Seconds between two looks at who has not been heard of."""
+MOST_ENDED: Final = 2
+"""Workers that one job may end before the run does."""
+
+
+@dataclass(frozen=True)
+class Beat:
+    """A worker lives."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A worker has opened the model.
+
+    Attributes
+    ----------
+    known
+        What the model is.
+    name
+        What the worker is called from now on; empty for as before.
+    """
+
+    known: Known
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Progressed:
+    """Prompts more of a job are done."""
+
+    job: int
+    n: int
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A job is done."""
+
+    job: int
+    answer: Any
+
+
+@dataclass(frozen=True)
+class Raised:
+    """A job, or opening the model where it is None, ended in an error that is the user's to mend, or the engine's."""
+
+    job: int | None
+    error: Exception
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A worker is no more; why, in words."""
+
+    why: str
+
+
+Event = Beat | Ready | Progressed | Answered | Raised | Ended
+"""What is heard of a worker."""
+Post = Callable[[Event], None]
+"""Takes what is heard of one worker; may be called from any thread."""
+
+
+class Worker(ABC):
+    """One worker, as the writer sees it.
+
+    Attributes
+    ----------
+    name
+        What messages call it: its number, and what it computes on.
+    """
+
+    name: str
+
+    @abstractmethod
+    def start(self, post: Post) -> None:
+        """Begin; what is heard of it goes to ``post``, the last of it being :class:`Ended`."""
+
+    @abstractmethod
+    def send(self, number: int, do: Do) -> None:
+        """Hand it a job; returns at once."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Have it free what it took, and end; it is at no job."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it and all that it started at once, whatever it is at; it may have ended before."""
+
+
+class _Task(Generic[T]):
+    """A course, and the job that it waits for."""
+
+    def __init__(self, course: Course[T], job: Job) -> None:
+        self.course, self.job = course, job
+        self.ended: list[str] = []  # by this job, in words
+        self.done: Done = unwatched
+
+
+class _State:
+    """What is known of a worker."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.heard = self.moved = time.monotonic()
+        self.known: Known | None = None
+        self.job: int | None = None  # the number of the job that it is at
+        self.task: _Task[Any] | None = None  # whose job it is; None of one that nobody waits for any more
+
+
+class Pool(Workers):
+    """Several workers.
+
+    Parameters
+    ----------
+    workers
+        To be started.
+    hang_s
+        Seconds without a prompt answered after which a worker is stopped; None is without end.
+    say
+        Takes lines about what became of workers.
+    """
+
+    def __init__(self, workers: Sequence[Worker], *, hang_s: float | None, say: Say) -> None:
+        self.n = len(workers)
+        self._hang_s, self._say = hang_s, beside_bars(say)
+        self._events: queue.Queue[tuple[_State, Event]] = queue.Queue()
+        self._states = [_State(worker) for worker in workers]
+        self._n_jobs = 0
+        self._last = ""
+        self._known: Known | None = None
+        try:
+            for state in self._states:
+                state.worker.start(partial(self._post, state))
+            self._wait_for_all()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def known(self) -> Known:
+        """See :class:`Workers`."""
+        assert self._known is not None
+        return self._known
+
+    def _post(self, state: _State, event: Event) -> None:
+        self._events.put((state, event))
+
+    def _wait_for_all(self) -> None:
+        """Wait until each worker has opened the model or has died, and hold their models against each other.
+
+        Nothing is asked before: what a worker answers that has another model could not be told from the rest.
+        """
+        while any(state.known is None for state in self._states):
+            state, event = self._next_event()
+            match event:
+                case Ready(known, name):
+                    state.known, state.worker.name = known, name or state.worker.name
+                    self._check_same(state, known)
+                case Raised(_, error):
+                    raise error
+                case Ended(why):
+                    self._bury(state, why, at="while it opened the model")
+                case _:
+                    pass
+        if self._known is None:
+            raise self._nobody()
+
+    def _check_same(self, state: _State, known: Known) -> None:
+        """Raise WorkerError unless a worker's model is that of the others."""
+        if self._known is None:
+            self._known = known
+            return
+        said, here = ({**asdict(each.facts), **each.source.identity()} for each in (self._known, known))
+        other = next(each for each in self._states if each.known is not None)
+        for name, value in said.items():
+            if here.get(name) != value:
+                raise WorkerError(
+                    f"the workers have not the same model: {name} is {value!r} in {other.worker.name} and "
+                    f"{here.get(name)!r} in {state.worker.name}; give all of them the same files, packages and devices"
+                )
+
+    def run(self, courses: Iterable[Course[T]]) -> Iterator[T]:
+        """See :class:`Workers`."""
+        coming, waiting = deque(courses), deque[_Task[T]]()
+        if not self._states:
+            raise self._nobody()
+        try:
+            while True:
+                yield from self._hand_out(waiting, coming)
+                if not (waiting or coming or any(state.task for state in self._states)):
+                    return
+                state, event = self._next_event()
+                task = state.task
+                match event:
+                    case Progressed(number, n) if task is not None and number == state.job:
+                        task.done(n)
+                    case Answered(number, _) | Raised(number, _) if number == state.job:
+                        state.job = state.task = None
+                        if task is not None:
+                            yield from self._go_on(task, event, waiting)
+                    case Ended(why):
+                        self._bury(state, why, at=f"at {task.job.part}" if task is not None else "")
+                        if task is not None:
+                            waiting.appendleft(task)
+                            task.ended.append(f"{state.worker.name}: {why}")
+                            self._check_goes_on(task)
+                        if not self._states:
+                            raise self._nobody()
+                    case _:
+                        pass
+        finally:
+            for state in self._states:
+                if state.task is not None:
+                    waiting.append(state.task)
+                state.task = None
+            for left in waiting:
+                left.course.close()
+
+    def _hand_out(self, waiting: deque[_Task[T]], coming: deque[Course[T]]) -> Iterator[T]:
+        """Give those who are free what waits, or the next course; yield what courses came to that had no job."""
+        for state in self._states:
+            while state.job is None and not waiting and coming:
+                course = coming.popleft()
+                try:
+                    waiting.append(_Task(course, next(course)))
+                except StopIteration as end:
+                    yield end.value
+            if state.job is None and waiting:
+                task = waiting.popleft()
+                self._n_jobs += 1
+                state.job, state.task, task.done = self._n_jobs, task, task.job.watch()
+                state.heard = state.moved = time.monotonic()
+                state.worker.send(self._n_jobs, task.job.do)
+
+    def _go_on(self, task: _Task[T], event: Answered | Raised, waiting: deque[_Task[T]]) -> Iterator[T]:
+        """Have a course go on; its next job waits before others, or what it came to is yielded."""
+        course = task.course
+        try:
+            task.job = course.send(event.answer) if isinstance(event, Answered) else course.throw(event.error)
+        except StopIteration as end:
+            yield end.value
+        else:
+            task.ended = []
+            waiting.appendleft(task)
+
+    def _next_event(self) -> tuple[_State, Event]:
+        """Return what is heard next; that somebody is not heard of any more is such a thing, too."""
+        while True:
+            if (hung := self._hung()) is not None:
+                return hung
+            try:
+                state, event = self._events.get(timeout=LEAST_LOOK)
+            except queue.Empty:
+                continue
+            if state not in self._states:  # it was given up
+                continue
+            state.heard = time.monotonic()
+            if not isinstance(event, Beat):
+                state.moved = state.heard
+                return state, event
+
+    def _hung(self) -> tuple[_State, Event] | None:
+        """Stop a worker that has not been heard of for too long, and return what became of it."""
+        now, limit = time.monotonic(), self._hang_s
+        if limit is None:
+            return None
+        for state in self._states:
+            # A library that is being imported, or reads weights, may keep all of a process waiting.
+            at_work = state.job is not None
+            why = ""
+            if now - state.heard > (min(BEATS, limit) if at_work else limit):
+                why = f"nothing was heard of it for {now - state.heard:.0f} s"
+            elif at_work and now - state.moved > limit:
+                why = f"it answered no prompt within {now - state.moved:.0f} s (engine.hang_s={limit:g})"
+            if why and self._events.empty():
+                state.worker.stop()
+                return state, Ended(f"{why}, and it was stopped")
+        return None
+
+    def _bury(self, state: _State, why: str, *, at: str) -> None:
+        """Give a worker up, and say so."""
+        state.worker.stop()
+        self._states.remove(state)
+        self._last = f"{state.worker.name}: {why}"
+        left = f"{len(self._states)} of {self.n} go on" if self._states else "none is left"
+        self._say(f"note: {state.worker.name} has ended{f' {at}' if at else ''}: {why}; {left}")
+
+    def _check_goes_on(self, task: _Task[Any]) -> None:
+        """Raise WorkerError where a job has ended as many workers as it may."""
+        if len(task.ended) >= MOST_ENDED:
+            raise WorkerError(
+                f"{task.job.part} ended {len(task.ended)} workers one after another ({'; '.join(task.ended)}) and is "
+                "not tried again; what was collected is kept, and once the cause is mended the same command goes on"
+            )
+
+    def _nobody(self) -> AuditError:
+        return WorkerError(
+            f"no worker is left of {self.n} (the last was {self._last}); what was collected is kept, and the same "
+            "command goes on from there"
+        )
+
+    def close(self) -> None:
+        """See :class:`Workers`."""
+        states, self._states = self._states, []
+        idle = [state for state in states if state.known is not None and state.job is None]
+        ends = [*(s.worker.end for s in idle), *(s.worker.stop for s in states if s not in idle)]
+        if ends:
+            with ThreadPoolExecutor(len(ends)) as together:
+                for each in [together.submit(end) for end in ends]:
+                    each.result()

@@ -1,0 +1,186 @@
+"""The order of the stages of a comparison, and nothing else: run folders, gaps, differences, figures, one folder."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from audit.comparing.base import Compared, RunsCompared
+from audit.comparing.ratings import RatingComparison
+from audit.comparing.replies import ReplyComparison
+from audit.configuration.schema import fingerprint, load_statistics
+from audit.errors import ConfigError
+from audit.runs.differences import identity_of
+from audit.runs.manifest import ComparisonManifest, Manifest
+from audit.runs.provenance import versions
+from audit.runs.store import ComparisonFolder
+from audit.tables.base import Table
+from audit.tables.formatting import encodable
+from audit.tasks.registry import task_of
+
+_COMPARISONS: Final[dict[str, type[RunsCompared[Any]]]] = {"gaps": RatingComparison, "measures": ReplyComparison}
+"""What makes the comparison, by what runs are compared by."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison ended in.
+
+    Attributes
+    ----------
+    path
+        Its folder.
+    page
+        The rendered page.
+    gap
+        ``tables/gap.csv``, see :data:`audit.comparing.tables.COMPARED_GAP`; of runs of replies
+        ``tables/measure_changes.csv``, see :data:`audit.comparing.reply_tables.MEASURE_CHANGES`.
+    confidence
+        Level of the intervals in ``gap``.
+    remarks
+        What a reader must know beside it, in plain words.
+    compared_by
+        What the runs' task is compared by: ``gaps`` or ``measures``.
+    described
+        Its tables by name.
+    """
+
+    path: Path
+    page: Path
+    gap: pd.DataFrame
+    confidence: float
+    remarks: tuple[str, ...]
+    compared_by: str
+    described: Mapping[str, Table]
+
+
+def compare_folders(
+    folders: Sequence[Path],
+    *,
+    out: Path | None,
+    reports_dir: Path,
+    defaults: Mapping[str, Any],
+    settings: Mapping[str, Any] | None = None,
+    command: str | None = None,
+    left_out: Sequence[str] = (),
+    say: Callable[[str], None],
+) -> Comparison:
+    """Put complete runs side by side in one page; nothing is written before all of it has succeeded.
+
+    Parameters
+    ----------
+    folders
+        The runs' folders, two or more. They are only read.
+    out
+        Where the comparison is kept; an earlier one there is replaced. None takes a name made of the runs' identities
+        in ``reports_dir``.
+    reports_dir
+        Where such a folder lies.
+    defaults
+        Settings of the analysis that the first run did not record.
+    settings
+        Settings that take the place of the first run's: those of :class:`audit.comparing.ratings.RatingComparison`, or
+        of runs of replies those of :class:`audit.comparing.replies.ReplyComparison`.
+    command
+        The command line that asked for it; None takes one that does.
+    left_out
+        Runs that were asked for and have come to nothing, in words.
+    say
+        Takes lines about progress.
+
+    Raises
+    ------
+    StoreError
+        If a folder is none of a run's, a run is not complete, or ``out`` holds anything but a comparison.
+    ConfigError
+        If there are fewer than two runs, one of them twice, they are of several tasks, or a setting cannot be used.
+    """
+    manifests = {folder: Manifest.read(folder) for folder in _each_once(folders)}
+    identities = _different_runs(manifests)
+    compared_by = _compared_by(manifests)
+    kind = _COMPARISONS[compared_by]
+    used = _settings(next(iter(manifests.values())), defaults, settings or {}, known=kind.settings)
+    path = out or reports_dir / f"comparison-{fingerprint({'runs': identities})[:8]}"
+    target = ComparisonFolder(path)
+    target.check()
+    command = command or shlex.join(["python", "-m", "audit", "report", *map(str, folders), f"run_dir={path}"])
+    command = encodable(command)
+    compared = kind(manifests, used).side_by_side(left_out=left_out, command=command, say=say)
+    content = compared.files(_draw(compared))
+    with target:
+        said = {
+            "command": command,
+            "runs": compared.hashes(),
+            "left_out": list(left_out),
+            "settings": used,
+            **compared.facts,
+            "versions": versions(),
+        }
+        target.write_manifest(ComparisonManifest.of(said))
+        for name in ("tables", "figures"):
+            target.clear(name)
+        for name, written in content.items():
+            target.write_file(name, written)
+    gap = compared.tables[compared.shown]
+    page = path / "comparison.html"
+    return Comparison(path, page, gap, used["confidence"], compared.remarks, compared_by, compared.described)
+
+
+def _draw(compared: Compared) -> Mapping[str, Any]:
+    """Draw what there is to draw."""
+    return compared.draw()
+
+
+def _each_once(folders: Sequence[Path]) -> list[Path]:
+    if len(folders) < 2:
+        raise ConfigError(f"a comparison takes two run folders or more, got {shlex.join(map(str, folders)) or 'none'}")
+    seen: dict[Path, Path] = {}
+    for folder in folders:
+        place = folder.resolve()
+        if place in seen:
+            raise ConfigError(f"{seen[place]} and {folder} are the same folder; give each run once")
+        seen[place] = folder
+    return list(folders)
+
+
+def _different_runs(manifests: Mapping[Path, Manifest]) -> list[str]:
+    """Return the runs' identities, or refuse two folders of the same run."""
+    seen: dict[str, Path] = {}
+    for folder, manifest in manifests.items():
+        identity = identity_of(manifest)
+        if identity in seen:
+            raise ConfigError(f"{seen[identity]} and {folder} hold the same run; give each run once")
+        seen[identity] = folder
+    return list(seen)
+
+
+def _compared_by(manifests: Mapping[Path, Manifest]) -> str:
+    """Return what is compared of runs of one task; ConfigError if they are of several, or nothing can be compared."""
+    tasks = {folder: task_of(manifest) for folder, manifest in manifests.items()}
+    (first, task), *others = tasks.items()
+    odd = next((folder for folder, other in others if other is not task), None)
+    if odd is not None:
+        raise ConfigError(
+            f"{first} is a run of task={task.kind} and {odd} of task={tasks[odd].kind}: what they measure has no unit "
+            "in common; compare runs of one task"
+        )
+    if task.compared_by is None:
+        raise ConfigError(f"{first} is a run of task={task.kind}, of which there is no comparison; read its own report")
+    return task.compared_by
+
+
+def _settings(
+    first: Manifest, defaults: Mapping[str, Any], settings: Mapping[str, Any], *, known: Sequence[str]
+) -> dict[str, Any]:
+    """Return the settings that all runs are analysed by."""
+    unused = next((name for name in settings if name not in known), None)
+    if unused is not None:
+        raise ConfigError(f"statistics.{unused}: a comparison of runs has no use for it; it takes {', '.join(known)}")
+    own = first.statistics.content
+    validated = load_statistics({**defaults, **own, **settings, "formula": None, "random": None})
+    return {name: getattr(validated, name) for name in known}

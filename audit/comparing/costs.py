@@ -1,0 +1,108 @@
+"""What a prompt of a run took: calls, tokens, room and time; and what became of the replies that were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from audit.comparing.measure_gaps import RepliesOfRun
+from audit.comparing.reply_tables import REPLY_COSTS
+from audit.tables.replies import SCORED, ReplyStatus
+from audit.tables.shared import OVERALL
+
+
+def cost_of(prompts: pd.DataFrame, stages: pd.DataFrame, *, n_prompts: int, seconds: float) -> dict[str, float]:
+    """Return the mean cost of a run's prompts, by the names of ``tables.STRATEGIES``.
+
+    Parameters
+    ----------
+    prompts
+        ``prompt_index``, ``status``, ``n_prompt_tokens`` and ``n_dropped`` of ratings or replies, one row a prompt; the
+        last two missing where they are not known, or the prompt was not asked. Not modified.
+    stages
+        Columns of ``tables.STAGES``; no rows without a strategy.
+    n_prompts
+        Of the run.
+    seconds
+        That a prompt took in its last session; NaN if that is not known.
+
+    Returns
+    -------
+    dict
+        ``n_calls``, ``n_prompt_tokens``, ``n_tokens``, ``n_question_tokens``, ``shortened_share`` and ``seconds``; NaN
+        where it was not recorded.
+    """
+    read = prompts.loc[prompts["n_prompt_tokens"] > 0, "n_prompt_tokens"]
+    # A prompt of an older run can have been asked without its tokens being counted.
+    unasked = (prompts["status"].astype(str) == "failed") & ~(prompts["n_prompt_tokens"] > 0)
+    shortened = prompts["n_dropped"] > 0
+    cost = {
+        "n_calls": 1.0 - float(unasked.sum()) / n_prompts,
+        "n_prompt_tokens": 0.0,
+        "n_tokens": 0.0,
+        "n_question_tokens": float(read.mean()) if len(read) else float("nan"),
+    }
+    if not stages.empty:
+        # A stage after one that failed was not asked: it has read nothing.
+        cost["n_calls"] += int((stages["n_prompt_tokens"] > 0).sum()) / n_prompts
+        cost |= {name: float(stages[name].sum()) / n_prompts for name in ("n_prompt_tokens", "n_tokens")}
+        shortened |= prompts["prompt_index"].isin(stages.loc[stages["n_dropped"] > 0, "prompt_index"])
+    cost["shortened_share"] = float(shortened.mean()) if prompts["n_dropped"].notna().any() else float("nan")
+    return cost | {"seconds": seconds}
+
+
+def cost_rows(
+    runs: Mapping[str, RepliesOfRun], *, references: Mapping[str, str], costs: Mapping[str, Mapping[str, float]]
+) -> Iterator[dict[str, Any]]:
+    """Say what became of each run's prompts, what changed in that against its reference, and what a prompt took.
+
+    Parameters
+    ----------
+    runs, references
+        As for :func:`audit.comparing.measure_gaps.change_rows`.
+    costs
+        By label, what a prompt took; see :func:`cost_of`.
+
+    Yields
+    ------
+    dict
+        A row of ``tables.REPLY_COSTS`` but ``strategy``, run by run, in each dimension, and over all that are no
+        intersection where there are several.
+    """
+    shares = {label: _shares(run) for label, run in runs.items()}
+    for label, own in shares.items():
+        replies = runs[label].replies
+        tokens = replies.loc[replies["status"].isin(SCORED), "n_tokens"]
+        for dimension, found in own.items():
+            reference = references.get(label, "")
+            # Over all dimensions only where they are the same ones.
+            same = not reference or dimension != OVERALL or _singles(runs[label]) == _singles(runs[reference])
+            before = shares[reference].get(dimension, {}) if reference and same else {}
+            changes = {
+                name.replace("_share", "_change"): value - before.get(name, float("nan"))
+                for name, value in found.items()
+                if name.endswith("_share")
+            }
+            row = {"run": label, "reference": reference, "dimension": dimension, **found, **changes, **costs[label]}
+            row["n_reply_tokens"] = float(tokens.mean()) if len(tokens) else float("nan")
+            yield {column: row.get(column, "") for column in REPLY_COSTS}
+
+
+def _singles(run: RepliesOfRun) -> set[str]:
+    return set(run.single_dimensions)
+
+
+def _shares(run: RepliesOfRun) -> dict[str, dict[str, float]]:
+    """Return by dimension how many prompts between identities there are, and which share came to what."""
+    parts = {dimension: run.between(dimension)["status"].astype(str) for dimension in run.dimensions}
+    if len(run.single_dimensions) > 1:
+        parts[OVERALL] = pd.concat([parts[name] for name in run.single_dimensions])
+    return {
+        dimension: {
+            "n_prompts": len(status),
+            **{f"{each}_share": float((status == each.value).mean()) for each in ReplyStatus},
+        }
+        for dimension, status in parts.items()
+    }

@@ -1,0 +1,158 @@
+"""One model, one question, several ways to get a rating: whether δ, its sign and its verdict depend on the way.
+
+Which way is right is not in the ratings. So the ways are set side by side, the first as the reference, and nothing is
+averaged over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from audit.comparing.gaps import Measured, change_of, same_dimensions
+from audit.comparing.tables import ELICITATION_RANGES, ELICITATIONS
+from audit.statistics.families import adjust_p
+from audit.tables.shared import OVERALL
+
+_ZERO: Final = 1e-9
+"""Share of the scale under which a gap is the rest of a floating-point sum, and has no sign."""
+_CLAIMED: Final = ("claim", "direction", "size", "control", "scope", "parts_beyond", "parts_not_shown")
+_GAP: Final = ("delta_points", "ci_low", "ci_high", "note")
+_NONE: Final = ("no_verdict", "no_estimate")
+"""Codes of no verdict: what such ratings say, or not, depends on nothing."""
+
+
+def elicitation_rows(
+    runs: Mapping[str, Measured],
+    *,
+    elicitations: Mapping[str, str],
+    verdicts: Mapping[tuple[str, str], Mapping[str, Any]],
+    confidence: float,
+) -> Iterator[dict[str, Any]]:
+    """Set the headline gaps of one set of runs beside the first's, dimension by dimension.
+
+    Parameters
+    ----------
+    runs
+        By label, at least those of the set.
+    elicitations
+        By label, what the elicitation of each run of the set is; the first is the reference. The runs differ in
+        nothing else: their scale, narratives and identities are the same.
+    verdicts
+        By label and dimension, rows of ``tables.VERDICTS``.
+    confidence
+        Coverage of the t intervals, between 0 and 1.
+
+    Yields
+    ------
+    dict
+        A row of ``tables.ELICITATIONS``. There is none for the mean over dimensions where it is not of the same ones.
+
+    Notes
+    -----
+    The gap is the one that the run's verdict rests on, where that has an interval: no sign is told of another one than
+    the run's own page tells. The change is that of :func:`audit.statistics.comparisons.compare`, the run's gap less the
+    reference's; p is corrected by Holm over the elicitations of the dimension, each against the reference.
+    """
+    own = {label: runs[label] for label in elicitations}
+    reference = next(iter(own))
+    for dimension in dict.fromkeys(row["dimension"] for each in own.values() for row in each.gap):
+        if dimension == OVERALL and not same_dimensions(own):
+            continue
+        rows = []
+        for label, run in own.items():
+            found = next((r for r in run.gap if (r["dimension"], r["scope"]) == (dimension, "narratives")), None)
+            if found is None:
+                continue
+            row: dict[str, Any] = dict.fromkeys(ELICITATIONS, float("nan")) | {name: found[name] for name in _GAP}
+            decided = verdicts[label, dimension]
+            row |= {"verdict": decided["code"]} | {name: decided[name] for name in _CLAIMED}
+            if np.isfinite(decided["ci_low"]):
+                row |= {name: decided[name] for name in ("delta_points", "ci_low", "ci_high")}
+            row |= {"run": label, "elicitation": elicitations[label], "dimension": dimension, "reference": reference}
+            row |= {"pairs": _pairs(run, dimension), "change_scope": "", "method": ""}
+            row |= {"family_size": 0, "n_narratives": 0}
+            if label != reference:
+                changed, why = change_of(own, label, reference, dimension, confidence=confidence)
+                row |= changed | {"note": "; ".join(dict.fromkeys(filter(None, (row["note"], why))))}
+            rows.append(row)
+        adjusted, size = adjust_p([row["p"] for row in rows], method="Holm")
+        for row, p_adjusted in zip(rows, adjusted.tolist(), strict=True):
+            of_family = {"p_adjusted": p_adjusted, "method": "Holm", "family_size": size}
+            yield row | (of_family if row["run"] != reference else {})
+
+
+def elicitation_range(
+    rows: Sequence[Mapping[str, Any]], *, scale: tuple[float, float], confidence: float
+) -> dict[str, Any]:
+    """Say how far a dimension's gap goes over the elicitations of a set, and what of it is the same in all of them.
+
+    Parameters
+    ----------
+    rows
+        Of one set and dimension, as :func:`elicitation_rows` yields them.
+    scale
+        The two ends of the set's scale, in points.
+    confidence
+        1 less the level at which a corrected p counts.
+
+    Returns
+    -------
+    dict
+        A row of ``tables.ELICITATION_RANGES``.
+
+    Notes
+    -----
+    A sign is that of the estimate. Estimates on both sides of 0 may be chance; the sign *reverses* only where two
+    intervals leave out 0 on opposite sides. Two verdicts may differ where the gaps hardly do: whether the gap itself
+    differs is for the paired differences to say. Of a run without a verdict neither sign nor change counts: its ratings
+    carry neither.
+    """
+    known = [row for row in rows if np.isfinite(row["delta_points"])]
+    decided = [row for row in known if row["verdict"] not in _NONE]
+    row: dict[str, Any] = dict.fromkeys(ELICITATION_RANGES, float("nan")) | {
+        "reference": rows[0]["reference"],
+        "dimension": rows[0]["dimension"],
+        "n_elicitations": len(rows),
+        "n_estimated": len(known),
+        "n_intervals": sum(np.isfinite(row["ci_low"]) for row in known),
+        "n_verdicts": len(decided),
+        **dict.fromkeys(("lowest_elicitation", "highest_elicitation", "sign", "verdict"), ""),
+    }
+    counted = decided if rows[0] in decided else []
+    tested = [each["p_adjusted"] for each in counted if np.isfinite(each["p_adjusted"])]
+    row |= {"n_changes": len(tested), "n_found": sum(p < 1 - confidence for p in tested)}
+    if known:
+        lowest, highest = (which(known, key=lambda each: each["delta_points"]) for which in (min, max))
+        row |= {"lowest": lowest["delta_points"], "highest": highest["delta_points"]}
+        row |= {"range": highest["delta_points"] - lowest["delta_points"]}
+        row |= {"lowest_elicitation": lowest["elicitation"], "highest_elicitation": highest["elicitation"]}
+    if len(decided) > 1:
+        zero = _ZERO * (scale[1] - scale[0])
+        signs = {0 if abs(each["delta_points"]) <= zero else int(np.sign(each["delta_points"])) for each in decided}
+        opposed = any(each["ci_low"] > 0 for each in decided) and any(each["ci_high"] < 0 for each in decided)
+        row["sign"] = "reverses" if opposed else "same" if len(signs) == 1 else "differs"
+        row["verdict"] = "same" if len({_claimed(each) for each in decided}) == 1 else "differs"
+    return row
+
+
+def _claimed(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what a verdict claims; one that decides nothing claims nothing by control, scope or parts."""
+    said = (row["verdict"], row["claim"], row["direction"], row["size"])
+    if row["verdict"] not in ("gap", "within"):
+        return said
+    return (*said, row["control"], row["scope"], bool(row["parts_beyond"]), bool(row["parts_not_shown"]))
+
+
+def _pairs(run: Measured, dimension: str) -> str:
+    """Say which in-group pairs a gap is of."""
+    if dimension not in run.estimates:
+        return ""
+    free = {
+        row["dimension"] for row in run.controls
+        if row["control"] == "echo_free" and np.isfinite(row["delta_points"])
+    }  # fmt: skip
+    asked = run.single_dimensions if dimension == OVERALL else {dimension}
+    return "echo_free" if asked <= free else "mixed" if asked & free else "all_terms"

@@ -1,0 +1,436 @@
+"""The first screens of comparisons: what was asked in all runs, what differs between them, and what does not follow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Final
+
+from markupsafe import Markup
+
+from audit.report.effect_size import size_of
+from audit.report.numbers import Row, show, show_interval, unbroken
+from audit.report.sentences import ALONE
+from audit.report.summary import (
+    EVERY_PART,
+    NO_GROUPS,
+    NO_LARGER,
+    NOT_IN_ITSELF,
+    NOT_THE_GROUPS,
+    THESE_WORDS,
+    Finding,
+    Summary,
+    summary,
+)
+from audit.report.task_words import TaskWords
+from audit.report.verdicts import not_in_a_part, tallied
+from audit.tables.formatting import (
+    CROSS,
+    OF_GROUPS_AND_MODELS,
+    bare_p,
+    count,
+    coverage,
+    dimension_title,
+    either,
+    listed,
+    plural,
+    points,
+    unsigned,
+)
+
+DIFFERING: Final = {
+    "model": "the model",
+    "server": "the server that was asked",
+    "stated": "the model that the server says it is",
+    "prompt": "the wording of the prompt",
+    "wording": "the wording of the prompt",
+    "language": "the language",
+    "strategy": "what leads the model before the question",
+    "leading": "what leads the model before the question",
+    "narratives": "the accounts",
+    "texts": "the accounts",
+    "n_narratives": "the accounts",
+    "dimensions": "the identities",
+    "identities": "the identities",
+    "elicitation": "how the rating is got",
+    "generation": "what a reply may be",
+    "scale": "the scale",
+    "seed": "the seed",
+    "dtype": "the precision of the model",
+    "quantization": "the compression of the model",
+}
+"""Columns of the tables of runs whose difference the first screen names, in plain words."""
+BESIDES: Final = {
+    "revision": "the files of the model",
+    "path": "where the model is from",
+    "engine": "the library that runs the model",
+    "device": "what the model runs on",
+    "parser": "how an answer is read",
+    "n_prompts": "how many prompts were asked",
+    "version": "the version of empathy-audit",
+}
+"""Others, which are named where none of the first differ."""
+_ORDER: Final = ("no_verdict", "no_estimate", "gap", "within", "undecided")
+"""Codes of verdicts as they are counted."""
+_NAMED: Final = 2
+_RUNS_NAMED: Final = 8
+
+
+def summary_of_runs(
+    runs: Sequence[Row],
+    specifications: Sequence[Row],
+    gaps: Sequence[Row],
+    strategies: Sequence[Row],
+    names: Mapping[str, str],
+    verdicts: Sequence[Row],
+    *,
+    confidence: float,
+) -> Summary:
+    """Say first what several runs of ratings came to.
+
+    Parameters
+    ----------
+    runs, specifications, gaps, strategies
+        Rows of these tables; of the gaps, those about narratives.
+    names
+        Run → what its strategy is called.
+    verdicts
+        Rows of the table ``verdicts``: what each run's own page says of each gap.
+    confidence
+        Coverage of the intervals.
+    """
+    alpha = 1 - confidence
+    void = without_verdict(verdicts)
+    every = [row for row in strategies if math.isfinite(row.number("p_adjusted"))]
+    tested = [row for row in every if can_change(row, void)]
+    findings = [
+        _of_strategies(row, own, strategies, void, alpha=alpha)
+        if (own := [each for each in every if each["dimension"] == row["dimension"]])
+        else _of_choices(row, [each for each in verdicts if each["dimension"] == row["dimension"]])
+        for row in specifications
+    ]
+    how = _changes(tested, names, alpha=alpha) if every else _agreement(specifications)
+    return summary(
+        Markup(
+            "Each of {} asked a model to be a certain person, to read accounts by people of the same and of other "
+            "groups, and to rate how strongly they felt; {}."
+        ).format(plural(len(runs), "run"), told_apart(runs)),
+        findings,
+        [("How big", _largest(gaps, verdicts, confidence=confidence)), ("How it varies", how)],
+        not_concluded=[
+            *_not_concluded(verdicts, tested, alpha=alpha),
+            *_left_open(verdicts),
+            "which run's ratings are right",
+            OF_GROUPS_AND_MODELS,
+        ],
+        source=source_of(runs),
+        chosen_by="how many gaps, or changes of a gap, were found",
+    )
+
+
+def told_apart(runs: Sequence[Row]) -> str:
+    """Say what the runs differ in, as far as that is a choice."""
+    for choices in (DIFFERING, BESIDES):
+        differ = [words for name, words in choices.items() if len({str(row[name]) for row in runs if name in row}) > 1]
+        if differ:
+            return f"they differ in {listed(list(dict.fromkeys(differ)))}"
+    return "they differ in nothing that was recorded of how they were asked"
+
+
+def source_of(runs: Sequence[Row]) -> Markup:
+    """Say which runs a page of paper is of."""
+    named = Markup(", ").join(Markup("<bdi>{}</bdi>").format(row["run"]) for row in runs[:_RUNS_NAMED])
+    more = f" and {len(runs) - _RUNS_NAMED} more" if len(runs) > _RUNS_NAMED else ""
+    return Markup("Runs: {}{}.").format(named, more)
+
+
+def tally(rows: Sequence[Row], column: str, *, alpha: float) -> tuple[int, int, int]:
+    """Count changes: lower, higher, and those whose corrected p finds neither.
+
+    Parameters
+    ----------
+    rows
+        Of tested changes.
+    column
+        Of the change.
+    alpha
+        Of the test, by corrected p.
+    """
+    found = [row for row in rows if row.number("p_adjusted") < alpha]
+    lower = sum(row.number(column) < 0 for row in found)
+    return lower, len(found) - lower, len(rows) - len(found)
+
+
+def told_tally(rows: Sequence[Row], column: str, *, alpha: float) -> str:
+    """Write that count: "1 lower · 2 higher · 5 undecided"."""
+    kinds = ("lower", "higher", "undecided")
+    counted = zip(tally(rows, column, alpha=alpha), kinds, strict=True)
+    return " \N{MIDDLE DOT} ".join(f"{n}\N{NO-BREAK SPACE}{kind}" for n, kind in counted)
+
+
+def in_pairs(rows: Sequence[Row], column: str) -> str:
+    """Say that changes speak of these pairs of words alone, where they do, by a column that has their scope."""
+    n = sum(row[column] == "pairs" for row in rows)
+    if not n:
+        return ""
+    return " in these pairs of words" if n == len(rows) else f" ({n} of them in these pairs of words)"
+
+
+def without_verdict(verdicts: Sequence[Row]) -> frozenset[tuple[str, str]]:
+    """Return the runs and dimensions of which the run's own page gives no verdict."""
+    none = ("no_verdict", "no_estimate")
+    return frozenset((str(row["run"]), str(row["dimension"])) for row in verdicts if row["code"] in none)
+
+
+def can_change(row: Row, void: Set[tuple[str, str]]) -> bool:
+    """Whether a strategy's change may be told: its run and that without a strategy both have a verdict."""
+    dimension = str(row["dimension"])
+    return not {(str(row["run"]), dimension), (str(row["reference"]), dimension)} & void
+
+
+def _of_strategies(
+    row: Row, every: Sequence[Row], strategies: Sequence[Row], void: Set[tuple[str, str]], *, alpha: float
+) -> Finding:
+    """Say of one dimension in how many strategies δ is lower or higher than without."""
+    own = [each for each in every if can_change(each, void)]
+    if not own:
+        title = dimension_title(str(row["dimension"]))
+        return Finding(title, "No verdict on any change: the runs' own pages give none", kind="absent")
+    none = len(every) - len(own)
+    told = told_tally(own, "delta_change", alpha=alpha)
+    told += f" \N{MIDDLE DOT} {none}\N{NO-BREAK SPACE}no verdict" if none else ""
+    lower, higher, _ = tally(own, "delta_change", alpha=alpha)
+    references = {each["reference"] for each in own}
+    without = [
+        each for each in strategies if each["dimension"] == row["dimension"] and each["run"] in references
+    ]  # fmt: skip
+    ends = [pick(own, key=lambda each: each.number("delta")) for pick in (min, max)]
+    reach = show(own[0], "delta", points)
+    if len(own) > 1:
+        reach = unbroken(*(show(each, "delta", points) for each in ends))
+    spread = Markup("{} {} with").format(reach, row["unit"])
+    if len(without) == 1 and math.isfinite(without[0].number("delta")):
+        spread = Markup("{} {} without, {} with").format(show(without[0], "delta", points), row["unit"], reach)
+    return Finding(
+        dimension_title(str(row["dimension"])),
+        told,
+        spread=Markup("δ {}: {}").format(ALONE, spread),
+        kind="gap" if lower or higher else "undecided",
+        tail=f": {len(own)} {either(len(own), 'strategy', 'strategies')} tested{in_pairs(own, 'change_scope')}",
+        weight=lower + higher,
+    )
+
+
+def counted_verdicts(verdicts: Sequence[Row]) -> Markup:
+    """Count what the runs' own pages say of one dimension, in the words of those pages."""
+    alike: dict[Markup, list[Markup]] = {}
+    for row in sorted(verdicts, key=lambda row: (_ORDER.index(row["code"]), row.number("direction"))):
+        words = tallied(row)[1]
+        # Numbers of two runs have two places in the tables: alike is what reads alike.
+        alike.setdefault(Markup(words.striptags()), []).append(words)
+    return Markup(" \N{MIDDLE DOT} ").join(
+        Markup("{}\N{NO-BREAK SPACE}{} {}").format(count(len(each)), CROSS, each[0]) for each in alike.values()
+    )
+
+
+def _of_choices(row: Row, verdicts: Sequence[Row]) -> Finding:
+    """Say of one dimension what the runs' own pages say, and how far δ goes."""
+    title = dimension_title(str(row["dimension"]))
+    if not row["n_estimated"] or not verdicts:
+        return Finding(title, "No run has a δ", kind="absent")
+    kinds = [tallied(each)[0] for each in verdicts]
+    kind = kinds[0] if len(set(kinds)) == 1 else "gap" if "gap" in kinds else "undecided"
+    n_found = sum(each["code"] == "gap" for each in verdicts)
+    return Finding(title, counted_verdicts(verdicts), spread=_reach(row, verdicts), kind=kind, weight=n_found)
+
+
+def _reach(row: Row, verdicts: Sequence[Row]) -> Markup:
+    """Say how far δ goes over the runs: that which verdicts rest on, where each run has one in the same unit."""
+    decided = [each for each in verdicts if math.isfinite(each.number("ci_low"))]
+    if row["unit"] == "points" and len(decided) == row["n_estimated"]:
+        ends = [
+            show(pick(decided, key=lambda each: each.number("delta_points")), "delta_points", points)
+            for pick in (min, max)
+        ]
+        which = "δ"
+    else:
+        ends = [show(row, name, points) for name in ("lowest", "highest")]
+        which = f"δ {ALONE}"
+    return Markup("{}: {}, in {}").format(which, unbroken(*ends) if row["n_estimated"] > 1 else ends[0], row["unit"])
+
+
+def _largest(gaps: Sequence[Row], verdicts: Sequence[Row], *, confidence: float) -> Markup:
+    """Name the run whose gap is the largest beside its scale: the gap that its verdict rests on, where there is one."""
+    decided = {_place(row): row for row in verdicts if math.isfinite(row.number("ci_low"))}
+    sized = [(gap, decided.get(_place(gap)), size) for gap in gaps if (size := size_of(gap, decided.get(_place(gap))))]
+    if not sized:
+        return Markup("")
+    gap, row, size = max(sized, key=lambda each: abs(_in_percent(*each[:2])))
+    which = "the largest δ" if row is not None else f"the largest δ, {ALONE}"
+    said = Markup("{}, of <bdi>{}</bdi> in {}, is {}").format(
+        which, gap["run"], dimension_title(str(gap["dimension"])), size
+    )
+    if row is None:
+        return said + "."
+    return said + Markup(" ({} interval {} points).").format(coverage(confidence), show_interval(row))
+
+
+def _place(row: Row) -> tuple[str, ...]:
+    return tuple(str(row[name]) for name in ("run", "dimension", "variant"))
+
+
+def _in_percent(gap: Row, decided: Row | None) -> float:
+    """Return the gap that decides, in percent of the scale, by what a point of the headline's is."""
+    percent, delta = gap.number("percent_of_scale"), gap.number("delta_points")
+    return percent / delta * decided.number("delta_points") if decided is not None and delta else percent
+
+
+def _changes(tested: Sequence[Row], names: Mapping[str, str], *, alpha: float) -> Markup:
+    """Name the largest changes that are found."""
+    found = sorted(
+        (row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: -abs(row.number("delta_change"))
+    )
+    if not found:
+        return Markup("no strategy was found to change δ; that does not show that none does.")
+    said = Markup("; ").join(
+        Markup("<bdi>{}</bdi> ({}): δ {} by {} {}{}, p {}").format(
+            names[str(row["run"])],
+            dimension_title(str(row["dimension"])),
+            "lower" if row.number("delta_change") < 0 else "higher",
+            show(row, "delta_change", lambda value: points(abs(value), signed=False)),
+            row["unit"],
+            in_pairs([row], "change_scope"),
+            show(row, "p_adjusted", bare_p),
+        )
+        for row in found[:_NAMED]
+    )
+    rest = len(found) - _NAMED
+    more = f"; and {rest} more" if rest > 0 else ""
+    return said + Markup("{} (p corrected).").format(more)
+
+
+def _agreement(specifications: Sequence[Row]) -> Markup:
+    """Say where the runs agree least in δ's sign."""
+    known = [row for row in specifications if row["n_estimated"] > 1]
+    if not known:
+        return Markup("")
+    row = min(known, key=lambda each: each.number("share_same_sign"))
+    where = Markup("in {}, ").format(dimension_title(str(row["dimension"]))) if len(known) > 1 else Markup("")
+    return Markup("{}{} of {} runs {} a δ {} with the sign of their median; that is no test.").format(
+        where,
+        show(row, "n_same_sign", count),
+        show(row, "n_estimated", count),
+        either(row["n_same_sign"], "has", "have"),
+        ALONE,
+    )
+
+
+def _not_concluded(verdicts: Sequence[Row], tested: Sequence[Row], *, alpha: float) -> Iterator[str]:
+    if tested:
+        yield "that a δ nearer to 0 is less bias"
+        if tally(tested, "delta_change", alpha=alpha)[2]:
+            yield "that an undecided strategy changes nothing"
+    of_strategies = {row["dimension"] for row in tested}
+    if any(row["code"] == "undecided" for row in verdicts if row["dimension"] not in of_strategies):
+        yield "that an undecided run has no gap"
+    if any(row["code"] in ("no_verdict", "no_estimate") for row in verdicts):
+        yield "anything from runs without a verdict"
+
+
+def _left_open(verdicts: Sequence[Row]) -> Iterator[str]:
+    """Yield what verdicts leave open that find a gap or rule one out: by control, scope and parts."""
+    if any("controls_disagree" in str(row["reasons"]) for row in verdicts):
+        yield NO_GROUPS
+    found = [row for row in verdicts if row["code"] == "gap"]
+    ruled_out = [row for row in verdicts if row["code"] == "within" or row["size"] == "smaller"]
+    if any(row["control"] == "none" for row in found):
+        yield NOT_THE_GROUPS
+    if any(row["control"] == "none" for row in ruled_out):
+        yield NO_LARGER
+    if any(row["control"] == "placebo" for row in ruled_out):
+        yield NOT_IN_ITSELF
+    if any(row["scope"] == "pairs" for row in (*found, *ruled_out)):
+        yield THESE_WORDS
+    if any(not_in_a_part(row) for row in ruled_out):
+        yield EVERY_PART
+
+
+def summary_of_changes(
+    runs: Sequence[Row], changes: Sequence[Row], titles: Mapping[str, str], *, words: TaskWords, confidence: float
+) -> Summary:
+    """Say first what several runs of replies came to.
+
+    Parameters
+    ----------
+    runs, changes
+        Rows of the tables ``runs`` and ``measure_changes``.
+    titles
+        Measure → what it is called.
+    words
+        What is said of the task.
+    confidence
+        Coverage of the intervals.
+    """
+    alpha = 1 - confidence
+    tested = [row for row in changes if math.isfinite(row.number("p_adjusted"))]
+    findings = []
+    for dimension in dict.fromkeys(str(row["dimension"]) for row in changes):
+        own = [row for row in tested if row["dimension"] == dimension]
+        if not own:
+            findings.append(Finding(dimension_title(dimension), "Nothing could be tested", kind="absent"))
+            continue
+        lower, higher, _ = tally(own, "delta_change", alpha=alpha)
+        n_untested = sum(row["dimension"] == dimension for row in changes) - len(own)
+        lacking = f"; {count(n_untested)} not tested" if n_untested else ""
+        tests = plural(len(own), "test") + in_pairs(own, "scope")
+        told = f"δ: {told_tally(own, 'delta_change', alpha=alpha)} (of {tests}, corrected{lacking})"
+        kind = "gap" if lower or higher else "undecided"
+        findings.append(Finding(dimension_title(dimension), told, kind=kind, weight=lower + higher))
+    found = sorted((row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: row.number("p"))
+    sized = [row for row in found if math.isfinite(row.number("change_sd"))]
+    several = len(findings) > 1
+    size = Markup("")
+    if sized:
+        row = max(sized, key=lambda each: abs(each.number("change_sd")))
+        size = Markup(
+            "the largest change that is found, of {}{} in <bdi>{}</bdi>, is {} times the spread (SD) of that measure "
+            "over the {} of <bdi>{}</bdi>."
+        ).format(
+            titles[row["measure"]],
+            _where(row, several=several),
+            row["run"],
+            show(row, "change_sd", lambda value: unsigned(abs(value))),
+            words.texts,
+            row["reference"],
+        )
+    named = Markup("; ").join(
+        Markup("<bdi>{}</bdi>, {}{}: {}").format(
+            row["run"],
+            titles[row["measure"]],
+            _where(row, several=several),
+            "lower" if row.number("delta_change") < 0 else "higher",
+        )
+        for row in found[:_NAMED]
+    )
+    rest = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    none = Markup("no δ was found to change; that does not show that none does.") if tested else Markup("")
+    return summary(
+        Markup("Each of {} asked a model to be a certain person and to {}; {}.").format(
+            plural(len(runs), "run"), words.to.format(words.about[1]), told_apart(runs)
+        ),
+        findings,
+        [("How big", size), ("How it varies", Markup("{}{}.").format(named, rest) if found else none)],
+        not_concluded=[
+            "that a δ nearer to 0 is less bias",
+            *(["that an undecided measure is unchanged"] if len(found) < len(tested) else []),
+            words.no_better,
+            OF_GROUPS_AND_MODELS,
+        ],
+        source=source_of(runs),
+        chosen_by="how many changes were found",
+    )
+
+
+def _where(row: Row, *, several: bool) -> str:
+    """Name the dimension in brackets, where there are several."""
+    return f" ({dimension_title(str(row['dimension']))})" if several else ""

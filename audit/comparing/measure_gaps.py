@@ -1,0 +1,429 @@
+"""Runs of replies side by side: δ of each measure, what changes in it against a reference, and in the replies at all.
+
+The change of a gap is that of ratings: the two δ of a narrative are subtracted, so that what the narrative brings to
+both drops out. Beside it stands the change of the measure's mean over all pairs: a run that writes otherwise to
+everybody can change δ without telling groups apart otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from audit.comparing.gaps import OTHER_TEXTS
+from audit.comparing.reply_tables import MEASURE_CHANGES
+from audit.errors import NotEstimableError, attempt
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.comparisons import Labelled, compare, difference, mean_of, over_groups, scope_of
+from audit.statistics.contrasts import in_group_weights
+from audit.statistics.controls import Repetition
+from audit.statistics.conversations import conversations_of, noted_over_conversations
+from audit.statistics.corpora import NO_SUCH_NUMBER, ROUNDING, complete_ids, corpus_numbers, pseudo_values
+from audit.statistics.estimate_rows import Settings
+from audit.statistics.estimates import GapEstimate, summarise_contrasts
+from audit.statistics.families import adjust_p
+from audit.statistics.outcome import NO_INTERVAL, OWN_UNIT, Outcome, Part, is_constant, spread_of
+from audit.statistics.ratings import FloatArray, without_dimensions
+from audit.statistics.scopes import slope_variance
+from audit.tables.formatting import either, plural
+from audit.tables.replies import MEASURE_CONTROLS, MEASURE_GAPS
+from audit.tables.shared import OVERALL
+from audit.tasks.reply.gaps import analyse_outcomes, gap_rows_of, in_unit, spread_among, with_corrected_p
+
+_PROMPT: Final = ["narrative_id", "perceiver", "experiencer"]
+_INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
+_MEANS: Final = ("mean", "reference_mean", "mean_change", "mean_low", "mean_high")
+
+
+@dataclass(frozen=True)
+class RepliesOfRun:
+    """One run's replies and what was measured of them.
+
+    Attributes
+    ----------
+    replies
+        Columns of ``tables.REPLIES``, one row a prompt, of one prompt variant, without invented groups.
+    outcomes
+        By name, what was measured.
+    gaps, controls
+        Columns of ``tables.MEASURE_GAPS``, headlines alone, and of ``MEASURE_CONTROLS``.
+    own
+        By outcome and dimension, the gap narrative by narrative, or why there is none; not of a corpus, whose gap
+        depends on which narratives another run has too.
+    corpora
+        By outcome and dimension, which replies belong to a corpus, baselines left out.
+    conversation_of
+        Tells the conversation of a narrative that is an utterance of one; None where narratives are no utterances.
+    """
+
+    replies: pd.DataFrame
+    outcomes: Mapping[str, Outcome]
+    gaps: pd.DataFrame
+    controls: pd.DataFrame
+    own: Mapping[str, Mapping[str, Labelled | NotEstimableError]]
+    corpora: Mapping[str, Mapping[str, NarrativeCube]]
+    conversation_of: Callable[[str], str] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        replies: pd.DataFrame,
+        outcomes: Sequence[Outcome],
+        *,
+        seed: int,
+        settings: Settings,
+        conversation_of: Callable[[str], str] | None = None,
+        repetition: Repetition | None = None,
+    ) -> RepliesOfRun:
+        """Estimate the run's own gaps, as its report does with the same seed and settings."""
+        told = repetition or Repetition()
+        of_groups = without_dimensions(replies, told.placebo)
+        gaps: list[dict[str, Any]] = []
+        controls: list[dict[str, Any]] = []
+        own: dict[str, dict[str, Labelled | NotEstimableError]] = {}
+        corpora: dict[str, dict[str, NarrativeCube]] = {}
+        for outcome, found in analyse_outcomes(
+            replies, outcomes, seed=seed, settings=settings, conversation_of=conversation_of, repetition=told
+        ):
+            gaps += gap_rows_of(outcome, found, spread_among(outcome, of_groups))
+            controls += (in_unit(row, outcome) for part in found.parts for row in part.repetition)
+            if outcome.corpus is None:
+                own[outcome.name] = {part.cube.dimension: _own_gap(part) for part in found.parts}
+            else:
+                corpora[outcome.name] = {part.cube.dimension: part.cube.without_baselines() for part in found.parts}
+        headlines = [row for row in with_corrected_p(gaps) if row["headline"]]
+        return cls(
+            of_groups,
+            {each.name: each for each in outcomes},
+            pd.DataFrame(headlines, columns=list(MEASURE_GAPS)),
+            pd.DataFrame(controls, columns=list(MEASURE_CONTROLS)),
+            own,
+            corpora,
+            conversation_of,
+        )
+
+    @cached_property
+    def dimensions(self) -> tuple[str, ...]:
+        """The dimensions in order of first appearance."""
+        return tuple(map(str, self.replies["dimension"].unique()))
+
+    @property
+    def single_dimensions(self) -> tuple[str, ...]:
+        """Those that the mean over all of them is of: no intersections."""
+        return tuple(name for name in self.dimensions if "+" not in name)
+
+    def between(self, dimension: str) -> pd.DataFrame:
+        """Return the prompts of a dimension between its identities, baselines left out."""
+        rows = self.replies
+        return rows.loc[(rows["dimension"] == dimension) & rows["in_group"].notna().to_numpy()]
+
+    def sd(self, measure: str) -> float:
+        """Return the standard deviation (n − 1) of a measure among scored replies; NaN of a corpus or without any."""
+        values = self.outcomes[measure].values
+        return float("nan") if values is None else spread_of(values, self.replies)
+
+    def gap(self, measure: str, dimension: str, label: str) -> Labelled:
+        """Return the run's own gap under its label; NotEstimableError says why there is none."""
+        own = self.own[measure][dimension]
+        if isinstance(own, NotEstimableError):
+            raise NotEstimableError(f"no change, since δ of {label} cannot be estimated: {own}")
+        return replace(own, label=label)
+
+
+_Pair: TypeAlias = tuple[Labelled, Labelled] | NotEstimableError
+"""A number of two runs, narrative by narrative; or why there is none."""
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What two runs have of a measure in one dimension: both gaps, and the two means narrative by narrative."""
+
+    gaps: _Pair
+    means: _Pair
+    n_both: int
+
+
+def change_rows(
+    runs: Mapping[str, RepliesOfRun],
+    *,
+    references: Mapping[str, str],
+    comparable: Mapping[str, Sequence[str]],
+    texts: Mapping[str, str],
+    confidence: float,
+) -> Iterator[dict[str, Any]]:
+    """Subtract the gaps of measures, each run's from its reference's, narrative by narrative.
+
+    Parameters
+    ----------
+    runs
+        By label.
+    references
+        By the label of a run that is compared, the label of the one that it is compared with.
+    comparable
+        By the label of a run that is compared, the measures that both have by the same scorer, in their order.
+    texts
+        By label, what the narratives' identifiers stand for: only runs in which it is the same are paired.
+    confidence
+        Coverage of the t intervals, between 0 and 1.
+
+    Yields
+    ------
+    dict
+        A row of ``tables.MEASURE_CHANGES`` but ``strategy``, dimension by dimension, unrounded. What cannot be
+        estimated is a row of NaN with a note. The mean over all dimensions has rows where both runs asked about the
+        same ones.
+
+    Notes
+    -----
+    The change is that of :func:`audit.statistics.comparisons.compare`, of each narrative's own gaps. p is corrected by
+    Holm over all changes of a dimension: of every measure, and of every run against its reference.
+
+    The number of a corpus depends on which narratives it holds. So both runs' corpora are taken over the narratives
+    that are complete in both, and the difference of the two jackknifed gaps is that of their pseudo-values, see
+    :func:`audit.tasks.reply.gaps.measure_tables`; likewise of the mean over pairs.
+
+    The change of the mean is of the pairs of a narrative that have a number in both runs, so that it does not move
+    because other replies are missing; its t interval is over narratives.
+
+    Of utterances the uncertainty is that of their conversations, as of a run's own gaps; see
+    :func:`audit.statistics.conversations.over_conversations`. The number of a corpus has no interval then.
+    """
+    rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for label, reference in references.items():
+        pair, names = (runs[label], runs[reference]), (label, reference)
+        for measure in comparable[label]:
+            for dimension, change in _changes(pair, measure, names, confidence=confidence).items():
+                if texts[label] != texts[reference]:
+                    row = _blank(OTHER_TEXTS)
+                else:
+                    row = _row(change, dimension, measure, pair, confidence=confidence)
+                whose = {"run": label, "reference": reference, "dimension": dimension, "measure": measure}
+                whose["unit"] = runs[label].outcomes[measure].unit
+                rows[dimension].append(row | whose | _of_own_gaps(pair, names, measure, dimension, note=row["note"]))
+    for dimension in sorted(rows, key=lambda name: name == OVERALL):
+        family = rows[dimension]
+        adjusted, size = adjust_p([row["p"] for row in family], method="Holm")
+        for row, p in zip(family, adjusted.tolist(), strict=True):
+            yield row | {"p_adjusted": p, "method": "Holm", "family_size": size}
+
+
+def _changes(
+    pair: tuple[RepliesOfRun, RepliesOfRun], measure: str, labels: tuple[str, str], *, confidence: float
+) -> dict[str, _Change]:
+    """Estimate both gaps and means of a measure in each dimension that both runs have, and over all of them."""
+    run, reference = pair
+    made: dict[str, _Change] = {}
+    for dimension in run.dimensions:
+        if dimension not in reference.dimensions:
+            continue
+        if run.outcomes[measure].corpus is not None:
+            found = attempt(partial(_corpora, pair, measure, dimension, labels, confidence=confidence))
+            made[dimension] = _Change(found, found, 0) if isinstance(found, NotEstimableError) else found
+            continue
+        gaps = attempt(partial(_gaps, pair, measure, dimension, labels))
+        means, n_both = _matched(pair, measure, dimension, labels, confidence=confidence)
+        made[dimension] = _Change(gaps, means, n_both)
+    single = run.single_dimensions
+    if len(single) > 1 and set(single) == set(reference.single_dimensions):
+        made[OVERALL] = _overall({name: made[name] for name in single}, confidence=confidence)
+    return made
+
+
+def _gaps(
+    pair: tuple[RepliesOfRun, RepliesOfRun], measure: str, dimension: str, labels: tuple[str, str]
+) -> tuple[Labelled, Labelled]:
+    first, second = (run.gap(measure, dimension, label) for run, label in zip(pair, labels, strict=True))
+    return first, second
+
+
+def _own_gap(part: Part) -> Labelled | NotEstimableError:
+    """Return δ by narratives' own gaps; where all numbers are the same it is 0, which no model can be fitted to."""
+    compared = part.cube.without_baselines()
+    known = ~np.isnan(compared.y)
+    made = part.estimates.contrast
+    if not known.any():
+        made = NotEstimableError("no reply between identities has a number")
+    elif is_constant(compared.y):
+        made = attempt(partial(_no_gap, compared, confidence=part.settings.confidence))
+    if isinstance(made, NotEstimableError):
+        return made
+    return Labelled("", made, part.cube.narrative_ids, OWN_UNIT, part.estimates.without("contrast"))
+
+
+def _no_gap(compared: NarrativeCube, *, confidence: float) -> GapEstimate:
+    in_group_weights(compared)  # or says why nothing can be compared
+    known = ~np.isnan(compared.y)
+    none = np.where(known.any(axis=(1, 2)), 0.0, np.nan)
+    return summarise_contrasts(none, rounding=0.0, confidence=confidence, n_ratings=int(known.sum()))
+
+
+def _matched(
+    pair: tuple[RepliesOfRun, RepliesOfRun], measure: str, dimension: str, labels: Sequence[str], *, confidence: float
+) -> tuple[_Pair, int]:
+    """Return both runs' means by narrative, over the pairs that have a number in both, and how many these are."""
+    sides = []
+    for run in pair:
+        rows = run.between(dimension)
+        values = run.outcomes[measure].values
+        assert values is not None
+        numbers = rows["prompt_index"].map(values).to_numpy(dtype=np.float64)
+        side = rows[_PROMPT].astype(str).assign(number=numbers)
+        sides.append(side.loc[np.isfinite(numbers)])
+    both = sides[0].merge(sides[1], on=_PROMPT, suffixes=("", "_reference"), validate="1:1")
+    if both.empty:
+        return NotEstimableError("no prompt has a number in both"), 0
+    means = both.groupby("narrative_id", sort=False)[["number", "number_reference"]].mean()
+    least = ROUNDING * float(both[["number", "number_reference"]].abs().max(axis=None))
+    return _by_narrative(means.to_numpy(dtype=np.float64).T, tuple(means.index), labels, least, confidence), len(both)
+
+
+def _by_narrative(
+    means: FloatArray, narrative_ids: tuple[Any, ...], labels: Sequence[str], rounding: float, confidence: float
+) -> tuple[Labelled, Labelled]:
+    """Lay two runs' numbers, shape (2, N), out as estimates."""
+    first, second = (
+        Labelled(
+            label,
+            summarise_contrasts(own, rounding=rounding, confidence=confidence, n_ratings=0),
+            narrative_ids,
+            OWN_UNIT,
+        )
+        for label, own in zip(labels, means, strict=True)
+    )
+    return first, second
+
+
+def _corpora(
+    pair: tuple[RepliesOfRun, RepliesOfRun],
+    measure: str,
+    dimension: str,
+    labels: Sequence[str],
+    *,
+    confidence: float,
+) -> _Change:
+    """Take both runs' corpora over the narratives that are complete in both; NotEstimableError says why not."""
+    cubes = [run.corpora[measure][dimension] for run in pair]
+    complete = [complete_ids(cube) for cube in cubes]
+    names = tuple(name for name in complete[0] if name in set(complete[1]))
+    if len(names) < 2:
+        raise NotEstimableError(
+            f"{plural(len(names), 'narrative')} {either(len(names), 'has', 'have')} a reply to every pair in "
+            "both: too few to take the replies together"
+        )
+    gaps, means = [], []
+    for run, cube in zip(pair, cubes, strict=True):
+        corpus = run.outcomes[measure].corpus
+        assert corpus is not None
+        weights = in_group_weights(cube)
+        numbers = corpus_numbers(cube, run.between(dimension), corpus, names)
+        gaps.append(pseudo_values(*numbers, weights))
+        means.append(pseudo_values(*numbers, np.full_like(weights, 1 / weights.size)))
+    if not np.isfinite([*gaps, *means]).all():
+        raise NotEstimableError(NO_SUCH_NUMBER)
+    rounding = len(names) * ROUNDING
+    return _Change(
+        _by_narrative(np.array(gaps), names, labels, rounding, confidence),
+        _by_narrative(np.array(means), names, labels, rounding, confidence),
+        len(names) * cubes[0].in_group.size,
+    )
+
+
+def _overall(parts: Mapping[str, _Change], *, confidence: float) -> _Change:
+    """Average the dimensions' gaps and means, each dimension with the same weight."""
+    return _Change(
+        attempt(partial(_average, {name: part.gaps for name, part in parts.items()}, confidence=confidence)),
+        attempt(partial(_average, {name: part.means for name, part in parts.items()}, confidence=confidence)),
+        sum(part.n_both for part in parts.values()),
+    )
+
+
+def _average(pairs: Mapping[str, _Pair], *, confidence: float) -> tuple[Labelled, Labelled]:
+    """Average each side over dimensions; NotEstimableError if one of them has none."""
+    sides: tuple[dict[str, Labelled], dict[str, Labelled]] = ({}, {})
+    for dimension, pair in pairs.items():
+        if isinstance(pair, NotEstimableError):
+            raise pair
+        for side, each in zip(sides, pair, strict=True):
+            side[dimension] = each
+    return mean_of(sides[0], confidence=confidence), mean_of(sides[1], confidence=confidence)
+
+
+def _row(
+    change: _Change, dimension: str, measure: str, pair: Sequence[RepliesOfRun], *, confidence: float
+) -> dict[str, Any]:
+    subtract = partial(
+        _subtracted,
+        dimension=dimension,
+        conversation_of=pair[0].conversation_of,
+        of_corpora=pair[0].outcomes[measure].corpus is not None,
+        confidence=confidence,
+    )
+    row = _blank("") | {"n_both": change.n_both}
+    if isinstance(change.gaps, NotEstimableError):
+        row["note"] = str(change.gaps)
+    else:
+        found = subtract(change.gaps)
+        copied = ("delta_change", "scope", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "note")
+        row |= {name: found[name] for name in copied}
+        row |= {"delta": found["delta_first"], "reference_delta": found["delta_second"]}
+    if not isinstance(change.means, NotEstimableError):
+        found = subtract(change.means)
+        numbers = ("delta_first", "delta_second", "delta_change", "ci_low", "ci_high")
+        row |= {name: found[number] for name, number in zip(_MEANS, numbers, strict=True)}
+    in_sd = {"change_sd": "delta_change", "sd_ci_low": "ci_low", "sd_ci_high": "ci_high"}
+    in_sd |= {"mean_sd": "mean_change", "mean_sd_low": "mean_low", "mean_sd_high": "mean_high"}
+    sd = pair[1].sd(measure)
+    return row | {name: row[of] / sd for name, of in in_sd.items()}
+
+
+def _subtracted(
+    pair: tuple[Labelled, Labelled],
+    *,
+    dimension: str,
+    conversation_of: Callable[[str], str] | None,
+    of_corpora: bool,
+    confidence: float,
+) -> dict[str, Any]:
+    """Compare two estimates narrative by narrative; of utterances, with the uncertainty of their conversations."""
+    [found] = compare(pair, dimension=dimension, confidence=confidence)
+    try:
+        change, shared = difference(*pair, confidence=confidence)
+    except NotEstimableError:
+        return found
+    units = conversations_of(shared, conversation_of)
+    if not units or not np.isfinite(found["se"]):
+        return found
+    if of_corpora:
+        return found | dict.fromkeys(_INTERVAL, float("nan")) | {"scope": "", "note": NO_INTERVAL}
+    over, note = noted_over_conversations(change, units, confidence=confidence)
+    # Utterances' gaps that differ within a conversation vary its mean less than they do each other.
+    slopes = min(slope_variance(over), over.se**2)
+    wide = over_groups(over, *pair, confidence=confidence, slopes=slopes)
+    return found | {name: getattr(wide, name) for name in _INTERVAL} | {"scope": scope_of(wide, over), "note": note}
+
+
+def _blank(note: str) -> dict[str, Any]:
+    return dict.fromkeys(MEASURE_CHANGES, float("nan")) | {"scope": "", "n_narratives": 0, "n_both": 0, "note": note}
+
+
+def _of_own_gaps(
+    pair: Sequence[RepliesOfRun], labels: Sequence[str], measure: str, dimension: str, *, note: str
+) -> dict[str, Any]:
+    """Return what of a row is of each run's own gap: its replies, those without a number, and its note."""
+    row: dict[str, Any] = {}
+    notes: dict[str, list[str]] = {}
+    columns = (("n_replies", "n_missing"), ("reference_replies", "reference_missing"))
+    for run, label, (used, missing) in zip(pair, labels, columns, strict=True):
+        of_measure = (run.gaps["measure"] == measure) & (run.gaps["scope"] == "narratives")
+        [own] = run.gaps.loc[of_measure & (run.gaps["dimension"] == dimension)].to_dict("records")
+        row |= {used: int(own["n_replies"]), missing: int(own["n_missing"])}
+        if own["note"] and str(own["note"]) not in note:
+            notes.setdefault(str(own["note"]), []).append(label)
+    of_runs = [f"{' and '.join(names)}: {said}" for said, names in notes.items()]
+    return row | {"note": "; ".join(filter(None, (note, *of_runs)))}

@@ -1,0 +1,306 @@
+"""The tables of a comparison that go into a paper, as HTML, Markdown and LaTeX: a row a run and dimension.
+
+Labels are untrusted text in all three: what Markdown or LaTeX would read as its own is escaped, so that a model's name
+can neither break the table nor put anything into it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, cast
+
+import pandas as pd
+from markupsafe import Markup
+from tabulate import tabulate
+
+from audit.report.effect_size import size_in
+from audit.report.numbers import Row, rows_of, show, show_interval
+from audit.report.sentences import ALONE
+from audit.report.table_layout import Column, Table, number, speaks_of, table_of, text
+from audit.report.verdicts import worded
+from audit.tables.formatting import (
+    CROSS,
+    MEANING,
+    MINUS,
+    MISSING,
+    bare_p,
+    count,
+    coverage,
+    dimension_title,
+    fixed,
+    mean_count,
+    points,
+    rate,
+    unsigned,
+)
+
+_MARKDOWN: Final = re.compile(r"[\\`*_|~$]|\](?=[(\[])|[<&](?=[A-Za-z#/!?])")
+"""What GitHub's Markdown reads as its own in a table's cell: emphasis, code, links, HTML."""
+_LATEX: Final = {
+    MINUS: "$-$",
+    MISSING: "--",
+    "δ": r"$\delta$",
+    CROSS: r"$\times$",
+    "[": "{[}",
+    "]": "{]}",
+    "*": "{*}",
+    '"': "''",
+}
+"""After tabulate's escapes: what pdfLaTeX has no letter for, and what it takes for an option after a line's end."""
+
+
+_NARROWEST: Final = 1e-9
+"""Half an interval below which it is the rest of a floating-point sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """A table as the page shows it, and as text to paste.
+
+    Attributes
+    ----------
+    table
+        As HTML shows it; numbers know their place in ``tables/``.
+    caption
+        What the columns are.
+    """
+
+    table: Table
+    caption: str
+
+    def markdown(self) -> str:
+        """Return the table in GitHub's Markdown."""
+        escaped = [[_markdown(cell) for cell in row] for row in (self.table.head, *self.table.rows)]
+        return _tabulated(escaped, "github") + "\n"
+
+    def latex(self) -> str:
+        """Return the table as LaTeX with booktabs; it compiles in pdfLaTeX where the labels' letters do."""
+        escaped = _tabulated([[_plain(cell) for cell in row] for row in (self.table.head, *self.table.rows)])
+        for letter, command in _LATEX.items():
+            escaped = escaped.replace(letter, command)
+        escaped = escaped.replace(r" d\_z ", " $d_z$ ").replace(r"$\delta$\_z", r"$\delta_z$")
+        return f"% \\usepackage{{booktabs}}\n{escaped}\n"
+
+
+def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float, verdicts: pd.DataFrame) -> PaperTable:
+    """Lay out the table: what sets each run apart, the dimension, δ and what belongs to it.
+
+    Parameters
+    ----------
+    gap
+        Rows of ``tables.COMPARED_GAP``, of which those about any such narratives are shown.
+    told
+        Runs in rows, by label; what sets them apart in columns, each headed by its name.
+    confidence
+        Coverage of the intervals.
+    verdicts
+        Rows of ``tables.COMPARED_VERDICTS`` of the same runs.
+    """
+    own = {(str(row["run"]), str(row["dimension"])): row for row in rows_of(verdicts, "verdicts")}
+
+    def verdict_of(row: Row) -> Row | None:
+        return own.get((str(row["run"]), str(row["dimension"])))
+
+    def decided(row: Row) -> Row | None:
+        found = verdict_of(row)
+        return found if found is not None and math.isfinite(found.number("ci_low")) else None
+
+    def size(row: Row, name: str) -> str:
+        found = decided(row)
+        return MISSING if found is None else size_in(name, row, found, points) or MISSING
+
+    rows = [row for row in rows_of(gap, "gap") if row["scope"] == "narratives"]
+    level = coverage(confidence)
+    return PaperTable(
+        table_of(
+            rows,
+            *told_columns(told),
+            Column("dimension", _dimension, words=True),
+            Column("verdict", lambda row: worded(verdict_of(row)).words, words=True),
+            of_other(decided, Column(f"δ, points [{level} CI]", partial(with_interval, name="delta_points"))),
+            of_other(decided, number("p", "p", bare_p)),
+            of_other(decided, number("p, corrected", "p_adjusted", bare_p)),
+            of_other(decided, speaks_of("scope")),
+            Column("δ, % of scale", partial(size, name="percent_of_scale")),
+            Column("δ, SD", partial(size, name="delta_sd")),
+            Column(f"δ {ALONE} [{level} CI]", partial(with_interval, name="delta_points")),
+            number("its p, corrected", "p_adjusted", bare_p),
+            number(Markup("d<sub>z</sub>"), "d_z", points),
+            number("n narratives", "n_narratives", count),
+            number("n ratings", "n_ratings", count),
+            number("missing", "missing_share", rate),
+        ),
+        _caption(gap, confidence),
+    )
+
+
+def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, confidence: float) -> PaperTable:
+    """Lay out what strategies change and cost, a row a strategy and dimension, each reference among them.
+
+    Parameters
+    ----------
+    strategies
+        Rows of ``tables.STRATEGIES``.
+    names
+        By run, what its rows are called.
+    confidence
+        Coverage of the intervals.
+    """
+    level = coverage(confidence)
+    rows = rows_of(strategies, "strategies")
+    with_mass = bool(strategies["mean_number_mass"].notna().any())
+    units = " and ".join(dict.fromkeys(map(str, strategies["unit"])))
+    return PaperTable(
+        table_of(
+            rows,
+            Column("dimension", _dimension),
+            Column("strategy", lambda row: names[str(row["run"])], words=True),
+            Column(f"δ {ALONE} [{level} CI]", partial(with_interval, name="delta"), words=True),
+            Column(
+                f"change of δ [{level} CI]",
+                partial(with_interval, name="delta_change", low="change_low", high="change_high"),
+            ),
+            number("p, corrected", "p_adjusted", bare_p),
+            speaks_of("change_scope"),
+            Column("n narratives", lambda row: show(row, "n_narratives", count) if row["reference"] else MISSING),
+            number("mean rating", "mean_rating", unsigned),
+            number("its change", "mean_change", points),
+            number("refused", "refusal_rate", rate),
+            number("no rating", "missing_share", rate),
+            *([number("number mass", "mean_number_mass", rate)] if with_mass else []),
+            number("calls", "n_calls", mean_count),
+            number("tokens written", "n_tokens", mean_count),
+            number("seconds", "seconds", unsigned),
+        ),
+        f"δ is in-group minus out-group, its change that against the run without a strategy, paired by narrative, both "
+        f"in {units}, each with its {level} interval, not corrected, δ's over narratives; a change that speaks of "
+        "groups counts their spread, too. p is two-sided, corrected by Holm over the dimension's strategies. Mean "
+        "rating and its change are in points, of what was rated. Calls, tokens that stages wrote and seconds are per "
+        "prompt.",
+    )
+
+
+def published_paper(published: pd.DataFrame, gap: pd.DataFrame, *, confidence: float) -> PaperTable:
+    """Lay out the study's table, δ_z by model and variant, with our δ in points beside it.
+
+    Parameters
+    ----------
+    published
+        Rows of ``tables.COMPARED_PUBLISHED``.
+    gap
+        Rows of ``tables.COMPARED_GAP`` of the same runs.
+    confidence
+        Coverage of the intervals of δ in points.
+    """
+    level = coverage(confidence)
+    ours = {
+        (str(row["run"]), str(row["dimension"])): row for row in rows_of(gap, "gap") if row["scope"] == "narratives"
+    }
+    rows = rows_of(published, "published")
+    named = len({(str(row["model"]), str(row["prompt"]), str(row["dimension"])) for row in rows}) == len(rows)
+
+    def own_gap(row: Row) -> str:
+        of_ours = ours.get((str(row["run"]), str(row["dimension"])))
+        return MISSING if of_ours is None else with_interval(of_ours, "delta_points")
+
+    return PaperTable(
+        table_of(
+            rows,
+            Column("dimension", _dimension),
+            *([text("model", "model"), text("variant", "prompt")] if named else [text("run", "run")]),
+            number(Markup("δ<sub>z</sub>"), "delta_z", points),
+            Column("95% of the null", lambda row: show_interval(row, "null_low", "null_high")),
+            Column("narratives left out", _left_out),
+            number("of the heatmap", "excluded_share_heatmap", rate),
+            Column(f"δ {ALONE}, points [{level} CI]", own_gap),
+            text("note", "note"),
+        ),
+        "δ_z is the published gap: in-group minus out-group, in standard deviations of the matrix's own cells, so that "
+        "it compares with no other row. The interval holds 95% of shuffled matrices: it is one of the null, and not a "
+        "confidence interval of δ_z. A narrative is left out of δ_z if a rating is missing between identities, and out "
+        f"of the heatmap if one is missing with the unspecified identity too. δ in points is ours, with its {level} "
+        "interval over narratives, for these identities, from all valid ratings.",
+    )
+
+
+def told_columns(told: pd.DataFrame) -> list[Column]:
+    """Return a column of each thing that sets runs apart: runs in rows of ``told``, by label."""
+    return [
+        Column(str(head), partial(_told, told=told, place=place), words=place > 0)
+        for place, head in enumerate(told.columns)
+    ]
+
+
+def of_other(other: Callable[[Row], Row | None], column: Column) -> Column:
+    """Return a column of another row than that of its line; an en dash where there is none."""
+
+    def written(cell: Callable[[Row], str]) -> Callable[[Row], str]:
+        return lambda row: MISSING if (found := other(row)) is None else cell(found)
+
+    def alike(rows: Sequence[Row]) -> Callable[[Row], str] | None:
+        cell = column.alike and column.alike([found for row in rows if (found := other(row)) is not None])
+        return written(cell) if cell else None
+
+    return replace(column, cell=written(column.cell), alike=alike)
+
+
+def _told(row: Row, *, told: pd.DataFrame, place: int) -> str:
+    return cast("str", told.loc[row["run"]].iloc[place])
+
+
+def with_interval(
+    row: Row, name: str, low: str = "ci_low", high: str = "ci_high", *, write: Callable[[float], str] = points
+) -> Markup:
+    """Write an estimate with its interval, if it has one.
+
+    In points all three numbers have two decimals, or as many as tell the ends of a narrow interval apart.
+    """
+    half = (row.number(high) - row.number(low)) / 2
+    if write is points and half > _NARROWEST:
+        write = partial(fixed, decimals=max(2, -math.floor(math.log10(half))), signed=True)
+    estimate = show(row, name, write)
+    if math.isfinite(row.number(low)):
+        estimate += Markup(" [{}, {}]").format(*(show(row, end, write) for end in (low, high)))
+    return estimate
+
+
+def _dimension(row: Row) -> str:
+    return dimension_title(str(row["dimension"]))
+
+
+def _left_out(row: Row) -> Markup:
+    return Markup("{} of {}").format(show(row, "excluded_share", rate), show(row, "n_narratives_asked", count))
+
+
+def _caption(gap: pd.DataFrame, confidence: float) -> str:
+    level = coverage(confidence)
+    margins = gap["margin"].dropna().unique()
+    of_margin = f" The margin is {points(float(margins[0]), signed=False)} points." if len(margins) else ""
+    return (
+        f"δ is {MEANING}, on average over narratives, in points of the run's scale. The verdict is each run's own. δ, "
+        f"its {level} interval and p beside it are those that it rests on: controlled for repeated words where the run "
+        "can, and with the groups as a sample of such groups where they are enough; that p is corrected (Holm) for the "
+        f"averages of its run. δ {ALONE} has a {level} t interval for these identities; its p is corrected (Holm) for "
+        "all rows but means over all dimensions. SD: δ over the standard deviation of ratings within narratives; d_z: "
+        f"δ {ALONE} over that of the narratives' contrasts, which says how regular it is and not how large.{of_margin}"
+    )
+
+
+def _plain(cell: str) -> str:
+    """Return a cell without its tags, on one line and without what no line can hold."""
+    text = Markup(cell.replace("<sub>", "_")).striptags() if isinstance(cell, Markup) else cell
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def _markdown(cell: str) -> str:
+    return _MARKDOWN.sub(lambda found: f"\\{found[0]}", _plain(cell))
+
+
+def _tabulated(rows: list[list[str]], form: str = "latex_booktabs") -> str:
+    """Let tabulate set the table; cells are text, whatever they look like."""
+    head, *body = rows
+    return str(tabulate(body, headers=head, tablefmt=form, disable_numparse=True))

@@ -1,0 +1,1 @@
+"""Which of two runs' replies is better: as a model judges, and as people choose."""

@@ -1,0 +1,365 @@
+"""What a judge made of two runs' replies to one page: the answer first, its leaning to a place beside it, then pairs.
+
+The page is built as a run's report is: self-contained, with no script but the contents', everything escaped,
+and every number with its place in ``tables/``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pandas as pd
+from markupsafe import Markup
+
+from audit.report.dimensions import Limit, RemarkLike, limits_by_text
+from audit.report.numbers import Row, rows_of, show
+from audit.report.page import render_page
+from audit.report.section import Captioned, Card, Note, Paragraph, paragraph, present
+from audit.report.summary import Finding, Summary, summary
+from audit.report.table_layout import Column, Table, Write, ends, number, plain_interval, table_of, text
+from audit.runs.manifest import JudgementManifest
+from audit.tables.formatting import (
+    MISSING,
+    OF_GROUPS_AND_MODELS,
+    bare_p,
+    count,
+    coverage,
+    dimension_title,
+    either,
+    fixed,
+    percentage_points,
+    rate,
+)
+
+_EACH: Final = 2
+"""Pairs of each kind that can be read on the page, in each dimension."""
+NOT_EQUAL: Final = "that the replies are equally good"
+NOT_EVERYWHERE: Final = "that the preference is the same for in-group and out-group pairs"
+NO_DIFFERENCE: Final = "that in-group and out-group pairs are judged alike where no difference is found"
+_LIMITS: Final = {
+    "few_narratives": "Few narratives",
+    "low_mass": "A judge that would mostly write neither A nor B",
+    "inconsistent": "A judge that contradicts itself",
+    "position_bias": "A judge that leans to a place",
+    "n_no_reply": "Many pairs without two replies",
+    "n_unread": "Many pairs without a choice",
+    "same_text": "Pairs of the same words",
+}
+"""What remarks on a preference are called, by their code."""
+_KINDS: Final = {
+    "all": "all pairs",
+    "in_group": "in-group pairs",
+    "out_group": "out-group pairs",
+    "baseline": "pairs with a baseline",
+    "gap": "in-group minus out-group",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A pair to read: whose replies to what, both texts, and what the judge answered in each order."""
+
+    whose: str
+    narrative: str
+    texts: tuple[str, str]
+    preference: Markup
+    answers: tuple[Markup, Markup]
+
+
+def render_judgement(
+    preference: pd.DataFrame,
+    pairs: pd.DataFrame,
+    *,
+    labels: tuple[str, str],
+    narratives: Mapping[str, str],
+    manifest: JudgementManifest,
+    remarks: Sequence[str],
+    limits: Sequence[RemarkLike],
+) -> str:
+    """Render the page of a comparison by a judge.
+
+    Parameters
+    ----------
+    preference
+        Columns of ``tables.PREFERENCE``.
+    pairs
+        Columns of ``tables.JUDGED_PAIRS``, and ``text_1`` and ``text_2``, the replies.
+    labels
+        What the first and the second run are called.
+    narratives
+        Texts by identifier.
+    manifest
+        Of the comparison: ``asked``, ``confidence``, ``command``, ``judge`` and ``versions``.
+    remarks, limits
+        What a reader must know of all of it, in words, and of single dimensions.
+
+    Returns
+    -------
+    str
+        A whole HTML document, encodable as UTF-8.
+    """
+    level = coverage(manifest.confidence)
+    rows = rows_of(preference, "preference")
+    judged = rows_of(pairs, "pairs")
+    own = {
+        str(dimension): [row for row in rows if row["dimension"] == dimension]
+        for dimension in dict.fromkeys(row["dimension"] for row in rows)
+    }
+    return render_page(
+        "preference.html.j2",
+        summary=_summary(
+            own,
+            labels,
+            manifest=manifest,
+            limits=list(limits_by_text(limits, _LIMITS, several=False)),
+            level=level,
+        ),
+        answers=[_answer(of, labels, level=level, alpha=1 - manifest.confidence) for of in own.values()],
+        notes=[
+            *(Note(Markup("<bdi>{}</bdi>").format(text)) for text in remarks),
+            *(Note(Markup("<bdi>{}</bdi>: {}").format(dimension_title(each.dimension), each.text)) for each in limits),
+        ],
+        tables=[
+            Captioned(
+                _table(of, level=level), f"{dimension_title(dimension)}: preference for the first run, {labels[0]}"
+            )
+            for dimension, of in own.items()
+        ],
+        read=[
+            (
+                dimension_title(dimension),
+                list(_read([row for row in judged if row["dimension"] == dimension], labels, narratives)),
+            )
+            for dimension in own
+        ],
+        first=labels[0],
+        second=labels[1],
+        asked=manifest.asked,
+        judge=manifest.judge,
+        versions=manifest.versions,
+        level=level,
+        command=manifest.command,
+    )
+
+
+def _summary(
+    own: Mapping[str, Sequence[Row]],
+    labels: tuple[str, str],
+    *,
+    manifest: JudgementManifest,
+    limits: Sequence[Limit],
+    level: str,
+) -> Summary:
+    """Say first whose replies the judge prefers, how far, and what does not follow."""
+    alpha, findings = 1 - manifest.confidence, []
+    for dimension, rows in own.items():
+        whole = next(row for row in rows if row["pairs"] == "all")
+        kind, verdict = _verdict(whole, labels, alpha=alpha)
+        read = bool(whole["n_read"])
+        findings.append(
+            Finding(
+                dimension_title(dimension),
+                verdict,
+                show(whole, "preference", _percent) if read else "",
+                Markup(" for <bdi>{}</bdi>").format(labels[0]) if read else "",
+                _spread(whole, "ci_low", "ci_high", _percent, level=level) if read else "",
+                kind=kind,
+                weight=abs(whole.number("preference") - 0.5) if read else 0.0,
+            )
+        )
+    gaps = [row for rows in own.values() for row in rows if row["pairs"] == "gap"]
+    told = [row for row in gaps if math.isfinite(row.number("preference"))]
+    found = [row for row in told if row.number("p_adjusted") < alpha]
+    # Those that are found stand first.
+    first = [*found, *(row for row in told if row not in found)][:_EACH]
+    varies = Markup("; ").join(
+        Markup("<bdi>{}</bdi>: in-group minus out-group {} percentage points ({}; corrected p {})").format(
+            dimension_title(str(row["dimension"])),
+            show(row, "preference", percentage_points),
+            _spread(row, "ci_low", "ci_high", percentage_points, level=level),
+            show(row, "p_adjusted", bare_p),
+        )
+        for row in first
+    )
+    if len(told) > len(first):
+        varies += Markup("; {} more below").format(count(len(told) - len(first)))
+    asked = Markup(
+        "<bdi>{}</bdi> read pairs of replies to the same account, one of <bdi>{}</bdi> and one of <bdi>{}</bdi>, and "
+        "was asked: <bdi>{}</bdi>"
+    )
+    return summary(
+        asked.format(manifest.asked.model, *labels, manifest.asked.which),
+        findings,
+        [("How big", Markup("one half (50%) is no preference; 0% and 100% are the ends.")),
+         ("How it varies", varies + "." if varies else "")],
+        not_concluded=[
+            "which replies are better (the judge is a model)",
+            *([NOT_EQUAL] if any(each.kind != "gap" for each in findings) else []),
+            *([NOT_EVERYWHERE] if found else []),
+            *([NO_DIFFERENCE] if len(found) < len(gaps) else []),
+            OF_GROUPS_AND_MODELS,
+        ],
+        limits=limits,
+        why="limiting",
+        source=Markup("<bdi>{}</bdi> against <bdi>{}</bdi>, judged by <bdi>{}</bdi>.").format(
+            *labels, manifest.asked.model
+        ),
+        chosen_by="how far the preference lies from one half",
+    )  # fmt: skip
+
+
+def _answer(rows: Sequence[Row], labels: tuple[str, str], *, level: str, alpha: float) -> Card:
+    """Say whose replies are preferred and by how much, the leaning to a place, and the preference's gap."""
+    by_kind = {str(row["pairs"]): row for row in rows}
+    whole, gap = by_kind["all"], by_kind.get("gap")
+    kind, verdict = _verdict(whole, labels, alpha=alpha)
+    content = present(
+        Paragraph(verdict, "verdict"),
+        paragraph(_lead(whole, labels[0], level=level), "lead"),
+        paragraph(_leaning(whole, level=level), "lead"),
+        None if gap is None else Paragraph(_gap(gap, labels[0], level=level), "lead"),
+    )
+    return Card(dimension_title(str(whole["dimension"])), content, kind=kind)
+
+
+def _verdict(row: Row, labels: tuple[str, str], *, alpha: float) -> tuple[str, Markup]:
+    low, high = row.number("ci_low"), row.number("ci_high")
+    if not row["n_read"]:
+        return "absent", Markup("No answer: no pair could be read in both orders.")
+    if not math.isfinite(low):
+        return "absent", Markup("No answer: the preference has no interval.")
+    if low <= 0.5 <= high:
+        return "undecided", Markup("Undecided: compatible with no preference on average.")
+    preferred = Markup("On average, the judge prefers the replies of <bdi>{}</bdi>").format(
+        labels[0] if low > 0.5 else labels[1]
+    )
+    if not row.number("p_adjusted") < alpha:
+        return "undecided", preferred + " (not found after correction)."
+    return "gap", preferred + "."
+
+
+def _lead(row: Row, first: str, *, level: str) -> Markup:
+    if not row["n_read"]:
+        return Markup("")
+    spread = _spread(row, "ci_low", "ci_high", _percent, level=level)
+    return Markup(
+        "Preference for <bdi>{}</bdi>: <strong>{}</strong> ({}; against one half corrected p {}), from {} of {} "
+        "{} on {} {}."
+    ).format(
+        first,
+        show(row, "preference", _percent),
+        spread,
+        show(row, "p_adjusted", bare_p),
+        show(row, "n_read", count),
+        show(row, "n_pairs", count),
+        either(row["n_pairs"], "pair", "pairs"),
+        show(row, "n_narratives", count),
+        either(row["n_narratives"], "narrative", "narratives"),
+    )
+
+
+def _leaning(row: Row, *, level: str) -> Markup:
+    if not row["n_read"]:
+        return Markup("")
+    return Markup(
+        "Position bias: {} percentage points towards the reply that stands first ({}). The two orders contradict each "
+        "other in {} of the pairs that were read."
+    ).format(
+        show(row, "position_bias", percentage_points),
+        _spread(row, "bias_low", "bias_high", percentage_points, level=level),
+        show(row, "inconsistent", _percent),
+    )
+
+
+def _gap(row: Row, first: str, *, level: str) -> Markup:
+    if not math.isfinite(row.number("preference")):
+        return Markup("In-group minus out-group: not estimated ({}).").format(row["note"])
+    return Markup(
+        "In-group minus out-group: the preference for <bdi>{}</bdi> differs by {} percentage points ({}; corrected p "
+        "{})."
+    ).format(
+        first,
+        show(row, "preference", percentage_points),
+        _spread(row, "ci_low", "ci_high", percentage_points, level=level),
+        show(row, "p_adjusted", bare_p),
+    )
+
+
+def _spread(row: Row, low: str, high: str, write: Write, *, level: str) -> Markup:
+    if not math.isfinite(row.number(low)):
+        return Markup("no interval")
+    return Markup("{} interval {}").format(level, ends(row, low, high, write))
+
+
+def _table(rows: Sequence[Row], *, level: str) -> Table:
+    def write(row: Row) -> Write:
+        return percentage_points if row["pairs"] == "gap" else _percent
+
+    return table_of(
+        rows,
+        Column("pairs", lambda row: _KINDS[str(row["pairs"])]),
+        Column("preference", lambda row: show(row, "preference", write(row))),
+        Column(f"{level} interval", lambda row: ends(row, "ci_low", "ci_high", write(row))),
+        number("p", "p", bare_p),
+        number("p, corrected", "p_adjusted", bare_p),
+        number("position bias", "position_bias", percentage_points),
+        plain_interval(level, "bias_low", "bias_high", percentage_points),
+        number("contradictions", "inconsistent", _percent),
+        number("A or B", "mean_mass", rate),
+        number("pairs read", "n_read", count),
+        number("of", "n_pairs", count),
+        number("narratives", "n_narratives", count),
+        text("note", "note"),
+    )
+
+
+def _read(
+    judged: Sequence[Row], labels: tuple[str, str], narratives: Mapping[str, str]
+) -> Iterator[tuple[str, tuple[Shown, ...]]]:
+    """Yield the pairs that the judge was surest of, either way, and those in which it contradicts itself most."""
+    known = [row for row in judged if math.isfinite(row.number("preference"))]
+    ordered = sorted(known, key=lambda row: (row.number("preference"), row.line))
+    contradicted = sorted(
+        (row for row in known if not row["consistent"]),
+        key=lambda row: (-abs(row.number("first_place") - 0.5), row.line),
+    )
+    shown: set[int] = set()
+    for title, rows in (
+        (f"Most preferred of {labels[0]}", [row for row in reversed(ordered) if row.number("preference") > 0.5]),
+        (f"Most preferred of {labels[1]}", [row for row in ordered if row.number("preference") < 0.5]),
+        ("The two orders contradict each other", contradicted),
+    ):
+        chosen = [row for row in rows if row.line not in shown][:_EACH]
+        shown |= {row.line for row in chosen}
+        if chosen:
+            yield title, tuple(_shown(row, narratives) for row in chosen)
+
+
+def _shown(row: Row, narratives: Mapping[str, str]) -> Shown:
+    inside = "with a baseline" if pd.isna(row["in_group"]) else "in-group" if row["in_group"] else "out-group"
+    return Shown(
+        whose=f"{row['perceiver']} to {row['experiencer']} ({inside})",
+        narrative=f"{row['narrative_id']}: {narratives.get(str(row['narrative_id']), '')}",
+        texts=(str(row["text_1"]), str(row["text_2"])),
+        preference=show(row, "preference", _percent),
+        answers=(_said(row, "given"), _said(row, "swapped")),
+    )
+
+
+def _said(row: Row, order: str) -> Markup:
+    """Write what the judge answered in one order: its words, or how far it chose the reply standing first."""
+    if row[f"{order}_response"]:
+        return Markup("<bdi>{}</bdi>").format(row[f"{order}_response"])
+    mass = row.number(f"{order}_mass")
+    said = Markup("A with {}").format(show(row, f"{order}_chose_first", _percent))
+    if math.isfinite(mass):
+        said += Markup(" (A or B at all: {})").format(show(row, f"{order}_mass", rate))
+    return said
+
+
+def _percent(share: float) -> str:
+    """Write a share, or the end of an interval of one, which may lie outside 0 and 1."""
+    return f"{fixed(100 * share, decimals=1)}%" if math.isfinite(share) else MISSING

@@ -1,0 +1,512 @@
+"""Runs of ratings side by side: their gaps, the differences between them, and what strategies and elicitations do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from audit.comparing.base import (
+    Compared,
+    ComparedRun,
+    RunsCompared,
+    analysed_otherwise,
+    other_identities,
+    other_languages,
+    texts_of,
+    which,
+)
+from audit.comparing.tables import (
+    COMPARED_CELLS,
+    COMPARED_CONTROLS,
+    COMPARED_GAP,
+    COMPARED_PUBLISHED,
+    COMPARED_VERDICTS,
+    ELICITATION_RANGES,
+    ELICITATIONS,
+    PERCEIVER_MAP,
+    RUNS,
+    SPECIFICATIONS,
+    STRATEGIES,
+)
+from audit.errors import NotEstimableError, check_points
+from audit.runs.differences import (
+    accepted_in,
+    choice_table,
+    choices_of,
+    differing_choices,
+    elicitation_sets,
+    engine_remarks,
+    reference_runs,
+    telling_choices,
+)
+from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
+from audit.tables.base import by_name
+from audit.tables.formatting import dimension_title
+from audit.tables.gap import COMPARISONS
+from audit.tables.ratings import MANIPULATED, Status
+from audit.tables.shared import OVERALL
+from audit.tables.stages import STAGES
+from audit.tasks.intensity.verdict_limits import codes_of_run, limits_of, noise_of_run, sees_refusals, told_response
+from stimuli.stereotypes import load_stereotypes
+
+if TYPE_CHECKING:
+    from audit.comparing.gaps import Measured
+
+_DRAWN: Final = 60
+"""Runs that a figure has room for; the tables have all of them."""
+_ASIDE: Final = 7
+"""Panels of a figure that stand side by side at most: the variants of the study."""
+_UNKNOWN: Final = "outside"
+"""Stands for the texts of a table of ratings, which it does not hold."""
+
+
+COMPARISON_TABLES: Final = by_name(
+    RUNS, COMPARED_VERDICTS, COMPARED_GAP, COMPARED_CONTROLS, COMPARISONS, SPECIFICATIONS, STRATEGIES, ELICITATIONS,
+    ELICITATION_RANGES, COMPARED_PUBLISHED, COMPARED_CELLS, PERCEIVER_MAP,
+)  # fmt: skip
+"""What is made of several runs of ratings."""
+
+
+@dataclass(frozen=True)
+class RatedRun(ComparedRun):
+    """A run's ratings in one of its prompt variants.
+
+    Attributes
+    ----------
+    measured
+        What was estimated of them.
+    text_differences
+        By dimension and variant, how many differences in what the stages wrote were tested and found.
+    verdicts
+        Rows of ``tables.VERDICTS``, by the comparison's settings.
+    checks
+        Codes of what limits all of its gaps: whether ratings follow what is told, files that were changed.
+    """
+
+    measured: Measured
+    text_differences: Mapping[tuple[str, str], tuple[int, int]]
+    verdicts: tuple[dict[str, Any], ...]
+    checks: frozenset[str]
+
+
+class RatingComparison(RunsCompared[RatedRun]):
+    """Puts runs of ratings side by side."""
+
+    settings = ("confidence", "margin", "n_permutations", "min_number_mass", "least_gap", "missing_shift", "power")
+
+    def __init__(self, manifests: Mapping[Path, Manifest], used: Mapping[str, Any]) -> None:
+        super().__init__(manifests, used)
+        # All runs' texts are searched for the words of the first run that has any texts.
+        led = (manifest.statistics.stereotypes for manifest in manifests.values() if manifest.strategy.stages)
+        self.lexicon = load_stereotypes(next(led, None))
+
+    def read(self, folder: Path) -> Iterator[RatedRun]:  # noqa: D102
+        from audit.asking.conversations import emotions_of, stages_are_told
+        from audit.comparing.costs import cost_of
+        from audit.comparing.gaps import measure_run
+        from audit.statistics.controls import Repetition
+        from audit.statistics.estimate_rows import Settings
+        from audit.statistics.manipulation import rows_of_run
+        from audit.statistics.ratings import without_dimensions
+        from audit.statistics.text_differences import count_differences, text_tables
+        from audit.statistics.texts.scores import score_stages
+        from audit.tasks.measures.emotion import EmotionScorer, run_vocabulary
+
+        manifest, used = self.manifests[folder], self.used
+        # Without its lock: a complete run does not change, and may lie where nothing can be written.
+        stored = RunFolder(folder)
+        ratings = stored.ratings_of(manifest)
+        digest = stored.ratings_sha256()
+        stages = stored.parts(STAGES).frame()
+        cost = cost_of(ratings, stages, n_prompts=manifest.n_prompts, seconds=manifest.timings.seconds_per_prompt)
+        read = None
+        if len(stages) and not stages_are_told(manifest):
+            read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(folder, manifest))).read
+        followed = rows_of_run(stored.table(MANIPULATED).frame(), manifest, confidence=used["confidence"])
+        on_run = codes_of_run(followed, manifest)
+        noise = noise_of_run(manifest, stored, ratings, confidence=used["confidence"])
+        repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
+        of_groups = without_dimensions(ratings, repetition.placebo)
+        about = score_stages(stages, of_groups, lexicon=self.lexicon, read_emotions=read)
+        written = text_tables(about, confidence=used["confidence"])["stage_texts"]
+        counts = ratings[["variant", "status"]].value_counts().to_dict()
+        scale = manifest.scale.low, manifest.scale.high
+        check_points(used, low=scale[0], high=scale[1])
+        for measured in measure_run(
+            ratings, scale=scale, seed=manifest.seed, settings=Settings(**used), repetition=repetition,
+            sees_refusals=sees_refusals(manifest, ratings),
+        ):  # fmt: skip
+            yield RatedRun(
+                folder=folder,
+                manifest=manifest,
+                measured=measured,
+                choices=choices_of(manifest, variant=measured.variant),
+                counts={str(status): counts.get((measured.variant, str(status)), 0) for status in Status},
+                cost=cost,
+                text_differences=count_differences(written, confidence=used["confidence"]),
+                sha256=digest,
+                verdicts=tuple(_verdicts(measured, on_run, noise, used, told_response(followed))),
+                checks=frozenset(on_run),
+            )
+
+    def compare(self, runs: Mapping[str, RatedRun], *, left_out: Sequence[str], command: str) -> Compared:  # noqa: D102
+        from audit.comparing.gaps import compare_runs, gap_table, specification_rows, strategy_rows
+        from audit.comparing.page import render_comparison, strategy_names
+        from audit.comparing.paper_table import paper_table, published_paper, strategies_paper
+        from audit.report.manifest import example_view
+        from audit.statistics.anchors import within_scale
+        from audit.statistics.unexplained_missing import without_reasons
+
+        used, confidence = self.used, self.used["confidence"]
+        measured = {label: run.measured for label, run in runs.items()}
+        texts, remarks = _texts(runs)
+        choices = {label: run.choices for label, run in runs.items()}
+        references = reference_runs(choices)
+        led = strategy_rows(
+            measured,
+            strategies={label: each["strategy"] for label, each in choices.items()},
+            references=references,
+            costs={label: run.cost for label, run in runs.items()},
+            confidence=confidence,
+        )
+        rows = {
+            "runs": [run.row(label) | {"ratings": run.sha256} for label, run in runs.items()],
+            "comparisons": list(compare_runs(measured, texts=texts, confidence=confidence)),
+            "specifications": list(specification_rows(measured)),
+            "strategies": list(led),
+            "verdicts": [{"run": label, **row} for label, run in runs.items() for row in run.verdicts],
+            "controls": [{"run": label, **row} for label, each in measured.items() for row in each.controls],
+        }
+        tables = {
+            name: pd.DataFrame(rows.get(name), columns=list(columns)) for name, columns in COMPARISON_TABLES.items()
+        }
+        tables["gap"] = gap_table(measured)
+        sets = elicitation_sets(choices)
+        tables |= _elicitation_tables(measured, sets, tables["verdicts"], confidence=confidence)
+        lengths = {label: abs(each.scale[1] - each.scale[0]) for label, each in measured.items()}
+        tables = within_scale(tables, COMPARISON_TABLES, lengths)
+        clusters = _clusters(runs)
+        tables |= _published_tables(runs)
+        tables["perceiver_map"], unmapped = _perceiver_map(tables["published_cells"], runs, clusters)
+        tables["strategies"] = _with_texts(tables["strategies"], runs)
+        unexplained = {label: not run.manifest.outside.status_given for label, run in runs.items()}
+        tables["runs"] = without_reasons(tables["runs"], of=tables["runs"]["run"].map(unexplained).astype(bool))
+        unseen = [
+            choices[run]["elicitation"].partition(",")[0] == "expected" or (unexplained[run] and missing > 0)
+            for run, missing in zip(tables["strategies"]["run"], tables["strategies"]["missing_share"], strict=True)
+        ]
+        tables["strategies"].loc[unseen, "refusal_rate"] = float("nan")
+        remarks = (*remarks, *_remarks(runs, used), *engine_remarks(choices, references))
+        for own in sets:
+            first, *others = own
+            remarks = (*remarks, *engine_remarks(choices, dict.fromkeys(others, first)))
+        told = choice_table(choices, differing_choices(list(choices.values())))
+        named = choice_table(choices, telling_choices(list(choices.values())))
+        paper = paper_table(
+            tables["gap"],
+            named,
+            confidence=confidence,
+            verdicts=tables["verdicts"],
+        )
+        worth = None
+        if len(tables["strategies"]):
+            names = strategy_names(tables["strategies"])
+            worth = strategies_paper(tables["strategies"], names, confidence=confidence)
+        published = published_paper(tables["published"], tables["gap"], confidence=confidence)
+        papers = {"table": paper, "tables/strategies": worth, "tables/published": published}
+
+        def draw() -> dict[str, Any]:
+            return _draw(tables, measured, told, used) | _draw_published(tables, choices, clusters)
+
+        return Compared(
+            tables=tables,
+            described=COMPARISON_TABLES,
+            shown="gap",
+            collected="ratings",
+            remarks=remarks,
+            papers={name: pasted for name, pasted in papers.items() if pasted is not None},
+            draw=draw,
+            render=lambda figures: render_comparison(
+                tables=tables,
+                figures=figures,
+                paper=paper,
+                worth=worth,
+                published=published,
+                unmapped=unmapped,
+                remarks=remarks,
+                left_out=left_out,
+                confidence=confidence,
+                command=command,
+                example=example_view(next(iter(runs.values())).manifest),
+            ),
+            facts={"stereotypes": {"source": self.lexicon.source, "sha256": self.lexicon.sha256}},
+        )
+
+
+def _verdicts(
+    measured: Measured,
+    on_run: set[str],
+    noise: Mapping[tuple[str, ...], float],
+    used: Mapping[str, Any],
+    response: Mapping[str, float],
+) -> Iterator[dict[str, Any]]:
+    """Yield the verdicts of a run in one prompt variant, by the rules of its own page."""
+    on_place: dict[tuple[str, ...], set[str]] = {}
+    for remark in measured.remarks:
+        on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
+    for row in measured.gap:
+        place = str(row["dimension"]), str(row["variant"])
+        if row["scope"] == "narratives" and abs(row["delta_points"]) < 2 * noise.get(place, 0.0):
+            on_place.setdefault(place, set()).add("noise_floor")
+    assert measured.averages is not None
+    _, found = measured.averages.verdicts(limits_of(on_run, on_place), margin=used["margin"], response=response)
+    yield from (each.row() for each in found)
+
+
+def _elicitation_tables(
+    measured: Mapping[str, Measured], sets: Sequence[Mapping[str, str]], verdicts: pd.DataFrame, *, confidence: float
+) -> dict[str, pd.DataFrame]:
+    """Set the elicitations of each set beside each other, dimension by dimension."""
+    from audit.comparing.elicitations import elicitation_range, elicitation_rows
+
+    decided = {
+        (str(row["run"]), str(row["dimension"])): {str(name): value for name, value in row.items()}
+        for row in verdicts.to_dict("records")
+    }
+    made = [
+        (own, list(elicitation_rows(measured, elicitations=own, verdicts=decided, confidence=confidence)))
+        for own in sets
+    ]
+    rows = pd.DataFrame([row for _, own in made for row in own], columns=list(COMPARISON_TABLES["elicitations"]))
+    ranges = [
+        elicitation_range(
+            [row for row in found if row["dimension"] == dimension],
+            scale=measured[next(iter(own))].scale,
+            confidence=confidence,
+        )
+        for own, found in made
+        for dimension in dict.fromkeys(row["dimension"] for row in found)
+    ]
+    return {
+        "elicitations": rows,
+        "elicitation_ranges": pd.DataFrame(ranges, columns=list(COMPARISON_TABLES["elicitation_ranges"])),
+    }
+
+
+def _clusters(runs: Mapping[str, RatedRun]) -> dict[str, dict[str, str]]:
+    """Return the cultural cluster of each group, dimension by dimension; the first run's, where runs differ."""
+    clusters: dict[str, dict[str, str]] = {}
+    for run in runs.values():
+        for dimension, own in run.manifest.clusters.items():
+            clusters[dimension] = {**own, **clusters.get(dimension, {})}
+    return clusters
+
+
+def _published_tables(runs: Mapping[str, RatedRun]) -> dict[str, pd.DataFrame]:
+    """Make the study's table, and the cells of its heatmaps, dimension by dimension."""
+    measured = {label: run.measured for label, run in runs.items()}
+    names = dict.fromkeys(row["dimension"] for each in measured.values() for row in each.published)
+    rows = [
+        {"run": label, "model": runs[label].choices["model"], "prompt": runs[label].choices["prompt"], **row}
+        for name in names
+        for label, each in measured.items()
+        for row in each.published
+        if row["dimension"] == name
+    ]
+    cells = [
+        {"run": label, **row}
+        for name in names
+        for label, each in measured.items()
+        for row in each.published_cells
+        if row["dimension"] == name
+    ]
+    return {
+        "published": pd.DataFrame(rows, columns=list(COMPARISON_TABLES["published"])),
+        "published_cells": pd.DataFrame(cells, columns=list(COMPARISON_TABLES["published_cells"])),
+    }
+
+
+def _perceiver_map(
+    cells: pd.DataFrame, runs: Mapping[str, RatedRun], clusters: Mapping[str, Mapping[str, str]]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Place each run's perceivers in the plane; the second part says where that could not be done, and why."""
+    from audit.statistics.tsne import map_perceivers
+
+    rows: list[dict[str, Any]] = []
+    why: dict[tuple[str, str], list[str]] = {}
+    for key, own in cells.groupby(["dimension", "run"], sort=False):
+        dimension, label = map(str, key)
+        known = {"run": label, "dimension": dimension}
+        seed = runs[label].manifest.seed
+        try:
+            places = list(map_perceivers(own, clusters=clusters.get(dimension, {}), seed=seed))
+        except NotEstimableError as error:
+            why.setdefault((dimension, str(error)), []).append(label)
+        else:
+            rows += [known | row for row in places]
+    said = [
+        f"{dimension_title(dimension)} ({which(labels, runs)}): {reason}."
+        for (dimension, reason), labels in why.items()
+    ]
+    return pd.DataFrame(rows, columns=list(COMPARISON_TABLES["perceiver_map"])), said
+
+
+def _draw_published(
+    tables: Mapping[str, pd.DataFrame],
+    choices: Mapping[str, Mapping[str, str]],
+    clusters: Mapping[str, Mapping[str, str]],
+) -> dict[str, Any]:
+    """Draw the study's own figures: the grid of heatmaps, and the map of perceivers, of each dimension."""
+    from audit.report.figures.perceiver_map import plot_perceiver_map
+    from audit.report.figures.published_grid import plot_published_grid
+
+    drawn: dict[str, Any] = {}
+    if len(choices) > _DRAWN:
+        return drawn
+    cells, places = tables["published_cells"], tables["perceiver_map"]
+    for dimension, own in cells.groupby("dimension", sort=False):
+        columns = _panels_aside(choices, list(dict.fromkeys(own["run"])))
+        if own["z"].notna().any():
+            drawn[f"published-{dimension}"] = plot_published_grid(
+                own, clusters=clusters.get(str(dimension)), n_columns=columns
+            )
+        placed = places.loc[places["dimension"] == dimension]
+        if len(placed):
+            columns = _panels_aside(choices, list(dict.fromkeys(placed["run"])))
+            drawn[f"perceiver-map-{dimension}"] = plot_perceiver_map(placed, n_columns=columns)
+    return drawn
+
+
+def _panels_aside(choices: Mapping[str, Mapping[str, str]], labels: Sequence[str]) -> int | None:
+    """Return how many panels stand side by side where runs are models by prompts, a line a model; else None."""
+    pairs = [(choices[label]["model"], choices[label]["prompt"]) for label in labels]
+    models, prompts = (list(dict.fromkeys(each)) for each in zip(*pairs, strict=True))
+    crossed = pairs == [(model, prompt) for model in models for prompt in prompts]
+    return len(prompts) if crossed and 1 < len(prompts) <= _ASIDE else None
+
+
+def _with_texts(strategies: pd.DataFrame, runs: Mapping[str, RatedRun]) -> pd.DataFrame:
+    """Say how much of what each strategy wrote differs between groups; over all dimensions, in each of them."""
+    counts = [
+        [
+            sum(
+                found[place]
+                for (dimension, variant), found in runs[row["run"]].text_differences.items()
+                if variant == runs[row["run"]].measured.variant
+                and (dimension == row["dimension"] or (row["dimension"] == OVERALL and "+" not in dimension))
+            )
+            for place in (0, 1)
+        ]
+        for row in strategies.to_dict("records")
+    ]
+    n_tests, n_found = zip(*counts, strict=True) if counts else ((), ())
+    return strategies.assign(n_text_tests=n_tests, n_text_differences=n_found)
+
+
+def _draw(
+    tables: Mapping[str, pd.DataFrame], runs: Mapping[str, Measured], told: pd.DataFrame, used: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Draw what there is to draw: the gaps side by side, each dimension's curve, differences from the first run."""
+    from audit.comparing.gaps import in_one_unit
+    from audit.report.figures.forests import plot_comparisons, plot_gaps
+    from audit.report.figures.specification import plot_specification
+    from audit.report.figures.strategies import plot_strategies
+
+    drawn: dict[str, Any] = {}
+    confidence = used["confidence"]
+    gap, comparisons = tables["gap"], tables["comparisons"]
+    scales = {label: each.scale for label, each in runs.items()}
+    # Points of different scales are not drawn on one axis.
+    if len(set(scales.values())) == 1 and len(runs) <= _DRAWN:
+        drawn["gaps"] = plot_gaps(
+            gap.assign(variant=gap["run"], headline=True), confidence=confidence, margin=used["margin"]
+        )
+    curves = tables["specifications"]
+    for dimension in curves.loc[(curves["n_estimated"] > 1) & (curves["n_runs"] <= _DRAWN), "dimension"]:
+        in_unit, unit = in_one_unit(gap.loc[gap["dimension"] == dimension], scales)
+        curve = in_unit.rename(columns={"run": "label"}).join(told, on="label")
+        drawn[f"specification-{dimension}"] = plot_specification(
+            curve, unit="scale points" if unit == "points" else unit
+        )
+    of_first = comparisons.loc[(comparisons["first"] == next(iter(runs))) & comparisons["delta_change"].notna()]
+    for of_unit, rows in of_first.iloc[: 2 * _DRAWN].groupby("unit", sort=True):
+        drawn["comparisons" if of_unit == "points" else "comparisons-percent"] = plot_comparisons(
+            rows.reset_index(drop=True), confidence=confidence
+        )
+    strategies = tables["strategies"]
+    for dimension in strategies["dimension"].unique():
+        rows = strategies.loc[strategies["dimension"] == dimension]
+        if len(rows) <= _DRAWN and rows["delta"].notna().any():
+            drawn[f"strategies-{dimension}"] = plot_strategies(
+                rows.reset_index(drop=True), unit=str(rows["unit"].iloc[0]), confidence=confidence
+            )
+    return drawn
+
+
+def _texts(runs: Mapping[str, RatedRun]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Say which narratives each run's identifiers stand for, and what was taken on trust.
+
+    A table of another tool does not hold the texts. Its narratives count as those of a run of ours that has all of its
+    identifiers with the same emotions, which is what prompts that were written for another tool come back as.
+    """
+    texts: dict[str, str] = {}
+    for label, run in runs.items():
+        texts[label] = texts_of(run.choices) if run.choices["texts"] else _UNKNOWN
+    known = {label: run.measured.emotions for label, run in runs.items() if texts[label] != _UNKNOWN}
+    trusted: dict[str, str] = {}
+    for label, run in runs.items():
+        if texts[label] == _UNKNOWN:
+            own = run.measured.emotions.items()
+            trusted[label] = next((other for other, theirs in known.items() if own <= theirs.items()), "")
+    said = [
+        f"The texts behind the narratives of {label} were not recorded; they are taken to be those of {other}, which "
+        "has the same identifiers and emotions."
+        for label, other in trusted.items()
+        if other
+    ]
+    if sum(not other for other in trusted.values()) > 1:
+        said.append(
+            "The texts behind the narratives of outside ratings were not recorded: where two such runs have the same "
+            "identifiers, they are taken to be the same narratives."
+        )
+    return texts | {label: texts[other] for label, other in trusted.items() if other}, tuple(said)
+
+
+def _remarks(runs: Mapping[str, RatedRun], used: Mapping[str, Any]) -> Iterator[str]:
+    """Say what limits the comparison."""
+    yield from accepted_in({label: run.manifest for label, run in runs.items()})
+    from audit.comparing.gaps import same_dimensions
+    from audit.report.sentences import LIMITS
+
+    measured = {label: run.measured for label, run in runs.items()}
+    one_scale = len({each.scale for each in measured.values()}) == 1
+    if not one_scale:
+        yield "The runs have different scales: where they meet, δ is in % of the scale's length."
+        if used["margin"] is not None:
+            yield "The margin is in points of each run's own scale."
+    if not same_dimensions(measured):
+        yield (
+            "The runs asked about different dimensions, so their means over all dimensions are not compared: they "
+            "would be means of different things."
+        )
+    yield from other_languages(runs)
+    yield from other_identities(
+        {
+            name: [each.identities[name] for each in measured.values() if name in each.identities]
+            for name in dict.fromkeys(name for each in measured.values() for name in each.identities)
+        }
+    )
+    for code, (title, why) in LIMITS.items():
+        limited = [
+            label
+            for label, each in measured.items()
+            if code in {remark.code for remark in each.remarks} | runs[label].checks
+        ]
+        if limited:
+            yield f"{title} ({which(limited, runs)}): {why}."
+    yield from analysed_otherwise(runs, used)

@@ -1,0 +1,413 @@
+"""The comparison of runs of replies: what was measured in each, by what, and what changes against a reference.
+
+Of two runs a measure is compared only where the same scorer took it: the same model, files, template and lists. What
+is not compared is said, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from audit.comparing.base import (
+    Compared,
+    ComparedRun,
+    RunsCompared,
+    analysed_otherwise,
+    other_identities,
+    texts_of,
+    which,
+)
+from audit.comparing.reply_tables import (
+    COMPARED_MEASURE_CONTROLS,
+    COMPARED_MEASURES,
+    MEASURE_CHANGES,
+    MEASURE_GAP_ALL,
+    REPLY_COSTS,
+    REPLY_RUNS,
+)
+from audit.configuration.schema import fingerprint
+from audit.errors import StoreError
+from audit.runs.differences import (
+    accepted_in,
+    choice_table,
+    choices_of,
+    engine_remarks,
+    reference_runs,
+    short,
+    telling_choices,
+    thinking_of,
+)
+from audit.runs.manifest import Manifest
+from audit.runs.provenance import Difference, first_difference
+from audit.runs.store import RunFolder
+from audit.tables.base import Table, by_name
+from audit.tables.formatting import dimension_title
+from audit.tables.people_of_replies import PEOPLE_SCORES
+from audit.tables.replies import SCORES, ReplyStatus
+from audit.tables.stages import STAGES
+from audit.tasks.measures.choose import CORPORA
+from audit.tasks.measures.outcomes import OUTCOMES
+from audit.tasks.registry import task_of
+from audit.tasks.reply.scoring import read_scores
+
+if TYPE_CHECKING:
+    from audit.comparing.measure_gaps import RepliesOfRun
+    from audit.statistics.outcome import Outcome
+
+_DRAWN: Final = 40
+"""Figures at most; the tables have all changes."""
+_NO_REFERENCE: Final = (
+    "no run of strategy none has the same model, files of it, prompt, narratives, kind of reply, seed and identities"
+)
+
+
+REPLY_COMPARISON_TABLES: Final = by_name(
+    REPLY_RUNS, COMPARED_MEASURES, MEASURE_GAP_ALL, COMPARED_MEASURE_CONTROLS, MEASURE_CHANGES, REPLY_COSTS
+)
+"""What is made of several runs of replies."""
+
+
+@dataclass(frozen=True)
+class WrittenRun(ComparedRun):
+    """A run's replies, and what was measured of them.
+
+    Attributes
+    ----------
+    replies
+        Columns of ``tables.REPLIES``.
+    table
+        Columns of ``tables.MEASURES``.
+    outcomes
+        What was measured.
+    taken
+        By measure, all that its numbers depend on beside the replies.
+    """
+
+    replies: pd.DataFrame
+    table: pd.DataFrame
+    outcomes: tuple[Outcome, ...]
+    taken: Mapping[str, Mapping[str, Any]]
+
+
+class ReplyComparison(RunsCompared[WrittenRun]):
+    """Puts runs of replies side by side."""
+
+    settings = ("confidence", "n_permutations")
+
+    def read(self, folder: Path) -> list[WrittenRun]:  # noqa: D102
+        from audit.comparing.costs import cost_of
+        from audit.tasks.reply.measure_values import measures_of
+
+        manifest = self.manifests[folder]
+        # Without its lock: a complete run does not change, and may lie where nothing can be written.
+        stored = RunFolder(folder)
+        replies = stored.read("replies", n_prompts=manifest.n_prompts)
+        shards = stored.shards("replies")
+        unscored = next((name for name in manifest.scorers if shards - stored.parts(SCORES, name).numbers()), None)
+        if unscored is not None or manifest.status != "complete":
+            missing = f"{unscored} has not scored all of its replies" if unscored else "it is not scored to the end"
+            raise StoreError(f"{folder} is not finished: {missing}; give its command again, which goes on from there")
+        table, outcomes = measures_of(manifest, replies, read_scores(stored))
+        asked = replies.assign(n_prompt_tokens=replies["n_prompt_tokens"].where(replies["n_prompt_tokens"] > 0))
+        status = replies["status"].astype(str)
+        run = WrittenRun(
+            folder=folder,
+            manifest=manifest,
+            choices=reply_choices(manifest),
+            counts={each.value: int((status == each.value).sum()) for each in ReplyStatus},
+            cost=cost_of(
+                asked,
+                stored.parts(STAGES).frame(),
+                n_prompts=manifest.n_prompts,
+                seconds=manifest.timings.seconds_per_prompt,
+            ),
+            sha256=fingerprint({"status": status.tolist(), "text": replies["text"].tolist()}),
+            replies=replies,
+            table=table,
+            outcomes=tuple(outcomes),
+            taken=_taken(manifest),
+        )
+        return [run]
+
+    def compare(self, runs: Mapping[str, WrittenRun], *, left_out: Sequence[str], command: str) -> Compared:  # noqa: D102
+        from audit.comparing.costs import cost_rows
+        from audit.comparing.measure_gaps import RepliesOfRun, change_rows
+        from audit.comparing.reply_page import changes_paper, render_reply_comparison
+        from audit.report.manifest import example_view
+        from audit.statistics.controls import Repetition
+        from audit.statistics.conversations import told_apart_by
+        from audit.statistics.estimate_rows import Settings
+
+        confidence = self.used["confidence"]
+        runs = _with_same_outcomes(runs)
+        choices = {label: run.choices for label, run in runs.items()}
+        found = {
+            label: RepliesOfRun.of(
+                run.replies,
+                run.outcomes,
+                seed=run.manifest.seed,
+                settings=Settings(**self.used),
+                conversation_of=told_apart_by(run.manifest.stimuli.source),
+                repetition=Repetition(
+                    run.manifest.stems, run.manifest.placebo, run.manifest.cues, run.manifest.pairs_drawn
+                ),
+            )
+            for label, run in runs.items()
+        }
+        references, reasons, on_references = _references(choices)
+        measures = pd.concat(
+            [_measure_rows(label, run, references.get(label, ""), runs, reasons) for label, run in runs.items()],
+            ignore_index=True,
+        )
+        compared = measures.loc[measures["compared"]]
+        changes = change_rows(
+            found,
+            references=references,
+            comparable={label: compared.loc[compared["run"] == label, "measure"].tolist() for label in references},
+            texts={label: texts_of(each) for label, each in choices.items()},
+            confidence=confidence,
+        )
+        costs = cost_rows(found, references=references, costs={label: run.cost for label, run in runs.items()})
+        led = {label: {"strategy": each["strategy"]} for label, each in choices.items()}
+        rows = {
+            "runs": [
+                run.row(label) | {"generation": run.choices["elicitation"], "replies": run.sha256}
+                for label, run in runs.items()
+            ],
+            "measure_changes": [row | led[row["run"]] for row in changes],
+            "reply_costs": [row | led[row["run"]] for row in costs],
+        }
+        tables = {
+            name: pd.DataFrame(rows.get(name), columns=list(columns))
+            for name, columns in REPLY_COMPARISON_TABLES.items()
+        }
+        tables |= {"measures": measures, "measure_gap_all": _all(found, "gaps", MEASURE_GAP_ALL)}
+        tables["measure_controls"] = _all(found, "controls", COMPARED_MEASURE_CONTROLS)
+        remarks = (
+            *on_references,
+            *analysed_otherwise(runs, self.used),
+            *_remarks(runs, found, references),
+            *engine_remarks(choices, references),
+        )
+        told = choice_table(choices, telling_choices(list(choices.values()))).rename(
+            columns={"elicitation": "generation"}
+        )
+        paper = changes_paper(tables, told, confidence=confidence)
+        words = task_of(next(iter(runs.values())).manifest).words
+        assert words is not None
+        return Compared(
+            tables=tables,
+            described=REPLY_COMPARISON_TABLES,
+            shown="measure_changes",
+            collected="replies",
+            remarks=remarks,
+            papers={"table": paper},
+            draw=lambda: _draw(tables, confidence=confidence),
+            render=lambda figures: render_reply_comparison(
+                tables=tables,
+                figures=figures,
+                paper=paper,
+                words=words,
+                remarks=remarks,
+                left_out=left_out,
+                confidence=confidence,
+                command=command,
+                example=example_view(next(iter(runs.values())).manifest),
+            ),
+            facts={},
+        )
+
+
+def reply_choices(manifest: Manifest) -> dict[str, str]:
+    """Return a run's choices; in place of an elicitation, what a reply may be."""
+    task = manifest.task
+    kind = f"{task.max_tokens} tokens, temperature {task.temperature:g}"
+    if task.temperature and task.top_p != 1:
+        kind += f", top p {task.top_p:g}"
+    return choices_of(manifest, variant=manifest.prompt.variant) | {"elicitation": kind + thinking_of(manifest)}
+
+
+def _taken(manifest: Manifest) -> dict[str, Mapping[str, Any]]:
+    """Return by measure all that its numbers depend on beside the replies."""
+    return {
+        measure["name"]: {"asked": taken.asked, "facts": taken.facts.content, "measure": measure}
+        for taken in manifest.scorers.values()
+        for measure in taken.measures
+    }
+
+
+def _with_same_outcomes(runs: Mapping[str, WrittenRun]) -> dict[str, WrittenRun]:
+    """Give every run the outcomes that any run's replies show: 0 for every reply that did not fail."""
+    from audit.statistics.outcome import Outcome
+
+    names = [measure.name for measure in OUTCOMES.values()]
+    rows = {
+        row["measure"]: row
+        for run in runs.values()
+        for row in run.table.loc[run.table["measure"].isin(names)].to_dict("records")
+    }
+    given: dict[str, WrittenRun] = {}
+    for label, run in runs.items():
+        lacking = [name for name in names if name in rows and name not in {each.name for each in run.outcomes}]
+        answered = run.replies.loc[run.replies["status"] != ReplyStatus.FAILED.value, "prompt_index"].to_numpy()
+        none = pd.Series(0.0, index=answered)
+        n = {"n_replies": len(answered), "n_scored": len(answered), "mean": 0.0, "sd": 0.0}
+        scored = [run.table, pd.DataFrame([rows[name] | n for name in lacking], columns=list(run.table))]
+        shown = (Outcome(name, unit=rows[name]["unit"], values=none) for name in lacking)
+        table = pd.concat(scored, ignore_index=True) if lacking else run.table
+        given[label] = replace(run, table=table, outcomes=(*run.outcomes, *shown))
+    return given
+
+
+def _references(
+    choices: Mapping[str, Mapping[str, str]],
+) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
+    """Return which run each is compared with, why others are not, and what a reader must know of that.
+
+    Where strategies differ it is the run without one that differs in nothing else, else the first run.
+    """
+    led = reference_runs(choices)
+    first, *others = choices
+    if not any(led.values()):
+        said = f"No run of strategy none differs from another in its strategy alone: all are compared with {first}."
+        return dict.fromkeys(others, first), {}, (said,) if led else ()
+    found = {label: reference for label, reference in led.items() if reference}
+    reasons = {label: _NO_REFERENCE for label, reference in led.items() if not reference}
+    idle = [label for label in choices if label not in led and label not in found.values()]
+    reasons |= {label: "it leads by no strategy, and no run that does has the same other choices" for label in idle}
+    return found, reasons, tuple(f"{label} is not compared: {why}." for label, why in reasons.items())
+
+
+def _measure_rows(
+    label: str, run: WrittenRun, reference: str, runs: Mapping[str, WrittenRun], reasons: Mapping[str, str]
+) -> pd.DataFrame:
+    """Make rows of ``tables.COMPARED_MEASURES``: each measure of a run, and whether it is compared."""
+    rows = []
+    for row in run.table.to_dict("records"):
+        name = str(row["measure"])
+        there = row["status"] == "scored"
+        note = str(row["note"])
+        if there and reference and not set(run.replies["dimension"]) & set(runs[reference].replies["dimension"]):
+            note = f"{label} and {reference} have no dimension in common"
+        elif there and reference:
+            note = _why_not(name, run, runs[reference], reference)
+        elif there:
+            note = reasons.get(label, "")
+        known = {
+            "run": label,
+            "scorer_sha256": fingerprint(run.taken.get(name, {"measure": name})) if there else "",
+            "reference": reference,
+            "compared": bool(there and reference and not note),
+            "note": note,
+        }
+        of_both = {**{str(column): value for column, value in row.items()}, **known}
+        rows.append({column: of_both[column] for column in COMPARED_MEASURES})
+    rows += _not_asked_for(label, run, reference, runs[reference]) if reference else []
+    return pd.DataFrame(rows, columns=list(COMPARED_MEASURES)).astype({"compared": bool})
+
+
+def _not_asked_for(label: str, run: WrittenRun, reference: str, other: WrittenRun) -> list[dict[str, Any]]:
+    """Make rows of what the reference has and the run neither has nor names as absent."""
+    there = {each.name for each in run.outcomes}
+    absent = set(run.table.loc[run.table["status"] == "absent", "measure"])
+    named = {name for scorer, names in _scorers(other).items() if scorer in absent for name in names}
+    lacking = other.table.loc[(other.table["status"] == "scored") & ~other.table["measure"].isin(there | named)]
+    blank: dict[str, Any] = {"n_replies": run.table["n_replies"].max(), "n_scored": 0, "mean": np.nan, "sd": np.nan}
+    blank |= {"run": label, "scorer": "", "status": "absent", "scorer_sha256": "", "reference": reference}
+    blank |= {"compared": False, "note": f"its scorer was not asked for, as it was in {reference}"}
+    shown = lacking[["measure", "title", "unit", "better"]].to_dict("records")
+    return [{**blank, **{str(name): value for name, value in row.items()}} for row in shown]
+
+
+def _why_not(name: str, run: WrittenRun, reference: WrittenRun, label: str) -> str:
+    """Say why a measure of a run is not compared with the reference's; empty where it is."""
+    if name not in {each.name for each in reference.outcomes}:
+        absent = reference.table.loc[reference.table["status"] == "absent", "measure"]
+        scorer = next((key for key, taken in _scorers(run).items() if name in taken), name)
+        why = "is absent" if scorer in set(absent) else "was not asked for"
+        return f"{label} has no such measure: its scorer {why}"
+    own, other = run.taken.get(name, {}), reference.taken.get(name, {})
+    if own == other:
+        return ""
+    found = first_difference(other, own)
+    if found is None:  # the reference's has a setting more
+        more = first_difference(own, other)
+        assert more is not None
+        found = Difference(more.setting, there=more.here, here=more.there)
+    there, here = ("not there" if value is None else short(repr(value)) for value in (found.there, found.here))
+    return f"taken by another scorer than in {label}, where {found.setting} is {there}, and here {here}"
+
+
+def _scorers(run: WrittenRun) -> dict[str, set[str]]:
+    """Return by scorer the names of its measures."""
+    own = {scorer: {measure["name"] for measure in taken.measures} for scorer, taken in run.manifest.scorers.items()}
+    return own | {"diversity": {measure.name for measure in CORPORA.values()}}
+
+
+def _all(runs: Mapping[str, RepliesOfRun], table: str, columns: Table) -> pd.DataFrame:
+    """Put a table of all runs under each other."""
+    tables = [getattr(run, table).assign(run=label)[list(columns)] for label, run in runs.items()]
+    filled = [each for each in tables if len(each)]
+    return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=list(columns))
+
+
+def _remarks(
+    read: Mapping[str, WrittenRun], runs: Mapping[str, RepliesOfRun], references: Mapping[str, str]
+) -> Iterator[str]:
+    """Say what limits the comparison."""
+    yield from accepted_in({label: run.manifest for label, run in read.items()})
+    from audit.tasks.reply.measure_values import reply_remarks
+
+    for label, reference in references.items():
+        own, other = (set(runs[name].single_dimensions) for name in (label, reference))
+        if own != other:
+            yield (
+                f"{label} and {reference} asked about different dimensions: what they share is compared, and not the "
+                "means over all dimensions."
+            )
+    yield from other_identities(
+        {
+            dimension: [
+                [run.between(dimension)[side].astype(str) for side in ("perceiver", "experiencer")]
+                for run in runs.values()
+                if dimension in run.dimensions
+            ]
+            for dimension in dict.fromkeys(name for run in runs.values() for name in run.dimensions)
+        }
+    )
+    n_rated = [label for label, run in read.items() if RunFolder(run.folder).table(PEOPLE_SCORES).exists()]
+    if n_rated:
+        yield (
+            f"Scores by people are not compared: who rated what differs from run to run ({'; '.join(n_rated)}). The "
+            "runs' own reports have them."
+        )
+    said: dict[tuple[str, str], list[str]] = {}
+    for label, run in read.items():
+        for remark in reply_remarks(run.replies, run.manifest):
+            said.setdefault((remark.dimension, remark.text), []).append(label)
+    for (dimension, text), labels in said.items():
+        yield f"{f'{dimension_title(dimension)}, ' if dimension else ''}{which(labels, read)}: {text}"
+
+
+def _draw(tables: Mapping[str, pd.DataFrame], *, confidence: float) -> dict[str, Any]:
+    """Draw each run's changes against its reference, dimension by dimension."""
+    from audit.report.figures.measure_changes import plot_measure_changes
+
+    changes = tables["measure_changes"]
+    scored = tables["measures"].loc[tables["measures"]["status"] == "scored"]
+    titles = dict(zip(scored["measure"], scored["title"], strict=True))
+    places = {label: place for place, label in enumerate(tables["runs"]["run"], start=1)}
+    drawn: dict[str, Any] = {}
+    for (dimension, label), own in changes.groupby(["dimension", "run"], sort=False):
+        in_sd = own[["change_sd", "mean_sd"]].to_numpy(dtype=np.float64)
+        if np.isfinite(in_sd).any() and len(drawn) < _DRAWN:
+            drawn[f"changes-{dimension}-{places[label]}"] = plot_measure_changes(
+                own.reset_index(drop=True), titles, confidence=confidence
+            )
+    return drawn

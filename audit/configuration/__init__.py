@@ -1,0 +1,1 @@
+"""Settings: their schema, what each means, and how Hydra composes them."""

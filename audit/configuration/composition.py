@@ -1,0 +1,454 @@
+"""Hydra: from the words of the command line to validated configurations, one or those of a sweep.
+
+The only place that imports Hydra; its own command line is not ours, and what it cannot take is said in our words.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from audit.configuration.options import choices as choices
+from audit.configuration.options import conf_folder as conf_folder
+from audit.configuration.options import offered
+from audit.configuration.overrides import (
+    Options,
+    Parse,
+    arranged,
+    check_lengths,
+    check_of_hydra,
+    check_texts,
+    did_you_mean,
+    given_twice,
+    several_values,
+    stands_for,
+    why_unread,
+)
+
+if TYPE_CHECKING:
+    from audit.configuration.schema import AuditConfig
+
+_SHOWN: Final = ("stimuli", "prompt", "task", "strategy", "elicitation", "thinking", "measures")
+"""Groups of which models are shown texts."""
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A configuration as Hydra composed it, not validated yet.
+
+    Attributes
+    ----------
+    number
+        Its place in a sweep; None outside one.
+    overrides
+        The words that made it.
+    preset
+        The experiment that was chosen; "defaults" where none was.
+    own_files
+        The user's files that it is made of, of ``--config-dir``.
+    """
+
+    number: int | None
+    overrides: tuple[str, ...]
+    preset: str
+    _values: Any
+    own_files: tuple[Path, ...] = ()
+
+    def validated(self) -> AuditConfig:
+        """Return the configuration.
+
+        Raises
+        ------
+        ConfigError
+            If a value is missing or cannot be used.
+        """
+        from omegaconf import OmegaConf
+        from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+        from audit.configuration.schema import load_config
+        from audit.errors import ConfigError
+
+        try:
+            _check_no_environment(self._values)
+            values = OmegaConf.to_container(self._values, resolve=True, throw_on_missing=True)
+        except MissingMandatoryValue as error:
+            raise ConfigError(f"{error.full_key} must be given: {error.full_key}=VALUE") from error
+        except OmegaConfBaseException as error:
+            raise ConfigError(stands_for(str(error), self.overrides) or " ".join(str(error).split())) from error
+        assert isinstance(values, dict)
+        values.pop("experiment", None)
+        try:
+            return load_config({str(key): value for key, value in values.items()})
+        except ConfigError as error:
+            raise ConfigError(self._placed(str(error))) from error
+
+    def _placed(self, fault: str) -> str:
+        """Return a fault with the user's file and line that it is of, if it is of one."""
+        from stimuli.yaml_files import line_of
+
+        name = fault.partition(":")[0]
+        if any(word.lstrip("+").startswith(f"{name}=") for word in self.overrides):
+            return fault
+        group, *keys = name.split(".")
+        for file in self.own_files:
+            for path in ([keys] if file.parent.name == group and keys else []) + [[group, *keys]]:
+                if (line := line_of(file, path)) is not None:
+                    return f"{file}: line {line}: {fault}"
+        return fault
+
+
+def _check_no_environment(values: Any) -> None:
+    """Refuse what would show a model, or a server, a variable of the user's environment: it may be a key.
+
+    A prompt file may come from anybody. The variable may be reached by way of another option, so the texts are resolved
+    once with a resolver that refuses.
+
+    Raises
+    ------
+    ConfigError
+        If a prompt, strategy, task, elicitation, measure or the stimuli show one.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from omegaconf.resolvers import oc
+
+    from audit.errors import ConfigError
+
+    asked: list[str] = []
+
+    def refuse(name: str, *_: object) -> str:
+        asked.append(name)
+        return ""
+
+    OmegaConf.register_new_resolver("oc.env", refuse, replace=True)
+    try:
+        for group in _SHOWN:
+            try:
+                OmegaConf.to_container(values[group], resolve=True)
+            except OmegaConfBaseException:
+                continue  # said when all is resolved
+            if asked:
+                raise ConfigError(
+                    f"{group}: shows ${{oc.env:{asked[0]}}}, a variable of your environment, which may be secret; what "
+                    "models are shown takes none: write its value instead, if it may be seen"
+                )
+    finally:
+        OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
+
+
+def statistics_file() -> Path:
+    """Return the file of the packaged defaults of an analysis."""
+    return conf_folder() / "statistics" / "default.yaml"
+
+
+def statistics_defaults() -> dict[str, Any]:
+    """Return the packaged defaults of an analysis, by the names of ``StatisticsConfig``."""
+    from stimuli.yaml_files import read_yaml
+
+    return dict(read_yaml(statistics_file()))
+
+
+def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Callable[[str], None] = print) -> None:
+    """Let Hydra compose the configuration, once or for every job of a sweep, and do a task with each.
+
+    Raises
+    ------
+    ConfigError
+        If an override cannot be used; names it.
+    BrokenPipeError, RecursionError
+        If the task raises it.
+    """
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us as exceptions, not as text and exit code 1
+    import hydra
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+    from hydra.types import RunMode
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    from audit.errors import ConfigError
+
+    gone: list[BrokenPipeError | RecursionError] = []
+    begun = False
+
+    def job(composed: Any, of_hydra: Any) -> None:
+        nonlocal begun
+        begun = True
+        experiment = of_hydra.runtime.choices.get("experiment", "none")
+        try:
+            task(
+                Composed(
+                    number=int(of_hydra.job.num) if of_hydra.mode == RunMode.MULTIRUN else None,
+                    overrides=tuple(of_hydra.overrides.task),
+                    preset="defaults" if experiment in (None, "none") else str(experiment),
+                    _values=composed,
+                    own_files=tuple(
+                        file
+                        for folder in _folders(words)
+                        for group, choice in of_hydra.runtime.choices.items()
+                        if (file := folder / str(group) / f"{choice}.yaml").is_file()
+                    ),
+                )
+            )
+        except (BrokenPipeError, RecursionError) as error:  # not past Hydra, which would report it, or has its own
+            gone.append(error)
+
+    overrides = arranged(overrides)
+    check_lengths(overrides)
+    check_of_hydra(overrides)
+    words = _normalise(overrides)
+    parser = OverridesParser.create()
+    _check_folders(words)
+    _check_parsed(words, parser)
+    options = _options()
+
+    def parse(word: str) -> Any | None:
+        try:
+            return parser.parse_override(word)
+        except (HydraException, ValueError, RecursionError):  # the last two where it breaks at a word
+            return None
+
+    for text in given_twice(words):
+        say(f"note: {text}")
+    check_texts(words, parse, options)
+    _check_choices(words, parse)
+    if any(word.startswith("--cfg") for word in words):
+        print("# What each option means: python -m audit options")
+    try:
+        if any(word.startswith("-") or "hydra" in word for word in words):
+            sys.argv = ["audit", *words]
+            hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="audit")(
+                lambda composed: job(composed, HydraConfig.get())
+            )()
+        else:
+            job(*_composed_once(words))
+    except RecursionError as error:
+        raise ConfigError(
+            f"the defaults of {_chosen(overrides)} lead back to where they began; end the loop"
+        ) from error
+    except YAMLError as error:
+        said = _not_yaml(words) or f"a file of --config-dir is not YAML: {' '.join(str(error).split())}"
+        raise ConfigError(said) from error
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(_explain(error, words, parse, options)) from error
+    except (ValueError, TypeError, AssertionError, LookupError, AttributeError) as error:
+        if begun:  # of what was done with a configuration, and not of composing it
+            raise
+        said = " ".join(str(error).split()) or "its defaults are none"
+        own = next((word for word in words if word.lstrip("+~").startswith("hydra")), None)
+        if own is not None:
+            raise ConfigError(
+                f"{own} is a setting of Hydra's own, which it cannot use so ({said}); leave it out"
+            ) from error
+        raise ConfigError(f"{_chosen(overrides)} cannot be composed: {said}; mend the file that says so") from error
+    if gone:
+        raise gone[0]
+
+
+def _chosen(overrides: Sequence[str]) -> str:
+    """Return which choices a fault of a file may be of."""
+    chosen = [override for override in overrides if override.lstrip("+").partition("=")[0] in choices()]
+    return " or ".join(chosen) or "a file of --config-dir"
+
+
+def _composed_once(words: list[str]) -> tuple[Any, Any]:
+    """Return a configuration and Hydra's own part of it.
+
+    ``hydra.main`` composes everything a first time to learn whether it is a sweep, which words without a flag are not.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from omegaconf import open_dict
+
+    with initialize_config_dir(version_base="1.3", config_dir=str(conf_folder()), job_name="audit"):
+        composed = hydra_compose("audit", words, return_hydra_config=True)
+    of_hydra = composed.hydra
+    with open_dict(composed):
+        del composed["hydra"]
+    return composed, of_hydra
+
+
+def _normalise(overrides: Sequence[str]) -> list[str]:
+    """Let ``+model=x`` mean ``model=x``, and a model's path without a card mean a model of one's own."""
+    groups = choices()
+    plain = []
+    for override in overrides:
+        name, sign, value = override.partition("=")
+        bare = name.lstrip("+")
+        plain.append(f"{bare}{sign}{value}" if sign and bare in groups else override)
+    chosen = {override.partition("=")[0] for override in plain}
+    if "model.path" in chosen and "model" not in chosen:
+        plain.append("model=own")
+    # Hydra's own parser takes a flag only before the overrides.
+    flags = list(dict.fromkeys(word for word in plain if word.startswith("-")))
+    return [*flags, *(word for word in plain if word not in flags)]
+
+
+def _options() -> Options:
+    """Return what overrides may name."""
+    from audit.configuration.schema import option_types
+
+    return Options(offered(), option_types())
+
+
+def _check_folders(words: Sequence[str]) -> None:
+    """Refuse a user's folder of choices with a file that OmegaConf would not come to the end of.
+
+    Raises
+    ------
+    StimulusError
+        If there is one.
+    """
+    from stimuli.yaml_files import check_size
+
+    for place in _folders(words):
+        for path in sorted(place.glob("**/*.yaml")):
+            check_size(path)
+
+
+def _not_yaml(words: Sequence[str]) -> str:
+    """Return what is wrong with the first of the user's files of choices that is not YAML, in our own words."""
+    from stimuli.errors import StimulusError
+    from stimuli.yaml_files import read_yaml
+
+    for place in _folders(words):
+        for path in sorted(place.glob("**/*.yaml")):
+            try:
+                read_yaml(path)
+            except StimulusError as error:
+                return str(error)
+    return ""
+
+
+def _folders(words: Sequence[str]) -> list[Path]:
+    """Return the user's folders of choices, by the flags that name them."""
+    flags = [(flag.partition("="), value) for flag, value in zip_longest(words, words[1:], fillvalue="")]
+    return [Path(joined if sign else value) for (name, sign, joined), value in flags if name in ("--config-dir", "-cd")]
+
+
+def _check_parsed(words: Sequence[str], parser: Any) -> None:
+    """Refuse an override that Hydra's parser does not say anything of, but breaks at.
+
+    Raises
+    ------
+    ConfigError
+        If there is one; a word that it refuses itself is left to it.
+    """
+    from hydra.errors import HydraException
+
+    from audit.errors import ConfigError
+
+    for word in words:
+        if word.startswith("-"):
+            continue
+        try:
+            parser.parse_override(word)
+        except HydraException:
+            continue
+        except (ValueError, RecursionError) as error:
+            what = "is nested too deeply" if isinstance(error, RecursionError) else "holds a number of too many digits"
+            raise ConfigError(f"{word[:60]}...: {what}; a value is a word, a number or a short list of them") from error
+
+
+def _check_choices(words: Sequence[str], parse: Parse) -> None:
+    """Refuse a group's choice that is no name: Hydra merges those of a list under the last one's name.
+
+    Raises
+    ------
+    ConfigError
+        If there is one; a word that cannot be parsed is left to Hydra.
+    """
+    from hydra.core.override_parser.types import ChoiceSweep, RangeSweep
+
+    from audit.errors import ConfigError
+
+    groups = offered()
+    for word in words:
+        if word.startswith("-") or word.partition("=")[0] not in groups or (parsed := parse(word)) is None:
+            continue
+        name, given = parsed.key_or_group, parsed.value()
+        if isinstance(given, RangeSweep):
+            values: Sequence[Any] = [given.start]
+        elif isinstance(given, ChoiceSweep):
+            values = given.list
+        else:
+            values = [] if parsed.is_sweep_override() or parsed.is_delete() else [given]
+        for value in values:
+            if isinstance(value, list):
+                each = ",".join(map(str, value))
+                raise ConfigError(
+                    f"{word}: one choice is wanted, and a list is several; run -m {name}={each} makes a run of each"
+                )
+            if not isinstance(value, str):
+                raise ConfigError(f"{word}: there is no such choice; there are: {', '.join(groups[name])}")
+
+
+def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Options) -> str:
+    """Say in our own words which override Hydra could not take."""
+    from stimuli.errors import suggest
+
+    sweeps = "--multirun" in words
+    for place, word in enumerate(words):
+        if word.startswith("-"):
+            continue
+        if (parsed := parse(word)) is None:
+            return why_unread(word, words[place + 1 :], parse, options)
+        name = parsed.key_or_group
+        if not name:
+            return f"{word!r} is no option, KEY=VALUE is wanted; nothing stands before the equals sign"
+        if parsed.is_sweep_override() and not sweeps:
+            return several_values(word, name, word.partition("=")[2], options, parse)
+        if name in options.groups:
+            for value in parsed.sweep_string_iterator() if parsed.is_sweep_override() else [parsed.value()]:
+                own = any(place.joinpath(name, f"{value}.yaml").is_file() for place in _folders(words))
+                if isinstance(value, str) and value not in options.groups[name] and not own:
+                    return f"{name}={value}: there is no such choice; {suggest(value, options.groups[name])}"
+        if "Could not append" in str(error) and word.startswith("+") and name in options.takes:
+            return f"{word}: {name} is an option already; leave out the plus sign: {shlex.quote(word.lstrip('+'))}"
+        if parsed.is_delete():
+            return f"{word}: no option can be taken away; {name}=null leaves empty what may be empty"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    key = _unknown_key(lines)
+    if key is not None:
+        group, _, choice = key.partition(".")
+        if choice in options.groups.get(group, ()):
+            return f"{key}: there is no such option; did you mean {group}={choice}?"
+        return f"{key}: there is no such option; {_near_option(key)}see python -m audit options"
+    if (said := stands_for(str(error), words)) or not lines:
+        return said
+    merged = next((word for word in words if lines[0] == f"Error merging override {word}"), None)
+    if merged is not None:
+        return f"{merged}: a value of another kind is wanted; python -m audit options shows all options and values"
+    return " ".join(lines)
+
+
+def _unknown_key(lines: Sequence[str]) -> str | None:
+    import re
+
+    for line in lines:
+        found = re.search(r"Could not override '([^']+)'|Key '([^']+)' is not in struct", line)
+        if found:
+            return found[1] or found[2]
+    return None
+
+
+def _near_option(key: str) -> str:
+    from audit.configuration.schema import option_names
+
+    names = option_names()
+    if key in names:
+        of = key.rpartition(".")[0]
+        if of in choices():
+            return (
+                f"what is chosen as {of}= has none; choose another one, or, in a sweep over {of}= in which others have "
+                f"it, write ++{key}=VALUE; "
+            )
+        return f"{of} is null among these choices; choose another one, or give it whole; "
+    return did_you_mean(key, names)

@@ -1,0 +1,347 @@
+"""What every option means: one table, of the schema (:mod:`audit.configuration.schema`) and of the files in ``conf/``.
+
+Types and choices are the schema's. A default and its meaning stand together in ``conf/``: the comment beside an option,
+or the comment lines above it. ``python -m audit options``, the completion of shells and the reference page of the
+documentation are made of this table, and of nothing else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_origin
+
+from audit.configuration.option_comments import Commented, Written, read_commented
+from audit.configuration.packaged import conf_folder as conf_folder
+from audit.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
+
+RUN: Final = "run"
+"""What the options are listed under that belong to no group, such as ``seed``."""
+_GIVEN: Final = "???"
+"""What Hydra writes where a value must be given."""
+_BY_CHOICE: Final = "..."
+"""Stands for a value that each choice of a group has its own of; the schema's is shown, if it has one."""
+_FEW: Final = 4
+_SHORT: Final = 30
+"""So many choices are listed with the values of an option, if these have so few letters."""
+_OR_NULL: Final = ", or null"
+_PRESETS: Final = "experiment"
+"""The group whose choices set options of other groups, and has none of its own."""
+
+
+@dataclass(frozen=True)
+class OptionRow:
+    """One option of a run.
+
+    Attributes
+    ----------
+    group
+        The group it belongs to, such as ``model``; ``run`` where it belongs to none.
+    name
+        Its full name, as it is typed: ``model.dtype``. ``NAME`` in it stands for a name that the user chooses.
+    type
+        What it takes, in words: ``whole number, at least 1``.
+    default
+        The packaged value as it is typed, in one line, or the values of the choices that have the option:
+        ``256 (budget), 1024 (on)``. Empty where each choice has its own, or a value must be given. Cards of models may
+        set others.
+    choices
+        The words that it takes, where these are fixed.
+    meaning
+        What it does.
+    """
+
+    group: str
+    name: str
+    type: str
+    default: str
+    choices: tuple[str, ...]
+    meaning: str
+
+
+@dataclass(frozen=True)
+class ChoiceRow:
+    """One choice of a group: ``model=llama3``.
+
+    Attributes
+    ----------
+    name
+        What is typed after the equals sign.
+    meaning
+        What it is, in a sentence.
+    """
+
+    name: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """One group of options.
+
+    Attributes
+    ----------
+    name
+        What is typed before the equals sign; ``run`` is no group, but has the options that belong to none.
+    default
+        The choice that is made where none is given; empty of ``run``.
+    choices
+        What may be chosen.
+    """
+
+    name: str
+    default: str
+    choices: tuple[ChoiceRow, ...]
+
+
+def choices() -> dict[str, list[str]]:
+    """Return the choices of each group of the packaged configuration."""
+    folders = sorted(path for path in conf_folder().iterdir() if path.is_dir() and path.name != "hydra")
+    return {f.name: sorted(p.stem for p in f.glob("*.yaml") if p.stem not in ("base", "none")) for f in folders}
+
+
+def offered() -> dict[str, list[str]]:
+    """Return the choices of each group as :func:`choices` does, with ``none`` where a group has it."""
+    has = {group for group in choices() if (conf_folder() / group / "none.yaml").is_file()}
+    return {group: sorted([*names, *(["none"] if group in has else [])]) for group, names in choices().items()}
+
+
+def group_rows() -> tuple[GroupRow, ...]:
+    """Return the groups, with what may be chosen; ``run`` comes first.
+
+    Examples
+    --------
+    >>> [thinking] = [group for group in group_rows() if group.name == "thinking"]
+    >>> thinking.default, [choice.name for choice in thinking.choices]
+    ('off', ['budget', 'off', 'on'])
+    """
+    groups = [GroupRow(RUN, "", ())]
+    for name in _usual():
+        standard = _usual()[name]
+        names = sorted(offered()[name], key=lambda each: each != "none")
+        rows = tuple(ChoiceRow(each, _file(name, each).head) for each in names)
+        groups.append(GroupRow(name, standard, rows))
+    return tuple(groups)
+
+
+def option_rows(group: str | None = None) -> tuple[OptionRow, ...]:
+    """Return all options of a run, or those of a group, in the schema's order.
+
+    Parameters
+    ----------
+    group
+        A group, ``run`` for the options of none, or the beginning of names: ``stimuli.columns``. If None, all.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such group or option; suggests one.
+
+    Examples
+    --------
+    >>> [seed] = option_rows("seed")
+    >>> seed.type, seed.default
+    ('whole number, at least 0, below 4294967296', '0')
+    """
+    rows = _rows()
+    if group is None:
+        return rows
+    asked = group.rstrip("=.")
+    chosen = tuple(row for row in rows if asked in (row.group, row.name) or row.name.startswith(f"{asked}."))
+    if not chosen and asked not in _usual():
+        raise ConfigError(f"{group}: there is no such group or option; {_nearest(asked)}")
+    return chosen
+
+
+def _nearest(asked: str) -> str:
+    """Return ``did you mean`` with what a name resembles, and the groups that there are."""
+    groups = [group.name for group in group_rows()]
+    names = [row.name for row in _rows()]
+    whole = {name for row in names for name in itertools.accumulate(row.split("."), "{}.{}".format)}
+    by_end = [name for name in names if name.endswith(f".{asked}")]
+    begun = [group for group in groups if asked and group.startswith(asked)]
+    near = by_end[:1] or begun or difflib.get_close_matches(asked.lower(), [*groups, *sorted(whole)], n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"{hint}groups are: {', '.join(groups)}"
+
+
+@cache
+def _rows() -> tuple[OptionRow, ...]:
+    from audit.configuration.schema import AuditConfig
+
+    written = _written()
+    rows: dict[str, OptionRow] = {}
+    for name, field in _fields(AuditConfig):
+        if (
+            name not in written or name in _usual()
+        ):  # what no file names cannot be typed, but only be given in another one
+            continue
+        head = name.partition(".")[0]
+        value = written[name].value
+        row = OptionRow(
+            head if head in _usual() else RUN,
+            name,
+            _type(field),
+            _as_typed(field) if value in (_BY_CHOICE, _GIVEN) else value,
+            _choices(field.annotation),
+            written[name].comment,
+        )
+        rows[name] = _both(rows[name], row) if name in rows else row
+    # Options of the run itself come first, as its flags do.
+    return tuple(sorted(rows.values(), key=lambda row: [RUN, *_usual()].index(row.group)))
+
+
+@cache
+def _usual() -> dict[str, str]:
+    """Return the choice of each group that is made where none is given, in the order of ``audit.yaml``."""
+    return read_commented(conf_folder() / "audit.yaml").defaults
+
+
+@cache
+def _file(group: str, name: str) -> Commented:
+    return read_commented(conf_folder() / group / f"{name}.yaml", group=group)
+
+
+def _written() -> dict[str, Written]:
+    """Return what is written of each option: its packaged value, and the meaning of the first file that tells.
+
+    A model's card sets what is its own model's, so that the values of ``model`` are those of any card.
+    """
+    found = dict(read_commented(conf_folder() / "audit.yaml").options)
+    for group, usual in _usual().items():
+        if group == _PRESETS:
+            continue
+        names = [path.stem for path in sorted((conf_folder() / group).glob("*.yaml"))]
+        first = [name for name in ("base", usual) if name in names and not (group == "model" and name == usual)]
+        said: dict[str, dict[str, Written]] = {}
+        for name in dict.fromkeys([*first, *names]):
+            for option, written in _file(group, name).options.items():
+                by_file = said.setdefault(_general(option), {})
+                if option.startswith(f"{group}.") and not (name in by_file and by_file[name].comment):
+                    by_file[name] = written
+        for option, by_file in ((option, by_file) for option, by_file in said.items() if by_file):
+            comment = next((each.comment for each in by_file.values() if each.comment), "")
+            found[option] = Written(_packaged(by_file, first), comment)
+    return found
+
+
+def _packaged(by_file: Mapping[str, Written], first: Sequence[str]) -> str:
+    """Return the value of the usual choice; of an option that it has not, those of the choices that have it."""
+    of_usual = [by_file[name].value for name in first if name in by_file]
+    if of_usual:
+        return of_usual[-1]
+    values = {name: written.value for name, written in by_file.items()}
+    if len(set(values.values())) == 1:
+        return next(iter(values.values()))
+    if len(values) <= _FEW and all(len(value) <= _SHORT for value in values.values()):
+        return ", ".join(f"{value} ({name})" for name, value in values.items())
+    return _BY_CHOICE
+
+
+def _general(name: str) -> str:
+    """Return an option's name with NAME for what a user names: a strategy's stages have any names."""
+    parts = name.split(".")
+    return (
+        ".".join(["strategy", "stages", "NAME", *parts[3:]])
+        if parts[:2] == ["strategy", "stages"] and parts[2:]
+        else name
+    )
+
+
+def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Yield the options that the schema has, but for those that only hold others and cannot be null."""
+    from stimuli.faults import nested_models
+
+    for name, field in model.model_fields.items():
+        inside = list(nested_models(field.annotation))
+        if not inside or type(None) in get_args(field.annotation) or get_origin(field.annotation) is dict:
+            yield prefix + name, field
+        by_name = "NAME." if get_origin(field.annotation) is dict else ""
+        for each in inside:
+            yield from _fields(each, f"{prefix}{name}.{by_name}")
+
+
+def _both(row: OptionRow, other: OptionRow) -> OptionRow:
+    """Return an option that several models have, such as ``task.kind``: it takes what either takes."""
+    types = [each.type.removesuffix(_OR_NULL) for each in (row, other)]
+    null = _OR_NULL if any(each.type.endswith(_OR_NULL) for each in (row, other)) else ""
+    choices = tuple(dict.fromkeys([*row.choices, *other.choices]))
+    return replace(row, type=" or ".join(dict.fromkeys(types)) + null, choices=choices)
+
+
+def _as_typed(field: FieldInfo) -> str:
+    """Return the default of the schema, or nothing where it has none."""
+    if field.is_required():
+        return ""
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(map(str, value))}]"
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return '""' if value == "" else str(value)
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    """Return the words that an annotation allows, of whatever is in it."""
+    if get_origin(annotation) is Literal:
+        return tuple(each for each in get_args(annotation) if isinstance(each, str))
+    inside = get_args(annotation)[:1] if get_origin(annotation) is Annotated else get_args(annotation)
+    return tuple(dict.fromkeys(word for each in inside for word in _choices(each)))
+
+
+_KINDS: Final[Mapping[Any, str]] = {
+    int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path",
+}  # fmt: skip
+
+
+def _type(field: FieldInfo) -> str:
+    """Return what an option takes, in words."""
+    from audit.configuration.schema import bare_model
+
+    also = ["text"] if any(getattr(each, "func", None) is bare_model for each in field.metadata) else []
+    kinds = dict.fromkeys([*also, *_kinds(field.annotation)])
+    bounds = [text for each in field.metadata if (text := _bound(each))]
+    can_be_null = "null" in kinds
+    said = ", ".join([" or ".join(kind for kind in kinds if kind != "null"), *bounds])
+    return f"{said}{_OR_NULL}" if can_be_null else said
+
+
+def _kinds(annotation: Any) -> Iterator[str]:
+    from pydantic import BaseModel
+
+    origin = get_origin(annotation)
+    if annotation is type(None):
+        yield "null"
+    elif origin is Annotated:
+        inside, *marks = get_args(annotation)
+        bounds = [text for each in marks if (text := _bound(each))]
+        yield from (", ".join([kind, *bounds]) for kind in _kinds(inside))
+    elif origin is Literal:
+        yield "one of the choices"
+    elif origin in (tuple, list, Sequence):
+        yield "list"
+    elif origin in (dict, Mapping) or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        yield "names with values"
+    elif origin is not None:
+        for each in get_args(annotation):
+            yield from _kinds(each)
+    else:
+        yield _KINDS[annotation]
+
+
+def _bound(mark: Any) -> str:
+    """Return what a mark of an annotation says of a number's size, in words."""
+    if getattr(mark, "min_length", None) is not None:
+        return "not empty"
+    for name, words in (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below")):
+        if getattr(mark, name, None) is not None:
+            return f"{words} {getattr(mark, name)}"
+    return ""

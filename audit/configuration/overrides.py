@@ -1,0 +1,355 @@
+"""The words of the command line that are overrides or flags: what is wrong with one, in our own words.
+
+Every remedy that is named here can be typed as it stands: it is quoted as a shell takes it, and it was parsed before it
+is shown. Hydra is not imported here; :mod:`audit.configuration.composition` hands in how a word is parsed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from audit.errors import ConfigError
+from stimuli.errors import suggest
+
+Parse: TypeAlias = Callable[[str], Any | None]
+"""From a word to what Hydra makes of it; None where it can make nothing of it."""
+
+_LONG: Final = {"-m": "--multirun", "-c": "--cfg", "-cd": "--config-dir", "-p": "--package"}
+_SWITCHES: Final = ("--multirun", "--resolve")
+_VALUED: Final = {"--cfg": "job", "--config-dir": "FOLDER", "--package": "GROUP"}
+"""Flags that take a value, and what is shown for it."""
+_FLAGS: Final = ("-m", "-c", "-cd", "-p", *_SWITCHES, *_VALUED)
+FLAGS: Final[Mapping[str, str]] = {
+    "-m": "runs a sweep over all values with commas between them: -m prompt=origin,persona-1",
+    "--config-dir=FOLDER": "adds choices of yours to the groups: FOLDER/prompt/mine.yaml is prompt=mine",
+    "--cfg=job": "shows all options and their values as YAML, and runs nothing",
+    "--resolve": "with --cfg: shows what stands for another option's value as that value",
+    "--package=GROUP": "with --cfg: shows the options of one group alone",
+}
+"""The flags of commands that take overrides, as they are typed, and what each is for."""
+_SHOWN: Final = ("job", "hydra", "all")
+"""What ``--cfg`` shows."""
+_OF_HYDRA: Final = ("--info", "--hydra-help", "--shell-completion", "-sc", "--config-path", "-cp", "--config-name",
+                    "-cn", "--experimental-rerun", "--run", "-r")  # fmt: skip
+_FEW: Final = 3
+_LONGEST: Final = 100_000
+_MOST_SIGNS: Final = 2500
+"""Letters of a word, and signs between names in it: each costs the parser a moment, several times over."""
+_QUOTED: Final = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+_NESTED: Final = re.compile(r"[\[{(]{100}")
+_SIGN: Final = re.compile(r"[^\w]")
+_HYDRAS: Final = re.compile(r"hydra\b")
+_HANDED: Final = re.compile(r"hydra(?:[./](?:launcher|sweeper)\b|\.job_logging=\w*$)")
+"""What a sweep is handed to; a word for the logging Hydra refuses itself."""
+_NAME: Final = re.compile(r"[A-Za-z_][\w\-]*([./@:][\w\-]+)*", re.ASCII)
+_CLOSED_BY: Final = {"[": "]", "{": "}", "(": ")"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What an override may name.
+
+    Attributes
+    ----------
+    groups
+        Groups of the configuration, with their choices.
+    takes
+        Options by their full names, each with what it takes: ``path``, ``text``, ``list``, ``number`` and so on, see
+        :func:`audit.configuration.schema.option_types`.
+    """
+
+    groups: Mapping[str, Sequence[str]]
+    takes: Mapping[str, frozenset[str]]
+
+    def of(self, name: str) -> frozenset[str]:
+        """Return what an option takes; nothing of one that is not there."""
+        return self.takes.get(name.lstrip("+~"), frozenset())
+
+    def near(self, name: str) -> str:
+        """Return ``did you mean`` with the option or group that a name resembles, or nothing."""
+        return did_you_mean(name, [*self.groups, *self.takes])
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """Return ``did you mean`` with the names that end in a name, or the one that it resembles; or nothing."""
+    by_end = [each for each in names if each.endswith(f".{name}")]
+    near = by_end or difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    return f"did you mean {' or '.join(map(repr, near[:_FEW]))}? " if near else ""
+
+
+def arranged(words: Sequence[str]) -> list[str]:
+    """Return the words with flags in their long form, each in one word with its value.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such flag, its value is missing or cannot be used, or flags do not go together.
+    """
+    made: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if not word.startswith("-"):
+            made.append(word)
+            continue
+        given, sign, value = word.partition("=")
+        flag = _LONG.get(given, given)
+        if flag in _SWITCHES:
+            if sign:
+                raise ConfigError(f"{word}: {given} takes no value; write {given}")
+            made.append(flag)
+        elif flag in _VALUED:
+            if not sign:
+                value = left.pop(0) if left and not left[0].startswith("-") and _is_value(flag, left[0]) else ""
+            made.append(f"{flag}={_checked(given, flag, value)}")
+        elif given in _OF_HYDRA:
+            raise ConfigError(
+                f"{given} is a flag of Hydra's that is of no use here; python -m audit options explains every option, "
+                "run --cfg job shows their values, and python -m audit doctor the machine and the packages"
+            )
+        elif given == "--":
+            raise ConfigError("--: no word needs it; leave it out")
+        elif sign and (name := given.lstrip("-")) and _NAME.fullmatch(name):
+            plain = shlex.quote(f"{name}={value}")
+            raise ConfigError(f"{word}: there is no such flag; an option has no dashes: {plain}")
+        else:
+            raise ConfigError(f"{word}: there is no such flag; {suggest(given, _FLAGS)}; an option is KEY=VALUE")
+    names = [word.partition("=")[0] for word in made if word.startswith("-")]
+    short = {flag: "-m" if flag == "--multirun" else flag for flag in names}
+    if {"--cfg", "--multirun"} <= short.keys():
+        raise ConfigError(f"{' and '.join(short[f] for f in short if f in ('--cfg', '--multirun'))} cannot be given "
+                          "together; keep one")  # fmt: skip
+    for flag in ("--resolve", "--package"):
+        if flag in short and "--cfg" not in short:
+            raise ConfigError(f"{flag} says how --cfg shows the configuration; give --cfg job too, or leave it out")
+    return made
+
+
+def _is_value(flag: str, word: str) -> bool:
+    """Tell whether the next word is a flag's value, and no override; a folder's name may have an equals sign."""
+    return "=" not in word or (flag == "--config-dir" and Path(word).is_dir())
+
+
+def _checked(given: str, flag: str, value: str) -> str:
+    """Return a flag's value; ConfigError if it cannot be used."""
+    if not value:
+        raise ConfigError(f"{given} needs a value: {given}={_VALUED[flag]}")
+    if flag == "--cfg" and value not in _SHOWN:
+        raise ConfigError(f"{given}={value}: job, hydra or all is wanted; --cfg job shows all options and their values")
+    if flag == "--config-dir" and not Path(value).is_dir():
+        what = "is a file" if Path(value).exists() else "is not there"
+        raise ConfigError(f"{given}={value} {what}; name a folder that holds groups of yours: FOLDER/prompt/mine.yaml")
+    return value
+
+
+def check_lengths(words: Sequence[str]) -> None:
+    """Refuse a word over which Hydra's parser would sit for long; what stands in quotes costs it nothing.
+
+    Raises
+    ------
+    ConfigError
+        If there is one.
+    """
+    for word in words:
+        if len(word) > _LONGEST or len(_SIGN.findall(_QUOTED.sub("", word))) > _MOST_SIGNS:
+            if _NESTED.search(word):
+                raise ConfigError(
+                    f"{word[:60]}...: is nested too deeply; a value is a word, a number or a short list of them"
+                )
+            raise ConfigError(
+                f"{word[:60]}...: is too long for a word of the command line; write it in a file of yours, and name "
+                "its folder: --config-dir=FOLDER"
+            )
+
+
+def check_of_hydra(words: Sequence[str]) -> None:
+    """Refuse settings of Hydra's own, which may write anywhere, but for those of what a sweep is handed to.
+
+    Raises
+    ------
+    ConfigError
+        If there is one.
+    """
+    for word in words:
+        bare = word.lstrip("+~")
+        if _HYDRAS.match(bare) and not _HANDED.match(bare):
+            raise ConfigError(
+                f"{word} is a setting of Hydra's own, and it writes nothing here; leave it out: run_dir= and "
+                "reports_dir= say where runs are kept"
+            )
+
+
+def check_texts(words: Sequence[str], parse: Parse, options: Options) -> None:
+    """Refuse for a path what Hydra reads as a number, a list or nothing, with the form in which it is a path.
+
+    Raises
+    ------
+    ConfigError
+        If there is one; a word that cannot be parsed is left to :func:`why_unread`.
+    """
+    for word in words:
+        name, sign, text = word.partition("=")
+        if word.startswith("-") or not sign or "path" not in options.of(name):
+            continue
+        if not _is_unicode(text):
+            raise ConfigError(
+                f"{name}={text!r}: a path that is no UTF-8 cannot be written into a manifest; rename it, or give it "
+                f"another name by ln -s: {name}=NAME"
+            )
+        parsed = parse(word)
+        if parsed is None or parsed.is_sweep_override() or parsed.is_delete():
+            continue
+        value = parsed.value()
+        if not text:
+            raise ConfigError(f"{word} is empty; name a path, or leave it out")
+        if isinstance(value, (bool, int, float, list, dict)):
+            what = (
+                "a list" if isinstance(value, list) else "names with values" if isinstance(value, dict) else "no text"
+            )
+            raise ConfigError(f"{word}: a path is wanted, and this is {what}; {_in_quotes(word, parse)}")
+
+
+def given_twice(words: Sequence[str]) -> list[str]:
+    """Return what to say of options that are given more than once, of which Hydra silently takes the last.
+
+    Examples
+    --------
+    >>> given_twice(["seed=1", "wordings=8", "seed=2"])
+    ['seed is given more than once; the last one counts: seed=2']
+    """
+    given: dict[str, list[str]] = {}
+    for word in words:
+        name, sign, value = word.lstrip("+").partition("=")
+        if word.startswith(("-", "~")) or not sign or not _NAME.fullmatch(name):
+            continue
+        given.setdefault(name, []).append(value)
+    return [
+        f"{name} is given more than once; the last one counts: {shlex.quote(f'{name}={values[-1]}')}"
+        for name, values in given.items()
+        if len(set(values)) > 1
+    ]
+
+
+def why_unread(word: str, rest: Sequence[str], parse: Parse, options: Options) -> str:
+    """Say why a word is no override, and how it would be one.
+
+    Parameters
+    ----------
+    word
+        What Hydra could not parse.
+    rest
+        The words after it: a list that was written with spaces goes on there.
+    parse, options
+        As of :func:`check_texts`.
+    """
+    said = f"{word!r} is no option, KEY=VALUE is wanted"
+    name, sign, value = word.partition("=")
+    bare = name.lstrip("+~")
+    if not sign:
+        if bare in options.groups or bare in options.takes:
+            return f"{said}; it has no value: {bare}=VALUE, without spaces about the equals sign"
+        owners = [group for group, choices in options.groups.items() if word in choices]
+        if owners:
+            return f"{said}; did you mean {owners[0]}={word}?"
+        return f"{said}; {options.near(word)}see python -m audit options"
+    if not _NAME.fullmatch(bare):
+        return f"{said}; {name!r} is no name of an option; {options.near(bare)}see python -m audit options"
+    if bare in options.groups:
+        return f"{said}; {bare}= takes one name; {suggest(value.strip(',; '), options.groups[bare])}"
+    if "path" in options.of(bare) and value.startswith("~/") and not value.startswith("~/~"):
+        at_home = quoted_override(f"{name}={Path(value).expanduser()}", parse)
+        return f"{said}; a shell makes ~ the home folder at the beginning of a word alone: {at_home}"
+    is_list = options.of(bare) >= {"list"} and value.endswith("]")
+    if is_list and parse(without := re.sub(r",\s*\]$", "]", word)) is not None:
+        return f"{said}; a list ends without a comma: {shlex.quote(without)}"
+    if "${" in value and (quoted := quoted_override(word.replace("${", "\\${"), parse)):
+        return f"{said}; in quotes, and with a backslash before ${{, it is text: {quoted}"
+    is_text = "path" in options.of(bare) or not (is_list or value.lstrip().startswith((*_CLOSED_BY, "'", '"')))
+    if is_text and (quoted := quoted_override(word, parse)):
+        return f"{said}; with its value in quotes it is one: {quoted}"
+    if (closed := _closed(word, rest, parse)) is not None:
+        return f"{said}; its value is not closed, or lies in several words: {closed}"
+    if quoted := quoted_override(word, parse):
+        return f"{said}; its value is no list, and with its value in quotes it is a text: {quoted}"
+    return f"{said}; its value cannot be read: a list is [a,b], and a text with other signs stands in quotes"
+
+
+def several_values(word: str, name: str, values: str, options: Options, parse: Parse) -> str:
+    """Say what a word with several values may mean where no sweep is asked for."""
+    sweep = f"run {shlex.join(['-m', word])} makes a run of each"
+    takes = options.of(name)
+    if name not in options.groups and "(" not in values:
+        if "list" in takes:
+            return f"{word}: several values; did you mean {shlex.quote(f'{name}=[{values}]')}? {sweep}"
+        if takes & {"text", "path"} and (quoted := quoted_override(word, parse)):
+            sweep += f"; {quoted} is one text"
+    return f"{word}: several values; {sweep}"
+
+
+def stands_for(reason: str, words: Sequence[str]) -> str:
+    """Say that ``${...}`` in a word stands for something that is not there; nothing if that is not the reason."""
+    shown = next((word for word in words if "${" in word), None)
+    if shown is None or "nterpolation" not in reason:
+        return ""
+    literal = shlex.quote(shown.replace("${", "\\${"))
+    return (
+        f"{shown}: ${{...}} stands for the value of another option, and there is none of that name "
+        f"({reason.splitlines()[0]}); with a backslash before it it is text: {literal}"
+    )
+
+
+def quoted_override(word: str, parse: Parse) -> str:
+    """Return an override whose value stands in quotes, as a shell takes it; empty where that says something else."""
+    key, sign, value = word.partition("=")
+    if not sign or not value or not all(map(_is_typed, value)):
+        return ""
+    # Before a quote, and at the end, backslashes are read two for one.
+    escaped = re.sub(r'(\\*)("|$)', lambda found: 2 * found[1] + ('\\"' if found[2] else ""), value)
+    quoted = f'{key}="{escaped}"'
+    parsed = parse(quoted)
+    return shlex.quote(quoted) if parsed is not None and str(parsed.value()) == value else ""
+
+
+def _in_quotes(word: str, parse: Parse) -> str:
+    quoted = quoted_override(word, parse)
+    return f"in quotes it is one: {quoted}" if quoted else "name another path"
+
+
+def _closed(word: str, rest: Sequence[str], parse: Parse) -> str | None:
+    """Return the override that a word and those after it make in quotes of a shell, or with its brackets closed."""
+    for n in range(1, len(rest) + 1):
+        whole = " ".join([word, *rest[:n]])
+        if "=" in rest[n - 1]:
+            break
+        if parse(whole) is not None:
+            return shlex.quote(whole)
+    open_ = []
+    for sign in word.partition("=")[2]:
+        if sign in _CLOSED_BY:
+            open_.append(_CLOSED_BY[sign])
+        elif open_ and sign == open_[-1]:
+            open_.pop()
+    name, _, value = word.partition("=")
+    closed = word + "".join(reversed(open_)) if open_ else f"{name}=[{value}" if value.endswith("]") else word
+    return shlex.quote(closed) if closed != word and parse(closed) is not None else None
+
+
+def _is_typed(letter: str) -> bool:
+    """Tell whether a letter can be typed as it is shown: no control, no line's end, no byte that is no UTF-8."""
+    return unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a text has no byte that could not be read as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

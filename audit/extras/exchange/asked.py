@@ -1,0 +1,162 @@
+"""Prompts that were written out, as whoever asks them needs them: their messages, what an answer says, and δ so far.
+
+An answer is read by the same elicitation that `report` reads it by, and δ is the report's headline: least squares
+within each narrative, echo-free where the terms allow that.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Self
+
+import pandas as pd
+
+from audit.asking.collect import cell_columns
+from audit.asking.elicitation.base import Elicited
+from audit.asking.elicitation.generate import GenerateElicitation
+from audit.asking.plan import Plan
+from audit.asking.prompt_export import Export
+from audit.engines.answered import AnsweredEngine, Answers
+from audit.engines.base import Generated
+from audit.errors import ConfigError, NotEstimableError, attempt
+from audit.runs.manifest import ComparedWords
+from audit.tables.ratings import Status
+from audit.tasks.intensity.ask import question_of
+from stimuli.files import open_file
+from stimuli.languages import pack_replies
+from stimuli.prompts import Prompt
+from stimuli.strategies import strategy_values
+
+
+@dataclass(frozen=True)
+class AskedRatings:
+    """Prompts that ask for ratings, as ``prompts out=FILE.jsonl`` wrote them.
+
+    Attributes
+    ----------
+    path
+        The file of prompts.
+    export
+        What was written beside it.
+    plan
+        The run that their answers will be.
+    """
+
+    path: Path
+    export: Export
+    plan: Plan
+
+    @classmethod
+    def read(cls, prompts: Path) -> Self:
+        """Read what was written beside a file of prompts.
+
+        Raises
+        ------
+        StoreError
+            If a file cannot be read, or the prompts were changed since.
+        ConfigError
+            If they do not ask for ratings.
+        """
+        export = Export.read(prompts)
+        plan = export.plan(model="asked elsewhere")
+        if plan.grid.variant.scale is None:
+            raise ConfigError(
+                f"prompts={prompts} are of task={plan.config.task.kind} and ask for no rating, which this task scores; "
+                "have any other stack answer them, and give `python -m audit report answers=FILE`"
+            )
+        return cls(prompts, export, plan)
+
+    @property
+    def max_tokens(self) -> int:
+        """Length of an answer, in tokens."""
+        return self.plan.config.elicitation.max_tokens
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield the prompts as the file has them: ``id``, ``messages`` and what tells one from the others."""
+        with io.TextIOWrapper(open_file(self.path), encoding="utf-8") as lines:
+            for line in lines:
+                yield json.loads(line)
+
+    def place(self, name: str) -> int:
+        """Return the ``prompt_index`` of a prompt by its id."""
+        return int(name.rpartition("-")[2])
+
+    def read_answer(self, place: int, written: Generated) -> Elicited:
+        """Say what became of a prompt, by what was written after it.
+
+        Parameters
+        ----------
+        place
+            Its ``prompt_index``.
+        written
+            What the model wrote; a text that is None stands for no answer.
+        """
+        engine = AnsweredEngine(Answers({place: written}, len(self.plan.grid), 0, 0, self.path, ""), by="")
+        engine.at([place])
+        return self._elicitation.elicit(engine, [self._prompt(place)])[0]
+
+    def gaps(self, intensities: Mapping[int, float], *, confidence: float) -> dict[str, float]:
+        """Estimate δ of the ratings that there are, in each dimension; what is missing is missing.
+
+        Parameters
+        ----------
+        intensities
+            In points, by ``prompt_index``.
+        confidence
+            Coverage of the interval, between 0 and 1.
+
+        Returns
+        -------
+        dict
+            By name, for each dimension ``D``: ``D delta`` in points, and where it can be told ``D stderr``, ``D low``
+            and ``D high``, all in points, and ``D narratives``, how many it is of. What cannot be estimated has no
+            entry. Invented groups are a control, and have none either.
+        """
+        from audit.statistics.cells import NarrativeCube
+        from audit.statistics.echo import without_echo
+        from audit.statistics.headline import headline_gap
+        from audit.statistics.ratings import split_ratings
+
+        dimensions = {each.name: each for each in self.plan.grid.dimensions if not each.placebo}
+        found: dict[str, float] = {}
+        if not intensities:
+            return found
+        for name, variant, part in split_ratings(self._rows(intensities)):
+            if name not in dimensions:
+                continue
+            cube = NarrativeCube.from_ratings(part, dimension=name, variant=variant, baselines=True)
+            asked = dimensions[name]
+            free = without_echo(cube, asked.stems if asked.states_stems else ComparedWords(asked.stems))
+            gap = attempt(partial(headline_gap, free, confidence=confidence))
+            if isinstance(gap, NotEstimableError):
+                continue
+            told = {"delta": gap.delta_points, "stderr": gap.se, "low": gap.ci_low, "high": gap.ci_high}
+            found |= {f"{name} {key}": value for key, value in told.items() if value == value}
+            found[f"{name} narratives"] = gap.n_narratives
+        return found
+
+    def _rows(self, intensities: Mapping[int, float]) -> pd.DataFrame:
+        """Return ratings as ``tables.RATINGS`` has them, in the grid's order."""
+        grid = self.plan.grid
+        cells = [grid[place] for place in sorted(intensities)]
+        rows = pd.DataFrame(cell_columns(cells, grid.variant.name))
+        values = [intensities[cell.index] for cell in cells]
+        wording = [cell.wording for cell in cells]
+        return rows.assign(status=Status.RATED.value, intensity=values, number_mass=None, mode=None, wording=wording)
+
+    def _prompt(self, place: int) -> Prompt:
+        """Return a prompt with what a parser needs to know of it; strategies with stages are not exported."""
+        values = strategy_values(self.plan.grid, self.plan.grid[place])
+        last = self.plan.strategy.prompt_of(None, values, ())
+        return replace(last, begun=self.plan.begun, question=question_of(values))
+
+    @cached_property
+    def _elicitation(self) -> GenerateElicitation:
+        scale, settings = self.plan.grid.variant.scale, self.plan.config.elicitation
+        assert scale is not None
+        return GenerateElicitation(scale, settings.max_tokens, settings.parser, pack_replies(self.plan.config.language))

@@ -1,0 +1,254 @@
+"""An auditor's card in Markdown: who audited what, how, with what access, how far to trust it, who looked over it.
+
+The sections are those of audit cards [1]_. What the manifest knows is filled in. What only people know says so.
+
+References
+----------
+.. [1] Staufer, Yang, Reuel and Casper (2025), Audit Cards: Contextualizing AI Evaluations, arXiv:2504.13839.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from markupsafe import Markup
+
+from audit.errors import report_command
+from audit.extras.exchange.base import Collected, Files, Form, Told
+from audit.extras.exchange.facts import (
+    NOT_RECORDED,
+    NOT_WHAT_IT_SHOWS,
+    said_of_engine,
+    said_of_language,
+    said_of_narratives,
+    table_of,
+)
+from audit.tables.formatting import MEANING, in_markdown, plural
+
+_LEDGER: Final = "ledger.jsonl"
+_HERE: Final = ("vllm", "transformers")
+"""Engines that have the model's weights on the user's own machine."""
+_MEASURES: Final = {
+    "ratings": f"The gap δ: {MEANING}. In points of the scale, by model and prompt.",
+    "replies": "Gaps of measures of written replies: in-group minus out-group, each in its measure's unit.",
+    "answers": "Answers to a questionnaire, by the identity that the model is given.",
+}
+_ESTIMATED: Final = {
+    "ratings": "Least squares within each narrative, pooled over narratives with a t interval; a mixed model where no "
+    "narrative has a gap of its own. A refusal is missing, and an outcome of its own; it is never 0.",
+    "replies": "Each measure's gap is estimated as that of ratings: see `docs/replies.md` of empathy-audit.",
+    "answers": "Scores of the questionnaire are compared by identity: see `docs/use.md` of empathy-audit.",
+}
+
+
+def to_fill(question: str) -> str:
+    """Return a field that only a person can fill in."""
+    return f"- **To be filled in by a person:** {question}"
+
+
+def _make(collected: Collected, told: Told) -> Files:
+    """Return ``AUDIT_CARD.md``."""
+    return {"AUDIT_CARD.md": _card(collected).encode()}
+
+
+def _card(collected: Collected) -> str:
+    manifest = collected.manifest
+    of_what = "an unfinished run" if manifest.status == "running" else "a run whose files had changed"
+    limited = [f"**{collected.status_in_markdown}.** This card is of {of_what}.", ""]
+    return "\n".join(
+        [
+            f"# Auditor's card: {in_markdown(manifest.model.name) or NOT_RECORDED}",
+            "",
+            *(limited if collected.is_limited else []),
+            "Filled in from the run's manifest, but for the lines that a person is to fill in: no file knows those.",
+            "",
+            *_auditor(),
+            *_scope(collected),
+            *_method(collected),
+            *_verdicts(collected),
+            *_access(collected),
+            *_integrity(collected),
+            *_review(collected),
+        ]
+    )
+
+
+def _auditor() -> Iterator[str]:
+    yield from ("## Auditor", "")
+    yield to_fill("who audits, with what expertise, paid by whom; what they are to the model's maker.")
+    yield ""
+
+
+def _scope(collected: Collected) -> Iterator[str]:
+    manifest = collected.manifest
+    yield from ("## Scope", "", _MEASURES[collected.kind], "")
+    groups = [name for name in manifest.dimensions if name not in manifest.placebo]
+    yield table_of(
+        iter(
+            [
+                ("model", " ".join(filter(None, (manifest.model.name, manifest.model.revision)))),
+                ("groups differ in", ", ".join(groups)),
+                ("groups as perceivers", _members(collected, "perceiver_group")),
+                ("groups as experiencers", _members(collected, "experiencer_group")),
+                ("narratives", said_of_narratives(manifest) if manifest.stimuli.source else ""),
+                ("emotions", ", ".join(manifest.stimuli.emotions)),
+            ]
+        )
+    )
+    yield from ("", "What it does not show:", "", *(f"- {line}" for line in NOT_WHAT_IT_SHOWS), "")
+    yield to_fill("what decision this audit is for, and why these groups, narratives and emotions are the right ones.")
+    yield to_fill("what harms were looked at besides, and which were left out.")
+    yield ""
+
+
+def _members(collected: Collected, column: str) -> str:
+    """Return the groups of one side, without invented ones."""
+    if column not in collected.rows:
+        return ""
+    rows = collected.rows
+    own = rows.loc[~rows["dimension"].isin(list(collected.manifest.placebo)), column]
+    return ", ".join(sorted(own.astype(str).unique()))
+
+
+def _method(collected: Collected) -> Iterator[str]:
+    from audit.runs.differences import thinking_of
+
+    manifest = collected.manifest
+    scale, settings = manifest.scale, manifest.statistics
+    yield from ("## Method", "")
+    rows = [
+        (
+            "prompt",
+            f"{manifest.prompt.variant}, SHA-256 {manifest.prompt.sha256 or NOT_RECORDED}"
+            if manifest.prompt.variant
+            else "",
+        ),
+        ("language of the prompts", said_of_language(manifest)),
+        ("strategy", manifest.strategy.name),
+        ("elicitation", manifest.elicitation.method),
+        (
+            "answers begun with",
+            repr(manifest.elicitation.prefill)
+            if manifest.elicitation.prefill
+            else ""
+            if collected.asked_by_others
+            else "nothing",
+        ),
+        ("parser", manifest.elicitation.parser),
+        ("scale", f"{scale.low:g} to {scale.high:g} points" if scale.low < scale.high else ""),
+        ("thinking", NOT_RECORDED if collected.asked_by_others else thinking_of(manifest).removeprefix(", ") or "off"),
+        ("invented groups (a control)", ", ".join(manifest.placebo) or "none were asked"),
+        ("confidence", f"{settings.confidence:g}"),
+        ("margin", "none" if settings.margin is None else f"{settings.margin:g} points"),
+        ("seed", str(manifest.seed)),
+        ("command", manifest.command),
+        ("analysed anew by", manifest.report_command),
+    ]
+    yield table_of((name, value) for name, value in rows if value)
+    yield from ("", _ESTIMATED[collected.kind], "")
+    yield to_fill("whether design and margin were written down before the ratings were seen, and where.")
+    yield ""
+
+
+def _verdicts(collected: Collected) -> Iterator[str]:
+    """Yield what the run decided, in the words of its page; of ratings alone."""
+    from audit.report.numbers import rows_of
+    from audit.report.verdicts import supported, worded
+
+    if collected.kind != "ratings":
+        return
+    yield from ("## Verdicts", "")
+    if not (collected.path / "tables" / "verdicts.csv").is_file():
+        yield from (f"The run has no verdict: `{report_command(str(collected.path))}` makes one.", "")
+        return
+    for row in rows_of(collected.statistics("verdicts"), "verdicts"):
+        found, small = worded(row), supported(row)
+        said = [f"{found.words.striptags()}.", small.striptags(), f"To decide: {Markup(found.step).striptags()}"]
+        where = f"{row['dimension']} ({row['variant']})"
+        yield f"- **{in_markdown(where)}:** {in_markdown(' '.join(filter(None, said)))}"
+    yield ""
+
+
+def _access(collected: Collected) -> Iterator[str]:
+    manifest = collected.manifest
+    yield from ("## Access", "")
+    if manifest.model.elsewhere is not None:
+        kind = "none of ours: another stack asked, and what it did was not checked"
+    elif manifest.engine.name in _HERE:
+        kind = "the model's weights, on the auditor's machine"
+    else:
+        kind = "a served model, by its interface" if manifest.engine.name else ""
+    rows = [
+        ("access", kind),
+        ("run by", said_of_engine(manifest)),
+        ("quantization", manifest.config.quantization or ("" if collected.asked_by_others else "none named")),
+        ("machine", ", ".join(f"{name} {value}" for name, value in manifest.hardware.items())),
+    ]
+    yield table_of(iter(rows))
+    yield ""
+    yield to_fill("who gave access, on what terms; what was asked for and not given (weights, training data, logs).")
+    yield ""
+
+
+def _integrity(collected: Collected) -> Iterator[str]:
+    from audit.runs.differences import identity_of
+    from audit.runs.store import RunFolder
+
+    manifest = collected.manifest
+    yield from ("## Integrity", "")
+    became = ", ".join(f"{n:,} {status}" for status, n in collected.became.items())
+    rows = [
+        ("run", collected.status_said),
+        ("what became of prompts", became),
+        ("begun", manifest.started),
+        ("ended", str(manifest.content.get("finished") or "")),
+        ("sessions", str(manifest.n_sessions)),
+        ("identity of the run, SHA-256", identity_of(manifest)),
+        ("digest of the run, SHA-256", RunFolder(collected.path).digest(manifest)),
+    ]
+    if collected.kind == "ratings":
+        rows.append(("ratings, SHA-256", RunFolder(collected.path).ratings_sha256()))
+    rows += [(f"model file {name}, SHA-256", digest) for name, digest in manifest.model.files.items()]
+    if manifest.model.not_checked:
+        rows.append(("not checked against the model", manifest.model.not_checked))
+    yield table_of((in_markdown(name), value) for name, value in rows)
+    yield from ("", said_of_ledger(collected.path), "")
+    yield to_fill("who could change prompts, ratings or code; conflicts of interest; whether the maker saw this first.")
+    yield ""
+
+
+def said_of_ledger(path: Path) -> str:
+    """Say whether a run's folder has a ledger of its files, and what holds them against it."""
+    there = "has a ledger of its files" if (path / _LEDGER).exists() else "has no ledger of its files"
+    return (
+        f"The folder {there} (`{_LEDGER}`). `python -m audit verify RUN_DIR` checks a folder, and with `expect=` and "
+        "the digest above also that it is this run; this card did not."
+    )
+
+
+def _review(collected: Collected) -> Iterator[str]:
+    manifest = collected.manifest
+    yield from ("## Review", "")
+    noise = manifest.noise
+    again = "no prompt was asked again"
+    if noise.n:
+        differed = f"differed by {noise.rms_points:.2g} points, root mean square"
+        again = f"{plural(noise.n, 'prompt')} asked again ({noise.varied}) {differed}"
+    versions = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
+    yield table_of(iter([("repeated", again), ("packages", versions)]))
+    if not collected.asked_by_others:
+        yield from ("", "The same command with these versions and this seed asks the same prompts.")
+    yield ""
+    yield to_fill("who else reviewed or reproduced this, with what result; what the model's maker answered.")
+    yield to_fill("when this audit is out of date, and who repeats it.")
+    yield ""
+
+
+FORM: Final = Form(
+    "card",
+    "an auditor's card: scope, method, access, integrity, review",
+    ("ratings", "replies", "answers"),
+    _make,
+)

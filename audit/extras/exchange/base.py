@@ -1,0 +1,242 @@
+"""What a form of an export is, and the run that is written in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+
+from audit.errors import ConfigError, StoreError, report_command
+from audit.runs.ledger import check_made
+from audit.tables.base import Table
+from audit.tables.formatting import in_markdown, plural, printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from audit.runs.manifest import Manifest
+    from audit.runs.store import Kind
+
+_TEXT: Final = "response"
+"""The column in which ratings and answers have what the model wrote; replies are nothing else, and keep theirs."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the user says beside the run, where a form asks for it; empty where nothing was said.
+
+    Attributes
+    ----------
+    texts
+        Whether what the model wrote goes along with ratings.
+    license
+        Under which the data are published.
+    organization, relationship
+        Who ran the evaluation, and what they are to the model's maker.
+    model_id
+        The model as OWNER/NAME, where the manifest cannot tell.
+    """
+
+    texts: bool = False
+    license: str = ""
+    organization: str = ""
+    relationship: str = ""
+    model_id: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """What a run has collected.
+
+    Attributes
+    ----------
+    path, manifest
+        The run's folder, and what it says of itself.
+    kind
+        What was collected: ratings, replies, or answers to a questionnaire.
+    table
+        The columns of the rows.
+    rows
+        In the grid's order.
+    n_missing
+        Prompts that have not been asked yet.
+    """
+
+    path: Path
+    manifest: Manifest
+    kind: Kind
+    table: Table
+    rows: pd.DataFrame
+    n_missing: int
+
+    @classmethod
+    def read(cls, path: Path, *, unfinished: bool, texts: bool) -> Self:
+        """Read a run folder; nothing is written to it.
+
+        Parameters
+        ----------
+        path
+            The run's folder.
+        unfinished
+            Whether prompts may be missing.
+        texts
+            Whether what the model wrote beside a rating is kept.
+
+        Raises
+        ------
+        StoreError
+            If the folder is none of a run's, a file of it is damaged, or prompts are missing and may not.
+        """
+        from audit.runs.manifest import Manifest
+        from audit.runs.store import RunFolder
+        from audit.tasks.registry import task_of
+
+        manifest = Manifest.read(path)
+        task, n_prompts = task_of(manifest), manifest.n_prompts
+        kind, table = task.stores, task.collected
+        folder, running = RunFolder(path), manifest.status == "running"
+        if kind == "ratings":
+            rows = folder.ratings_of(manifest, unfinished=running)
+        else:
+            rows = folder.read(kind, n_prompts=n_prompts, unfinished=running)
+        n_missing = n_prompts - int(rows["prompt_index"].nunique())
+        if running and not unfinished:
+            left = (
+                f"{n_missing:,} of {plural(n_prompts, 'prompt')} are missing" if n_missing else "its checks are missing"
+            )
+            raise StoreError(
+                f"{path} is not finished: {left}; give its command again, or unfinished=true: what is written says so"
+            )
+        if _TEXT in table and not texts:
+            table = Table(table.name, table.row, table.without(_TEXT))
+            rows = rows.drop(columns=_TEXT)
+        return cls(path, manifest, kind, table, rows, n_missing)
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """Names of files that were changed after they were stored, and accepted as they are."""
+        return self.manifest.accepted
+
+    @property
+    def asked_by_others(self) -> bool:
+        """Whether another stack asked, so that how it did is not known."""
+        return self.manifest.elicitation.method == "outside" or self.manifest.model.elsewhere is not None
+
+    @property
+    def status_said(self) -> str:
+        """Say whether the run is finished, what is missing of it, and which of its files had changed."""
+        n_prompts = self.manifest.n_prompts
+        said = f"finished: all of {plural(n_prompts, 'prompt')} were asked"
+        if self.manifest.status == "running":
+            said = f"NOT FINISHED: {self.n_missing:,} of {plural(n_prompts, 'prompt')} are missing"
+        if names := ", ".join(map(printable, self.accepted)):
+            said += (
+                f"; FILES HAD CHANGED since they were stored, and were accepted as they are ({names}): whether the "
+                "answers are the model's is not known"
+            )
+        return said
+
+    @property
+    def status_in_markdown(self) -> str:
+        """The same for Markdown: names of files are a ledger's words, and may be anybody's."""
+        return in_markdown(self.status_said) if self.accepted else self.status_said
+
+    @property
+    def became(self) -> dict[str, int]:
+        """How many prompts became what, of those outcomes that there are; a reason that nobody told is not named."""
+        counts = self.rows["status"].astype(str).value_counts()
+        rated = int(counts.get("rated", 0))
+        if self.kind == "ratings" and not self.manifest.outside.status_given and rated < len(self.rows):
+            return {"rated": rated, "without a rating for a reason that nobody told": len(self.rows) - rated}
+        return {str(status): int(n) for status, n in counts.items()}
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether ``status_said`` is to be read first."""
+        return self.manifest.status == "running" or bool(self.accepted)
+
+    def statistics(self, name: str) -> pd.DataFrame:
+        """Return a table of statistics that the last report of the run made, of all that the run has collected.
+
+        Of verdicts there is none where files of the run were accepted since.
+
+        Raises
+        ------
+        StoreError
+            If there is none, it is not what the report wrote, or rows were collected since.
+        """
+        from audit.statistics.limits import verdicts_as_they_hold
+        from audit.tables.reading import read_table
+        from audit.tasks.registry import task_of
+
+        place = f"tables/{name}.csv"
+        try:
+            if (self.path / place).exists():
+                check_made(self.path, place, remedy=f"make it anew: {self._report}")
+            read = read_table(self.path / place, task_of(self.manifest).described.get(name))
+        except FileNotFoundError as error:
+            raise StoreError(f"{self.path} has no tables/{name}.csv; make it: {self._report}") from error
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"{self.path}/tables/{name}.csv cannot be read ({error}); make it anew: {self._report}"
+            ) from error
+        counted = self.manifest.counts.get("total", len(self.rows))
+        if counted != len(self.rows):
+            raise StoreError(
+                f"{self.path} was analysed when it had {counted:,} rows, and has {len(self.rows):,}; analyse it again: "
+                f"{self._report}"
+            )
+        return verdicts_as_they_hold(read, self.manifest) if name == "verdicts" else read
+
+    @property
+    def _report(self) -> str:
+        return report_command(self.path)
+
+
+Files: TypeAlias = Mapping[str, bytes]
+"""What is written, by its place in the target folder."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form in which a run is written.
+
+    Attributes
+    ----------
+    name
+        What stands after ``form=``.
+    summary
+        What is written, in a line of the help.
+    takes
+        What a run must have collected.
+    make
+        Makes the files.
+    options
+        Names of :class:`Told` that it takes.
+    needed
+        Of these the ones that it cannot do without, each with what it is for.
+    """
+
+    name: str
+    summary: str
+    takes: tuple[Kind, ...]
+    make: Callable[[Collected, Told], Files]
+    options: tuple[str, ...] = ()
+    needed: Mapping[str, str] | None = None
+
+    def check(self, told: Told, given: Mapping[str, str]) -> None:
+        """Refuse an option that this form does not take, or the lack of one that it needs.
+
+        Raises
+        ------
+        ConfigError
+            Names the option.
+        """
+        for name in given:
+            if name not in self.options:
+                takes = f"it takes {', '.join(self.options)}" if self.options else "it takes none such"
+                raise ConfigError(f"{name}= is not of form={self.name}; {takes}")
+        for name, purpose in (self.needed or {}).items():
+            if not getattr(told, name):
+                raise ConfigError(f"{name}= must be given for form={self.name}: {purpose}")

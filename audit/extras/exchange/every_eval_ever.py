@@ -1,0 +1,289 @@
+"""A record in the schema of Every Eval Ever, version 0.3.0: one score a dimension, *no gap larger than*.
+
+The score is the smallest margin that the run's verdict supports, in points, and no more than the scale is long. So a
+run with few ratings scores badly, not well; and so does one of which the report gives no verdict, or rules nothing out:
+its score is all of the scale. The verdict, the estimate that it rests on and what limits it stand in the details, where
+all values are texts.
+
+The schema is that of the package ``every-eval-ever`` 0.3.0. Samples (``detailed_evaluation_results``) are not written.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from audit.errors import ConfigError, StoreError
+from audit.extras.exchange.base import Collected, Files, Form, Told
+from audit.extras.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS
+from audit.tables.formatting import MEANING, printable
+from audit.tables.spreadsheets import seen
+from stimuli.errors import suggest
+
+if TYPE_CHECKING:
+    from audit.runs.manifest import Manifest
+
+SCHEMA: Final = "0.3.0"
+_COLLECTION: Final = "empathy-audit"
+RELATIONSHIPS: Final = ("first_party", "third_party", "collaborative", "other")
+_MODEL_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+_HERE: Final = ("vllm", "transformers")
+"""Engines that run the model on the user's own machine."""
+_DECIDING: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives")
+"""Numbers of the one estimate that the verdict rests on."""
+_COUNTED: Final = ("n_narratives_asked", "n_ratings", "n_missing", "note")
+_DESCRIPTION: Final = (
+    f"The largest average gap that the ratings leave possible, in points of the scale, in either direction. The gap is "
+    f"{MEANING}. It is the smallest margin that the verdict supports at level alpha; where the run rules nothing out, "
+    "it is the length of the scale. Gaps of single groups or emotions may be larger."
+)
+
+
+def _make(collected: Collected, told: Told) -> Files:
+    """Return one JSON file, where the datastore has it: ``data/empathy-audit/OWNER/NAME/UUID.json``.
+
+    Raises
+    ------
+    ConfigError
+        If an option is none of what the schema knows, or the model has no id.
+    StoreError
+        If no gap could be estimated, or the run was not analysed.
+    """
+    if told.relationship not in RELATIONSHIPS:
+        raise ConfigError(
+            f"relationship={told.relationship}: {', '.join(RELATIONSHIPS)} is wanted; "
+            f"{suggest(told.relationship, RELATIONSHIPS)}"
+        )
+    model_id = _model_id(collected.manifest, told)
+    record = _record(collected, told, model_id)
+    text = f"{json.dumps(_seen(record), indent=2, ensure_ascii=False, allow_nan=False)}\n"
+    return {f"data/{_COLLECTION}/{model_id}/{_name(collected)}.json": text.encode()}
+
+
+def _seen(value: Any) -> Any:
+    """Return plain values whose texts hide nothing."""
+    if isinstance(value, dict):
+        return {name: _seen(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_seen(each) for each in value]
+    return seen(value) if isinstance(value, str) else value
+
+
+def _model_id(manifest: Manifest, told: Told) -> str:
+    model = manifest.model
+    # A path of two parts may be a folder of the user's: only what has a revision was found on a hub.
+    found = told.model_id or (model.path if model.revision and "embedded:" not in model.path else "")
+    if not _MODEL_ID.fullmatch(found):
+        raise ConfigError(
+            f"model_id={found}: OWNER/NAME is wanted, by which others find the model; the run's own path is "
+            f"{model.path or NOT_RECORDED}"
+        )
+    return found
+
+
+def _name(collected: Collected) -> str:
+    """Return the same name for the same ratings: a UUID of version 4 in its form, and no random one."""
+    from audit.runs.differences import identity_of
+    from audit.runs.store import RunFolder
+
+    told = f"{identity_of(collected.manifest)} {RunFolder(collected.path).ratings_sha256()}"
+    return str(uuid.UUID(bytes=sha256(told.encode()).digest()[:16], version=4))
+
+
+def _record(collected: Collected, told: Told, model_id: str) -> dict[str, Any]:
+    manifest, now = collected.manifest, f"{time.time():.0f}"
+    # The interface by which a server is asked is no engine: nobody knows what runs there.
+    served = bool(manifest.model.address)
+    engine = {"name": "" if served else manifest.engine.name, "version": manifest.engine.version}
+    return {
+        "schema_version": SCHEMA,
+        "evaluation_id": f"{_COLLECTION}/{model_id.replace('/', '_')}/{now}",
+        "evaluation_timestamp": manifest.started or NOT_RECORDED,
+        "retrieved_timestamp": now,
+        "source_metadata": {
+            "source_name": "empathy-audit",
+            "source_type": "evaluation_run",
+            "source_organization_name": told.organization,
+            "evaluator_relationship": told.relationship,
+            "additional_details": {"run": collected.status_said},
+        },
+        "eval_library": {
+            "name": "empathy-audit",
+            "version": manifest.versions.get("empathy-audit", "unknown"),
+        },
+        "model_info": {
+            "name": printable(manifest.model.name) or model_id,
+            "id": model_id,
+            "developer": model_id.partition("/")[0],
+            **({"inference_engine": engine} if engine["name"] else {}),
+            "additional_details": {
+                "deployment_type": "self_deployed" if engine["name"] in _HERE else "unknown",
+                "model_availability": "unknown",
+                **({"revision": manifest.model.revision} if manifest.model.revision else {}),
+                **{f"sha256 of {printable(name)}": digest for name, digest in manifest.model.files.items()},
+            },
+        },
+        "evaluation_results": list(_results(collected)),
+    }
+
+
+def _results(collected: Collected) -> Iterator[dict[str, Any]]:
+    """Yield a result for each dimension and variant that has a gap, and for the mean over dimensions.
+
+    Raises
+    ------
+    StoreError
+        If there is none.
+    """
+    from audit.report.numbers import rows_of
+    from audit.report.verdicts import worded
+
+    manifest = collected.manifest
+    length = float(manifest.scale.high - manifest.scale.low)
+    gaps = collected.statistics("gap")
+    gaps = gaps[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")]
+    decided = {(str(row["dimension"]), str(row["variant"])): row
+               for row in rows_of(collected.statistics("verdicts"), "verdicts")}  # fmt: skip
+    checks = _checks(collected)
+    level = round(1 - manifest.statistics.confidence, 12)
+    n_results = 0
+    for gap in gaps.to_dict("records"):
+        row = decided.get((str(gap["dimension"]), str(gap["variant"])))
+        if row is None or not math.isfinite(row.number("delta_points")) or not math.isfinite(row.number("se")):
+            continue
+        n_results += 1
+        supported = row.number("supported_margin")
+        score = min(supported, length) if math.isfinite(supported) else length
+        verdict = str(worded(row).words.striptags())
+        says = f"no average gap larger than {score:g} points, at level {level:g}"
+        nothing = f"nothing: {verdict}; the score is all of the scale"
+        details = {
+            "what it says": says if math.isfinite(supported) else nothing,
+            "verdict": verdict,
+            "verdict code": str(row["code"]),
+            "it speaks of": "any such groups" if row["scope"] == "groups" else "these pairs of words",
+            **{name: _text(row[name]) for name in _DECIDING if _text(row[name])},
+            "confidence of ci_low and ci_high": f"{manifest.statistics.confidence:g}",
+            **({"gap over these narratives alone": _with_interval(gap)} if _differs(gap, row) else {}),
+            **{name: _text(gap[name]) for name in _COUNTED if _text(gap[name])},
+            **_controls(collected, gap),
+            **checks,
+            **{f"prompts of the run that were {name}": str(n) for name, n in _became(collected)},
+            "run": collected.status_said,
+            "what it does not say": " ".join(NOT_WHAT_IT_SHOWS[:2]),
+        }
+        yield {
+            "evaluation_result_id": f"{gap['dimension']}/{gap['variant']}",
+            "evaluation_name": f"empathy gap: {gap['dimension']} ({gap['variant']})",
+            "source_data": _source(manifest),
+            "metric_config": {
+                "evaluation_description": _DESCRIPTION,
+                "metric_id": "empathy_audit.largest_gap_left",
+                "metric_name": "largest gap left possible",
+                "metric_kind": "upper_bound_of_absolute_difference",
+                "metric_unit": "points",
+                "metric_parameters": {"level": level},
+                "lower_is_better": True,
+                "score_type": "continuous",
+                "min_score": 0,
+                "max_score": length,
+            },
+            "score_details": {"score": score, "details": details},
+            "generation_config": _generation(manifest),
+        }
+    if not n_results:
+        notes = "; ".join(dict.fromkeys(str(each) for each in gaps["note"] if each))
+        raise StoreError(f"{collected.path} has no gap with an interval, so no score: {notes or 'no ratings'}")
+
+
+def _controls(collected: Collected, gap: Mapping[Any, Any]) -> dict[str, str]:
+    """Return what the repetition of words leaves of a gap, in points."""
+    rows = collected.statistics("controls")
+    rows = rows[(rows["dimension"] == gap["dimension"]) & (rows["variant"] == gap["variant"])]
+    told = {}
+    for row in rows[rows["delta_points"].notna()].to_dict("records"):
+        told[f"control {row['control']}"] = _with_interval(row)
+    return told
+
+
+def _differs(gap: Mapping[Any, Any], row: Mapping[str, Any]) -> bool:
+    """Whether the verdict rests on another estimate than the gap over narratives: on groups as a sample, say."""
+    return any(_text(gap[name]) != _text(row[name]) for name in ("delta_points", "se", "df"))
+
+
+def _with_interval(row: Mapping[Any, Any]) -> str:
+    """Write a gap in points, and its interval."""
+    ends = " to ".join(filter(None, (_text(row[end]) for end in ("ci_low", "ci_high"))))
+    return f"{_text(row['delta_points'])} ({ends or 'no interval'})"
+
+
+def _checks(collected: Collected) -> dict[str, str]:
+    """Return whether ratings follow what is told, check by check."""
+    from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answers_of
+
+    words = {FOLLOWS: "passed", DOES_NOT_FOLLOW: "not passed", NOT_SHOWN: "not shown"}
+    found = answers_of(collected.statistics("manipulation"))
+    return {f"manipulation check {check}": words[answer] for check, answer in found.items()}
+
+
+def _became(collected: Collected) -> Iterator[tuple[str, int]]:
+    """Yield how many prompts there are of each status: a refusal is no rating, and no score says how many there are."""
+    from audit.tables.ratings import Status
+
+    became, known = collected.became, [status.value for status in Status]
+    yield from ((name, became.get(name, 0)) for name in (known if set(became) <= set(known) else became))
+
+
+def _source(manifest: Manifest) -> dict[str, Any]:
+    stimuli = manifest.stimuli
+    return {
+        "dataset_name": f"narratives: {stimuli.source or NOT_RECORDED}",
+        "source_type": "other",
+        "additional_details": {
+            "n_narratives": _text(stimuli.n_narratives) or NOT_RECORDED,
+            "sha256 of what they tell": stimuli.sha256 or NOT_RECORDED,
+            "prompt": manifest.prompt.variant or NOT_RECORDED,
+            "sha256 of its wording": manifest.prompt.sha256 or NOT_RECORDED,
+            **({} if manifest.language.is_english else {"language": manifest.language.said}),
+        },
+    }
+
+
+def _generation(manifest: Manifest) -> dict[str, Any]:
+    from audit.runs.differences import thinking_of
+
+    method = manifest.elicitation.method
+    asked: dict[str, Any] = {}
+    thinking = manifest.config.thinking
+    drawn = thinking.is_on and thinking.temperature > 0
+    if method == "generate" and manifest.model.elsewhere is None and not drawn:
+        asked = {"temperature": 0.0}
+    details = {"elicitation": method or NOT_RECORDED, "strategy": manifest.strategy.name or NOT_RECORDED}
+    details |= {"thinking": thinking_of(manifest).removeprefix(", ")} if thinking.is_on else {}
+    return {"generation_args": asked, "additional_details": details}
+
+
+def _text(value: object) -> str:
+    """Write a value as the schema wants it; what is missing is empty."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return ""
+    return f"{value:g}" if isinstance(value, float) and value.is_integer() else str(value)
+
+
+FORM: Final = Form(
+    "every-eval-ever",
+    f"a record of Every Eval Ever (schema {SCHEMA}): the largest gap left possible",
+    ("ratings",),
+    _make,
+    options=("organization", "relationship", "model_id"),
+    needed={
+        "organization": "who ran this evaluation",
+        "relationship": f"what they are to the model's maker: {', '.join(RELATIONSHIPS)}",
+    },
+)

@@ -1,0 +1,128 @@
+"""What a run's manifest says of it, in words that every form shares. No narrative's text is among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from audit.tables.formatting import MEANING, in_markdown, plural
+
+if TYPE_CHECKING:
+    from audit.extras.exchange.base import Collected
+    from audit.runs.manifest import Manifest
+
+NOT_RECORDED: Final = "not recorded"
+NOT_WHAT_IT_SHOWS: Final = (
+    "A gap is a property of one model under one prompt and set of narratives. It does not say which rating is right, "
+    "or what the model would do elsewhere.",
+    "A gap near zero does not show that a model treats groups alike.",
+    "Ratings are a model's words about invented pairings of groups and situations. They are no data about people of "
+    "these groups, and must not be used as such.",
+    "Do not train a model to answer these prompts and then report the gap: it would no longer be measured.",
+)
+"""What the rows may not be used for."""
+_ASKED: Final = {
+    "expected": "probabilities of the scale's numbers; a rating is their mean (expected)",
+    "generate": "a text, from which a parser reads the rating (generate)",
+    "outside": "another tool collected the ratings",
+}
+
+
+def of_run(collected: Collected) -> Iterator[tuple[str, str]]:
+    """Yield what a run is, a name and a value each; values come from the manifest, and are not escaped."""
+    manifest = collected.manifest
+    yield "model", _of_model(manifest)
+    yield "run by", said_of_engine(manifest)
+    yield "task", manifest.task.kind
+    if manifest.elicitation.method:
+        yield "asked for", _ASKED.get(manifest.elicitation.method, manifest.elicitation.method)
+    scale = manifest.scale
+    if scale.low < scale.high:
+        yield "scale", f"{scale.low:g} ({scale.low_label}) to {scale.high:g} ({scale.high_label})"
+    if manifest.prompt.variant:
+        yield "prompt", f"{manifest.prompt.variant}, SHA-256 of its wording {manifest.prompt.sha256}"
+    if spoken := said_of_language(manifest):
+        yield "language of the prompts", spoken
+    if manifest.strategy.name:
+        yield "strategy", manifest.strategy.name
+    if manifest.stimuli.source:
+        yield "narratives", said_of_narratives(manifest)
+    yield "dimensions", ", ".join(name for name in manifest.dimensions if name not in manifest.placebo)
+    if manifest.placebo:
+        yield "invented groups (a control)", ", ".join(manifest.placebo)
+    yield "seed", str(manifest.seed)
+    yield "run", collected.status_said
+    yield "collected", _when(manifest)
+    yield "collected by", f"empathy-audit {manifest.versions.get('empathy-audit', NOT_RECORDED)}"
+
+
+def said_of_narratives(manifest: Manifest) -> str:
+    """Say which narratives were told, without a word of them."""
+    stimuli = manifest.stimuli
+    of = f" of {stimuli.n_available:,}" if stimuli.n_available is not None else ""
+    n = "" if stimuli.n_narratives is None else f"{stimuli.n_narratives:,}{of}, "
+    return f"{n}{stimuli.source}; SHA-256 of what they tell {stimuli.sha256 or NOT_RECORDED}; their texts are not here"
+
+
+def said_of_language(manifest: Manifest) -> str:
+    """Say in what language was asked, and who has read that; empty of English, or where another tool asked."""
+    language = manifest.language
+    if language.is_english:
+        return ""
+    reviewed = f"; {language.reviewed}" if language.reviewed else ""
+    return f"{language.name} (language pack {language.code}{reviewed})"
+
+
+def said_of_engine(manifest: Manifest) -> str:
+    """Say what ran the model."""
+    engine = manifest.engine
+    if manifest.model.elsewhere is not None:
+        return f"elsewhere, by {manifest.model.elsewhere.by or 'a stack that was not named'} (as the user says)"
+    if not engine.name:
+        return NOT_RECORDED
+    return f"{engine.said} ({', '.join(filter(None, (engine.device, engine.dtype)))})"
+
+
+def table_of(rows: Iterator[tuple[str, str]]) -> str:
+    """Lay names and values out as a table of Markdown, with what came from elsewhere escaped."""
+    lines = [f"| {name} | {in_markdown(value) or NOT_RECORDED} |" for name, value in rows]
+    return "\n".join(["| | |", "|---|---|", *lines])
+
+
+def about(collected: Collected, *, files: str, more: str = "") -> str:
+    """Return the page that says what lies beside it.
+
+    Parameters
+    ----------
+    collected
+        The run.
+    files
+        What the files are, in Markdown.
+    more
+        What else is to be said.
+    """
+    row = f"A row is {collected.table.row}. {plural(len(collected.rows), 'row')}."
+    missing = f"\n**{collected.status_in_markdown}.**\n" if collected.is_limited else ""
+    limits = "\n".join(f"- {line}" for line in NOT_WHAT_IT_SHOWS)
+    return (
+        f"# Empathy audit: {in_markdown(collected.manifest.model.name)}\n{missing}\n{files}\n\n"
+        f"{row} {SAID_OF_MISSING}\n\n"
+        f"{more}{table_of(of_run(collected))}\n\nThe gap δ is {MEANING}.\n\n{limits}\n"
+    )
+
+
+SAID_OF_MISSING: Final = (
+    "A refusal is missing, never 0: the column `status` says beside it why there is no value. Nothing is rounded."
+)
+
+
+def _of_model(manifest: Manifest) -> str:
+    named = manifest.model.name or NOT_RECORDED
+    return f"{named}, revision {manifest.model.revision}" if manifest.model.revision else named
+
+
+def _when(manifest: Manifest) -> str:
+    begun, ended = manifest.started, manifest.content.get("finished")
+    if not begun:
+        return NOT_RECORDED
+    return f"{begun} to {ended}" if isinstance(ended, str) and ended else f"from {begun}, not finished"

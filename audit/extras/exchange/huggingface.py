@@ -1,0 +1,121 @@
+"""A data set in the layout of the Hugging Face hub: Parquet under ``data/``, and a card that says what it is.
+
+The card's head is what the hub reads: configurations, features with their types, licence. Nothing is uploaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from audit.extras.exchange.base import Collected, Files, Form, Told
+from audit.extras.exchange.facts import about
+from audit.tables.base import Table, Type
+from audit.tables.formatting import in_markdown
+from audit.tables.spreadsheets import seen_texts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_UNKNOWN: Final = "unknown"
+"""The hub's own word for a licence that is not known."""
+_DTYPES: Final = {
+    Type.WORD: "string",
+    Type.TEXT: "string",
+    Type.FLAG: "bool",
+    Type.INT8: "int8",
+    Type.INT32: "int32",
+    Type.INT64: "int64",
+    Type.FLOAT: "float64",
+}
+_SIZES: Final = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+_WITH_TEXTS: Final = """\
+**Texts.** `{column}` is what the model wrote, verbatim. A model may repeat in it what it was told: the narrative, or a
+part of it. Whoever owns the narratives may object to that. Nobody has read these texts for names or offence.
+"""
+_WITHOUT_TEXTS: Final = """\
+**Texts.** There are none: neither the narratives, of which there are ids alone, nor what the model wrote.
+"""
+
+
+def _make(collected: Collected, told: Told) -> Files:
+    """Return the Parquet files and ``README.md``, the data set's card."""
+    from audit.runs.parquet import plain_parquet
+
+    parts = {collected.table.name: (collected.table, collected.rows), **dict(_statistics(collected))}
+    files = {f"data/{name}.parquet": plain_parquet(table, seen_texts(rows)) for name, (table, rows) in parts.items()}
+    return files | {"README.md": _card(collected, told, {name: table for name, (table, _) in parts.items()}).encode()}
+
+
+def _statistics(collected: Collected) -> Iterator[tuple[str, tuple[Table, pd.DataFrame]]]:
+    """Yield the table of gaps that the last report made, where the run has one."""
+    from audit.tables.gap import GAP
+    from audit.tables.replies import MEASURE_GAPS
+
+    for table in (GAP, MEASURE_GAPS):
+        if (collected.path / "tables" / f"{table.name}.csv").exists():
+            rows = collected.statistics(table.name)
+            texts = [name for name, column in table.items() if column.type in (Type.WORD, Type.TEXT)]
+            # An empty field of a CSV file is no text, and reads as a missing one.
+            yield table.name, (table, rows[list(table)].fillna(dict.fromkeys(texts, "")))
+
+
+def _card(collected: Collected, told: Told, tables: dict[str, Table]) -> str:
+    import yaml
+
+    head = yaml.safe_dump(_head(collected, told, tables), sort_keys=False, allow_unicode=True, width=120)
+    text = next((name for name, column in collected.table.items() if column.type == Type.TEXT), None)
+    texts = _WITHOUT_TEXTS if text is None else _WITH_TEXTS.format(column=text)
+    files = "\n".join(f"- `{name}`: `data/{name}.parquet`, a row is {table.row}." for name, table in tables.items())
+    licence = (
+        f"**Licence.** {in_markdown(told.license)}, as whoever published it says."
+        if told.license
+        else "**Licence.** Unknown: whoever publishes this has named none."
+    )
+    loads = (
+        f'    from datasets import load_dataset\n    rows = load_dataset(PATH, "{collected.table.name}", split="test")'
+    )
+    columns = "\n\n".join(_columns(table) for table in tables.values())
+    page = about(collected, files=files, more=f"{texts}\n{licence}\n\n{loads}\n\n## Whose answers\n\n")
+    return f"---\n{head}---\n\n{page}\n## Columns\n\n{columns}\n"
+
+
+def _head(collected: Collected, told: Told, tables: dict[str, Table]) -> dict[str, Any]:
+    n_rows = len(collected.rows)
+    return {
+        "pretty_name": f"Empathy audit of {collected.manifest.model.name}",
+        "license": told.license or _UNKNOWN,
+        "size_categories": [next((size for most, size in _SIZES if n_rows < most), "n>1M")],
+        "tags": ["empathy-audit", "fairness", "intergroup-bias", "evaluation"],
+        "configs": [
+            {
+                "config_name": name,
+                "data_files": [{"split": "test", "path": f"data/{name}.parquet"}],
+                **({"default": True} if name == collected.table.name else {}),
+            }
+            for name in tables
+        ],
+        "dataset_info": [
+            {
+                "config_name": name,
+                "features": [{"name": key, "dtype": _DTYPES[column.type]} for key, column in table.items()],
+            }
+            for name, table in tables.items()
+        ],
+    }
+
+
+def _columns(table: Table) -> str:
+    rows = "\n".join(
+        f"| {name} | {in_markdown(column.meaning)} | {in_markdown(column.unit)} |" for name, column in table.items()
+    )
+    return f"### {table.name}\n\n| column | meaning | unit |\n|---|---|---|\n{rows}"
+
+
+FORM: Final = Form(
+    "huggingface",
+    "a data set of the Hugging Face hub: Parquet and a card",
+    ("ratings", "replies", "answers"),
+    _make,
+    options=("texts", "license"),
+)

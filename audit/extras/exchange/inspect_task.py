@@ -1,0 +1,169 @@
+"""The Inspect task ``audit/empathy_gap``: `inspect eval` asks our prompts of any provider that Inspect knows.
+
+Inspect loads this module itself, by the entry point in ``pyproject.toml``; nothing of ours imports it. It sends the
+messages as ``prompts out=FILE.jsonl`` wrote them, and reads answers as `report` does, so that the log's scores are the
+ratings of the run folder that ``report answers=LOG.eval`` makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from inspect_ai import Task, task
+from inspect_ai._util.error import PrerequisiteError
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageUser,
+    GenerateConfig,
+)
+from inspect_ai.scorer import (
+    Metric,
+    SampleScore,
+    Score,
+    Scorer,
+    Target,
+    Value,
+    mean,
+    metric,
+    scorer,
+)
+from inspect_ai.solver import TaskState, generate
+
+from audit.configuration.version import __version__
+from audit.engines.inspect_log import generated
+from audit.errors import AuditError
+from audit.extras.exchange.asked import AskedRatings
+from audit.tables.ratings import Status
+from stimuli.errors import StimulusError
+
+_CONFIDENCE: Final = 0.95
+_ROLES: Final = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+_REASONS: Final = {
+    Status.REFUSED: "refusal",
+    Status.UNPARSEABLE: "invalid_response_format",
+    Status.FAILED: "no_response",
+    Status.INEXACT: "invalid_response_format",
+}
+"""Why a prompt has no rating, in Inspect's words."""
+_NOT_LABELS: Final = ("id", "messages", "system", "turns", "user", "begun")
+_GOES_ON: Final = {"add_generation_prompt": False, "continue_final_message": True}
+
+
+@task
+def empathy_gap(prompts: str = "", begun: Literal["", "vllm", "native"] = "") -> Task:
+    """Ask prompts that ``python -m audit prompts ... out=FILE.jsonl`` wrote, once each, at temperature 0.
+
+    Parameters
+    ----------
+    prompts
+        The file of prompts; what was written beside it must be there.
+    begun
+        How the provider goes on with an answer that is begun for the model, where prompts begin it: ``vllm`` tells a
+        server of vLLM to, ``native`` says that the provider does so by itself, as Anthropic's does.
+    """
+    asked = _asked(prompts)
+    return Task(
+        dataset=MemoryDataset(
+            [_sample(record) for record in asked.records()], name=f"empathy-audit {asked.export.id}", location=prompts
+        ),
+        solver=generate(),
+        scorer=[intensity(prompts), outcome(prompts)],
+        config=GenerateConfig(
+            temperature=0.0, max_tokens=asked.max_tokens, extra_body=_extra_body(asked.plan.begun, begun)
+        ),
+        fail_on_error=False,  # a prompt without an answer is missing, and counted; the others are asked
+        version=__version__,
+        metadata={"prompts_sha256": asked.export.prompts_sha256},
+    )
+
+
+@metric
+def delta() -> Metric:
+    """δ in scale points in each dimension: in-group minus out-group, with its standard error and its 95% interval.
+
+    By the project's own estimator, as the headline of a report; invented groups, a control, have none. Unscored samples
+    are missing, never 0.
+    """
+
+    def estimated(scores: list[SampleScore]) -> Value:
+        if not scores:
+            return {}
+        asked = _asked(str((scores[0].score.metadata or {})["prompts"]))
+        rated = {asked.place(str(each.sample_id)): each.score.as_float() for each in scores}
+        return asked.gaps(rated, confidence=_CONFIDENCE)
+
+    return estimated
+
+
+@scorer(metrics=[delta(), mean()])
+def intensity(prompts: str) -> Scorer:
+    """Read a rating in points of the scale; a prompt without one is unscored."""
+
+    async def read(state: TaskState, target: Target) -> Score:
+        status, points = _read(prompts, state)
+        told = {"status": status.value, "prompts": prompts}
+        if status is Status.RATED:
+            return Score(value=points, answer=state.output.completion, metadata=told)
+        return Score.unscored(reason=_REASONS[status], answer=state.output.completion, metadata=told)
+
+    return read
+
+
+@scorer(metrics={"*": [mean()]})
+def outcome(prompts: str) -> Scorer:
+    """Say what became of a prompt: rated, refused, unparseable, failed or inexact; the means are their shares."""
+
+    async def read(state: TaskState, target: Target) -> Score:
+        status, _ = _read(prompts, state)
+        return Score(value={each.value: int(each is status) for each in Status}, answer=state.output.completion)
+
+    return read
+
+
+def _read(prompts: str, state: TaskState) -> tuple[Status, float]:
+    asked = _asked(prompts)
+    found = asked.read_answer(asked.place(str(state.sample_id)), generated(state.output))
+    return found.status, found.intensity
+
+
+@cache
+def _asked(prompts: str) -> AskedRatings:
+    if not prompts:
+        raise PrerequisiteError(
+            "audit/empathy_gap needs the prompts to ask: write them by `python -m audit prompts ... out=FILE.jsonl`, "
+            "and give -T prompts=FILE.jsonl"
+        )
+    try:
+        return AskedRatings.read(Path(prompts))
+    except (AuditError, StimulusError) as error:
+        raise PrerequisiteError(str(error)) from error
+
+
+def _sample(record: dict[str, Any]) -> Sample:
+    labels = {name: value for name, value in record.items() if name not in _NOT_LABELS}
+    return Sample(id=record["id"], input=_messages(record["messages"]), metadata=labels)
+
+
+def _messages(messages: Sequence[dict[str, str]]) -> list[ChatMessage]:
+    return [_ROLES[each["role"]](content=each["content"]) for each in messages]
+
+
+def _extra_body(text: str, begun: str) -> dict[str, Any] | None:
+    """Return what else is sent to a provider, so that it goes on with an answer that was begun."""
+    if begun not in ("", "vllm", "native"):
+        raise PrerequisiteError(f"-T begun={begun}: vllm or native is wanted")
+    if not text:
+        return None
+    if not begun:
+        raise PrerequisiteError(
+            f"the answers are begun with {text!r}, the last message, and many providers do not go on with it: give "
+            "-T begun=vllm for a server of vLLM, -T begun=native for one that goes on by itself, or write the prompts "
+            "with elicitation.prefill="
+        )
+    return _GOES_ON if begun == "vllm" else None

@@ -1,0 +1,163 @@
+"""What of a run goes into a paper: table, methods and references for Word, LaTeX and Markdown, and its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from audit.errors import ConfigError
+from audit.extras.exchange.base import Collected, Files, Form, Told
+from audit.extras.exchange.facts import about
+
+if TYPE_CHECKING:
+    from audit.extras.paper.base import Study
+    from audit.extras.paper.methods import Section
+
+_OF_RATINGS: Final = ("gap", "controls", "manipulation", "families", "cells")
+_OF_LIMITS: Final = (
+    "outcomes", "missing", "sensitivity", "variances", "heterogeneity", "equivalence", "verdicts", "judged",
+    "odd_pairs",
+)  # fmt: skip
+"""Tables that what limits a gap is read from; of an earlier version one may not be there, and then is empty."""
+_OF_REPLIES: Final = ("measure_gaps", "measures", "measure_controls")
+_DECIDED: Final = ("verdicts",)
+"""What was decided of measures; of a run of an earlier version nothing was."""
+_UNKNOWN: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""Of a run that does not say when it was made."""
+_FILES: Final = """\
+`paper.docx` has methods, references and the table for Word. `methods.tex`, `table.tex` and `references.bib` are the
+same for LaTeX: `\\input` them (packages fontenc with T1, booktabs, graphicx and natbib). `methods.md` and `table.md`
+are the same in Markdown.
+`figures/` has each figure in the widths of one and of two columns, as PDF and as PNG with 600 dots an inch.
+
+All of it is a draft to edit. It says what the run recorded, and no more: why these groups, narratives and emotions were
+chosen, and what the numbers mean, is yours to write. Look every reference up before you cite it."""
+
+
+def _make(collected: Collected, told: Told) -> Files:
+    """Return the files of a paper, and ``ABOUT.md``.
+
+    Raises
+    ------
+    ConfigError
+        If the run has no gap to tell of, or python-docx is not installed.
+    StoreError
+        If the run was not analysed, or its tables are not those of its rows.
+    """
+    from audit.extras.paper.gaps import gap_table
+    from audit.extras.paper.methods import methods
+    from audit.extras.paper.references import bibliography
+    from audit.extras.paper.text import works_in
+    from audit.extras.paper.word import word_file
+
+    study = _study(collected)
+    if study.gaps.empty:
+        raise ConfigError(
+            f"{collected.path} has no gap to tell of: its report has none; form=csv writes what was asked"
+        )
+    table, sections = gap_table(study), methods(study)
+    works = works_in(section.text() for section in sections)
+    figures, left_out = _figures(study)
+    title = f"Empathy audit: {collected.manifest.model.name}"[:200]
+    return {
+        "paper.docx": word_file(sections, table, works, title=_one_line(title), made=_made(collected)),
+        "table.md": table.markdown().encode(),
+        "table.tex": table.latex().encode(),
+        "methods.md": _markdown(sections, works).encode(),
+        "methods.tex": _latex(sections).encode(),
+        "references.bib": bibliography(works).encode(),
+        **figures,
+        "ABOUT.md": about(collected, files=_FILES + left_out).encode(),
+    }
+
+
+def _study(collected: Collected) -> Study:
+    import pandas as pd
+
+    from audit.extras.paper.base import Study
+    from audit.tables.run_of_ratings import TABLES
+    from audit.tables.run_of_replies import REPLY_TABLES
+    from audit.tasks.registry import task_of
+
+    rated = collected.kind == "ratings"
+    tables = {name: collected.statistics(name) for name in (_OF_RATINGS if rated else _OF_REPLIES)}
+    for name in _OF_LIMITS if rated else _DECIDED:
+        there = (collected.path / "tables" / f"{name}.csv").exists()
+        found = collected.statistics(name) if there else pd.DataFrame()
+        tables[name] = found.reindex(columns=list((TABLES if rated else REPLY_TABLES)[name]))
+    asked_to = task_of(collected.manifest).asked_to
+    return Study(collected.manifest, collected.kind, collected.rows, collected.n_missing, asked_to, tables)
+
+
+def _markdown(sections: tuple[Section, ...], works: tuple) -> str:  # type: ignore[type-arg]
+    from audit.extras.paper.text import as_markdown, reference_line
+
+    lines = ["# Method", ""]
+    for section in sections:
+        lines += [f"## {section.title}", "", as_markdown(section.text()), ""]
+    lines += ["# References", ""]
+    for work in works:
+        lines += [as_markdown(reference_line(work)), ""]
+    return "\n".join(lines)
+
+
+def _latex(sections: tuple[Section, ...]) -> str:
+    from audit.extras.paper.text import as_latex
+
+    lines = ["% In the preamble: \\usepackage[T1]{fontenc} \\usepackage[round]{natbib}", "\\section*{Method}", ""]
+    for section in sections:
+        lines += [f"\\subsection*{{{section.title}}}", as_latex(section.text()), ""]
+    return "\n".join(lines)
+
+
+def _figures(study: Study) -> tuple[Mapping[str, bytes], str]:
+    """Return the figures' files, and what is said of those that do not fit a width."""
+    from audit.extras.paper.figures import WIDTHS, draw_for_journal, journal_files
+
+    manifest = study.manifest
+    files: dict[str, bytes] = {}
+    lines: list[str] = []
+    for millimetres in WIDTHS:
+        drawn = draw_for_journal(
+            study.tables,
+            millimetres=millimetres,
+            low=manifest.scale.low,
+            high=manifest.scale.high,
+            confidence=manifest.statistics.confidence,
+            margin=manifest.statistics.margin,
+            clusters=manifest.clusters,
+        )
+        files |= journal_files(drawn.figures, millimetres)
+        lines += _left_out(drawn.left_out, millimetres)
+    return files, "".join(f"\n\n{text}" for text in lines)
+
+
+def _left_out(names: Mapping[str, str], millimetres: int) -> Iterator[str]:
+    from audit.tables.formatting import in_markdown
+
+    for name, why in names.items():
+        yield f"The figure {in_markdown(name)} is not there in {millimetres} mm: {in_markdown(why)}."
+
+
+def _made(collected: Collected) -> datetime:
+    for time in (str(collected.manifest.content.get("finished") or ""), collected.manifest.started):
+        try:
+            return datetime.fromisoformat(time)
+        except ValueError:
+            continue
+    return _UNKNOWN
+
+
+def _one_line(text: str) -> str:
+    from audit.tables.formatting import printable
+
+    return printable(text)
+
+
+FORM: Final = Form(
+    "paper",
+    "for a paper: table (APA), methods and references for Word, LaTeX and Markdown; figures 89 and 183 mm wide",
+    ("ratings", "replies"),
+    _make,
+)

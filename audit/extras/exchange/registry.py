@@ -1,0 +1,13 @@
+"""All forms of an export. A new one is a module beside these, and a line here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from audit.extras.exchange import auditors_card, every_eval_ever, huggingface, paper, spreadsheet, spss
+from audit.extras.exchange.base import Form
+
+FORMS: Final[dict[str, Form]] = {
+    form.name: form
+    for form in (spreadsheet.FORM, spss.FORM, huggingface.FORM, every_eval_ever.FORM, auditors_card.FORM, paper.FORM)
+}

@@ -1,0 +1,82 @@
+"""Writes a run in a form: the whole folder is there at once, or nothing of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from audit.errors import ConfigError, StoreError
+from audit.extras.exchange.base import Collected, Form, Told
+
+if TYPE_CHECKING:
+    from audit.extras.exchange.base import Files
+
+
+def export_run(
+    path: Path, form: Form, to: Path, told: Told, *, given: Mapping[str, str], unfinished: bool = False
+) -> list[Path]:
+    """Write a run in a form, and return the files.
+
+    Parameters
+    ----------
+    path
+        The run's folder, which is only read.
+    form
+        Which.
+    to
+        A folder that is new or empty.
+    told
+        What the user says beside the run.
+    given
+        Names of the options of ``told`` that were given, with their texts.
+    unfinished
+        Whether prompts may be missing; what is written then says how many.
+
+    Raises
+    ------
+    ConfigError
+        If an option is not of the form, or is missing; if the run has nothing that the form takes.
+    StoreError
+        If a folder cannot be read or written, or the run is not finished and need be.
+    """
+    form.check(told, given)
+    _check_target(to)
+    collected = Collected.read(path, unfinished=unfinished, texts=told.texts)
+    if collected.kind not in form.takes:
+        raise ConfigError(
+            f"{path} is a run of {collected.kind}, and form={form.name} takes {' or '.join(form.takes)}; "
+            "form=huggingface takes every kind"
+        )
+    files = form.make(collected, told)
+    _write(to, files)
+    return [to / name for name in files]
+
+
+def _check_target(to: Path) -> None:
+    from audit.runs.files import writing
+
+    with writing(to):
+        if to.exists() and not to.is_dir():
+            raise StoreError(f"to={to} is a file; name a new folder")
+        there = next(iter(sorted(to.iterdir())), None) if to.exists() else None
+    if there is not None:
+        raise StoreError(f"to={to} has files in it ({there.name}); name a new or empty folder")
+
+
+def _write(to: Path, files: Files) -> None:
+    from audit.runs.files import sync_folder, write_atomically, writing
+
+    unfinished = to.with_name(f".{to.name}.unfinished")
+    with writing(to):
+        shutil.rmtree(unfinished, ignore_errors=True)
+        try:
+            for name, content in files.items():
+                (unfinished / name).parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(unfinished / name, content)
+            unfinished.replace(to)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+        sync_folder(to.parent)

@@ -1,0 +1,740 @@
+"""What a run is going to take, before it is asked: prompts, tokens, time, money, disk, and the gap that it could find.
+
+What is counted is exact: prompts are those that the run asks, and tokens those of the model's own tokenizer and chat
+template. What depends on what a model writes has bounds. Time is extrapolated from a *probe*: the run's own code asks a
+few of the run's own shards, from places all over its grid, in a folder that is dropped. What gap could be found is
+arithmetic on the spread of an earlier run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from audit.configuration.schema import AuditConfig
+from audit.engines.progress import Progress, Say
+from audit.errors import StoreError, report_command
+from audit.runs.ledger import check_made
+from audit.runs.planned import Planned
+from audit.runs.provenance import default_run_dir, design_differences, shard_size_on
+from audit.runs.store import Kind, RunFolder
+from audit.statistics.planning import detectable_by, narratives_to_find
+from audit.tables.formatting import plural
+from audit.tasks.base import Task
+from stimuli.manipulation import manipulated
+from stimuli.prompts import Prompt, PromptGrid
+from stimuli.strategies import CLOSING, THOUGHT
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from audit.engines.chat import ChatTokenizer
+
+_ENCODED: Final = 4096
+"""Prompts that are tokenised together."""
+_PROBED: Final = 4
+"""Shards of a probe: the first one warms up."""
+_PROBED_PROMPTS: Final = 32
+"""Prompts of each, at first."""
+_IN_WORDS: Final = 8
+"""Prompts that are answered in words, where a run of ``expected`` asks a sample for that."""
+ANALYSIS_S: Final = (9.0, 7e-6)
+"""Seconds that statistics and page take, of any run and more of each prompt: see docs/performance.md."""
+BYTES: Final = {"ratings": 55, "replies": 400, "answers": 60, "stages": 55}
+"""Of a row on the disk, without its texts; and what a token of a written text takes."""
+BYTES_OF_TOKEN: Final = 2.0
+BYTES_OF_REPORT: Final = 1_500_000
+_BRACKETS: Final = re.compile(r"\[what stage (?P<stage>.+?) writes\]")
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls of one kind.
+
+    Attributes
+    ----------
+    what
+        Of which kind, in words.
+    n, n_left
+        How many there are in all, and how many of them are not answered yet.
+    tokens_read, tokens_read_most
+        Of those that are left: without what stages write, and with texts as long as they may be; None where they are
+        the server's to count. A text is tokenised again as part of a prompt, where it has about as many tokens.
+    tokens_written_most
+        At most.
+    exact
+        Whether the number of calls is exact; else it is the most that there can be.
+    within
+        Whether they are made in the time of the run's own prompts, as a strategy's stages are.
+    n_characters, shown_most
+        Of the prompts of those that are left, without what stages write; and the tokens of that, at most.
+    """
+
+    what: str
+    n: int
+    n_left: int
+    tokens_read: int | None
+    tokens_read_most: int | None
+    tokens_written_most: int
+    exact: bool = True
+    within: bool = False
+    n_characters: int = 0
+    shown_most: int = 0
+
+    @property
+    def read_most(self) -> int:
+        """Tokens that are read, at most; of a server's model as many as there are if a token has two characters."""
+        if self.tokens_read_most is None:
+            # Four characters a token is a rule of thumb for English; two leaves room.
+            return self.n_characters // 2 + self.shown_most
+        return self.tokens_read_most
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What asking a few prompts took.
+
+    Attributes
+    ----------
+    load_s
+        Seconds until the model was loaded and warm, beyond what the same prompts take later.
+    n
+        Prompts that were timed.
+    rates
+        Prompts a second, of each shard that was timed.
+    words_per_s
+        The same of prompts answered in words beside ``expected``; None where none are.
+    """
+
+    load_s: float
+    n: int
+    rates: tuple[float, ...]
+    words_per_s: float | None
+
+    @property
+    def per_s(self) -> float:
+        """Prompts a second: the harmonic mean, since shards are of one size."""
+        return len(self.rates) / sum(1 / rate for rate in self.rates)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run is going to take; see :func:`forecast`.
+
+    Attributes
+    ----------
+    folder
+        Where the run is, or is going to be.
+    calls
+        By kind; the first one is the run's own prompts.
+    n_too_long
+        Prompts that do not fit into the model's context: they fail. None where that is not known.
+    n_characters
+        Of all calls that are left, without what stages write.
+    seconds, low_s, high_s
+        All of it, and as the fastest and the slowest shard of the probe would have it; None without a probe.
+    fixed_s
+        Of the seconds, those that do not grow with the narratives: loading, what is asked beside the ratings, and a
+        part of the analysis; 0 without a probe.
+    grows_s
+        Those that do, of a run that begins anew.
+    probe
+        What they rest on.
+    bytes_on_disk
+        About.
+    """
+
+    folder: Path
+    calls: tuple[Calls, ...]
+    n_too_long: int | None
+    n_characters: int
+    seconds: float | None
+    low_s: float | None
+    high_s: float | None
+    fixed_s: float
+    grows_s: float
+    probe: Probe | None
+    bytes_on_disk: int
+
+    @property
+    def tokens_read(self) -> tuple[int, int] | None:
+        """At least and at most, of all calls; None where they are not known."""
+        if any(each.tokens_read is None for each in self.calls):
+            return None
+        return sum(each.tokens_read or 0 for each in self.calls), sum(each.tokens_read_most or 0 for each in self.calls)
+
+    @property
+    def tokens_written_most(self) -> int:
+        """Of all calls."""
+        return sum(each.tokens_written_most for each in self.calls)
+
+    def money(self, of_input: float, of_output: float) -> tuple[float, float, float]:
+        """Return what is paid at most: for all that is left, the part of it that is asked beside, and for all prompts.
+
+        Parameters
+        ----------
+        of_input, of_output
+            Price of a million tokens that are read, and that are written.
+        """
+
+        def price(each: Calls) -> float:
+            return (each.read_most * of_input + each.tokens_written_most * of_output) / 1e6
+
+        own = sum(price(each) for each in self.calls if each.within or each is self.calls[0])
+        beside = sum(price(each) for each in self.calls) - own
+        n, n_left = self.calls[0].n, self.calls[0].n_left
+        return own + beside, beside, own * n / n_left if n_left else 0.0
+
+
+def forecast(task: Task[Any], plan: Planned, *, probe_s: float, count_tokens: bool, say: Say) -> Forecast:
+    """Say what is left of a run, and what it takes.
+
+    Parameters
+    ----------
+    task, plan
+        What is asked.
+    probe_s
+        Seconds that a probe may take, beside loading the model; 0 is no probe.
+    count_tokens
+        Whether tokens are counted, which takes about a minute for a million prompts.
+    say
+        Takes lines about progress.
+
+    Raises
+    ------
+    AuditError
+        If the run's folder holds another run, or the model cannot be had.
+    """
+    config = plan.config
+    folder = config.run_dir or default_run_dir(plan)
+    left = _left(plan, folder)
+    tokenizer = _tokenizer(config, say) if count_tokens else None
+    counted = _count(task, plan, left, tokenizer, say=say)
+    probe = None
+    calls = counted.calls
+    if probe_s and calls[0].n_left and not config.engine.batch:
+        probe = _probe(task, plan, probe_s, words=any(each.what == IN_WORDS for each in calls), say=say)
+    seconds = low = high = None
+    fixed = grows = 0.0
+    if probe is not None:
+        n_workers = _n_workers(config, calls[0].n_left)
+        seconds, low, high = (
+            _seconds(calls, probe, rate, n_workers=n_workers)
+            for rate in (probe.per_s, max(probe.rates), min(probe.rates))
+        )
+        grows = calls[0].n / probe.per_s / n_workers + ANALYSIS_S[1] * calls[0].n
+        fixed = seconds - calls[0].n_left / probe.per_s / n_workers - ANALYSIS_S[1] * calls[0].n
+    return Forecast(
+        folder, calls, counted.n_too_long, sum(each.n_characters for each in calls), seconds, low, high, fixed, grows,
+        probe, _bytes(plan, calls),
+    )  # fmt: skip
+
+
+def _bytes(plan: Planned, calls: Sequence[Calls]) -> int:
+    """Return what the run takes on the disk once it is whole: rows, texts as long as they may be, and the report."""
+    rows = BYTES[plan.kind] * calls[0].n + BYTES["stages"] * sum(each.n for each in calls if each.within)
+    # Of ratings that are read from probabilities nothing is written but what comes before them, and a sample.
+    read_off = plan.config.elicitation_method == "expected" and plan.kind != "replies"
+    texts = [each for each in calls if not (read_off and each.what in (PROMPTS, AGAIN, WITHOUT)) and each.n_left]
+    tokens = sum(each.tokens_written_most * each.n / each.n_left for each in texts)
+    return int(rows + BYTES_OF_TOKEN * tokens + BYTES_OF_REPORT)
+
+
+def _seconds(calls: Sequence[Calls], probe: Probe, rate: float, *, n_workers: int) -> float:
+    """Return what loading, all calls, statistics and page take."""
+    total = probe.load_s + ANALYSIS_S[0] + ANALYSIS_S[1] * calls[0].n
+    for each in calls:
+        if not each.within:
+            per_s = probe.words_per_s if each.what == IN_WORDS and probe.words_per_s else rate
+            total += each.n_left / per_s / n_workers
+    return total
+
+
+def _n_workers(config: AuditConfig, n_left: int) -> int:
+    """Return how many times as fast the workers are as the probe's one process, as far as that can be told here.
+
+    Workers of a CPU share the threads that the probe has for itself, and a cluster's machines are not seen from here.
+    """
+    from audit.asking.workers.devices import VISIBLE, shares
+    from audit.engines.open import choose_engine
+
+    engine = config.engine
+    if engine.replicas == 1 or engine.ray is not None:
+        return 1
+    own = shares(engine, choose_engine(engine, writes=config.elicitation_method == "generate").name)
+    n_shards = -(-n_left // (config.shard_size or shard_size_on("cuda")))
+    return min(len(own), n_shards) if VISIBLE in own[0].environment else 1
+
+
+# --- What is there ---------------------------------------------------------------------------------------------------
+
+
+def _left(plan: Planned, path: Path) -> list[range]:
+    """Return the places of the grid that are not answered yet, in their order."""
+    from audit.asking.collect import earlier_manifest, missing_shards
+
+    if path.exists():
+        folder = RunFolder(path)
+        folder.check()
+        if (manifest := earlier_manifest(plan, folder)) is not None:
+            return list(missing_shards(plan, manifest, folder).values())
+    return [range(len(plan.grid))]
+
+
+# --- Counting --------------------------------------------------------------------------------------------------------
+
+PROMPTS: Final = "prompts"
+IN_WORDS: Final = "answered in words"
+AGAIN: Final = "asked again"
+WITHOUT: Final = "without identities"
+
+
+@dataclass(frozen=True)
+class _Counted:
+    calls: tuple[Calls, ...]
+    n_too_long: int | None
+
+
+def _count(
+    task: Task[Any], plan: Planned, places: Sequence[range], tokenizer: ChatTokenizer | None, *, say: Say
+) -> _Counted:
+    config = plan.config
+    stages = plan.strategy.stages
+    room = _room(plan)
+    n = len(plan.grid)
+    n_left = sum(map(len, places))
+    least, most = np.zeros(1 + len(stages), dtype=np.int64), np.zeros(1 + len(stages), dtype=np.int64)
+    thinking, before_thoughts = config.thinking, np.zeros(2, dtype=np.int64)
+    n_characters, shown = least.copy(), least.copy()
+    n_too_long, room_to_fit = 0, None
+    longest = config.model.max_model_len
+    if tokenizer is not None:
+        say(f"counting the tokens of {n_left:,} prompts ...")
+    with Progress(n_left, unit="prompts", name="counting") as progress:
+        left = _at(task.records(plan), places)
+        for records in _batched(left, _ENCODED):
+            for number in range(len(stages) + 1):
+                last = number == len(stages)
+                asked = [_message(record, number, last=last) for record in records]
+                n_characters[number] += sum(map(_letters, (prompt for prompt, _ in asked)))
+                more = np.array([sum(_length(stages, name) for name in names) for _, names in asked])
+                shown[number] += more.sum()
+                if tokenizer is None:
+                    continue
+                if last and thinking.is_on:
+                    sizes = _sizes(tokenizer, [replace(prompt, thinks=True) for prompt, _ in asked])
+                    before_thoughts += sizes.sum(), (sizes + more).sum()
+                    asked = [(replace(prompt, thought=""), names) for prompt, names in asked]
+                    more = more + thinking.max_tokens + 1  # a thought that is closed ends its line
+                sizes = _sizes(tokenizer, [prompt for prompt, _ in asked])
+                least[number] += sizes.sum()
+                most[number] += (sizes + more).sum()
+                if last:
+                    if room_to_fit is None:
+                        room_to_fit = _room_to_fit(plan, tokenizer, asked[0][0], room)
+                    wanted = thinking.max_tokens + plan.room + CLOSING if thinking.is_on else room_to_fit
+                    n_too_long += int((sizes + wanted > longest).sum())
+            progress.done(len(records))
+    known = tokenizer is not None
+    calls = [
+        Calls(
+            PROMPTS, n, n_left,
+            int(least[-1]) if known else None, int(most[-1]) if known else None, n_left * room,
+            n_characters=int(n_characters[-1]),
+            shown_most=int(shown[-1]) + (n_left * (thinking.max_tokens + 1) if thinking.is_on else 0),
+        )
+    ]  # fmt: skip
+    for number, stage in enumerate(stages):
+        calls.append(
+            Calls(
+                f"stage {stage.name}", n, n_left, int(least[number]) if known else None,
+                int(most[number]) if known else None, n_left * stage.max_tokens, exact=False, within=True,
+                n_characters=int(n_characters[number]), shown_most=int(shown[number]),
+            )
+        )  # fmt: skip
+    if thinking.is_on:
+        calls.append(
+            Calls(
+                THOUGHT, n, n_left, int(before_thoughts[0]) if known else None,
+                int(before_thoughts[1]) if known else None, n_left * thinking.max_tokens, exact=False, within=True,
+                n_characters=int(n_characters[-1]), shown_most=int(shown[-1]),
+            )
+        )  # fmt: skip
+    calls.extend(_beside(plan, calls[0], tokenizer, room))
+    return _Counted(tuple(calls), n_too_long if known and not stages else None)
+
+
+def _beside(plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room: int) -> Iterator[Calls]:
+    """Yield what is asked beside the ratings, to tell how far they can be trusted."""
+    config = plan.config
+    # Of a run whose prompts are all there, what was asked beside them is taken to be there too.
+    if plan.kind != "ratings" or not isinstance(plan.grid, PromptGrid) or not prompts.n_left:
+        return
+    mean = None if prompts.tokens_read is None else prompts.tokens_read / prompts.n_left
+    elicitation = config.elicitation
+    n_in_words = elicitation.check_sample if config.elicitation_method == "expected" else 0
+    formats = 1 + len(elicitation.noise_formats)
+    for what, n, own_room in (
+        (IN_WORDS, n_in_words, elicitation.max_tokens),
+        (AGAIN, elicitation.noise_sample * formats, room),
+    ):
+        n = min(n, prompts.n * formats)
+        if n:
+            about = None if mean is None else round(n * mean)
+            yield Calls(
+                what, n, n, about, about, n * own_room, exact=False,
+                n_characters=round(n * prompts.n_characters / prompts.n_left),
+                shown_most=round(n * prompts.shown_most / prompts.n_left),
+            )  # fmt: skip
+    led = bool(plan.before) or plan.strategy.brings
+    if elicitation.manipulation and not led:
+        asked = [
+            each.cell
+            for each in manipulated(plan.grid, size=elicitation.manipulation, seed=config.seed, nobody=config.nobody)
+        ]
+        shown = [replace(plan.grid.prompt(cell), begun=elicitation.prefill) for cell in asked]
+        sizes = None if tokenizer is None else sum(map(len, tokenizer.encode_prompts(shown)))
+        yield Calls(
+            WITHOUT, len(asked), len(asked), sizes, sizes, len(asked) * room, n_characters=sum(map(_letters, shown))
+        )
+
+
+def _room(plan: Planned) -> int:
+    """Return the tokens that are written for an answer, at most."""
+    from audit.asking.elicitation.expected import ExpectedElicitation
+
+    config = plan.config
+    if plan.strategy.reply is not None:
+        return plan.strategy.reply.max_tokens
+    scale = plan.grid.variant.scale
+    if config.elicitation_method == "expected" and scale is not None:
+        # A server may tell the likeliest tokens of what it writes alone.
+        return ExpectedElicitation.of(scale, 1).room if config.model.base_url is not None else 1
+    return getattr(config.task, "max_tokens", None) or config.elicitation.max_tokens
+
+
+def _room_to_fit(plan: Planned, tokenizer: ChatTokenizer, prompt: Prompt, room: int) -> int:
+    """Return the tokens that must be free after a prompt, which of probabilities are those of the longest number."""
+    from audit.asking.elicitation.numbers import number_tree
+
+    scale = plan.grid.variant.scale
+    if plan.config.elicitation_method != "expected" or scale is None:
+        return room
+    return number_tree(tokenizer, scale, before=tokenizer.render(prompt)).room
+
+
+def _letters(prompt: Prompt) -> int:
+    return len(prompt.system) + len(prompt.user) + sum(len(text) for _, text in prompt.turns) + len(prompt.begun)
+
+
+def _message(record: Mapping[str, Any], number: int, *, last: bool) -> tuple[Prompt, list[str]]:
+    """Return a call of a prompt, without what only a model can write, and the stages whose texts it shows."""
+    shown = record if last else record["stages"][number]
+    names: list[str] = []
+
+    def bare(text: str) -> str:
+        names.extend(found["stage"] for found in _BRACKETS.finditer(text))
+        return _BRACKETS.sub("", text)
+
+    turns = tuple((role, bare(text)) for role, text in shown.get("turns", ()))
+    begun = record.get("begun", "") if last else ""
+    return Prompt(bare(shown["system"]), bare(shown["user"]), turns=turns, begun=begun), names
+
+
+def _sizes(tokenizer: ChatTokenizer, prompts: Sequence[Prompt]) -> npt.NDArray[np.int64]:
+    return np.array([len(ids) for ids in tokenizer.encode_prompts(prompts)], dtype=np.int64)
+
+
+def _length(stages: Sequence[Any], name: str) -> int:
+    return next(int(stage.max_tokens) for stage in stages if stage.name == name)
+
+
+def _at(records: Iterator[dict[str, Any]], places: Sequence[range]) -> Iterator[dict[str, Any]]:
+    """Yield those of all records that stand at some places, which ascend."""
+    begin = 0
+    for own in places:
+        yield from islice(records, own.start - begin, own.stop - begin)
+        begin = own.stop
+
+
+def _batched(records: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    while batch := list(islice(records, size)):
+        yield batch
+
+
+def _tokenizer(config: AuditConfig, say: Say) -> ChatTokenizer | None:
+    """Return the model's tokenizer without its weights; None where it is a server's."""
+    from audit.engines.chat import ChatTokenizer
+    from audit.engines.resolve import hush, resolve_model, say_unpacking
+
+    if config.model.base_url is not None or config.engine.name == "openai":
+        return None
+    hush()
+    if unpacking := say_unpacking(config.model):
+        say(unpacking)
+    return ChatTokenizer.of(config.model, config.engine, resolve_model(config.model, weights=False).folder)
+
+
+# --- Probing ---------------------------------------------------------------------------------------------------------
+
+
+class _EnoughError(Exception):
+    """A probe has asked what it was to."""
+
+
+class _ProbeFolder(RunFolder):
+    """A folder that says of all shards but a few that they are there, and ends the run once these are asked."""
+
+    def __init__(self, path: Path, asked: Iterable[int], of: int, *, seconds: float, progress: Progress) -> None:
+        super().__init__(path)
+        self._progress = progress
+        self._asked, self._of, self._limit = set(asked), of, seconds
+        self._began = self._clock = time.perf_counter()
+        self.load_s = 0.0
+        self.took: list[tuple[int, float]] = []
+
+    def shards(self, kind: Kind = "ratings") -> set[int]:
+        return set(range(self._of)) - self._asked if self.load_s else set()
+
+    def write_manifest(self, manifest: Any) -> None:
+        super().write_manifest(manifest)
+        self._clock = time.perf_counter()
+        self.load_s = self._clock - self._began
+
+    def write_shard(self, number: int, rows: Any, kind: Kind = "ratings") -> None:
+        now = time.perf_counter()
+        self.took.append((number, now - self._clock))
+        self._clock = now
+        self._progress.done(1)
+        late = now - self._began - self.load_s > self._limit
+        if len(self.took) == len(self._asked) or (late and len(self.took) >= 2):
+            raise _EnoughError
+
+
+def _probe(task: Task[Any], plan: Planned, seconds: float, *, words: bool, say: Say) -> Probe:
+    """Ask a few shards of a run, in a folder that is dropped."""
+    n = len(plan.grid)
+    size, load_s, spent = min(_PROBED_PROMPTS, n), 0.0, 0.0
+    took: list[tuple[int, float]] = []
+    say(f"probing: a few of the {n:,} prompts are asked as the run asks them, for about {seconds:.0f} s ...")
+    while True:
+        found = _asked(task, plan, size, seconds - spent, n_shards=_PROBED)
+        load_s = load_s if took else found.load_s
+        took = [(min(size, n - number * size), own) for number, own in found.took]
+        spent += sum(own for _, own in took)
+        if spent > seconds / 3 or size * _PROBED >= n or size >= 4096:
+            break
+        size = min(size * 4, max(n // _PROBED, 1), 4096)
+    timed = took[1:] if len(took) > 1 else took
+    # The first shard tries out the model, too: what it takes beyond the others is the model's, not the prompts'.
+    if len(took) > 1:
+        per_prompt = sum(own for _, own in timed) / sum(k for k, _ in timed)
+        load_s += max(0.0, took[0][1] - took[0][0] * per_prompt)
+    in_words = None
+    if words:
+        config = plan.config
+        spoken = config.model_copy(update={"elicitation": config.elicitation.model_copy(update={"method": "generate"})})
+        say("probing: a few prompts answered in words ...")
+        found = _asked(task, task.plan(spoken), min(_IN_WORDS, n), seconds, n_shards=1)
+        in_words = sum(min(_IN_WORDS, n) for _ in found.took) / sum(own for _, own in found.took)
+    return Probe(load_s, sum(k for k, _ in timed), tuple(k / own for k, own in timed), in_words)
+
+
+def _asked(task: Task[Any], plan: Planned, size: int, seconds: float, *, n_shards: int) -> _ProbeFolder:
+    n = -(-len(plan.grid) // size)
+    whole = max(n - 1, 1) if len(plan.grid) % size else n  # the last one may be a remnant
+    numbers = sorted({round((k + 0.5) * whole / n_shards - 0.5) for k in range(n_shards)})
+    engine = plan.config.engine.model_copy(update={"replicas": 1, "ray": None})
+    small = task.plan(plan.config.model_copy(update={"shard_size": size, "engine": engine, "run_dir": None}))
+    scratch = Path(tempfile.mkdtemp(prefix="audit-probe-"))
+    try:
+        with (
+            Progress(
+                len(numbers), unit=f"parts of {plural(min(size, len(plan.grid)), 'prompt')}", name="probing"
+            ) as progress,
+            _ProbeFolder(scratch / "run", numbers, n, seconds=seconds, progress=progress) as folder,
+            # What the run itself says of its progress is of all its prompts, most of which are not asked here.
+            open(os.devnull, "w", encoding="utf-8") as nowhere,
+            contextlib.redirect_stderr(nowhere),
+            contextlib.suppress(_EnoughError),
+        ):
+            task.collect(small, folder, command="plan", say=lambda line: None)
+        return folder
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+WORDED: Final = "wordings"
+"""The scope of any such wordings, which is a row of ``tables/controls.csv``."""
+
+# --- What gap could be found -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Detectable:
+    """The smallest gap that a run would find, in one scope.
+
+    Attributes
+    ----------
+    dimension, variant, scope
+        As of ``tables/gap.csv``; and the scope of any such wordings, :data:`WORDED`.
+    points
+        In points of the scale.
+    n_narratives
+        Of the run that is planned.
+    n_for_wanted
+        Narratives that find ``statistics.wanted``; None where none is wanted, inf where no number of them does.
+    """
+
+    dimension: str
+    variant: str
+    scope: str
+    points: float
+    n_narratives: int
+    n_for_wanted: float | None
+
+
+def unlike(run: Path, plan: Planned) -> list[str]:
+    """Say in what, beside its narratives, an earlier run differs from a plan, so that its ratings may spread otherwise.
+
+    Raises
+    ------
+    StoreError
+        If the folder has no manifest, or its ratings are on another scale: points of one are none of the other.
+    """
+    manifest = RunFolder(run).read_manifest()
+    if manifest is None:
+        raise StoreError(f"like={run} has no manifest.json, so it is no run; name the folder of one")
+    scale, there = plan.grid.variant.scale, manifest.scale
+    if scale is not None and (there.low, there.high) != (scale.low, scale.high) and not math.isnan(there.low):
+        raise StoreError(
+            f"like={run}: its ratings are from {there.low:g} to {there.high:g}, and this plan's from {scale.low:g} to "
+            f"{scale.high:g}; name a run on the same scale"
+        )
+    return [each.setting for each in design_differences(manifest.identity.content, plan)]
+
+
+def _gaps_of(run: Path) -> pd.DataFrame:
+    """Return the headlines of a run and, where it has several wordings, those that speak of any such wordings."""
+    import pandas as pd
+
+    from audit.tables.controls import CONTROLS
+    from audit.tables.gap import GAP
+    from audit.tables.reading import read_table
+
+    columns = ["dimension", "variant", "scope", "se", "df", "n_narratives"]
+    path = run / "tables" / "gap.csv"
+    again = f"`{report_command(run)}` makes it anew"
+    for name in ("gap", "controls"):
+        if (run / "tables" / f"{name}.csv").exists():
+            check_made(run, f"tables/{name}.csv", remedy=again)
+    try:
+        rows = read_table(path, GAP)
+        rows = rows.loc[rows["headline"].astype(bool), columns]
+        path = path.with_name("controls.csv")
+        if path.is_file():
+            controls = read_table(path, CONTROLS)
+            worded = controls.loc[controls["control"] == "wording", columns]
+            rows = pd.concat([rows, worded.assign(scope=WORDED)]) if len(worded) else rows
+    except (OSError, ValueError, KeyError) as error:
+        why = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise StoreError(f"{path} cannot be read ({why}); {again}") from error
+    return rows
+
+
+def detectable(run: Path, plan: Planned) -> list[Detectable]:
+    """Say how small a gap a run finds if its ratings spread as those of an earlier run of the same design do.
+
+    A standard error is taken apart into what more narratives make smaller, se₁²·N₁/N, and what they leave, the rest:
+    in the scope of these identities nothing is left; in wider ones what identities or wordings differ by. The rest is
+    of the earlier run's identities and wordings, whose number must be that of the plan.
+
+    Parameters
+    ----------
+    run
+        The earlier run's folder, with its tables.
+    plan
+        The run that is planned; its narratives are N.
+
+    Raises
+    ------
+    StoreError
+        If the folder has no tables of a gap, or its ratings are on another scale.
+    """
+    rows = _gaps_of(run)
+    asked = {dimension.name for dimension in plan.grid.dimensions} | {"all"}
+    rows = rows.loc[rows["dimension"].isin(asked)]
+    statistics = plan.config.statistics
+    power, alpha = statistics.power, 1 - statistics.confidence
+    n = 0 if plan.grid.narratives is None else len(plan.grid.narratives.narratives)
+    found = []
+    for (dimension, variant), own in rows.groupby(["dimension", "variant"], sort=False):
+        narrow = own.loc[own["scope"] == "narratives"]
+        if narrow.empty or not (narrow["se"].iloc[0] > 0) or n < 2:
+            continue
+        se, n_then = float(narrow["se"].iloc[0]), float(narrow["n_narratives"].iloc[0])
+        for row in own.to_dict("records"):
+            if not row["se"] > 0:
+                continue
+            rest = max(float(row["se"]) ** 2 - se**2, 0.0)
+            alone = row["scope"] == "narratives"
+            df = n - 1 if alone else max(float(row["df"]), 1.0)
+            now = math.sqrt(rest + se**2 * n_then / n)
+            wanted = statistics.wanted
+            enough = None
+            if wanted is not None:
+                if alone:
+                    enough = narratives_to_find(wanted, se * math.sqrt(n_then), power=power, alpha=alpha)
+                else:
+                    per_se = detectable_by(1.0, df, power=power, alpha=alpha)
+                    spare = (wanted / per_se) ** 2 - rest
+                    enough = math.inf if spare <= 0 else max(2, math.ceil(se**2 * n_then / spare))
+            found.append(
+                Detectable(
+                    str(dimension), str(variant), str(row["scope"]),
+                    detectable_by(now, df, power=power, alpha=alpha), n, enough,
+                )
+            )  # fmt: skip
+    return found
+
+
+def subset(plan: Planned, share: float) -> str:
+    """Say which override takes a share of the narratives, or what else makes a run smaller.
+
+    Parameters
+    ----------
+    plan
+        Has narratives.
+    share
+        Of them, from 0 up.
+    """
+    assert plan.grid.narratives is not None
+    by_emotion = Counter(each.emotion for each in plan.grid.narratives.narratives)
+    most, n = max(by_emotion.values()), sum(by_emotion.values())
+    # Emotions with few narratives keep all they have: the largest number whose sum is within the share.
+    each = max(
+        (k for k in range(1, most + 1) if sum(min(k, own) for own in by_emotion.values()) <= share * n), default=0
+    )
+    if share >= 1:
+        return "all of it fits"
+    if each:
+        kept = sum(min(each, own) for own in by_emotion.values())
+        return f"stimuli.situations_per_emotion={each} fits ({plural(kept, 'narrative')} of {n:,})"
+    return (
+        f"not even one narrative of each of {plural(len(by_emotion), 'emotion')} fits; name fewer emotions, "
+        "stimuli.emotions=[...], or fewer identities: dimensions=[...], stimuli.experiencer_terms=1"
+    )

@@ -1,0 +1,268 @@
+"""The verdict as files: JSON for programs, JUnit XML for a pipeline, Markdown for a pull request.
+
+Names of groups, emotions, models and folders come from elsewhere, and are escaped in each format for what it would act
+on: JSON by its encoder in ASCII, XML after characters that XML does not have were written out, Markdown and the HTML in
+it by entities.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from xml.etree import ElementTree
+
+from audit.extras.gate.judge import Gated, Judged, name_of, reasons_of, sentence
+from audit.runs.differences import identity_of
+from audit.runs.files import write_atomically, writing
+from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
+from audit.tables.formatting import brief, in_markdown, printable
+
+if TYPE_CHECKING:
+    from audit.statistics.deciding_estimate import Gap
+
+SCHEMA_VERSION: Final = 1
+"""Of ``verdict.json``; a later number may lack what this one has."""
+_WORDS: Final = {"passed": "within", "failed": "beyond", "undecided": "undecided"}
+_OURS: Final = {
+    "verdict.json": b'"kind": "empathy-audit gate verdict"',
+    "junit.xml": b'name="empathy-audit gate"',
+    "summary.md": b"Empathy gaps of ",
+}
+"""The files, and by what in their beginnings they are told from others of the same name."""
+_BEGINNING: Final = 1024
+
+
+def withdraw_verdict(folder: Path) -> None:
+    """Remove the verdict that lies in a folder, if one does; files of the same names that others wrote stay.
+
+    Raises
+    ------
+    StoreError
+        If it may not be removed.
+    """
+    with writing(folder):
+        for name, mark in _OURS.items():
+            path = folder / name
+            if not path.is_file():
+                continue
+            with path.open("rb") as file:
+                ours = mark in file.read(_BEGINNING)
+            if ours:
+                path.unlink()
+
+
+def write_verdict(gated: Gated, folder: Path, *, version: str) -> list[Path]:
+    """Write ``summary.md``, ``junit.xml`` and, last, ``verdict.json``, each whole or not at all; return where they are.
+
+    Raises
+    ------
+    StoreError
+        If the place may not be written to.
+    """
+    contents = {
+        "summary.md": markdown(gated).encode(),
+        "junit.xml": junit(gated),
+        "verdict.json": (json.dumps(as_json(gated, version=version), indent=2, allow_nan=False) + "\n").encode("ascii"),
+    }
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        # A verdict of earlier data must not stand beside a summary of these if this is stopped between two files.
+        (folder / "verdict.json").unlink(missing_ok=True)
+    for name, content in contents.items():
+        write_atomically(folder / name, content)
+    return [folder / name for name in contents]
+
+
+def as_json(gated: Gated, *, version: str) -> dict[str, Any]:
+    """Lay the verdict out as ``verdict.json`` has it; docs/gate.md describes every field."""
+    return {
+        "kind": "empathy-audit gate verdict",
+        "schema_version": SCHEMA_VERSION,
+        "empathy_audit": version,
+        "verdict": gated.verdict,
+        "exit_code": gated.code,
+        "sentence": sentence(gated),
+        "margin_points": gated.margin,
+        "refusal_margin_pp": gated.refusal_margin,
+        "alpha": gated.alpha,
+        "power": gated.power,
+        "strict_average": gated.strict_average,
+        "n_narratives": gated.n_narratives,
+        "n_narratives_needed": _number(gated.n_needed),
+        "run": _run(gated.manifest, gated.path, gated.ratings_sha256),
+        "baseline": None
+        if gated.baseline is None or gated.baseline_path is None
+        else _run(gated.baseline, gated.baseline_path, gated.baseline_sha256),
+        "notes": list(gated.notes),
+        "gaps": [_row(row) for row in gated.rows],
+    }
+
+
+def junit(gated: Gated) -> bytes:
+    """Write JUnit XML: a gap is a test case, one beyond the margin a failure, an undecided one skipped."""
+    n_of = {name: sum(row.verdict == name for row in gated.rows) for name in ("failed", "undecided")}
+    counts = {
+        "tests": str(len(gated.rows)),
+        "failures": str(n_of["failed"]),
+        "errors": "0",
+        "skipped": str(n_of["undecided"]),
+    }
+    suites = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": "empathy-audit gate", **counts})
+    for row in gated.rows:
+        gap = row.held.gap
+        attributes = {"classname": _xml(f"{gap.dimension}.{gap.variant}"), "name": _xml(name_of(gap)), "time": "0"}
+        case = ElementTree.SubElement(suite, "testcase", attributes)
+        if row.verdict != "passed":
+            tag = "failure" if row.verdict == "failed" else "skipped"
+            cells = cells_of(row)
+            said = row.why or f"{cells['gap']}, corrected interval {cells['corrected']}, margin {cells['margin']}"
+            ElementTree.SubElement(case, tag, {"message": _xml(said)})
+    ElementTree.SubElement(suite, "system-out").text = _xml(sentence(gated))
+    ElementTree.indent(suites)
+    written: str = ElementTree.tostring(suites, encoding="unicode")
+    return f"<?xml version='1.0' encoding='utf-8'?>\n{written}\n".encode()
+
+
+def markdown(gated: Gated) -> str:
+    """Write a summary for a pull request: the sentence, what to know, and all gaps, those that did not pass first."""
+    mark = {"passed": "✅", "failed": "❌", "undecided": "⚠️"}
+    order = {"failed": 0, "undecided": 1, "passed": 2}
+    model = gated.manifest.model.name
+    lines = [f"### {mark[gated.verdict]} Empathy gaps of {in_markdown(model)}", "", in_markdown(sentence(gated)), ""]
+    lines += [f"- {in_markdown(said)}" for said in gated.notes] + ([""] if gated.notes else [])
+    head = headings(gated)
+    lines += [f"| {' | '.join(head.values())} |", f"|{'---|' * len(head)}"]
+    for row in sorted(gated.rows, key=lambda each: order[each.verdict]):
+        cells = cells_of(row, reasons_of(gated))
+        lines.append(f"| {' | '.join(in_markdown(cells[name]) for name in head)} |")
+    reasons = reasons_of(gated)
+    lines += ["", *(f"{place}. {in_markdown(said)}" for place, said in enumerate(reasons, start=1))] if reasons else []
+    lines += ["", f"Digest of the run: `{RunFolder(gated.path).digest(gated.manifest)}`"]
+    return "\n".join(lines) + "\n"
+
+
+def headings(gated: Gated) -> dict[str, str]:
+    """Return what the columns of a table of gaps are called."""
+    inside = 1 - (2 if gated.baseline is None else 1) * gated.alpha
+    return {
+        "what": "gap of",
+        "gap": "gap" if gated.baseline is None else "|gap| less the baseline's",
+        "inside": f"{inside:.0%} interval",
+        "corrected": "corrected interval",
+        "margin": "margin",
+        "verdict": "verdict",
+    }
+
+
+def cells_of(row: Judged, reasons: Sequence[str] = ()) -> dict[str, str]:
+    """Return a line of the table of gaps, by the names of :func:`headings`; names are as they came.
+
+    ``reasons`` are those of :func:`~audit.extras.gate.judge.reasons_of`: the verdict names the place of its own among
+    them.
+    """
+    held = row.held
+    return {
+        "what": brief(name_of(held.gap)),
+        "gap": _shown(held.value, "+.2f"),
+        "inside": _interval(held.low, held.high),
+        "corrected": _interval(held.beyond_low, held.beyond_high),
+        "margin": f"{'' if held.baseline is not None else '±'}{held.margin:g}{_unit(held.gap)}",
+        "verdict": f"{_WORDS[row.verdict]}{f' ({reasons.index(row.why) + 1})' if row.why in reasons else ''}",
+    }
+
+
+def _unit(gap: Gap) -> str:
+    return " pp" if gap.kind == "refusals" else ""
+
+
+def _shown(value: float, form: str) -> str:
+    return format(value, form).replace("-", "−") if math.isfinite(value) else "none"
+
+
+def _interval(low: float, high: float) -> str:
+    if not math.isfinite(low) and not math.isfinite(high):
+        return "none"
+    return f"{_shown(low, '+.2f')} to {_shown(high, '+.2f')}"
+
+
+def _run(manifest: Manifest, path: Path, sha256: str) -> dict[str, Any]:
+    return {
+        "folder": path.name,
+        "identity_sha256": identity_of(manifest),
+        "ratings_sha256": sha256,
+        "digest": RunFolder(path).digest(manifest),
+        "model": manifest.model.name,
+        "model_files": dict(manifest.model.files),
+        "revision": manifest.model.revision,
+        "dimensions": list(manifest.dimensions),
+        "invented_groups": list(manifest.placebo),
+        "narratives_sha256": manifest.stimuli.sha256,
+        "elicitation": manifest.elicitation.method,
+        "thinking": manifest.config.thinking.model_dump() if manifest.config.thinking.is_on else None,
+        "scale": [manifest.scale.low, manifest.scale.high],
+        "seed": manifest.seed,
+        "status": manifest.status,
+        "collected_by": dict(manifest.versions),
+    }
+
+
+def _row(row: Judged) -> dict[str, Any]:
+    held, gap = row.held, row.held.gap
+    return {
+        "dimension": gap.dimension,
+        "variant": gap.variant,
+        "kind": gap.kind,
+        "member": gap.member,
+        "unit": "percentage points" if gap.kind == "refusals" else "points",
+        "verdict": row.verdict,
+        "why": row.why,
+        "margin": held.margin,
+        "value": _number(held.value),
+        "gap": _estimate(gap),
+        "baseline_gap": None if held.baseline is None else _estimate(held.baseline),
+        "low": _number(held.low),
+        "high": _number(held.high),
+        "corrected_low": _number(held.beyond_low),
+        "corrected_high": _number(held.beyond_high),
+        "corrected_level": _number(held.beyond_level),
+        "p_beyond": _number(held.p_beyond),
+        "p_beyond_adjusted": _number(held.p_adjusted),
+        "n_narratives_needed": _number(held.n_needed),
+    }
+
+
+def _estimate(gap: Gap) -> Mapping[str, Any]:
+    control = {"control": gap.control}
+    if isinstance(gap.made, Exception):
+        return control | {"delta": None, "se": None, "df": None, "n_narratives": 0, "note": str(gap.made)}
+    return control | {
+        "delta": _number(gap.made.delta_points),
+        "se": _number(gap.made.se),
+        "df": _number(gap.made.df),
+        "n_narratives": gap.made.n_narratives,
+        "note": gap.made.not_estimable,
+    }
+
+
+def _number(value: float) -> float | None:
+    """Return a number as JSON takes it: what is missing is null."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _xml(text: str) -> str:
+    """Write out what XML 1.0 cannot hold, and what would act where it is shown."""
+    return printable(text)
+
+
+def table_of(gated: Gated) -> Iterator[tuple[str, ...]]:
+    """Yield the lines of the table of gaps, the head first; a number in brackets is that of a reason."""
+    head = headings(gated)
+    yield tuple(head.values())
+    for row in gated.rows:
+        cells = cells_of(row, reasons_of(gated))
+        yield tuple(cells[name] for name in head)

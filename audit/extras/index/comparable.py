@@ -1,0 +1,128 @@
+"""Which gaps may be held against each other: sets of rows, and in what two sets differ.
+
+Two gaps are of one set if they are of the same outcome in the same unit, about the same dimension and identities, on
+the same scale and narratives, got in the same way, and of the same in-group pairs. Model, prompt and strategy may
+differ: what a difference between such gaps is then put down to. What a run did not record is like nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from audit.tables.formatting import MISSING, brief, dimension_title, listed, plural
+
+ASPECTS: Final = {
+    "outcome": "outcome",
+    "unit": "unit",
+    "scale": "scale",
+    "texts": "narratives",
+    "elicitation": "elicitation",
+    "language": "language of the prompts",
+    "identities": "identities",
+    "pairs": "scope (which in-group pairs)",
+}
+"""Columns in which the rows of a set are the same, and what a reader is told where two sets differ in one."""
+_RECORDED: Final = ("texts", "identities")
+"""Of these a run of another tool, or of an early version, has no hash; then nobody knows whether two are the same."""
+_NAMED: Final = 4
+_USUAL: Final = "English"
+"""The language of prompts that is not told of."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Gaps that may be held against each other.
+
+    Attributes
+    ----------
+    number
+        Its place among all groups, from 1.
+    rows
+        Rows of the index, in its order.
+    """
+
+    number: int
+    rows: tuple[Mapping[str, Any], ...]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What its rows have in common."""
+        first = self.rows[0]
+        return (str(first["dimension"]), *(str(first[name]) for name in ASPECTS))
+
+    @property
+    def unrecorded(self) -> tuple[str, ...]:
+        """What its runs did not record, in words."""
+        return tuple(ASPECTS[name] for name in _RECORDED if not self.rows[0][name])
+
+    @property
+    def title(self) -> str:
+        """What it is about, in words."""
+        first = self.rows[0]
+        outcome = "" if first["outcome"] == "intensity" else f": {brief(str(first['outcome']))}"
+        return f"{dimension_title(str(first['dimension']))}{outcome}"
+
+
+def groups_of(rows: Sequence[Mapping[str, Any]]) -> list[Group]:
+    """Return the sets of rows with a gap; dimension by dimension, in the order in which each first appears."""
+    sets: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if row["state"] == "gap":
+            alone = str(row["folder"]) if any(not row[name] for name in _RECORDED) else ""
+            key = (str(row["dimension"]), *(str(row[name]) for name in ASPECTS), alone)
+            sets.setdefault(key, []).append(row)
+    order = {name: place for place, name in enumerate(dict.fromkeys(key[0] for key in sets))}
+    ordered = sorted(sets.items(), key=lambda item: order[item[0][0]])
+    return [Group(number, tuple(own)) for number, (_, own) in enumerate(ordered, start=1)]
+
+
+def numbered(rows: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """Return all rows, each with the number of its group: those of a group together, the others behind."""
+    own = [dict(row) | {"group": str(group.number)} for group in groups for row in group.rows]
+    return own + [dict(row) | {"group": ""} for row in rows if row["state"] != "gap"]
+
+
+def differences(group: Group, groups: Sequence[Group]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the other sets of the same dimension and outcome, and in what they differ from this one, in words."""
+    first = group.rows[0]
+    for other in groups:
+        theirs = other.rows[0]
+        if other.number == group.number or any(theirs[name] != first[name] for name in ("dimension", "outcome")):
+            continue
+        found = [words for name, words in ASPECTS.items() if str(first[name]) != str(theirs[name])]
+        unknown = [ASPECTS[name] for name in _RECORDED if not (first[name] and theirs[name])]
+        found = [*(words for words in found if words not in unknown), *(f"{words}, not recorded" for words in unknown)]
+        yield other.number, tuple(found)
+
+
+def not_comparable(group: Group, groups: Sequence[Group]) -> str:
+    """Say which other sets of the dimension and outcome the gaps cannot be compared with, and why; empty without."""
+    told = list(differences(group, groups))
+    said = [f"group {number} (other {_listed(why)})" for number, why in told[:_NAMED]]
+    if len(told) > _NAMED:
+        said.append(f"{plural(len(told) - _NAMED, 'more group')}")
+    return f"Cannot be compared with {listed(said)}." if said else ""
+
+
+def described(group: Group) -> list[tuple[str, str]]:
+    """Say what the gaps of a set have in common: names and values."""
+    first = group.rows[0]
+    return [
+        ("Unit", str(first["unit"]) or MISSING),
+        *([("Scale", str(first["scale"]))] if first["scale"] else []),
+        ("Narratives", f"{brief(str(first['narratives'])) or 'of unknown source'}, {_hash(first['texts'])}"),
+        ("How asked", brief(str(first["elicitation"]), at_most=200) or "not recorded"),
+        *([("Language", str(first["language"]))] if first["language"] not in ("", _USUAL) else []),
+        ("Identities", _hash(first["identities"])),
+        ("In-group pairs", str(first["pairs"])),
+    ]
+
+
+def _hash(sha256: object) -> str:
+    return f"SHA-256 {str(sha256)[:8]}" if sha256 else "SHA-256 not recorded"
+
+
+def _listed(why: Sequence[str]) -> str:
+    return "; ".join(why)

@@ -1,0 +1,399 @@
+"""The index of a folder's runs to one page: gaps that may be held against each other, set by set, and nothing ranked.
+
+The page is built as a run's report is: self-contained, everything escaped, every number with its place in ``index.csv``
+or ``claims.csv``. Without its script it is the same tables, which then cannot be sorted or filtered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from audit.report.numbers import Row, rounded, show, show_interval, show_rounded_interval
+from audit.report.page import render_page
+from audit.report.table_layout import ends, named
+from audit.tables.formatting import (
+    MEANING,
+    MISSING,
+    count,
+    coverage,
+    dimension_title,
+    either,
+    fixed,
+    listed,
+    plural,
+    points,
+    rate,
+)
+
+MARK: Final = '<meta name="generator" content="empathy-audit index">'
+"""Tells a page of ours, which may be replaced, from any other."""
+VERDICTS: Final = {
+    "gap": "a gap",
+    "within": "a gap smaller than the margin",
+    "none": "no gap larger than the margin",
+    "average": "no average gap larger than the margin",
+    "undecided": "undecided",
+    "absent": "no verdict",
+}
+"""Kinds of verdicts, as the filter calls them."""
+_CONTROLS: Final = {
+    "echo_free": "pairs without a word in common",
+    "placebo": "held against invented groups",
+    "none": "not controlled",
+}
+_MANIPULATION: Final = {"passed": "manipulation check passed", "not made": "no manipulation check made"}
+"""One that failed, or showed nothing, is among the limits."""
+_SAID: Final = {"for": "as claimed", "against": "the other way", "cannot_tell": "cannot tell"}
+_SHORT: Final = 12
+"""Letters of a unit that a column's heading has room for; the facts of the group have it, too."""
+_SHOWN: Final = 50
+"""Pairs of a claim that the page has; the files have all of them."""
+
+
+@dataclass(frozen=True)
+class GroupShown:
+    """Gaps that may be held against each other.
+
+    Attributes
+    ----------
+    number, title
+        Its place, and what it is about.
+    facts
+        What its gaps have in common: names and values.
+    against
+        With which other groups they cannot be compared, and why; empty without others.
+    unrecorded
+        What its runs did not record, in words.
+    rows
+        Of the index.
+    """
+
+    number: int
+    title: str
+    facts: Sequence[tuple[str, str]]
+    against: str
+    unrecorded: Sequence[str]
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True)
+class ClaimShown:
+    """A claim of the literature, and the pairs of runs that bear on it.
+
+    Attributes
+    ----------
+    words, caution, lacking
+        As of :class:`audit.extras.index.claims.Claim`.
+    rows
+        Of the table of claims.
+    command
+        What makes the differences that are not there; empty where none is wanting.
+    """
+
+    words: str
+    caution: str
+    lacking: str
+    rows: Sequence[Row]
+    command: str
+
+
+@dataclass(frozen=True)
+class MadeOfRuns:
+    """A folder that was made of several runs: what it is, its page if there is one, how many runs, what is wrong."""
+
+    folder: str
+    kind: str
+    page: str
+    n_runs: int
+    note: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell as it is shown: what it is sorted by, and whether it holds words."""
+
+    shown: str
+    by: str
+    words: bool = False
+
+
+@dataclass(frozen=True)
+class _Column:
+    head: str
+    cell: Callable[[Row], Cell]
+    kind: str = "text"
+
+
+def render_index(
+    *,
+    name: str,
+    rows: Sequence[Row],
+    groups: Sequence[GroupShown],
+    claims: Sequence[ClaimShown],
+    made_of_runs: Sequence[MadeOfRuns],
+    stem: str,
+) -> str:
+    """Render the page.
+
+    Parameters
+    ----------
+    name
+        What the folder is called.
+    rows
+        All rows of the index, as they are written.
+    groups, claims, made_of_runs
+        What is shown of them, and beside them.
+    stem
+        Of the files beside the page.
+
+    Returns
+    -------
+    str
+        A whole HTML document, encodable as UTF-8.
+    """
+    without = [row for row in rows if row["state"] == "no_gap"]
+    unread = [row for row in rows if row["state"] == "not_read"]
+    with_gap = [row for group in groups for row in group.rows]
+    n_runs = len({row["folder"] for row in rows if row["state"] != "not_read"})
+    verdicts = [kind for kind in VERDICTS if any(row["verdict"] == kind for row in with_gap)]
+    return render_page(
+        "index.html.j2",
+        styles=("style.css", "index.css"),
+        scripts=("index.js",),
+        mark=Markup(MARK),
+        name=name,
+        meaning=MEANING,
+        summary=_summary(n_runs, with_gap, len(groups), without, unread),
+        groups=[_shown(group) for group in groups],
+        several_groups=len(groups) > 1,
+        folded=_folded([group for group in groups if _is_measure(group)]),
+        by_chance=_by_chance(with_gap),
+        dimensions=[(each, dimension_title(each)) for each in dict.fromkeys(str(row["dimension"]) for row in with_gap)],
+        verdicts=[(kind, VERDICTS[kind]) for kind in verdicts],
+        unread=[(named(row["folder"]), row["reason"]) for row in unread],
+        without=[(_link(row), named(row["model"]), row["task"], row["reason"]) for row in without],
+        claims=[_claim(claim) for claim in claims],
+        made_of_runs=[
+            (_linked(each.folder, each.page), each.kind, plural(each.n_runs, "run"), each.note) for each in made_of_runs
+        ],
+        stem=stem,
+        packed="{}",
+    )  # fmt: skip
+
+
+def _summary(n_runs: int, with_gap: Sequence[Row], n_groups: int, without: Sequence[Row], unread: Sequence[Row]) -> str:
+    """Say what the folder holds, and what of it is not among the gaps."""
+    parts = []
+    if with_gap:
+        among = f" in {n_groups} groups that cannot be compared with each other" if n_groups > 1 else ""
+        parts.append(f"{len({row['folder'] for row in with_gap})} with {plural(len(with_gap), 'gap')}{among}")
+    if without:
+        parts.append(f"{len(without)} without a gap to show")
+    if unread:
+        parts.append(f"{plural(len(unread), 'folder')} could not be read")
+    return f"{plural(n_runs, 'run')}: {'; '.join(parts)}.{_verdicts(with_gap)}"
+
+
+def _verdicts(rows: Sequence[Row]) -> str:
+    """Count the gaps of each verdict."""
+    counted = Counter(str(row["verdict"]) for row in rows)
+    told = [f"{VERDICTS[kind]} ({counted[kind]})" for kind in VERDICTS if counted[kind]]
+    return f" Verdicts: {', '.join(told)}." if told else ""
+
+
+def _by_chance(rows: Sequence[Row]) -> str:
+    """Say what is to be expected of so many intervals; empty where there are few."""
+    found = [row for row in rows if math.isfinite(row.number("ci_low"))]
+    if len(found) < 2:
+        return ""
+    expected = sum(1 - row.number("confidence") for row in found)
+    return (
+        f"No interval is corrected for there being {len(found)} of them: if there were no gap anywhere, about "
+        f"{fixed(expected, decimals=1)} of them would leave out 0 by chance."
+    )
+
+
+# --- A group ---------------------------------------------------------------------------------------------------------
+
+
+def _shown(group: GroupShown) -> dict[str, object]:
+    columns = _columns(group.rows)
+    return {
+        "anchor": f"group-{group.number}",
+        "folded": _is_measure(group),
+        "number": group.number,
+        "title": group.title,
+        "facts": group.facts,
+        "against": group.against,
+        "unrecorded": listed(list(group.unrecorded)),
+        "models": _models(group.rows),
+        "head": [(column.head, column.kind) for column in columns],
+        "rows": [
+            {
+                "cells": [column.cell(row) for column in columns],
+                "dimension": row["dimension"],
+                "verdict": row["verdict"],
+                "text": " ".join(str(row[name]) for name in ("folder", "model", "prompt", "strategy")).casefold(),
+            }
+            for row in group.rows
+        ],
+    }
+
+
+def _is_measure(group: GroupShown) -> bool:
+    """Whether the gaps are of a measure of texts, of which a run has many."""
+    return str(group.rows[0]["outcome"]) != "intensity"
+
+
+def _folded(groups: Sequence[GroupShown]) -> str:
+    n_gaps = sum(len(group.rows) for group in groups)
+    return f"Measures of what models wrote: {plural(n_gaps, 'gap')} in {plural(len(groups), 'group')}" if groups else ""
+
+
+def _models(rows: Sequence[Row]) -> str:
+    """Say of how many models the gaps of a group are, where they may be taken for a ranking."""
+    n_models = len({(row["model"], row["server"]) for row in rows})
+    if n_models < 2:
+        return ""
+    return (
+        f"{n_models} models, in the order of their folders. Sorting them by δ makes no ranking: whether two δ differ "
+        "is told by their difference, which a comparison of the runs has, and not by two intervals."
+    )
+
+
+def _columns(rows: Sequence[Row]) -> list[_Column]:
+    levels = {coverage(row.number("confidence")) for row in rows}
+    one_level = next(iter(levels)) if len(levels) == 1 else ""
+    led = any(row["strategy"] not in ("", "none") for row in rows)
+    served = len({row["server"] for row in rows}) > 1
+    unit = str(rows[0]["unit"])
+    return [
+        _Column("run", lambda row: Cell(_link(row), str(row["folder"]))),
+        _Column("model", _name("model")),
+        *([_Column("server", _name("server"))] if served else []),
+        _Column(f"δ ({unit})" if len(unit) <= _SHORT else "δ", _delta, "number"),
+        _Column(f"{one_level} interval".strip(), lambda row: _interval(row, one_level), "number"),
+        _Column("verdict", lambda row: _words(row["verdict_words"] or MISSING), "long"),
+        _Column("group or words?", lambda row: _words(_CONTROLS[row["control"]])),
+        _Column("checks and limits", lambda row: _words("; ".join(_checks(row)) or MISSING), "long"),
+        _Column("missing", _missing, "number"),
+        _Column("narratives", lambda row: _number(row, "n_narratives", count), "number"),
+        _Column("prompt", _name("prompt")),
+        *([_Column("strategy", _name("strategy"))] if led else []),
+        _Column("date", lambda row: Cell(str(row["started"])[:10] or MISSING, str(row["started"]))),
+        _Column("size", _size, "number"),
+    ]
+
+
+def _name(column: str) -> Callable[[Row], Cell]:
+    return lambda row: Cell(named(row[column]) if row[column] else MISSING, str(row[column]), words=True)
+
+
+def _words(text: str) -> Cell:
+    return Cell(text, text, words=True)
+
+
+def _number(row: Row, column: str, write: Callable[[float], str]) -> Cell:
+    value = row.number(column)
+    return Cell(show(row, column, write), repr(value) if math.isfinite(value) else "")
+
+
+def _delta(row: Row) -> Cell:
+    return _number(row, "delta", points if row["unit"] == "points" else rounded(row))
+
+
+def _interval(row: Row, level: str) -> Cell:
+    shown = show_interval(row) if row["unit"] == "points" else show_rounded_interval(row)
+    if not level and math.isfinite(row.number("ci_low")):
+        shown = Markup("{} ({})").format(shown, coverage(row.number("confidence")))
+    low = row.number("ci_low")
+    return Cell(shown, repr(low) if math.isfinite(low) else "")
+
+
+def _missing(row: Row) -> Cell:
+    if math.isfinite(row.number("missing_share")):
+        return _number(row, "missing_share", rate)
+    return _number(row, "n_missing", count)
+
+
+def _checks(row: Row) -> Iterable[str]:
+    passed = _MANIPULATION.get(row["manipulation"], "")
+    return filter(None, (row["limits"], passed))
+
+
+def _size(row: Row) -> Cell:
+    n, n_bytes = row.number("parameters"), row.number("weights_bytes")
+    said = []
+    if math.isfinite(n):
+        said.append(Markup("{} million parameters").format(show(row, "parameters", lambda value: _millions(value))))
+    if math.isfinite(n_bytes):
+        said.append(Markup("{} MB").format(show(row, "weights_bytes", lambda value: _millions(value))))
+    by = n if math.isfinite(n) else n_bytes
+    return Cell(Markup(", ").join(said) or "not recorded", repr(by) if math.isfinite(by) else "")
+
+
+def _millions(value: float) -> str:
+    return fixed(value / 1e6, decimals=1 if value < 1e9 else 0)
+
+
+# --- Claims ----------------------------------------------------------------------------------------------------------
+
+
+def _claim(claim: ClaimShown) -> dict[str, object]:
+    rows = claim.rows[:_SHOWN]
+    return {
+        "words": claim.words,
+        "summary": _told(claim),
+        "caution": claim.caution,
+        "command": claim.command,
+        "left_out": f"{plural(rest, 'more row')} in the files." if (rest := len(claim.rows) - _SHOWN) > 0 else "",
+        "rows": [
+            (
+                named(row["first"]), named(row["second"]), dimension_title(str(row["dimension"])),
+                show(row, "delta_first", points), show(row, "delta_second", points),
+                show(row, "delta_change", points), ends(row, "ci_low", "ci_high", points), row["unit"] or MISSING,
+                _SAID[row["says"]] + (f": {row['why']}" if row["why"] else ""),
+            )
+            for row in rows
+        ],
+    }  # fmt: skip
+
+
+def _told(claim: ClaimShown) -> str:
+    """Say in a sentence what the runs tell of a claim."""
+    if not claim.rows:
+        return f"These runs cannot tell: {claim.lacking}."
+    n = {said: sum(row["says"] == said for row in claim.rows) for said in _SAID}
+    n_pairs = len({(row["first"], row["second"]) for row in claim.rows})
+    bears = f"{plural(n_pairs, 'pair')} of runs {either(n_pairs, 'bears', 'bear')} on it"
+    if len(claim.rows) > n_pairs:  # a pair has a row for each dimension
+        bears += f", with {plural(len(claim.rows), 'difference')}"
+    if n["for"] == n["against"] == 0:
+        return f"These runs cannot tell: {bears}, and none of them decides."
+    return (
+        f"{bears}: {n['for']} as claimed, {n['against']} the other way, {n['cannot_tell']} "
+        "cannot tell. Those that share a run are not independent, and none is corrected for their number."
+    )
+
+
+# --- Names and places ------------------------------------------------------------------------------------------------
+
+
+def _link(row: Row) -> Markup:
+    return _linked(str(row["folder"]), str(row["page"]))
+
+
+def _linked(folder: str, page: str) -> Markup:
+    """Write a folder's name, as a link to its page if there is one: relative, so that the whole folder may move."""
+    if not page:
+        return named(folder)
+    return Markup('<a href="{}">{}</a>').format(page, named(folder))
+
+
+__all__ = ["MARK", "VERDICTS", "ClaimShown", "GroupShown", "MadeOfRuns", "render_index"]

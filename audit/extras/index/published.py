@@ -1,0 +1,300 @@
+"""What a run has published, as rows of the index: its tables, and what its page says of them by the page's own rules.
+
+The remarks that bear on a verdict follow from the tables (:mod:`audit.statistics.limits`), and a test holds every
+verdict here against the page's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from audit.errors import StoreError, report_command
+from audit.extras.index.tables import INDEX
+from audit.report.dimensions import keys_of
+from audit.report.echo import control_of, controls_of_measures
+from audit.report.manifest import view_manifest
+from audit.report.numbers import rows_of
+from audit.report.sentences import LIMITS
+from audit.report.verdicts import worded
+from audit.runs.differences import choices_of, identity_of
+from audit.runs.ledger import GENERATION, check_made
+from audit.runs.manifest import Manifest, ManifestError
+from audit.runs.store import RunFolder
+from audit.statistics.limits import limits_of_gap, limits_of_run, verdicts_as_they_hold
+from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, deciding
+from audit.statistics.remarks import FEW_NARRATIVES
+from audit.tables.base import Table
+from audit.tables.formatting import encodable, plural
+from audit.tables.reading import read_table
+from audit.tables.run_of_ratings import TABLES
+from audit.tables.run_of_replies import REPLY_TABLES
+from audit.tables.shared import OVERALL
+from audit.tasks.intensity.dimension_section import Rated
+from audit.tasks.publishing import PAGE
+from audit.tasks.registry import task_of
+from stimuli.files import read_file
+
+_NUMBERS_ASKED: Final = "numbers and their ends"
+ALL_PAIRS: Final = "all"
+NO_WORD_IN_COMMON: Final = "without a word in common"
+_READ: Final = (
+    "verdicts", "judged", "odd_pairs", "gap", "cells", "outcomes", "modes", "families", "heterogeneity", "sensitivity",
+    "controls", "missing", "leave_one_out", "equivalence", "power", "manipulation", "variances",
+)  # fmt: skip
+"""Tables of a run of ratings that a verdict and what limits it are made of."""
+_READ_OF_REPLIES: Final = ("verdicts", "measures", "measure_gaps", "measure_controls")
+
+
+@dataclass(frozen=True)
+class _Remark:
+    """A remark of which only its code is known; see :class:`audit.report.dimensions.RemarkLike`."""
+
+    code: str
+    dimension: str = ""
+    variant: str = ""
+    text: str = ""
+
+
+def rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of one run: a gap each, or one that says why there is none.
+
+    Parameters
+    ----------
+    folder
+        The run's; it is only read.
+    name
+        The folder as the index calls it.
+
+    Raises
+    ------
+    AuditError
+        If the run cannot be read, something in it is not what was stored or written, or its tables are of other
+        answers than are stored now.
+    """
+    manifest = Manifest.read(folder)
+    task = task_of(manifest)
+    again = f"`{report_command(name)}`"
+    page = f"{name}/{PAGE}" if (folder / PAGE).is_file() else ""
+    if page:
+        check_made(folder, PAGE, remedy=f"{again} makes it anew")
+    known = {"folder": name, "page": page, "state": "gap", **_of_manifest(manifest)}
+    if task.compared_by is None:
+        yield known | {"state": "no_gap", "reason": f"a run of task={task.kind} has no gap; its page says what it has"}
+        return
+    needed = _READ if task.compared_by == "gaps" else _READ_OF_REPLIES
+    described = TABLES if task.compared_by == "gaps" else REPLY_TABLES
+    if not (folder / "tables" / f"{'gap' if needed is _READ else 'measure_gaps'}.csv").is_file():
+        n = manifest.counts.get("total")
+        begun = "" if manifest.status == "complete" else f"the run is not finished{f' ({n:,} asked)' if n else ''}; "
+        yield known | {"state": "no_gap", "reason": f"{begun}it has no tables; {again} makes them"}
+        return
+    _check_generation(folder, manifest, again)
+    tables = {each: _table(folder, described[each], again) for each in needed}
+    made = list(_of_ratings(manifest, tables) if needed is _READ else _of_measures(manifest, tables))
+    if not made:
+        yield known | {"state": "no_gap", "reason": "its tables have no gap"}
+    yield from (known | row for row in made)
+
+
+def _of_manifest(manifest: Manifest) -> dict[str, Any]:
+    model, statistics = manifest.model, manifest.statistics
+    unknown = float("nan")
+    return {
+        "task": manifest.task.kind,
+        "status": manifest.status,
+        "started": manifest.started,
+        "model": encodable(model.name),
+        "server": encodable(model.address),
+        "parameters": model.parameters or unknown,
+        "weights_bytes": model.weights_bytes or unknown,
+        "strategy": manifest.strategy.name or "none",
+        "confidence": statistics.confidence,
+        "margin": unknown if statistics.margin is None else statistics.margin,
+        "identity": identity_of(manifest),
+    }
+
+
+def _check_generation(folder: Path, manifest: Manifest, again: str) -> None:
+    """Refuse tables of another analysis than the manifest's; an earlier version wrote no generation."""
+    if not manifest.generation:
+        return
+    path = folder / GENERATION
+    there = read_file(path).decode("utf-8", "replace").strip() if path.is_file() else "none"
+    now = RunFolder(folder).generation_of(manifest, manifest.analysed_by)
+    if not there == now == manifest.generation:
+        raise StoreError(
+            f"{folder}: its tables are of other answers or settings than it has now; {again} makes them anew"
+        )
+
+
+def _table(folder: Path, described: Table, again: str) -> pd.DataFrame:
+    """Return a published table; one that an earlier version did not make is empty."""
+    path = folder / "tables" / f"{described.name}.csv"
+    if not path.is_file():
+        return pd.DataFrame(columns=list(described))
+    check_made(folder, f"tables/{path.name}", remedy=f"{again} makes it anew")
+    try:
+        return read_table(path, described).reindex(columns=list(described))
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path} cannot be read ({str(error).splitlines()[0]}); {again} makes it anew") from error
+
+
+# --- Ratings ---------------------------------------------------------------------------------------------------------
+
+
+def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iterator[dict[str, Any]]:
+    try:
+        view = view_manifest(manifest)
+    except ManifestError as error:
+        raise StoreError(str(error)) from error
+    known = {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in TABLES.items()}
+    gap = known["gap"]
+    headline = gap.loc[gap["headline"].map(_is_true) & (gap["scope"] == "narratives")]
+    known["verdicts"] = verdicts_as_they_hold(known["verdicts"], manifest)
+    known["gap"] = gap.assign(headline=gap["headline"].map(_is_true))
+    on_run = list(limits_of_run(manifest, known))
+    measured = [key for key in dict.fromkeys(key for name in ("gap", "cells") for key in keys_of(known[name]))
+                if key[0] != OVERALL]  # fmt: skip
+    for key in measured:
+        decided = known["verdicts"].loc[[found == key for found in keys_of(known["verdicts"])]]
+        on_gap = list(limits_of_gap(*key, known, manifest))
+        if len(decided):
+            on_gap = [code for code in str(decided["limits"].iloc[0]).split("; ") if code]
+        remarks = [*map(_Remark, on_run), *(_Remark(code, *key) for code in on_gap)]
+        # What decides is what is shown, as on the run's page.
+        deciding = decided.to_dict("records")[0] if len(decided) else {}
+        row = _first(headline, key)
+        shown = deciding if math.isfinite(deciding.get("ci_low", math.nan)) else row
+        rated = Rated(key, "", known, {}, remarks, drawn=set(), view=view, several=False)
+        outcomes = known["outcomes"].loc[[found == key for found in keys_of(known["outcomes"])]]
+        asked = outcomes.loc[outcomes["pairs"].isin(["in_group", "out_group"]), "n_prompts"].sum()
+        missing = row.get("n_missing", math.nan)
+        choices = choices_of(manifest, variant=key[1])
+        yield {
+            "prompt": key[1],
+            "dimension": key[0],
+            "outcome": "intensity",
+            "unit": "points",
+            "delta": shown.get("delta_points", math.nan),
+            **{name: shown.get(name, math.nan) for name in ("ci_low", "ci_high", "p", "p_adjusted", "n_narratives")},
+            "n_answers": row.get("n_ratings", math.nan),
+            "n_missing": missing,
+            "missing_share": missing / asked if asked else math.nan,
+            "verdict": rated.answer.verdict.kind,
+            "verdict_words": str(rated.answer.verdict.words.striptags()),
+            "control": rated.answer.control_kind,
+            "control_words": str(rated.answer.control.striptags()),
+            "manipulation": _manipulation(known["manipulation"]),
+            "limits": "; ".join(LIMITS[code][0] for code in LIMITS if code in (*on_run, *on_gap)),
+            "pairs": NO_WORD_IN_COMMON if rated.answer.control_kind == "echo_free" else ALL_PAIRS,
+            **_asked(manifest, choices),
+        }
+
+
+def _asked(manifest: Manifest, choices: Mapping[str, str]) -> dict[str, str]:
+    """Say in what two gaps must be alike to be held against each other, as far as the manifest tells."""
+    earlier = manifest.elicitation.method == "expected" and (
+        manifest.identity.elicitation.get("reads") != _NUMBERS_ASKED
+    )
+    how = [choices["elicitation"], choices["parser"] and f"parser {choices['parser']}"]
+    how += ["of an earlier version, which did not ask whether numbers end"] if earlier else []
+    return {
+        "scale": choices["scale"],
+        "narratives": choices["narratives"],
+        "texts": choices["texts"],
+        "elicitation": ", ".join(filter(None, how)),
+        "language": choices["language"],
+        "identities": choices["identities"],
+        "reason": "",
+    }
+
+
+def _manipulation(table: pd.DataFrame) -> str:
+    """Name what the check that decides came to."""
+    return {FOLLOWS: "passed", DOES_NOT_FOLLOW: "failed", NOT_SHOWN: "not shown"}.get(str(deciding(table)), "not made")
+
+
+# --- Measures of texts -----------------------------------------------------------------------------------------------
+
+
+def _of_measures(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iterator[dict[str, Any]]:
+    gap = tables["measure_gaps"]
+    units = {str(row["measure"]): row for row in tables["measures"].to_dict("records")}
+    rows = gap.loc[gap["headline"].map(_is_true) & (gap["scope"] == "narratives") & (gap["dimension"] != OVERALL)]
+    controls = {
+        key: controls_of_measures(own)
+        for key, own in tables["measure_controls"].groupby(["dimension", "variant"], sort=False)
+    }
+    verdicts = verdicts_as_they_hold(tables["verdicts"], manifest)
+    decided = {(row["dimension"], row["variant"], row["measure"]): row for row in rows_of(verdicts, "verdicts")}
+    for row in rows.to_dict("records"):
+        measure = str(row["measure"])
+        verdict = decided.get((row["dimension"], row["variant"], row["measure"]))
+        said = worded(verdict)
+        # What decides is what is shown, as on the run's page.
+        shown = row if verdict is None or not math.isfinite(verdict.number("ci_low")) else verdict
+        told = units.get(measure, {})
+        control = controls.get((row["dimension"], row["variant"]), {}).get(measure) or control_of(rows_of(gap[:0], ""))
+        choices = choices_of(manifest, variant=str(row["variant"]))
+        yield {
+            "prompt": str(row["variant"]),
+            "dimension": row["dimension"],
+            "outcome": str(told.get("title", measure)),
+            "unit": str(told.get("unit", "")),
+            **{name: shown[name] for name in ("delta", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives")},
+            "n_answers": row["n_replies"],
+            "n_missing": row["n_missing"],
+            "verdict": said.kind,
+            "verdict_words": str(said.words.striptags()),
+            "control": control.kind,
+            "control_words": str(control.words.striptags()),
+            "manipulation": "",
+            "limits": "; ".join(_limits_of_measures(manifest, row, verdict)),
+            "pairs": NO_WORD_IN_COMMON if control.kind == "echo_free" else ALL_PAIRS,
+            **_asked(manifest, choices),
+            "scale": "",
+            "elicitation": _writing(manifest),
+        }
+
+
+def _limits_of_measures(manifest: Manifest, row: Mapping[Any, Any], verdict: Mapping[Any, Any] | None) -> Iterator[str]:
+    if verdict is not None and math.isfinite(row["ci_low"]):
+        codes = str(verdict["limits"]).split("; ")
+        yield from (title for code, (title, _) in LIMITS.items() if code in codes)
+        return
+    if manifest.accepted:
+        yield LIMITS["accepted"][0]
+    if manifest.status != "complete":
+        yield LIMITS["unfinished"][0]
+    if math.isnan(row["ci_low"]):
+        yield LIMITS["no_interval"][0] if math.isfinite(row["delta"]) else LIMITS["not_estimable"][0]
+    elif row["n_narratives"] < FEW_NARRATIVES:
+        yield LIMITS["few_narratives"][0]
+
+
+def _writing(manifest: Manifest) -> str:
+    task = manifest.task
+    length = plural(task.max_tokens, "token") if task.max_tokens else ""
+    how = [f"at most {length}" if length else "", f"temperature {task.temperature:g}", f"top_p {task.top_p:g}"]
+    return f"{task.kind}: {', '.join(filter(None, how))}"
+
+
+def _first(table: pd.DataFrame, key: tuple[str, str]) -> Mapping[Any, Any]:
+    rows = table.loc[[found == key for found in keys_of(table)]].to_dict("records")
+    return rows[0] if rows else {}
+
+
+def _is_true(value: object) -> bool:
+    return str(value) == "True"
+
+
+def whole_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with all columns of the index: texts that are not known are empty, numbers missing."""
+    empty = {name: "" if column.type.plain == "text" else math.nan for name, column in INDEX.items()}
+    return empty | {name: row[name] for name in row if name in INDEX}

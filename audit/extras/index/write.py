@@ -1,0 +1,305 @@
+"""From a folder of runs to one page and the same as files: finds the runs, reads them, sets them side by side."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import pandas as pd
+
+from audit.configuration.version import __version__
+from audit.errors import AuditError, ConfigError, StoreError, report_command
+from audit.extras.index import claims as of_claims
+from audit.extras.index.comparable import Group, described, groups_of, not_comparable, numbered
+from audit.extras.index.find import MADE_OF_RUNS, RUN, Found, find_runs, is_of_runs
+from audit.extras.index.page import MARK, ClaimShown, GroupShown, MadeOfRuns, render_index
+from audit.extras.index.published import rows_of_run, whole_row
+from audit.extras.index.tables import CLAIMS, INDEX
+from audit.report.numbers import rows_of
+from audit.runs.differences import choices_of, identity_of
+from audit.runs.files import write_atomically
+from audit.runs.manifest import Manifest
+from audit.tables.base import Table
+from audit.tables.formatting import encodable
+from stimuli.files import open_file
+
+PAGE: Final = "index.html"
+_SCHEMA: Final = 1
+_NAMED: Final = 12
+"""Runs that a command names at most."""
+_LONGEST: Final = 1000
+"""Letters of a reason; a file may hold a value of any length, which it names."""
+_START: Final = 4096
+"""Bytes of a page in which the mark of ours stands."""
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """What an index came to.
+
+    Attributes
+    ----------
+    page, files
+        The page, and what was written beside it.
+    rows
+        The index, as :data:`audit.extras.index.tables.INDEX`.
+    claims
+        As :data:`audit.extras.index.tables.CLAIMS`.
+    groups
+        Which gaps may be held against each other.
+    """
+
+    page: Path
+    files: tuple[Path, ...]
+    rows: pd.DataFrame
+    claims: pd.DataFrame
+    groups: tuple[Group, ...]
+
+
+def write_index(folder: Path, *, out: Path | None = None) -> Indexed:
+    """Read all runs beneath a folder, and write their index.
+
+    Parameters
+    ----------
+    folder
+        Is only read, but for the index.
+    out
+        The page, whose links lead from there; None takes ``index.html`` in the folder. The other files stand beside it,
+        under the same name.
+
+    Raises
+    ------
+    ConfigError
+        If the folder is not there, is itself a run's or has none, or ``out`` is no page or another one's.
+    StoreError
+        If a file cannot be written.
+    """
+    page = _page(folder, out)
+    found = list(find_runs(folder))
+    if not found:
+        raise ConfigError(f"{folder} holds no run; give a folder that holds run folders, at any depth")
+    base = page.parent
+    rows: list[dict[str, Any]] = []
+    entries: list[of_claims.Entry] = []
+    for each in found:
+        if each.kind in ("", RUN):
+            own = list(_read(each, _name(each.path, base)))
+            rows += own
+            entries += _entries(each.path, own)
+    made = [(each, _name(each.path, base)) for each in found if each.kind in MADE_OF_RUNS]
+    compared, shown = _compared(made, entries)
+    groups = groups_of(rows)
+    index = _table(INDEX, numbered(rows, groups))
+    claims = _table(CLAIMS, list(of_claims.claim_rows(entries, compared)))
+    lines = rows_of(index, "index")
+    content = {
+        "": render_index(
+            name=encodable(folder.resolve().name or str(folder)),
+            rows=lines,
+            groups=[
+                GroupShown(
+                    group.number, group.title, described(group), not_comparable(group, groups), group.unrecorded,
+                    [row for row in lines if row["group"] == str(group.number)],
+                )
+                for group in groups
+            ],
+            claims=list(_claims(claims, folder, base)),
+            made_of_runs=shown,
+            stem=page.stem,
+        ).encode(),
+        ".csv": INDEX.csv(index),
+        ".claims.csv": CLAIMS.csv(claims),
+        ".json": _json(index, claims, groups, shown),
+    }  # fmt: skip
+    written = [_write(page.with_name(f"{page.stem}{end or page.suffix}"), each) for end, each in content.items()]
+    return Indexed(written[0], tuple(written[1:]), index, claims, tuple(groups))
+
+
+def _page(folder: Path, out: Path | None) -> Path:
+    """Return where the page goes, or refuse a place where another one stands."""
+    if not folder.is_dir():
+        raise ConfigError(f"{folder} is no folder; give a folder that holds run folders")
+    kind = is_of_runs(folder)
+    if kind:
+        raise ConfigError(f"{folder} is itself a {kind}; give the folder that holds it")
+    page = out or folder / PAGE
+    if page.suffix not in (".html", ".htm") or page.is_dir():
+        raise ConfigError(f"out={page}: the name of a page is wanted, such as out={PAGE}")
+    if is_of_runs(page.parent):
+        raise ConfigError(f"out={page} lies in a folder of a run, which keeps its own files alone; name another place")
+    try:
+        there = _beginning(page) if page.exists() else MARK.encode()
+    except OSError as error:
+        raise StoreError(f"{page} cannot be read ({error.strerror or error}); name another page with out=") from error
+    if MARK.encode() not in there:
+        raise ConfigError(f"{page} is there, and no index of this command; name another page with out=")
+    return page
+
+
+def _name(path: Path, base: Path) -> str:
+    """Return a folder's place as seen from the page, with / between names."""
+    return Path(os.path.relpath(path.absolute(), base.absolute())).as_posix()
+
+
+def _read(found: Found, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a run; of one that cannot be read, a row that says why."""
+    try:
+        if found.fault:
+            raise StoreError(f"{found.path} {found.fault}")
+        rows = [whole_row(row) for row in rows_of_run(found.path, name)]
+    except AuditError as error:
+        rows = [_not_read(found, name, str(error))]
+    except (KeyError, ValueError, TypeError, ArithmeticError) as error:
+        # Tables that another tool wrote, or a version that is to come: one folder must not hide all others.
+        rows = [
+            _not_read(found, name, f"its tables are not as this version reads them ({type(error).__name__}: {error})")
+        ]
+    for row in rows:
+        linked = row | {"page": _link(row["page"])}
+        yield linked | {key: encodable(value) for key, value in linked.items() if isinstance(value, str)}
+
+
+def _link(place: str) -> str:
+    """Return a place as links have it: bytes that are no text are kept, and no name is taken for a scheme."""
+    return quote(os.fsencode(place))
+
+
+def _not_read(found: Found, name: str, why: str) -> dict[str, Any]:
+    """Return the row of a folder that could not be read; its place is written as the index writes places."""
+    reason = " ".join(why.replace(str(found.path), name).split())
+    return whole_row({"state": "not_read", "folder": name, "reason": reason[:_LONGEST]})
+
+
+def _entries(path: Path, rows: Sequence[Mapping[str, Any]]) -> Iterator[of_claims.Entry]:
+    """Yield what claims need of a run of ratings, prompt by prompt."""
+    rated = [row for row in rows if row["state"] == "gap" and row["outcome"] == "intensity"]
+    if not rated:
+        return
+    manifest = Manifest.read(path, check=False)
+    for prompt in dict.fromkeys(str(row["prompt"]) for row in rated):
+        yield of_claims.Entry(
+            folder=str(rated[0]["folder"]),
+            path=path,
+            choices=choices_of(manifest, variant=prompt),
+            parameters=manifest.model.parameters,
+            length=float(manifest.scale.high - manifest.scale.low),
+            identity=identity_of(manifest),
+            rows={str(row["dimension"]): row for row in rated if row["prompt"] == prompt},
+        )
+
+
+def _compared(
+    made: Sequence[tuple[Found, str]], entries: Sequence[of_claims.Entry]
+) -> tuple[list[of_claims.Compared], list[MadeOfRuns]]:
+    """Read what was made of several runs: the differences of comparisons, and what is shown of each."""
+    differences, shown = [], []
+    for found, name in made:
+        compared, note = None, ""
+        if found.kind == "comparison":
+            compared, note = of_claims.read_comparison(found.path, name, entries)
+        if compared is not None:
+            differences.append(compared)
+        page = MADE_OF_RUNS[found.kind]
+        there = _link(f"{name}/{page}") if page and (found.path / page).is_file() else ""
+        shown.append(MadeOfRuns(encodable(name), found.kind, there, _n_runs(found), encodable(note)))
+    return differences, shown
+
+
+def _n_runs(found: Found) -> int:
+    runs = Manifest.content_of(found.path).get("runs")
+    return len(runs) if isinstance(runs, Sequence) and not isinstance(runs, str) else 0
+
+
+def _claims(claims: pd.DataFrame, folder: Path, base: Path) -> Iterator[ClaimShown]:
+    for claim in of_claims.CLAIMS:
+        own = claims.loc[claims["claim"] == claim.name]
+        lacking = own.loc[own["comparison"] == ""]
+        names = list(dict.fromkeys([*lacking["second"], *lacking["first"]]))
+        yield ClaimShown(
+            claim.words, claim.caution, claim.lacking, rows_of(own, "claims"), _command(names[:_NAMED], folder, base)
+        )
+
+
+def _command(names: Sequence[str], folder: Path, base: Path) -> str:
+    """Return what compares runs, typed in the folder of the page; empty without runs."""
+    if not names:
+        return ""
+    run_dir = _name(folder / "comparison-of-claims", base)
+    return encodable(report_command(*names, run_dir=run_dir))
+
+
+def _table(described: Table, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return rows as a table, of which whole numbers may be missing."""
+    table = pd.DataFrame([dict(row) for row in rows], columns=list(described))
+    for name, column in described.items():
+        if column.type.plain == "text":
+            table[name] = table[name].astype(object)
+        elif column.type.plain == "number":
+            table[name] = table[name].astype(float)
+        elif column.type.plain == "whole number":
+            table[name] = table[name].astype(float).astype("Int64")
+    return table
+
+
+def _json(index: pd.DataFrame, claims: pd.DataFrame, groups: Sequence[Group], made: Sequence[MadeOfRuns]) -> bytes:
+    content = {
+        "schema_version": _SCHEMA,
+        "made_by": f"empathy-audit {__version__}",
+        "rows": _plain(index),
+        "groups": [
+            {
+                "group": str(group.number), "about": group.title, "in_common": dict(described(group)),
+                "unrecorded": list(group.unrecorded), "not_comparable": not_comparable(group, groups),
+            }
+            for group in groups
+        ],
+        "claims": _plain(claims),
+        "made_of_runs": [
+            {"folder": each.folder, "kind": each.kind, "page": each.page, "n_runs": each.n_runs,
+             "note": each.note} for each in made
+        ],
+        "columns": {
+            table.name: {
+                name: {"meaning": column.meaning, "type": column.type.plain, "unit": column.unit}
+                for name, column in table.items()
+            }
+            for table in (INDEX, CLAIMS)
+        },
+    }  # fmt: skip
+    return f"{json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)}\n".encode("utf-8", "replace")
+
+
+def _plain(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a table's rows as JSON has them: what is missing is null."""
+    return [{str(name): _value(value) for name, value in row.items()} for row in table.to_dict("records")]
+
+
+def _value(value: Any) -> Any:
+    if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return encodable(value) if isinstance(value, str) else value
+
+
+def _write(path: Path, content: bytes) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+    except (OSError, StoreError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        why = getattr(cause, "strerror", None) or cause
+        raise StoreError(f"{path} cannot be written ({why}); name another page with out=FOLDER/{PAGE}") from error
+    return path
+
+
+__all__ = ["Indexed", "write_index"]
+
+
+def _beginning(page: Path) -> bytes:
+    with open_file(page) as stream:
+        return stream.read(_START)

@@ -1,0 +1,348 @@
+"""Whether a run's folder is what was collected and what was made of it: nothing is asked, and nothing is written."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from audit.asking.collect import cell_columns
+from audit.configuration.schema import load_statistics
+from audit.engines.progress import Say
+from audit.errors import AuditError, recovery, report_command
+from audit.runs import ledger
+from audit.runs.manifest import FILE as MANIFEST
+from audit.runs.manifest import DamagedError, Manifest
+from audit.runs.prompts import PromptsAsked
+from audit.runs.provenance import computed_by
+from audit.runs.store import RunFolder
+from audit.tables.formatting import plural
+from audit.tasks.publishing import PAGE
+from audit.tasks.registry import task_of
+from stimuli.errors import StimulusError
+from stimuli.files import read_file
+
+TOLERANCE: Final = 1e-6
+"""How far a number that is computed again may lie from the one in a table, as a share of it, or of 1 if it is less."""
+DIGEST: Final = "digest"
+"""In place of a file's name in a finding about the run's digest."""
+_ROWS: Final = 100_000
+"""Rows whose labels are held against the prompts at a time."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong with a file of a run.
+
+    Attributes
+    ----------
+    name
+        The file, in the run's folder.
+    what
+        What is wrong with it.
+    remedy
+        What to do; empty where the file's other finding says it.
+    """
+
+    name: str
+    what: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.what}{f'; {self.remedy}' if self.remedy else ''}"
+
+
+class _Made(RunFolder):
+    """A run's folder that keeps what an analysis makes in memory."""
+
+    files: Mapping[str, bytes] = {}
+
+    def publish(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
+        """Keep the files."""
+        self.files = files
+
+
+def verify_run(path: Path, *, defaults: Mapping[str, Any], say: Say, expect: str = "") -> list[Finding]:
+    """Check that a run is what was collected, and that its tables and page are made of that.
+
+    Parameters
+    ----------
+    path
+        The run's folder; it need not be one that may be written to.
+    defaults
+        Settings of the analysis that a run of an earlier version did not record.
+    say
+        Takes a line for each thing that was checked, and what could not be.
+    expect
+        The digest that the run is to have; empty if none is known.
+
+    Returns
+    -------
+    list
+        What is wrong; nothing of a run in which nothing is.
+
+    Raises
+    ------
+    StoreError
+        If the folder is none of a run's.
+    """
+    again = report_command(path)
+    try:
+        manifest = Manifest.read(path, check=False)
+    except DamagedError as error:
+        gone = not (path / MANIFEST).exists()
+        what = "is gone" if gone else str(error).removeprefix(f"{path / MANIFEST} ").partition("; python -m audit")[0]
+        does = "restores it from its copy, or saves what was collected"
+        return [Finding(MANIFEST, what, recovery(path, does))]
+    found = list(_stored(path, manifest, say))
+    lost = [each.name for each in found if not ledger.is_made(each.name)]
+    folder = _Made(path)
+    try:
+        if set(lost) <= {ledger.FILE}:  # without a ledger the digest is all that can tell
+            found += _digest(folder, manifest, expect, say)
+        if lost:
+            say("not checked, since what was stored is not as it was: labels, values, tables, page")
+            return found
+        answers = _answers(folder, manifest, say)
+        found += _labels(path, manifest, answers, say)
+        if manifest.generation:
+            found += _generation(path, manifest, folder, again, say)
+            found += _recomputed(folder, manifest, defaults, again, say)
+        elif (path / PAGE).exists():
+            say(f"not checked: tables and page, which an earlier version made; `{again}` makes them anew")
+        else:
+            say(f"not checked: tables and page, which are not there; `{again}` makes them")
+    except (AuditError, StimulusError) as error:
+        found.append(Finding(manifest.task.kind, f"cannot be analysed: {error}"))
+    return found
+
+
+def accept_run(path: Path) -> ledger.Faults:
+    """Take a run's files as they are although some had changed, and return what had; the report will say so.
+
+    Tables, figures and pages are not accepted: ``report`` makes them anew.
+
+    Parameters
+    ----------
+    path
+        The run's folder.
+
+    Raises
+    ------
+    StoreError
+        If the folder is none of a run's, or may not be written to.
+    """
+    manifest = Manifest.read(path, check=False)
+    with RunFolder(path) as folder:
+        faults = ledger.faults_of(path, needed=bool(manifest.ledger))
+        if faults:
+            folder.accept(faults)
+    return faults
+
+
+def _stored(path: Path, manifest: Manifest, say: Say) -> Iterator[Finding]:
+    """Yield what the ledger says of the files."""
+    faults = ledger.faults_of(path, made=True, needed=bool(manifest.ledger))
+    story = ledger.story_of(path)
+    undrawn = [name for name in faults.gone if name.startswith("figures/")]
+    for name, what in faults.lines():
+        if name not in undrawn:
+            yield Finding(name, what, ledger.remedy_for(path, name, what))
+    if undrawn:
+        say(f"not checked: {plural(len(undrawn), 'figure')} that are not there, which `report` draws again")
+    if story is None:
+        if not faults:
+            yield Finding(
+                ledger.FILE,
+                "is not there, as in runs of an earlier version: whether files were changed cannot be told",
+                f"`{report_command(path)}` begins one, of the files as they are then",
+            )
+        return
+    if not faults.ledger:
+        n_wrong = len(faults.changed) + len(faults.gone)
+        say(
+            f"stored: {plural(len(story.files) - n_wrong, 'file')} of {len(story.files):,} as written, by {ledger.FILE}"
+            f" ({plural(story.n_lines, 'line')})"
+        )
+    if story.taken_over:
+        say(
+            f"not known: what became of {plural(len(story.taken_over), 'file')} before an earlier version's run got a "
+            "ledger"
+        )
+    if anew := dict.fromkeys(story.anew):
+        say(
+            f"asked more than once, and answered otherwise: {', '.join(anew)}; only the last answers are there, and "
+            "the ledger cannot say why the others went"
+        )
+    if accepted := manifest.accepting(story.accepted).accepted:
+        say(f"accepted although changed: {', '.join(accepted)}; the report says so")
+
+
+def _answers(folder: RunFolder, manifest: Manifest, say: Say) -> pd.DataFrame:
+    """Return the answers: each prompt's is there once, and ratings lie within the scale, or StoreError."""
+    task = task_of(manifest)
+    running = manifest.status == "running"
+    if task.stores == "ratings":
+        answers = folder.ratings_of(manifest, unfinished=running)
+        within = (
+            f", within {manifest.scale.low:g} to {manifest.scale.high:g}"
+            if manifest.elicitation.keeps_scale
+            else "; its parser keeps values beyond the scale"
+        )
+    else:
+        answers, within = folder.read(task.stores, n_prompts=manifest.n_prompts, unfinished=running), ""
+    n = answers["prompt_index"].nunique()
+    of = f"{plural(manifest.n_prompts, 'prompt')}, one each{within}" if n == manifest.n_prompts else (
+        f"{n:,} of {plural(manifest.n_prompts, 'prompt')}: the run is not finished{within}"
+    )  # fmt: skip
+    say(f"{task.stores}: of {of}")
+    return answers
+
+
+def _labels(path: Path, manifest: Manifest, answers: pd.DataFrame, say: Say) -> Iterator[Finding]:
+    """Yield the columns that do not say what the prompts were."""
+    asked = PromptsAsked.read(path)
+    if asked is None:
+        say(
+            "not checked: whom answers are about, since the folder has no prompts.json.gz: an earlier version or "
+            "another tool asked, or it is a questionnaire's run"
+        )
+        return
+    if len(asked.grid) != manifest.n_prompts:
+        yield Finding("prompts.json.gz", f"has {len(asked.grid):,} prompts, and the manifest {manifest.n_prompts:,}")
+        return
+    wrong: dict[str, int] = {}
+    for begin in range(0, len(answers), _ROWS):
+        rows = answers.iloc[begin : begin + _ROWS]
+        cells = [asked.grid[place] for place in rows["prompt_index"]]
+        for name, should in cell_columns(cells, asked.grid.variant.name).items():
+            differs = _differ(rows[name], pd.Series(should, index=rows.index, dtype=object))
+            if differs.any() and name not in wrong:
+                wrong[name] = int(rows["prompt_index"].to_numpy()[differs][0])
+    for name, prompt in wrong.items():
+        kind = task_of(manifest).stores
+        yield Finding(f"{kind}.parquet", f"has another {name} for prompt {prompt} than was asked (prompts.json.gz)")
+    if not wrong:
+        say("labels: whom every answer is about, as prompts.json.gz has it")
+
+
+def _differ(there: pd.Series, should: pd.Series) -> np.ndarray:
+    own, other = there.astype(object), should.astype(object)
+    equal = (own == other) | (own.isna() & other.isna())
+    return ~equal.fillna(False).to_numpy(dtype=bool)
+
+
+def _digest(folder: RunFolder, manifest: Manifest, expect: str, say: Say) -> Iterator[Finding]:
+    """Say the digest, and yield it where another one is expected."""
+    now = folder.digest(manifest)
+    say(f"digest: {now}{', as expected' if now == expect else ''}")
+    if expect and now != expect:
+        yield Finding(
+            DIGEST,
+            f"is {now}, and not the expected {expect}: this is not the run that digest was taken of",
+            "ask whoever gave you the digest for their copy of the run",
+        )
+
+
+def _generation(path: Path, manifest: Manifest, folder: RunFolder, again: str, say: Say) -> Iterator[Finding]:
+    """Yield tables or a page that are of another analysis than the manifest's, or of other answers than are stored."""
+    remedy = f"`{again}` makes tables and page anew"
+    now = folder.generation_of(manifest, manifest.analysed_by)
+    if now != manifest.generation or (manifest.digest and folder.digest(manifest) != manifest.digest):
+        yield Finding("manifest.json", "is of an analysis of other answers or settings than are stored now", remedy)
+    tables = path / ledger.GENERATION
+    of = read_file(tables).decode("utf-8", "replace").strip() if tables.exists() else "none"
+    if of != manifest.generation:
+        yield Finding(
+            ledger.GENERATION, f"says {of!r}, and the manifest {manifest.generation}: they are of two analyses", remedy
+        )
+    page = path / PAGE
+    shown = page.exists() and manifest.generation in read_file(page).decode("utf-8", "replace")
+    if not shown:
+        yield Finding(PAGE, f"is not of the manifest's analysis, {manifest.generation}", remedy)
+    if shown and now == of == manifest.generation:
+        say(f"generation: manifest, tables and page are of one analysis, {manifest.generation}")
+
+
+def _recomputed(
+    folder: _Made, manifest: Manifest, defaults: Mapping[str, Any], again: str, say: Say
+) -> Iterator[Finding]:
+    """Yield tables that another analysis of the same answers does not give."""
+    statistics = load_statistics({**defaults, **manifest.statistics.content})
+    task_of(manifest).publish(folder, manifest.adding("config", statistics=statistics.model_dump(mode="json")))
+    by = computed_by()
+    other = {name: version for name, version in manifest.analysed_by.items() if by.get(name) != version}
+    made = {name: content for name, content in folder.files.items() if name.endswith(".csv")}
+    n_equal = 0
+    for name, content in made.items():
+        place = folder.path / name
+        kept = read_file(place) if place.exists() else b""
+        difference = "" if kept == content else first_difference(kept, content)
+        if difference:
+            why = f" (made by {', '.join(f'{n} {v}, now {by.get(n)}' for n, v in other.items())})" if other else ""
+            yield Finding(name, f"is not what the answers give: {difference}{why}", f"`{again}` makes it anew")
+        n_equal += not difference
+    say(f"statistics: {n_equal} of {plural(len(made), 'table')} computed again and equal")
+    yield from _drawn_again(folder, by_others=bool(other), again=again, say=say)
+
+
+def _drawn_again(folder: _Made, *, by_others: bool, again: str, say: Say) -> Iterator[Finding]:
+    """Yield a page or figures that are not what is drawn again, and that no ledger vouches for."""
+    story = ledger.story_of(folder.path)
+    vouched = {} if story is None else story.files
+    n_same, otherwise, there = 0, [], []
+    for name, content in folder.files.items():
+        if name.startswith("tables/") or not (folder.path / name).exists():
+            continue
+        there.append(name)
+        if read_file(folder.path / name) == content:
+            n_same += 1
+        elif name in vouched or by_others:
+            otherwise.append(name)
+        else:
+            yield Finding(name, "is not what the answers give, and is in no ledger", f"`{again}` makes it anew")
+    if otherwise:
+        say(
+            f"not compared: {', '.join(otherwise)}, drawn otherwise by another version"
+            + ("" if by_others else ", or changed together with the ledger")
+        )
+    if there:
+        say(f"page and figures: {n_same} of {plural(len(there), 'file')} made again and the same to the byte")
+
+
+def first_difference(kept: bytes, made: bytes) -> str:
+    """Say where a table differs from the one that is made again; nothing where they are the same but for rounding.
+
+    Parameters
+    ----------
+    kept, made
+        The two as CSV.
+    """
+    try:
+        tables = [pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False) for content in (kept, made)]
+    except (ValueError, UnicodeDecodeError):
+        return "it cannot be read as a table"
+    one, other = tables
+    if list(one.columns) != list(other.columns):
+        return f"its columns are {', '.join(one.columns) or 'none'}"
+    if len(one) != len(other):
+        return f"it has {plural(len(one), 'row')} in place of {len(other):,}"
+    for column in one.columns:
+        for row in np.flatnonzero((one[column] != other[column]).to_numpy()):
+            before, after = one[column].iloc[row], other[column].iloc[row]
+            if not _same_number(before, after):
+                return f"{column} in row {row + 1} is {before!r} in place of {after!r}"
+    return ""
+
+
+def _same_number(before: str, after: str) -> bool:
+    try:
+        return math.isclose(float(before), float(after), rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    except ValueError:
+        return False

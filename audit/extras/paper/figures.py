@@ -1,0 +1,133 @@
+"""A run's main figures in the widths that journals print, each drawn for its width: nothing is scaled down.
+
+A figure that is made smaller has smaller letters. So texts are wrapped and plots narrowed until the figure is as wide
+as it will be printed, with letters of :data:`~audit.report.figures.style.SMALL` points or more. What has no room is
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from audit.errors import MissingCellError, NotEstimableError
+from audit.report.figures.forests import plot_family, plot_gaps, plot_measures
+from audit.report.figures.heatmaps import plot_cells, plot_interaction
+from audit.report.figures.matrix import Clusters, DoesNotFitError
+from audit.report.figures.style import figure_bytes, file_stem
+from audit.tasks.reply.figures import rows_to_draw
+
+WIDTHS: Final = (89, 183)
+"""Of one column and of two, in millimetres."""
+_INCH: Final = 25.4
+_DPI: Final = 600
+Draw = Callable[[], Figure]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Figures by name, and of those that are not there the reason why."""
+
+    figures: Mapping[str, Figure]
+    left_out: Mapping[str, str]
+
+
+def draw_for_journal(
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    millimetres: float,
+    low: float,
+    high: float,
+    confidence: float,
+    margin: float | None = None,
+    clusters: Mapping[str, Clusters] | None = None,
+) -> Drawn:
+    """Draw a run's main figures as wide as they will be printed.
+
+    Parameters
+    ----------
+    tables
+        Of a run of ratings ``gap``, ``families`` and ``cells``; of written texts ``measure_gaps`` and ``measures``.
+    millimetres
+        The width of each figure.
+    low, high
+        Ends of the scale, in points; not used of written texts.
+    confidence
+        Coverage of the tables' intervals.
+    margin
+        Gap that counts as too small to matter, in points; None without.
+    clusters
+        Dimension → group → cultural cluster.
+    """
+    width = millimetres / _INCH
+    if "measure_gaps" in tables:
+        kinds = _of_measures(tables, width=width, confidence=confidence)
+    else:
+        kinds = _of_ratings(
+            tables, width=width, low=low, high=high, confidence=confidence, margin=margin, clusters=clusters or {}
+        )
+    figures, left_out = {}, {}
+    for name, draw in kinds:
+        try:
+            figures[name] = draw()
+        except (DoesNotFitError, NotEstimableError, MissingCellError) as error:
+            left_out[name] = str(error)
+    return Drawn(figures, left_out)
+
+
+def journal_files(figures: Mapping[str, Figure], millimetres: float) -> dict[str, bytes]:
+    """Return figures as PDF and as PNG with 600 dots an inch, by names that any file system takes."""
+    files = {}
+    for name, figure in figures.items():
+        stem = file_stem(name)
+        for form in ("pdf", "png"):
+            files[f"figures/{stem}-{millimetres:g}mm.{form}"] = figure_bytes(figure, form, dpi=_DPI)
+    return files
+
+
+def _of_ratings(
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    width: float,
+    low: float,
+    high: float,
+    confidence: float,
+    margin: float | None,
+    clusters: Mapping[str, Clusters],
+) -> Iterator[tuple[str, Draw]]:
+    gap = tables["gap"]
+    if (gap["headline"].astype(bool) & (gap["scope"] == "narratives")).any():
+        yield "gaps", partial(plot_gaps, gap, confidence=confidence, margin=margin, width=width)
+    cells = tables["cells"]
+    for dimension, variant in cells[["dimension", "variant"]].drop_duplicates().itertuples(index=False):
+        place = f"{dimension}-{variant}"
+        families = _of(tables["families"], dimension, variant)
+        for kind, family in (("emotions", "emotion"), ("groups", "group")):
+            if (families["family"] == family).sum() > 1:
+                yield (
+                    f"{kind}-{place}",
+                    partial(plot_family, families, family=family, confidence=confidence, width=width),
+                )
+        own, of_groups = _of(cells, dimension, variant), clusters.get(str(dimension))
+        yield f"cells-{place}", partial(plot_cells, own, low=low, high=high, clusters=of_groups, width=width)
+        yield f"interaction-{place}", partial(plot_interaction, own, clusters=of_groups, width=width)
+
+
+def _of_measures(tables: Mapping[str, pd.DataFrame], *, width: float, confidence: float) -> Iterator[tuple[str, Draw]]:
+    measures = tables["measures"]
+    titles = dict(zip(measures["measure"], measures["title"], strict=True))
+    for (dimension, variant), own in rows_to_draw(tables).groupby(["dimension", "variant"], sort=False, observed=True):
+        shown = own.loc[own["delta_sd"].notna()]
+        yield (
+            f"measures-{dimension}-{variant}",
+            partial(plot_measures, shown, titles, confidence=confidence, width=width),
+        )
+
+
+def _of(table: pd.DataFrame, dimension: object, variant: object) -> pd.DataFrame:
+    return table.loc[(table["dimension"] == dimension) & (table["variant"] == variant)]

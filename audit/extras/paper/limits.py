@@ -1,0 +1,197 @@
+"""What a reader must know before trusting a run's numbers: said beneath the table and in the section on methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from audit.extras.paper.base import Row, Study, has_interval, is_finite
+from audit.extras.paper.table import decimals_for, interval_written, written
+from audit.extras.paper.text import Line, Symbol, Told, line, told_names
+from audit.report.echo import NOT_CONTROLLED
+from audit.report.heterogeneity import variation
+from audit.report.numbers import rows_of
+from audit.report.sentences import LIMITS
+from audit.report.verdicts import worded
+from audit.statistics.limits import limits_of_gap
+from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answer_in, codes_of
+from audit.tables.formatting import coverage, dimension_title, either, plural, unsigned
+from audit.tables.shared import OVERALL
+
+NOT_FOLLOWED: Final = {
+    "emotion": ("a narrative's own emotion", "a wrong one"),
+    "intensity": ("the strong version of a situation", "the mild one"),
+}
+"""Of each manipulation check, what is to be rated higher than what."""
+_CAME: Final = {
+    FOLLOWS: "was rated higher",
+    DOES_NOT_FOLLOW: "was not rated higher by as much as the least response",
+    NOT_SHOWN: "was neither shown to be rated higher by as much as the least response nor shown not to be",
+}
+_RESULT: Final = {FOLLOWS: "was passed", DOES_NOT_FOLLOW: "failed", NOT_SHOWN: "decides nothing"}
+_SO: Final = {
+    "emotion": "Ratings that do not follow what is told say nothing of empathy.",
+    "intensity": "Equal ratings may be equal for that reason.",
+}
+"""What follows from a failed check: from the one that decides, and from one of intensities beside it."""
+_SAID_OTHERWISE: Final = ("nothing_rated", "not_estimable", "no_interval", "noise_floor")
+"""Limits that a mark in the table, or a sentence with its number, tells of."""
+
+
+def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
+    """Yield what limits all of a run, and then what limits single gaps; nothing where nothing does.
+
+    Parameters
+    ----------
+    study
+        The run.
+    checks
+        Whether a failed manipulation check is among them; it need not be where :func:`check_sentences` tells of it.
+    """
+    manifest = study.manifest
+    if n := len(manifest.accepted):
+        yield line(
+            f"Caution: {plural(n, 'file')} of the run had changed after {either(n, 'it was', 'they were')} stored, and "
+            f"{either(n, 'was', 'were')} accepted so (", told_names(manifest.accepted), "). Whether the answers "
+            "are the model's is not known.",
+        )  # fmt: skip
+    if manifest.status == "running":
+        left = f"{study.n_missing:,} of {plural(manifest.n_prompts, 'prompt')} had not been asked"
+        yield line(f"Caution: the run is not finished. {left if study.n_missing else 'Its checks are missing'}.")
+    if manifest.model.not_checked:
+        yield line(
+            "Caution: whether the model is still the one that gave the answers was not checked (",
+            Told(manifest.model.not_checked), ").",
+        )  # fmt: skip
+    codes = codes_of(study.followed)
+    if checks and "manipulation" in codes:
+        yield line(
+            "Caution: the manipulation check failed. Ratings that do not follow what is told say nothing of empathy."
+        )
+    for code in codes if checks else ():
+        if code != "manipulation":
+            what, so = LIMITS[code]
+            yield line(f"Caution: {_lower(what)}; {so}.")
+    uncontrolled = [gap for gap in study.narrow if gap["dimension"] != OVERALL and not study.is_controlled(gap)]
+    if uncontrolled:
+        estimated = [gap for gap in study.narrow if is_finite(gap["delta_points"])]
+        every = not study.is_rated and len(uncontrolled) == len(estimated)
+        whose = ("all measures",) if every else _names(study, uncontrolled)
+        yield line("Caution, of ", whose, ": ", _lower(str(NOT_CONTROLLED)))
+    yield from _other_limits(study)
+    for gap in study.narrow:
+        noise = study.noise(gap)
+        if abs(float(gap["delta_points"])) < 2 * noise:
+            yield line(
+                "Caution, of ", Told(_name(study, gap)), ": ", Symbol("δ"), " is below twice what "
+                f"it would vary by if the same prompts were asked again ({written(noise, decimals_for([noise]))} "
+                "points): it cannot be told from rounding.",
+            )  # fmt: skip
+
+
+def _other_limits(study: Study) -> Iterator[Line]:
+    """Yield what else limits gaps of ratings, in the words of the run's page, limit by limit."""
+    if not study.is_rated:
+        return
+    of_limit: dict[str, list[Row]] = {}
+    for gap in study.narrow:
+        if gap["dimension"] != OVERALL:
+            found = limits_of_gap(str(gap["dimension"]), str(gap["variant"]), study.tables, study.manifest)
+            for code in found:
+                of_limit.setdefault(code, []).append(gap)
+    for code, (what, so) in LIMITS.items():
+        if code in of_limit and code not in _SAID_OTHERWISE:
+            yield line("Caution, of ", _names(study, of_limit[code]), f": {_lower(what)}; {so}.")
+
+
+def beneath(study: Study) -> Iterator[Line]:
+    """Yield what an average gap of ratings hides: emotions, groups and pairs that were found to differ."""
+    if not study.is_rated:
+        return
+    alpha = 1 - study.manifest.statistics.confidence
+    for gap in study.narrow:
+        names = ("families", "heterogeneity", "judged", "odd_pairs")
+        decided = next(iter(rows_of(study.own("verdicts", gap), "verdicts")), None)
+        found = variation(decided, *(rows_of(study.own(name, gap), name) for name in names), alpha=alpha)
+        if found.found:
+            words = " ".join(str(found.words.striptags()).split())
+            yield line("Beneath the average of ", Told(_name(study, gap)), ": ", Told(words, whole=True))
+
+
+def verdicts(study: Study) -> Iterator[Line]:
+    """Yield the verdict on each gap, in the words of the run's page; of measures once for all that have the same."""
+    alike: dict[str, list[Row]] = {}
+    for gap in study.narrow:
+        own = study.own("verdicts", gap)
+        own = own if study.is_rated else own.loc[own["measure"] == gap["measure"]]
+        words = " ".join(str(worded(next(iter(rows_of(own, "verdicts")), None)).words.striptags()).split())
+        if study.is_rated:
+            yield line("Verdict on ", Told(_name(study, gap)), ": ", Told(words, whole=True), ".")
+        else:
+            alike.setdefault(words, []).append(gap)
+    for words, gaps in alike.items():
+        yield line("Verdict on ", _names(study, gaps), ": ", Told(words, whole=True), ".")
+
+
+def check_sentences(study: Study) -> Iterator[Line]:
+    """Yield what the manipulation check found, check by check, or that none was made; nothing of written texts."""
+    found = study.followed
+    if study.is_rated and not found:
+        yield ("No manipulation check was made.",)
+    for row in found:
+        higher, lower = NOT_FOLLOWED[str(row["check"])]
+        answer = answer_in(row)
+        if not row["n_pairs"] > 1:
+            yield line(
+                f"As a manipulation check, {higher} and {lower} were asked about without any identity. Too few were "
+                "rated to tell one from the other.",
+            )
+            continue
+        level = coverage(study.manifest.statistics.confidence)
+        decimals = decimals_for([row["se"]])
+        spread = (
+            f", {level} CI {interval_written(row['ci_low'], row['ci_high'], decimals)}"
+            if has_interval(row)
+            else ", without an interval"
+        )
+        size = (
+            f"mean difference {written(row['difference'], decimals)} points{spread}, {plural(row['n_pairs'], 'pair')}"
+        )
+        least: Any = row.get("least_response")
+        if is_finite(least):
+            size += f", least response {unsigned(float(least))}"
+        so = "" if answer != DOES_NOT_FOLLOW else f" {_SO['emotion' if row is found[0] else 'intensity']}"
+        yield line(
+            f"As a manipulation check, {higher} and {lower} were asked about without any identity. The former "
+            f"{_CAME[answer]} ({size}): the check {_RESULT[answer]}.{so}",
+        )
+
+
+def estimability(study: Study) -> Iterator[Line]:
+    """Yield which gaps have no estimate or no interval; nothing where all have both."""
+    lacking = {
+        "could not be estimated": [gap for gap in study.narrow if gap["delta_points"] != gap["delta_points"]],
+        "had an estimate and no interval": [
+            gap for gap in study.narrow if gap["delta_points"] == gap["delta_points"] and not has_interval(gap)
+        ],
+    }
+    for what, gaps in lacking.items():
+        if gaps:
+            yield line(Symbol("δ"), " of ", _names(study, gaps), f" {what}; the table says why.")
+
+
+def _names(study: Study, gaps: Iterable[Row]) -> Line:
+    """List what gaps are of; titles of measures may have commas, and are quoted."""
+    return told_names((_name(study, gap) for gap in gaps), quoted=not study.is_rated, last=" and ")
+
+
+def _name(study: Study, gap: Row) -> str:
+    if not study.is_rated:
+        return study.title(gap)
+    name = str(gap["dimension"])
+    title = "the mean over dimensions" if name == OVERALL else dimension_title(name)
+    return f"{title} ({gap['variant']})" if study.several_variants else title
+
+
+def _lower(sentence: str) -> str:
+    return f"{sentence[0].lower()}{sentence[1:]}"

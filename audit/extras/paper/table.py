@@ -1,0 +1,166 @@
+"""A table for a paper in APA style, set in Markdown and in LaTeX; Word's is in :mod:`audit.extras.paper.word`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from audit.extras.paper.text import Line, Mark, as_latex, as_markdown, line
+from audit.tables.formatting import MISSING, bare_p, fixed
+
+_FEWEST: Final = 2
+_MOST: Final = 8
+"""Decimals of a number with a unit: two, or as many as its standard error needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: its name and what stands beside it, and how far it is set in."""
+
+    cells: tuple[Line, ...]
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """A table.
+
+    Attributes
+    ----------
+    number
+        Of the table in the paper.
+    title
+        In title case.
+    head
+        Of each column.
+    rows
+        From the top.
+    notes
+        Sentences beneath it, on the whole table.
+    marked
+        Sentences that belong to raised letters, "a" first.
+    n_words
+        Columns at the left that hold words; the others hold numbers.
+    """
+
+    number: int
+    title: Line
+    head: tuple[Line, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[Line, ...]
+    marked: tuple[Line, ...] = ()
+    n_words: int = 1
+
+    def all_notes(self) -> tuple[Line, ...]:
+        """Return what stands beneath: the general note, then each letter's."""
+        marked = [line(Mark(letter_of(place)), " ", said) for place, said in enumerate(self.marked)]
+        general = tuple(piece for place, said in enumerate(self.notes) for piece in ((" ",) if place else ()) + said)
+        return (general, *marked)
+
+    def markdown(self) -> str:
+        """Return the table in GitHub's Markdown."""
+        rows = [self.head, *(row.cells for row in self.rows)]
+        cells = [[as_markdown(cell) for cell in row] for row in rows]
+        for own, row in zip(cells[1:], self.rows, strict=True):
+            own[0] = "&emsp;" * row.depth + own[0]
+        head, *body = [f"| {' | '.join(row)} |" for row in cells]
+        under = f"|{':---|' * self.n_words}{'---:|' * (len(self.head) - self.n_words)}"
+        general, *marked = map(as_markdown, self.all_notes())
+        notes = [f"*Note.* {general}", *marked]
+        return "\n".join(
+            [f"**Table {self.number}**", "", f"*{as_markdown(self.title)}*", "", head, under, *body, ""]
+        ) + "\n" + "\n\n".join(notes) + "\n"  # fmt: skip
+
+    def latex(self) -> str:
+        """Return a ``table`` environment for pdfLaTeX, XeLaTeX or LuaLaTeX."""
+        head, *body = [
+            f"{' & '.join(as_latex(cell) for cell in cells)} \\\\"
+            for cells in (self.head, *(row.cells for row in self.rows))
+        ]
+        body = [rf"\hspace*{{{row.depth}em}}{text}" if row.depth else text
+                for row, text in zip(self.rows, body, strict=True)]  # fmt: skip
+        general, *marked = map(as_latex, self.all_notes())
+        notes = "\\\\\n".join([rf"\textit{{Note.}} {general}", *marked])
+        return "\n".join(
+            [
+                "% In the preamble: \\usepackage[T1]{fontenc} \\usepackage{booktabs,graphicx}",
+                "\\begin{table}[htbp]",
+                f"\\caption{{{as_latex(self.title)}}}",
+                f"\\label{{tab:gap{self.number}}}",
+                "\\centering\\small",
+                "% No wider than the text; letters shrink where it would be.",
+                "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
+                f"\\begin{{tabular}}{{{'l' * self.n_words}{'r' * (len(self.head) - self.n_words)}}}",
+                "\\toprule",
+                head,
+                "\\midrule",
+                *body,
+                "\\bottomrule",
+                "\\end{tabular}}",
+                "\\par\\medskip",
+                "\\begin{minipage}{\\linewidth}\\footnotesize",
+                notes,
+                "\\end{minipage}",
+                "\\end{table}",
+                "",
+            ]
+        )
+
+
+class Marks:
+    """Gives out raised letters, the same for the same sentence."""
+
+    def __init__(self) -> None:
+        self._said: dict[Line, int] = {}
+
+    def mark(self, said: Line) -> Mark:
+        """Return the letter of a sentence."""
+        return Mark(letter_of(self._said.setdefault(said, len(self._said))))
+
+    @property
+    def said(self) -> tuple[Line, ...]:
+        """The sentences, by their letters."""
+        return tuple(self._said)
+
+
+def letter_of(place: int) -> str:
+    """Return the letter of a note: a to z, then aa."""
+    return (letter_of(place // 26 - 1) if place >= 26 else "") + chr(ord("a") + place % 26)
+
+
+def decimals_for(errors: Iterable[Any]) -> int:
+    """Return how many decimals tell the smallest of these standard errors by two digits: two or more."""
+    known = [float(each) for each in errors if each is not None and math.isfinite(float(each)) and float(each) > 1e-9]
+    if not known:
+        return _FEWEST
+    return min(max(1 - math.floor(math.log10(min(known))), _FEWEST), _MOST)
+
+
+def written(value: Any, decimals: int) -> str:
+    """Write a number that can be beyond 1: with its leading zero, a true minus and no plus; an en dash without one."""
+    return fixed(float(value), decimals=decimals) if value is not None else MISSING
+
+
+def interval_written(low: Any, high: Any, decimals: int) -> str:
+    """Write an interval as APA does: "[0.06, 0.12]"."""
+    if not (math.isfinite(float(low)) and math.isfinite(float(high))):
+        return MISSING
+    return f"[{written(low, decimals)}, {written(high, decimals)}]"
+
+
+def p_written(value: Any) -> str:
+    """Write p under a head that names it, without its leading zero: "< .001", ".012"."""
+    return bare_p(float(value)) if value is not None else MISSING
+
+
+def df_written(value: Any) -> str:
+    """Write degrees of freedom: whole where they are, else with two decimals."""
+    number = float(value)
+    return written(number, 0 if number == round(number, 6) and number == round(number) else 2)
+
+
+def row_of(name: Line, cells: Sequence[str], *, depth: int = 0) -> Row:
+    """Return a row of a name and numbers."""
+    return Row((name, *((cell,) for cell in cells)), depth)

@@ -1,0 +1,1 @@
+"""The published study's released results, analysed as runs."""

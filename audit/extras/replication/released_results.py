@@ -1,0 +1,886 @@
+"""The study's released results become ratings tables: a small file a pair of identities, or the raw batches of answers.
+
+``processed_results/<dimension>_<variant>_<model>_<perceiver>_<experiencer>.tsv`` has one row a narrative and a column
+``intensity``, which is −1 where there is no rating, and may have the answer itself in ``response``. The study made them
+of ``results/exp_<model>/<dimension>_<variant>_batch-<N>.tsv``, which have the prompts and answers of all pairs. Names
+and prompts are read against the packaged wordings. Nothing is guessed: what does not add up ends in one line that names
+it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import io
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from pandas.errors import EmptyDataError, ParserError
+
+from audit.asking.elicitation.rules import read_by_both, study_intensities
+from audit.errors import ConfigError, StoreError
+from audit.runs.outside import ABSENT, FloatArray, IntArray, ratings_table
+from audit.tables.formatting import plural
+from audit.tables.ratings import Status
+from stimuli.errors import suggest
+from stimuli.files import read_file
+from stimuli.identities import Dimension, Identity, load_dimensions
+from stimuli.prompts import PUBLISHED_VARIANTS
+
+STUDY: Final = "hou2025"
+NO_RATING: Final = -1.0
+"""What the study writes for a refusal, and for an answer without a number."""
+N_STUDY: Final = 6_050
+"""Narratives of the study."""
+FULL_SCALE: Final = (0.0, 100.0)
+_SCALES: Final = {"10-scale": (0.0, 10.0)}
+_CALLED: Final = {
+    "religion": ("religion",),
+    "nationality": ("nationality", "country"),
+    "race_ethnicity": ("race_ethnicity", "ethnicity", "race"),
+}
+"""What a dimension may be called in a file's name; its first word there is matched without regard to case."""
+_UNSPECIFIED: Final = ("default", "unspecified")
+"""What the unspecified identity may be called, beside its wording."""
+_FROM: Final = "a person from "
+_ARTICLES: Final = frozenset({"a", "an"})
+"""Belong to the identity that follows; a model's name ends in one only where that identity has its own."""
+_WORD: Final = re.compile(r"[^\s_\-]+")
+_IDS: Final = ("text_id", "narrative_id", "oid")
+_SIDES: Final = {"perceiver": ("persona", "perceiver"), "experiencer": ("experiencer",)}
+"""Columns of a batch that name the identities; where it has none, its prompts do."""
+_PROMPTS: Final = {"perceiver": "system_prompt", "experiencer": "user_input"}
+FIRST_MODEL: Final = "llama-8b"
+"""What the study's scripts call the model whose place they leave empty in names."""
+_BATCH: Final = "batch"
+_NAME: Final = "DIMENSION_VARIANT_MODEL_PERCEIVER_EXPERIENCER.tsv"
+_BATCH_NAME: Final = "exp_MODEL/DIMENSION_VARIANT_batch-N.tsv"
+_PLACE: Final = "name the folder processed_results of the study's repository"
+_CODES: Final = {status.value: code for code, status in enumerate(Status)}
+
+
+@dataclass(frozen=True)
+class ReleasedFile:
+    """One file, and what its name says: the ratings of one pair of identities in one model and variant."""
+
+    path: Path
+    dimension: str
+    variant: str
+    model: str
+    perceiver: str
+    experiencer: str
+
+
+@dataclass(frozen=True)
+class ReleasedRun:
+    """All files of one model and variant: by dimension, the file of each pair, perceivers in rows, or the raw batches.
+
+    Attributes
+    ----------
+    model, variant
+        As in the files' names.
+    files
+        Dimension → (perceiver, experiencer) → file; complete between identities, and with baselines all or none.
+    batches
+        Dimension → its raw batches, in their order; no dimension is in both.
+    """
+
+    model: str
+    variant: str
+    files: Mapping[str, Mapping[tuple[str, str], Path]]
+    batches: Mapping[str, Sequence[Path]] = field(default_factory=dict)
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Its dimensions, in the study's order."""
+        return tuple(name for name in _dimensions() if name in self.files or name in self.batches)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Its files."""
+        return tuple(
+            path
+            for name in self.dimensions
+            for path in (self.batches[name] if name in self.batches else self.files[name].values())
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedRatings:
+    """The ratings of one run.
+
+    Attributes
+    ----------
+    tables
+        By dimension, columns of :data:`audit.tables.ratings.RATINGS`; ``prompt_index`` runs on over them.
+    scale
+        The two ends, in points.
+    sha256
+        Of names and bytes of the files.
+    n_narratives
+        Rows of each file.
+    emotions
+        That the rows have; ``not given`` alone where nobody tells.
+    n_beyond
+        Ratings beyond the variant's scale that were kept.
+    has_responses
+        Whether the answers are there, so that refusals are told from answers without a number.
+    without_baselines
+        Dimensions without the unspecified identity.
+    not_read
+        Columns that the files have beside those that are read.
+    """
+
+    tables: Mapping[str, pd.DataFrame]
+    scale: tuple[float, float]
+    sha256: str
+    n_narratives: int
+    emotions: tuple[str, ...]
+    n_beyond: int
+    has_responses: bool
+    without_baselines: tuple[str, ...]
+    not_read: tuple[str, ...]
+
+
+# --- Names -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _dimensions() -> dict[str, Dimension]:
+    return {dimension.name: dimension for dimension in load_dimensions(STUDY)}
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(text))
+
+
+@cache
+def _spellings(dimension: str) -> tuple[dict[tuple[str, ...], str], dict[tuple[str, ...], frozenset[str]]]:
+    """Return the term that words stand for: to the letter, and without regard to case."""
+    exact: dict[tuple[str, ...], str] = {}
+    identities = _dimensions()[dimension].perceivers
+    alone = {group for group, own in itertools.groupby(identities, key=lambda each: each.group) if len(list(own)) == 1}
+    for identity in identities:
+        for text in _called(identity, alone=identity.group in alone):
+            exact.setdefault(_words(text), identity.term)
+    folded: dict[tuple[str, ...], set[str]] = {}
+    for words, term in exact.items():
+        folded.setdefault(tuple(word.casefold() for word in words), set()).add(term)
+    return exact, {words: frozenset(terms) for words, terms in folded.items()}
+
+
+def _called(identity: Identity, *, alone: bool) -> Iterator[str]:
+    """Yield how a name may spell an identity: its wording, the same without its article, its place, its group."""
+    yield identity.term
+    yield identity.term.partition(" ")[2]
+    if identity.is_baseline:
+        yield from _UNSPECIFIED
+        return
+    place = identity.term.removeprefix(_FROM)
+    if place != identity.term:
+        yield place
+        yield place.removeprefix("the ")
+    if alone:
+        yield identity.group
+
+
+def _term(words: tuple[str, ...], dimension: str) -> str | None:
+    exact, folded = _spellings(dimension)
+    found = exact.get(words)
+    if found is None:
+        terms = folded.get(tuple(word.casefold() for word in words), frozenset())
+        found = next(iter(terms)) if len(terms) == 1 else None
+    return found
+
+
+def parse_name(path: Path) -> ReleasedFile:
+    """Read what the name of a result file says.
+
+    Parameters
+    ----------
+    path
+        The file; only its name is read. Words may be separated by blanks, ``_`` or ``-``.
+
+    Raises
+    ------
+    ConfigError
+        If the name has no dimension, variant, model, perceiver or experiencer of the study, or can be read in two ways;
+        it names the part that was expected.
+    """
+    found = list(_WORD.finditer(path.stem))
+    words = tuple(match[0] for match in found)
+    dimension, variant, start = _head(path, words, _NAME)
+    # Between two separators: the study's scripts leave the name of their first model empty.
+    unnamed = start < len(found) and path.stem[found[start - 1].end() : found[start].start()].count("_") > 1
+    readings = [
+        (middle, perceiver, experiencer)
+        for last, experiencer in _endings(words, len(words), start, dimension)
+        for middle, perceiver in _endings(words, last, start, dimension)
+        if (middle == start and unnamed)
+        or (middle > start and (words[middle - 1].casefold() not in _ARTICLES or words[middle].casefold() in _ARTICLES))
+    ]
+    if not readings:
+        which = "experiencer" if not any(_endings(words, len(words), start, dimension)) else "model and perceiver"
+        terms = ", ".join(_listed_terms(dimension))
+        _refuse(path, f"no {which} of {dimension} can be read at its end; identities of the study: {terms}")
+    shortest = min(middle for middle, *_ in readings)
+    best = {reading[1:] for reading in readings if reading[0] == shortest}
+    if len(best) > 1:
+        pairs = " or ".join(f"{perceiver!r} and {experiencer!r}" for perceiver, experiencer in sorted(best))
+        _refuse(path, f"its end can be read as {pairs}; rename it")
+    [(perceiver, experiencer)] = best
+    model = path.stem[found[start].start() : found[shortest - 1].end()] if shortest > start else FIRST_MODEL
+    return ReleasedFile(path, dimension, variant, model, perceiver, experiencer)
+
+
+def _head(path: Path, words: tuple[str, ...], form: str) -> tuple[str, str, int]:
+    """Return the dimension and the variant that words begin with, and where these end."""
+    dimension, start = _beginning(words, 0, {each: name for name, own in _CALLED.items() for each in own})
+    if dimension is None:
+        _refuse(path, f"it begins with no dimension; {suggest(words[0] if words else '', _called_all())}", form)
+    variant, start = _beginning(words, start, {name: name for name in PUBLISHED_VARIANTS})
+    if variant is None:
+        spelt = ["-".join(words[start:end]) for end in range(start + 1, start + 4)]
+        hints = [suggest(each, PUBLISHED_VARIANTS) for each in spelt]
+        hint = next((hint for hint in hints if hint.startswith("did")), _listed(PUBLISHED_VARIANTS))
+        _refuse(path, f"after {dimension} comes no variant; {hint}", form)
+    return dimension, variant, start
+
+
+def is_batch(path: Path) -> bool:
+    """Tell whether a file is called as a raw batch of answers: its name ends in ``batch-N``."""
+    *_, last, number = ("", "", *_words(path.stem))
+    return last.casefold() == _BATCH and number.isdecimal()
+
+
+def parse_batch(path: Path) -> tuple[str, str, str, int]:
+    """Read the name of a raw batch and of its folder: dimension, variant, model, and which batch it is.
+
+    Parameters
+    ----------
+    path
+        ``exp_MODEL/DIMENSION_VARIANT_batch-N.tsv`` as the study has it (``exp`` alone is its first model), or
+        ``DIMENSION_VARIANT_MODEL/batch-N.tsv``.
+
+    Raises
+    ------
+    ConfigError
+        If there is no dimension or variant of the study.
+    """
+    folder = path.resolve().parent.name
+    number = int(_words(path.stem)[-1])
+    text = path.stem if len(_words(path.stem)) > 2 else f"{folder}_{_BATCH}-{number}"
+    found = list(_WORD.finditer(text))[:-2]
+    dimension, variant, start = _head(path, tuple(match[0] for match in found), _BATCH_NAME)
+    if start < len(found):
+        return dimension, variant, text[found[start].start() : found[-1].end()], number
+    of_folder = _words(folder) if text == path.stem else ()
+    if of_folder[:1] == ("exp",):
+        folder = folder[len("exp") :].strip(" _-")
+    return dimension, variant, folder if of_folder and folder else FIRST_MODEL, number
+
+
+def _beginning(words: tuple[str, ...], start: int, known: Mapping[str, str]) -> tuple[Any, int]:
+    """Return what the words from ``start`` on begin with, the longest of what is known, and where it ends."""
+    folded = tuple(word.casefold() for word in words)
+    for spelt in sorted(known, key=lambda each: -len(_words(each))):
+        own = _words(spelt)
+        if folded[start : start + len(own)] == own:
+            return known[spelt], start + len(own)
+    return None, start
+
+
+def _endings(words: tuple[str, ...], end: int, start: int, dimension: str) -> Iterator[tuple[int, str]]:
+    """Yield the identities that the words before ``end`` can be, each with where it begins."""
+    for first in range(start, end):
+        term = _term(words[first:end], dimension)
+        if term is not None:
+            yield first, term
+
+
+def _called_all() -> list[str]:
+    return [each for own in _CALLED.values() for each in own]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return f"there are: {', '.join(names)}"
+
+
+def _refuse(path: Path, fault: str, form: str = _NAME) -> Any:
+    raise ConfigError(f"{path}: the name cannot be read as {form}: {fault}")
+
+
+# --- Folders ---------------------------------------------------------------------------------------------------------
+
+
+def find_released(folder: Path) -> list[ReleasedRun]:
+    """Find the result files of a folder, and check that none is missing.
+
+    Parameters
+    ----------
+    folder
+        With the files, or with ``processed_results`` in it; or with raw batches, in it or in folders in it or in its
+        ``results``. What is no ``.tsv`` is passed over.
+
+    Returns
+    -------
+    list of ReleasedRun
+        One for each model and variant; models by name, variants and dimensions in the study's order.
+
+    Raises
+    ------
+    StoreError
+        If the folder is none, or has no ``.tsv`` file.
+    ConfigError
+        If a name cannot be read, two files are of one pair, or a pair or a batch has no file: all pairs of a
+        dimension's identities must be there, and those with the unspecified identity all or none.
+    """
+    if not os.path.isdir(folder):  # False too where it may not be looked at
+        raise StoreError(f"{folder} is not a folder; {_PLACE}")
+    paths = sorted(folder.glob("*.tsv")) or sorted((folder / "processed_results").glob("*.tsv"))
+    if not paths:
+        paths = sorted(filter(is_batch, (*folder.glob("*/*.tsv"), *folder.glob("results/*/*.tsv"))))
+    if not paths:
+        raise StoreError(f"{folder} has no .tsv file; {_PLACE}")
+    batches = [path for path in paths if is_batch(path)]
+    if batches and len(batches) < len(paths):
+        other = next(path for path in paths if path not in batches)
+        raise ConfigError(
+            f"{folder} has raw batches, {batches[0].name}, and other files, {other.name}; move one kind into a folder "
+            "of its own"
+        )
+    runs = dict(_of_batch_files(batches) if batches else _of_pair_files(paths))
+    return [runs[key] for key in sorted(runs, key=lambda key: (key[0], PUBLISHED_VARIANTS.index(key[1])))]
+
+
+def _of_pair_files(paths: Sequence[Path]) -> Iterator[tuple[tuple[str, str], ReleasedRun]]:
+    """Yield the runs of result files, by model and variant."""
+    runs: dict[tuple[str, str], dict[str, dict[tuple[str, str], Path]]] = {}
+    for path in paths:
+        file = parse_name(path)
+        of_dimension = runs.setdefault((file.model, file.variant), {}).setdefault(file.dimension, {})
+        pair = file.perceiver, file.experiencer
+        if pair in of_dimension:
+            raise ConfigError(
+                f"{of_dimension[pair].name} and {path.name} are both of perceiver {pair[0]!r} and experiencer "
+                f"{pair[1]!r}; keep one in {path.parent}"
+            )
+        of_dimension[pair] = path
+    for (model, variant), own in runs.items():
+        files = {name: _in_order(own[name], name, model, variant) for name in _dimensions() if name in own}
+        yield (model, variant), ReleasedRun(model, variant, files)
+
+
+def _of_batch_files(paths: Sequence[Path]) -> Iterator[tuple[tuple[str, str], ReleasedRun]]:
+    """Yield the runs of raw batches, by model and variant."""
+    runs: dict[tuple[str, str], dict[str, dict[int, Path]]] = {}
+    for path in paths:
+        dimension, variant, model, number = parse_batch(path)
+        of_dimension = runs.setdefault((model, variant), {}).setdefault(dimension, {})
+        if number in of_dimension:
+            raise ConfigError(
+                f"{of_dimension[number]} and {path} are both batch {number} of {dimension}, {variant}, {model}; keep "
+                "one"
+            )
+        of_dimension[number] = path
+    for (model, variant), own in runs.items():
+        batches = {name: _whole(own[name]) for name in _dimensions() if name in own}
+        yield (model, variant), ReleasedRun(model, variant, {}, batches)
+
+
+def _whole(batches: Mapping[int, Path]) -> list[Path]:
+    """Return raw batches in their order; ConfigError if one between them is missing."""
+    gone = next((number for number in range(min(batches), max(batches)) if number not in batches), None)
+    if gone is not None:
+        last = batches[max(batches)]
+        raise ConfigError(f"{last}: batch {gone} is not beside it; add it, since answers of whole pairs are missing")
+    return [batches[number] for number in sorted(batches)]
+
+
+def _in_order(
+    files: Mapping[tuple[str, str], Path], dimension: str, model: str, variant: str
+) -> dict[tuple[str, str], Path]:
+    """Return the files perceiver by perceiver; ConfigError if a pair has none."""
+    wanted = _wanted(dimension, files)
+    missing = [pair for pair in wanted if pair not in files]
+    if missing and all(is_baseline(dimension, *pair) for pair in missing):
+        there = [path.name for pair, path in files.items() if is_baseline(dimension, *pair)]
+        some, them = (
+            (f"are there, {there[0]} and others", "them") if len(there) > 1 else (f"is there, {there[0]}", "it")
+        )
+        raise ConfigError(
+            f"{dimension}, {variant}, {model}: {len(there):,} of the {len(there) + len(missing):,} files with the "
+            f"unspecified identity {some}; take {them} away, or add the other {len(missing):,}, the first that of "
+            f"perceiver {missing[0][0]!r} and experiencer {missing[0][1]!r}"
+        )
+    if missing:
+        (perceiver, experiencer), be = missing[0], "is" if len(missing) == 1 else "are"
+        raise ConfigError(
+            f"{dimension}, {variant}, {model}: {len(missing):,} of {plural(len(wanted), 'file')} {be} missing, the "
+            f"first that of perceiver {perceiver!r} and experiencer {experiencer!r}, beside "
+            f"{next(iter(files.values()))}; add them, or take the files of {dimension} of this model and variant away"
+        )
+    return {pair: files[pair] for pair in wanted}
+
+
+def _wanted(dimension: str, there: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the pairs that must be there, perceivers in rows: with the unspecified identity all or none."""
+    with_baselines = any(is_baseline(dimension, *pair) for pair in there)
+    return [
+        (perceiver.term, experiencer.term)
+        for perceiver, experiencer in _dimensions()[dimension].pairs()
+        if with_baselines or not (perceiver.is_baseline or experiencer.is_baseline)
+    ]
+
+
+def is_baseline(dimension: str, perceiver: str, experiencer: str) -> bool:
+    """Say whether one of the pair is the unspecified identity of the dimension."""
+    terms = {identity.term for identity in _dimensions()[dimension].perceivers if identity.is_baseline}
+    return perceiver in terms or experiencer in terms
+
+
+def clusters_of(run: ReleasedRun) -> dict[str, dict[str, str]]:
+    """Return the cultural cluster of each group, of the dimensions that have clusters."""
+    return {name: dict(_dimensions()[name].clusters) for name in run.dimensions if _dimensions()[name].clusters}
+
+
+# --- What is in them -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Content:
+    """The rows of one pair, and what its file or part of a batch is called."""
+
+    place: str
+    name: str
+    intensity: FloatArray
+    responses: pd.Series | None
+    ids: tuple[str, ...] | None
+    emotions: tuple[str, ...] | None
+    prompts: tuple[int, ...] | None
+    """How far each row's ``idx`` is from the first one's."""
+    not_read: tuple[str, ...]
+
+
+def read_released(
+    run: ReleasedRun,
+    *,
+    emotion_of: Mapping[str, str] | None = None,
+    keep_beyond: bool = False,
+    done: Callable[[int], None] = lambda n: None,
+) -> ReleasedRatings:
+    """Read all files of a run, and check them.
+
+    Parameters
+    ----------
+    run
+        The files.
+    emotion_of
+        By ``text_id``, the emotion of each narrative; None takes the files' own column ``emotion``, if they have one.
+    keep_beyond
+        Whether ratings of up to 100 of the variant 10-scale are kept, as the study's parser took them. They lie beyond
+        the scale, and the run's report counts them.
+    done
+        Is told how many files more were read.
+
+    Raises
+    ------
+    StoreError
+        If a file cannot be read.
+    ConfigError
+        If a file has no column ``intensity`` or has it twice, another number of rows than the others, other narratives
+        or emotions in its rows, or an intensity that is neither −1 nor a number of the scale; or a batch has no
+        ``response``, or prompts that do not tell whose they are; or ``emotion_of`` cannot be used.
+
+    Notes
+    -----
+    Where there are answers, why a rating is missing follows our rule,
+    ``audit.asking.elicitation.parsing.parse_response``. An intensity of a batch is what the study's own rule reads in
+    the answer; that of a result file is the released one.
+    """
+    digest = hashlib.sha256()
+    scale = _SCALES.get(run.variant, FULL_SCALE)
+    first: _Content | None = None
+    tables: dict[str, pd.DataFrame] = {}
+    n_beyond, n_rows, names = 0, 0, tuple[str, ...]()
+    emotions: tuple[str, ...] | None = None
+    labels: dict[str, Any] = {}
+    without: list[str] = []
+    for dimension in run.dimensions:
+        contents: dict[tuple[str, str], _Content] = {}
+        for pair, content in _contents(run, dimension, digest, done):
+            if first is None:
+                first = content
+                n_rows = len(content.intensity)
+                names = content.ids or tuple(str(row) for row in range(1, n_rows + 1))
+                _check_names(content.place, names)
+                emotions = content.emotions if emotion_of is None else _emotions(content, emotion_of)
+            else:
+                _check_alike(content, first)
+            n_beyond += _check_scale(content, scale, variant=run.variant, keep_beyond=keep_beyond)
+            contents[pair] = content
+        labels = _labels(run.variant, dimension, list(contents), names, emotions)
+        tables[dimension] = _table(labels, contents, dimension, scale, sum(map(len, tables.values())))
+        if not any(is_baseline(dimension, *pair) for pair in contents):
+            without.append(dimension)
+    assert first is not None
+    return ReleasedRatings(
+        tables=tables,
+        scale=scale,
+        sha256=digest.hexdigest(),
+        n_narratives=n_rows,
+        emotions=tuple(map(str, labels["emotion"].categories)),
+        n_beyond=n_beyond,
+        has_responses=first.responses is not None,
+        without_baselines=tuple(without),
+        not_read=first.not_read,
+    )
+
+
+def _contents(
+    run: ReleasedRun, dimension: str, digest: Any, done: Callable[[int], None]
+) -> Iterator[tuple[tuple[str, str], _Content]]:
+    """Yield the rows of each pair of a dimension, perceivers in rows."""
+    if dimension in run.batches:
+        yield from _of_batches(run.batches[dimension], dimension, digest, done)
+        return
+    for pair, path in run.files[dimension].items():
+        yield pair, _read(path, digest)
+        done(1)
+
+
+def _bytes(path: Path, digest: Any) -> bytes:
+    try:
+        content = read_file(path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror or error})") from error
+    digest.update(f"{path.name}\n{len(content)}\n".encode("utf-8", "replace") + content)
+    return content
+
+
+def _read(path: Path, digest: Any) -> _Content:
+    """Read the columns of a result file that we know."""
+    read, not_read = _columns(path, digest, ("intensity",), ("response", "emotion", "idx", *_IDS))
+    key = next((name for name in _IDS if name in read), None)
+    return _Content(
+        place=str(path),
+        name=path.name,
+        intensity=_intensities(path, read["intensity"]),
+        responses=read.get("response"),
+        ids=None if key is None else tuple(read[key].str.strip()),
+        emotions=tuple(read["emotion"].str.strip()) if "emotion" in read else None,
+        prompts=_distances(_places_of(path, read["idx"])) if "idx" in read else None,
+        not_read=not_read,
+    )
+
+
+def _columns(
+    path: Path, digest: Any, needed: Sequence[str], optional: Sequence[str]
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Read columns of a file as texts; return them, and the names of its others."""
+    content = _bytes(path, digest)
+    if not content.removeprefix(codecs.BOM_UTF8).strip():
+        raise ConfigError(f"{path}: the file is empty; put the study's file in its place")
+    try:
+        head = [name.strip().casefold() for name in content.split(b"\n", 1)[0].decode("utf-8-sig").split("\t")]
+        head = [name.strip('"') for name in head]
+        for name in (*needed, *optional):
+            if head.count(name) > 1:
+                raise ConfigError(f"{path}: {head.count(name)} columns are called {name!r}; keep one")
+        for name in needed:
+            if name not in head:
+                hint = "; separate the cells by tabs" if len(head) == 1 and head[0] else ""
+                raise ConfigError(f"{path}: no column {name!r}; {suggest(name, filter(None, head))}{hint}")
+        places = {head.index(name): name for name in (*needed, *optional) if name in head}
+        read = pd.read_csv(
+            io.BytesIO(content), sep="\t", header=0, names=list(range(len(head))), usecols=list(places), dtype=str,
+            keep_default_na=False, index_col=False, encoding="utf-8-sig",
+        ).rename(columns=places).fillna("")  # fmt: skip
+    except UnicodeDecodeError as error:
+        raise StoreError(f"{path} is not UTF-8 ({error.reason}); write it anew as UTF-8") from error
+    except (ParserError, EmptyDataError, ValueError) as error:
+        raise StoreError(f"{path} cannot be read as TSV ({' '.join(str(error).split())})") from error
+    if read.empty:
+        raise ConfigError(f"{path}: has columns but no rows")
+    return read, tuple(name for place, name in enumerate(head) if place not in places and name)
+
+
+def _places_of(path: Path, column: pd.Series) -> IntArray:
+    """Return the places of prompts in the study's list of all."""
+    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = ~np.isfinite(numbers) | (numbers % 1 != 0)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ConfigError(f"{path}: row {row + 1}{_more(wrong)}: the idx {column.iloc[row]!r} is no whole number; put "
+                          "the study's file in its place")  # fmt: skip
+    return numbers.astype(np.int64)
+
+
+def _distances(places: IntArray) -> tuple[int, ...]:
+    return tuple((places - places[0]).tolist())
+
+
+def _intensities(path: Path, column: pd.Series) -> FloatArray:
+    values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = ~np.isfinite(values)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ConfigError(
+            f"{path}: row {row + 1}{_more(wrong)}: the intensity {column.iloc[row]!r} is no number; write -1 where "
+            "there is no rating"
+        )
+    return values
+
+
+def _more(wrong: Any) -> str:
+    n_more = int(np.count_nonzero(wrong)) - 1
+    return f" (and {n_more:,} more)" if n_more else ""
+
+
+def _check_scale(content: _Content, scale: tuple[float, float], *, variant: str, keep_beyond: bool) -> int:
+    """Make −1 missing, in place; return how many ratings beyond the scale are kept."""
+    intensity = content.intensity
+    intensity[intensity == NO_RATING] = np.nan
+    beyond = (intensity < scale[0]) | (intensity > scale[1])
+    if not beyond.any():
+        return 0
+    off = (intensity < FULL_SCALE[0]) | (intensity > FULL_SCALE[1])
+    if keep_beyond and not off.any():
+        return int(beyond.sum())
+    row = int(np.argmax(off if keep_beyond else beyond))
+    remedy = "mend the file: a rating is on the scale, or -1 where there is none"
+    if scale != FULL_SCALE and not off.any():
+        remedy = "the study's parser took answers of up to 100 there; beyond=keep takes them too"
+    raise ConfigError(
+        f"{content.place}: row {row + 1}{_more(off if keep_beyond else beyond)}: the intensity {intensity[row]:g} is "
+        f"beyond the scale of {variant}, {scale[0]:g} to {scale[1]:g}; {remedy}"
+    )
+
+
+def _check_names(place: str, names: Sequence[str]) -> None:
+    if len(set(names)) == len(names) and all(names):
+        return
+    row = next(place for place, name in enumerate(names) if not name or name in names[:place])
+    fault = f"narrative {names[row]!r} stands twice" if names[row] else "the narrative's identifier is empty"
+    raise ConfigError(f"{place}: row {row + 1}: {fault}; give each row one of its own")
+
+
+def _check_alike(content: _Content, first: _Content) -> None:
+    """Refuse a file whose rows are not those of the first one."""
+    n_rows, n_first = len(content.intensity), len(first.intensity)
+    if n_rows != n_first:
+        raise ConfigError(
+            f"{content.place}: has {plural(n_rows, 'row')}, and {first.name} has {n_first:,}; all files of a model and "
+            "variant have one row a narrative, in one order"
+        )
+    for what, has, other_has in (
+        ("narrative", content.ids, first.ids),
+        ("emotion", content.emotions, first.emotions),
+        ("answer", content.responses, first.responses),
+    ):
+        if (has is None) != (other_has is None):
+            with_it, without = (content, first) if other_has is None else (first, content)
+            raise ConfigError(
+                f"{without.place}: has no column for the {what}, and {with_it.name} has; give it to all files or to "
+                "none"
+            )
+    for what, own, other in (
+        ("narrative", content.ids, first.ids),
+        ("emotion", content.emotions, first.emotions),
+        ("prompt (idx, counted from the first row's)", content.prompts, first.prompts),
+    ):
+        if own is not None and other is not None and own != other:
+            row = next(place for place, (one, two) in enumerate(zip(own, other, strict=True)) if one != two)
+            raise ConfigError(
+                f"{content.place}: row {row + 1} is of {what} {own[row]!r}, and of {other[row]!r} in {first.name}; "
+                "bring the rows into one order"
+            )
+
+
+def _emotions(content: _Content, emotion_of: Mapping[str, str]) -> tuple[str, ...]:
+    if content.ids is None:
+        raise ConfigError(
+            f"narratives= cannot be used: {content.name} has no column text_id, and in which order the study put the "
+            "twelve files of narratives is not known; leave narratives= out"
+        )
+    unknown = next((name for name in content.ids if name not in emotion_of), None)
+    if unknown is not None:
+        raise ConfigError(
+            f"{content.place}: text_id {unknown!r} is in no file of narratives=; name a folder that has all twelve of "
+            "them"
+        )
+    return tuple(emotion_of[name] for name in content.ids)
+
+
+# --- The table -------------------------------------------------------------------------------------------------------
+
+
+def _labels(
+    variant: str, dimension: str, pairs: Sequence[tuple[str, str]], names: Sequence[str], emotions: Sequence[str] | None
+) -> dict[str, Any]:
+    """Label the rows, pair by pair and within each narrative by narrative."""
+    n_pairs, n_rows = len(pairs), len(names)
+    sides = [pd.factorize(pd.Series([pair[side] for pair in pairs])) for side in (0, 1)]
+    of_rows, known = pd.factorize(pd.Series(emotions if emotions is not None else [ABSENT["emotion"]] * n_rows))
+
+    def constant(text: str) -> Any:
+        return pd.Categorical.from_codes(np.zeros(n_pairs * n_rows, dtype=np.int8), categories=pd.Index([text]))
+
+    return {
+        "dimension": constant(dimension),
+        "variant": constant(variant),
+        "narrative_id": pd.Categorical.from_codes(np.tile(np.arange(n_rows), n_pairs), categories=pd.Index(names)),
+        "emotion": pd.Categorical.from_codes(np.tile(of_rows, n_pairs), categories=pd.Index(known)),
+        "perceiver": pd.Categorical.from_codes(np.repeat(sides[0][0], n_rows), categories=pd.Index(sides[0][1])),
+        "experiencer": pd.Categorical.from_codes(np.repeat(sides[1][0], n_rows), categories=pd.Index(sides[1][1])),
+    }
+
+
+def _table(
+    labels: Mapping[str, pd.Categorical],
+    contents: Mapping[tuple[str, str], _Content],
+    dimension: str,
+    scale: tuple[float, float],
+    start: int,
+) -> pd.DataFrame:
+    group_of = {identity.term: identity.group for identity in _dimensions()[dimension].perceivers}
+    groups = list(dict.fromkeys(group_of.values()))
+    pairs, own = list(contents), list(contents.values())
+    n_rows = len(own[0].intensity)
+    sides = [np.repeat([groups.index(group_of[pair[side]]) for pair in pairs], n_rows) for side in (0, 1)]
+    intensity = np.concatenate([content.intensity for content in own])
+    missing = np.isnan(intensity)
+    status = np.where(missing, _CODES[Status.UNPARSEABLE], _CODES[Status.RATED]).astype(np.int8)
+    answers = [content.responses for content in own if content.responses is not None]
+    if answers:
+        responses = pd.concat(answers, ignore_index=True)
+        of_missing = read_by_both(responses[missing], low=scale[0], high=scale[1])
+        status[np.flatnonzero(missing)[(of_missing["ours"] == Status.REFUSED).to_numpy()]] = _CODES[Status.REFUSED]
+    table = ratings_table(labels, sides, groups, intensity=intensity, status=status, first=start)
+    return table.assign(response=responses) if answers else table
+
+
+# --- Raw batches -----------------------------------------------------------------------------------------------------
+
+
+@cache
+def _terms(dimension: str) -> re.Pattern[str]:
+    """Return what finds a wording of the dimension in a prompt, the longest where several begin alike."""
+    terms = sorted((identity.term for identity in _dimensions()[dimension].perceivers), key=len, reverse=True)
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, terms))})(?!\w)")
+
+
+def _of_batches(
+    paths: Sequence[Path], dimension: str, digest: Any, done: Callable[[int], None]
+) -> Iterator[tuple[tuple[str, str], _Content]]:
+    """Yield the rows of each pair from raw batches: prompts say whose they are, the study's rule reads the answers."""
+    parts: list[pd.DataFrame] = []
+    not_read: tuple[str, ...] = ()
+    begun: dict[str, str] = {}
+    for path in paths:
+        named = [name for names in _SIDES.values() for name in names]
+        read, not_read = _columns(path, digest, ("response",), ("idx", "emotion", *_IDS, *named, *_PROMPTS.values()))
+        columns = {side: _side(path, read, side, dimension, begun) for side in _SIDES}
+        rest = _narratives_of(read, columns["experiencer"])
+        kept = read[[name for name in ("response", "idx", "emotion", *_IDS) if name in read]]
+        parts.append(kept.assign(**columns, rest=rest, place=_places_of(path, read["idx"]) if "idx" in read else -1))
+        done(1)
+    if len({tuple(part.columns) for part in parts}) > 1:
+        raise ConfigError(f"{paths[0].parent}: the batches of {dimension} differ in their columns; give them the same")
+    rows = pd.concat(parts, ignore_index=True)
+    if "idx" in rows:
+        again = rows["place"].duplicated()
+        if again.any():
+            raise ConfigError(
+                f"{paths[0].parent}: the batches of {dimension} have the idx {rows['place'][again].iloc[0]} twice; "
+                "keep one row for each prompt"
+            )
+        rows = rows.sort_values("place", kind="stable", ignore_index=True)
+    of_pair = {(str(p), str(e)): own for (p, e), own in rows.groupby(["perceiver", "experiencer"], sort=False)}
+    wanted = _wanted(dimension, of_pair)
+    if gone := [pair for pair in wanted if pair not in of_pair]:
+        raise ConfigError(
+            f"{paths[0].parent}: the batches of {dimension} ({', '.join(path.name for path in paths)}) have no answers "
+            f"for {len(gone):,} of {plural(len(wanted), 'pair')}, the first perceiver {gone[0][0]!r} and experiencer "
+            f"{gone[0][1]!r}; add the batch that has them"
+        )
+    first = wanted[0]
+    key = next((name for name in _IDS if name in rows), None)
+    for pair in wanted:
+        own = of_pair[pair]
+        place = f"{paths[0].parent}, {dimension}, perceiver {pair[0]!r}, experiencer {pair[1]!r}"
+        if len(own) == len(of_pair[first]) and not np.array_equal(own["rest"], of_pair[first]["rest"]):
+            raise ConfigError(
+                f"{place}: its prompts tell other narratives than those of perceiver {first[0]!r} and experiencer "
+                f"{first[1]!r}, or in another order; bring them into one order"
+            )
+        responses = own["response"].reset_index(drop=True)
+        yield (
+            pair,
+            _Content(
+                place=place,
+                name=f"perceiver {pair[0]!r} with experiencer {pair[1]!r}",
+                intensity=study_intensities(responses),
+                responses=responses,
+                ids=None if key is None else tuple(own[key].str.strip()),
+                emotions=tuple(own["emotion"].str.strip()) if "emotion" in own else None,
+                prompts=_distances(own["place"].to_numpy()) if "idx" in own else None,
+                not_read=not_read,
+            ),
+        )
+
+
+def _side(path: Path, read: pd.DataFrame, side: str, dimension: str, begun: dict[str, str]) -> pd.Series:
+    """Return whose each row is: of a column that says so, or of the prompt, which names it in one place throughout."""
+    named = next((name for name in _SIDES[side] if name in read), None)
+    if named is not None:
+        terms = {text: _term(_words(text), dimension) for text in read[named].unique()}
+        found = read[named].map(terms)
+        if found.isna().any():
+            row = int(np.argmax(found.isna()))
+            raise ConfigError(
+                f"{path}: row {row + 1}: {read[named].iloc[row]!r} is no {side} of {dimension}; identities of the "
+                f"study: {', '.join(_listed_terms(dimension))}"
+            )
+        return found
+    prompt = _PROMPTS[side]
+    if prompt not in read:
+        raise ConfigError(f"{path}: has neither a column {_SIDES[side][0]!r} nor {prompt!r}, so that nobody can tell "
+                          f"the {side} of a row; put the study's file in its place")  # fmt: skip
+    of_text: dict[str, str | None] = {}
+    for text in read[prompt].unique():
+        match = _terms(dimension).search(text)
+        before = text[: match.start()] if match else None
+        # What stands before the identity is the prompt's own, and the same throughout: else a narrative names it.
+        of_text[text] = match[0] if match and begun.setdefault(side, str(before)) == before else None
+    found = read[prompt].map(of_text)
+    if found.isna().any():
+        row = int(np.argmax(found.isna()))
+        raise ConfigError(
+            f"{path}: row {row + 1}{_more(found.isna().to_numpy())}: no {side} of {dimension} can be read in its "
+            f"{prompt} {read[prompt].iloc[row][:80]!r}; identities of the study: {', '.join(_listed_terms(dimension))}"
+        )
+    return found
+
+
+def _narratives_of(read: pd.DataFrame, experiencers: pd.Series) -> list[bytes]:
+    """Return what stands for a row's narrative: its prompt without the experiencer, or nothing without prompts."""
+    if (prompt := _PROMPTS["experiencer"]) not in read:
+        return [b""] * len(read)
+    kept: dict[tuple[str, str], bytes] = {}
+    for text, term in zip(read[prompt], experiencers, strict=True):
+        if (text, term) not in kept:
+            kept[text, term] = hashlib.sha256(text.replace(term, "", 1).encode("utf-8", "replace")).digest()[:8]
+    return [kept[pair] for pair in zip(read[prompt], experiencers, strict=True)]
+
+
+def _listed_terms(dimension: str) -> list[str]:
+    return [identity.term for identity in _dimensions()[dimension].perceivers]

@@ -1,0 +1,350 @@
+"""People who rate a run's replies or narratives: what they are sent, and what comes back, kept in the run's folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from audit.asking.conversations import grid_of, narratives_of
+from audit.errors import ConfigError, StoreError
+from audit.people.items import sample_items
+from audit.people.lists import (
+    LIST_KEY,
+    NORMING_KEY,
+    Lists,
+    emotions_in_order,
+    norming_lists,
+    norming_questions,
+    rating_lists,
+    rating_questions,
+)
+from audit.people.questions import Choice, Form, Questions, load_questions
+from audit.people.ratings import (
+    KEY_FILE,
+    QUESTIONS_COPY,
+    HumanRatings,
+    export_files,
+    items_file,
+    key_file,
+    read_human_ratings,
+    read_key,
+)
+from audit.runs.manifest import Manifest, People
+from audit.runs.store import RunFolder
+from audit.tables.base import Table
+from audit.tables.formatting import plural
+from audit.tables.json_text import parse_json
+from audit.tables.people import PEOPLE_INTENSITIES, RATERS, READINGS
+from audit.tables.people_of_replies import PEOPLE_SCORES
+from stimuli.yaml_files import read_text
+
+FOLDERS: Final[dict[Form, str]] = {"replies": "people", "intensity": "people", "norming": "norming"}
+"""Where in the run's folder an export lies."""
+_GIVEN: Final[dict[Form, Table]] = {"replies": PEOPLE_SCORES, "intensity": PEOPLE_INTENSITIES, "norming": READINGS}
+"""What is kept there of what raters send back."""
+FORM: Final = "raters/form.html"
+STUDY: Final = "study.json"
+"""What an import needs to know of an export, beside its key and questions."""
+PER_LIST: Final = 24
+"""Narratives a list, unless another number is asked for."""
+
+
+def form_of(path: Path, own: Sequence[Form], form: str | None) -> Form:
+    """Return which form a run's people fill in: the one asked for, or else the first of those of the run's task.
+
+    Raises
+    ------
+    ConfigError
+        If the run has no such form.
+    """
+    if not own:
+        raise ConfigError(f"{path} has nothing for people to rate: task=reply or task=intensity makes a run that has")
+    found = next((each for each in own if form in (None, each)), None)
+    if found is None:
+        raise ConfigError(f"form={form}: of this run {' or '.join(own)} is wanted")
+    return found
+
+
+def export_items(
+    path: Path, *, n: int | None, seed: int, questions: Path | None, mask_experiencer: bool
+) -> tuple[Path, tuple[str, ...]]:
+    """Draw replies of a complete run for people to rate, and write what they are sent.
+
+    Parameters
+    ----------
+    path
+        The run's folder; ``people/`` in it gets ``key.csv`` and ``questions.yaml``, which stay, and ``raters/``, which
+        goes to raters: ``form.html`` and ``items.csv``.
+    n, seed, mask_experiencer
+        As of :func:`audit.people.items.sample_items`.
+    questions
+        A YAML file of questions; None is the packaged ones.
+
+    Returns
+    -------
+    tuple
+        The folder that goes to raters, and what is to be known of it, in words.
+
+    Raises
+    ------
+    ConfigError
+        If the run is none of replies, nothing can be drawn, a question has no numbers, or ratings of an earlier export
+        are there.
+    StoreError
+        If the folder is none of a complete run's.
+    """
+    from audit.report.form import render_form
+
+    manifest = _complete(path)
+    asked = load_questions(questions)
+    if asked.about or any(isinstance(each, Choice) for each in asked.questions):
+        raise ConfigError(
+            f"{questions}: replies are scored by numbers; leave out `about` and questions with `options`, which other "
+            "forms have"
+        )
+    texts = narratives_of(path, manifest)
+    with RunFolder(path) as folder:
+        if folder.table(PEOPLE_SCORES).exists():
+            raise ConfigError(_HOLDS_RATINGS.format(place=path / FOLDERS["replies"]))
+        replies = folder.read("replies", n_prompts=manifest.n_prompts)
+        replies = replies.loc[~replies["dimension"].isin(manifest.placebo)]
+        shown = replies.assign(narrative=[texts.get(str(name), "") for name in replies["narrative_id"]])
+        if not texts:
+            raise StoreError(f"{path}: the narratives could not be read again, and raters need them; see its report")
+        sample = sample_items(shown, n=n, seed=seed, mask_experiencer=mask_experiencer)
+        form = render_form(sample.shown, asked.questions, introduction=asked.introduction)
+        for name, content in {**export_files(sample, asked), FORM: form.encode("utf-8", "replace")}.items():
+            folder.write_file(f"{FOLDERS['replies']}/{name}", content)
+    return path / FOLDERS["replies"] / "raters", sample.remarks
+
+
+_HOLDS_RATINGS: Final = (
+    "{place} holds what raters sent back, which belongs to the items of that export; move it away to draw others"
+)
+
+
+def export_lists(
+    path: Path, form: Form, *, n: int | None, n_lists: int | None, seed: int, introduction: Path | None
+) -> tuple[Path, tuple[str, ...]]:
+    """Draw narratives of a complete run of ratings for people to rate, and write a form for each list of them.
+
+    Parameters
+    ----------
+    path
+        The run's folder; ``people/`` in it, or ``norming/``, gets ``key.csv``, ``questions.yaml`` and ``study.json``,
+        which stay, and ``raters/``, which goes to raters: an HTML page and a spreadsheet for each list.
+    form
+        ``intensity`` or ``norming``.
+    n, n_lists, seed
+        As of :func:`audit.people.lists.rating_lists` and :func:`audit.people.lists.norming_lists`; n is
+        :data:`PER_LIST` unless given.
+    introduction
+        A text file of what raters read first; None takes the packaged one.
+
+    Returns
+    -------
+    tuple
+        The folder that goes to raters, and what is to be known of it, in words.
+
+    Raises
+    ------
+    ConfigError
+        If the lists cannot be made, ratings of an earlier export are there, or the run's prompts are not in English.
+    StoreError
+        If the folder is none of a complete run's, or its narratives cannot be read again.
+    """
+    from audit.report.form import SITUATIONS, render_form
+
+    manifest = _complete(path)
+    if not manifest.language.is_english:
+        raise ConfigError(
+            f"{path}: its prompts are in {manifest.language.name}, and the form is in English; have people rate the "
+            "same narratives in English, of a run with language=en"
+        )
+    grid, why_not = grid_of(path, manifest)
+    if grid is None or grid.variant.scale is None:
+        raise StoreError(f"{path}: the narratives could not be read again, and raters need them: {why_not}")
+    first = None if introduction is None else read_text(introduction)
+    n = PER_LIST if n is None else n
+    with RunFolder(path) as folder:
+        if folder.table(_GIVEN[form]).exists():
+            raise ConfigError(_HOLDS_RATINGS.format(place=path / FOLDERS[form]))
+        salt = folder.ratings_sha256()
+        study: dict[str, Any] = {"form": form, "seed": seed, "n": n}
+        if form == "norming":
+            lists = norming_lists(grid, n=n, n_lists=n_lists, seed=seed, salt=salt)
+            asked = norming_questions(grid, grid.variant.scale, introduction=first)
+            study["emotions"] = emotions_in_order(grid)
+        else:
+            lists = rating_lists(grid, n=n, n_lists=n_lists, seed=seed, salt=salt)
+            asked, study["about"] = rating_questions(grid, grid.variant.scale, introduction=first)
+        folder.clear(f"{FOLDERS[form]}/raters")
+        for name, content in _files_of(lists, asked, study).items():
+            folder.write_file(f"{FOLDERS[form]}/{name}", content)
+        for name in lists.names:
+            shown = lists.shown.loc[lists.shown["list"] == name].drop(columns="list")
+            page = render_form(
+                shown, asked.questions, introduction=asked.introduction, about=asked.about, words=SITUATIONS
+            )
+            folder.write_file(f"{FOLDERS[form]}/raters/{name}.html", page.encode("utf-8", "replace"))
+            folder.write_file(f"{FOLDERS[form]}/raters/{name}.csv", items_file(shown, asked))
+    return path / FOLDERS[form] / "raters", lists.remarks
+
+
+def _files_of(lists: Lists, asked: Questions, study: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return what stays with the researcher."""
+    return {
+        KEY_FILE: key_file(lists.key),
+        QUESTIONS_COPY: asked.to_yaml().encode("utf-8", "replace"),
+        STUDY: f"{json.dumps(study, indent=2, sort_keys=True)}\n".encode(),
+    }
+
+
+def import_ratings(path: Path, form: Form, files: Sequence[Path]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Read what raters sent back, and keep it in the run's folder; ratings of an earlier import are replaced.
+
+    Parameters
+    ----------
+    path
+        The run's folder, with an export.
+    form
+        Of that export.
+    files
+        The raters' CSV files, all of them.
+
+    Returns
+    -------
+    tuple
+        What the manifest says of it (``files``, ``n_raters``, ``n_items``, of replies ``questions``), and what was
+        counted, in words.
+
+    Raises
+    ------
+    ConfigError, StimulusError
+        If a file cannot be used; see :func:`audit.people.ratings.read_human_ratings`.
+    StoreError
+        If the folder is none of a complete run's, or has no export.
+    """
+    _complete(path)
+    place = path / FOLDERS[form]
+    if not (place / KEY_FILE).is_file():
+        how = " form=norming" if form == "norming" else ""
+        raise StoreError(
+            f"{place} has no {KEY_FILE}: export the items first, python -m audit people export {path}{how}"
+        )
+    questions = load_questions(place / QUESTIONS_COPY)
+    if form != "replies":
+        return _import_lists(path, form, files, questions)
+    key = read_key(place / KEY_FILE)
+    human = read_human_ratings(files, key=key, questions=questions)
+    table = human.table.merge(key[["item_id", "prompt_index"]], on="item_id", how="left", validate="many_to_one")
+    asked = [each.model_dump(include={"name", "text", "low", "high"}) for each in questions.questions]
+    with RunFolder(path) as folder:
+        folder.table(PEOPLE_SCORES).write_csv(table)
+    return _found(human, key) | {"questions": asked}, human.remarks
+
+
+def _import_lists(
+    path: Path, form: Form, files: Sequence[Path], questions: Questions
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Do the same for a form whose items come in lists."""
+    place = path / FOLDERS[form]
+    study = _read_study(place / STUDY)
+    own = NORMING_KEY if form == "norming" else LIST_KEY
+    key = read_key(place / KEY_FILE, own, may_be_empty=("dimension",))
+    human = read_human_ratings(files, key=key, questions=questions)
+    wide = human.table.pivot(index=["rater", "item_id"], columns="question", values="score").reset_index()
+    table = wide.merge(key, on="item_id", how="left", validate="many_to_one")
+    remarks = human.remarks
+    with RunFolder(path) as folder:
+        if form == "norming":
+            emotions = study["emotions"]
+            felt = ["" if at != at else emotions[int(at)] for at in table["felt"]]
+            folder.table(READINGS).write_csv(table.assign(felt=felt))
+        else:
+            members = _members(human, study["about"])
+            folder.table(RATERS).write_csv(members)
+            folder.table(PEOPLE_INTENSITIES).write_csv(table)
+            silent = members.loc[members["group"] == ""].groupby("dimension").size()
+            remarks = (*remarks, *(f"{plural(n, 'rater')} left out {name}" for name, n in silent.items()))
+    return _found(human, key) | {"form": form, "seed": study["seed"]}, remarks
+
+
+def _found(human: HumanRatings, key: pd.DataFrame) -> dict[str, Any]:
+    return {"files": dict(human.files), "n_raters": human.n_raters, "n_items": len(key)}
+
+
+def _members(human: HumanRatings, about: Mapping[str, str]) -> pd.DataFrame:
+    """Return for each rater and dimension what the rater answered; empty where nothing was."""
+    rows = [
+        (rater, dimension, given.get(name, ""))
+        for rater, given in human.about.items()
+        for name, dimension in about.items()
+    ]
+    return pd.DataFrame(rows, columns=["rater", "dimension", "group"], dtype=object)
+
+
+def _read_study(path: Path) -> dict[str, Any]:
+    try:
+        study = parse_json(read_text(path))
+        if not isinstance(study, dict) or "seed" not in study or not {"about", "emotions"} & set(study):
+            raise ValueError("it lacks what an export writes")
+        about, emotions = study.get("about", {}), study.get("emotions", [])
+        if not isinstance(about, dict) or not isinstance(emotions, list):
+            raise ValueError("it has something else than an export writes")
+        if not all(isinstance(text, str) for text in (*about.values(), *emotions)):
+            raise ValueError("it names a dimension or an emotion by what is no text")
+    except ValueError as error:
+        raise StoreError(f"{path} cannot be read ({error}); export the items again") from error
+    return study
+
+
+def _complete(path: Path) -> Manifest:
+    manifest = Manifest.read(path)
+    if manifest.status != "complete":
+        n = plural(manifest.n_prompts, "prompt")
+        raise StoreError(f"{path} is not finished; give its command again until all {n} are answered and scored")
+    return manifest
+
+
+def people_of(people: People, human: pd.DataFrame) -> tuple[list[dict[str, Any]], dict[str, pd.Series]]:
+    """Return each question as a measure: its row of the table of measures, and its mean over raters by prompt.
+
+    Parameters
+    ----------
+    people
+        What the run's manifest says of them; see :func:`import_ratings`.
+    human
+        Columns rater, prompt_index, question and score, NaN where a rater left it out.
+    """
+    rows: list[dict[str, Any]] = []
+    values: dict[str, pd.Series] = {}
+    for asked in people.questions:
+        own = human.loc[human["question"] == asked.name].dropna(subset="score")
+        mean = own.groupby("prompt_index")["score"].mean()
+        name = f"people_{asked.name}"
+        values[name] = mean
+        rows.append(
+            {
+                "measure": name,
+                "title": f"people: {asked.name.replace('_', ' ')}",
+                "unit": "points",
+                "better": "higher",
+                "low": float(asked.low),
+                "high": float(asked.high),
+                "scorer": plural(people.n_raters, "rater"),
+                "source": f"asked: {asked.text}",
+                "caution": "the mean over the raters of a reply; see how far they agree",
+                "status": "scored",
+                "n_replies": people.n_items,
+                "n_scored": len(mean),
+                "mean": float(mean.mean()) if len(mean) else float("nan"),
+                "sd": float(mean.std(ddof=1)) if len(mean) > 1 else float("nan"),
+                "note": "",
+            }
+        )
+    return rows, values

@@ -1,0 +1,131 @@
+"""Whether a gap is one between groups, in words: what of it is there without any repetition of a word."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pandas as pd
+from markupsafe import Markup
+
+from audit.report.numbers import Row, rows_of, show, show_interval
+from audit.tables.controls import NO_STEM
+from audit.tables.formatting import brief, count, dimension_title, points, printable
+
+NOT_CONTROLLED: Final = Markup(
+    "Not controlled for repetition of words: in-group pairs repeat the perceiver's words and out-group pairs do not."
+)
+_MIXED: Final = Markup("Not all of it is controlled for repetition of words: the single dimensions say what is.")
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What the controls of repetition say of a gap.
+
+    Attributes
+    ----------
+    kind
+        ``echo_free`` (the gap is of pairs without a word in common), ``placebo`` (it is held against invented groups)
+        or ``none``.
+    beyond
+        Of ``placebo``, the row of the difference; else None.
+    words
+        What was controlled and what the other controls show.
+    wording
+        The row of the gap for any such wordings; None where one wording was asked.
+    """
+
+    kind: str
+    beyond: Row | None
+    words: Markup
+    wording: Row | None = None
+
+    @property
+    def is_of_these_wordings(self) -> bool:
+        """Whether a gap was not shown for other wordings, where several were asked."""
+        return self.wording is not None and _holds_zero(self.wording)
+
+    @property
+    def goes_beyond(self) -> bool:
+        """Whether the gap was found to go beyond what invented groups show."""
+        return self.beyond is not None and not _holds_zero(self.beyond)
+
+
+UNCONTROLLED: Final = Control("none", None, NOT_CONTROLLED)
+
+
+def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
+    """Read the table of controls of one dimension and variant.
+
+    Parameters
+    ----------
+    rows
+        Its rows; none where ratings had no such analysis.
+    several
+        Whether they are of several dimensions, of which the gap is a mean.
+    """
+    if several:
+        decided = {row["control"] for row in rows if row["headline"] and _has_interval(row)}
+        all_free = bool(rows) and decided == {"echo_free"} and not _any_without(rows)
+        return Control("echo_free" if all_free else "none", None, Markup("") if all_free else _MIXED)
+    told = {str(row["control"]): row for row in rows if math.isfinite(row.number("delta_points"))}
+    found = {name: row for name, row in told.items() if _has_interval(row)}
+    free, difference, wording = (found.get(name) for name in ("echo_free", "placebo_difference", "wording"))
+    over = Markup("")
+    if wording is not None:
+        over = Markup(" Over {} wordings, and any such: {}.").format(show(wording, "levels", count), _told(wording))
+    if free is not None:
+        said = [Markup("Of pairs that have no word in common, against other groups.")]
+        if "all_terms" in told:
+            said.append(Markup("In whatever words: {}.").format(_told(told["all_terms"])))
+        if "same_words" in told and "placebo" in told:
+            words = Markup("In the very same words: {}, and {} for invented groups.")
+            said.append(words.format(_told(told["same_words"]), _told(told["placebo"])))
+        return Control("echo_free", None, Markup(" ").join(said) + over, wording)
+    if difference is not None:
+        words = Markup("Invented groups, of which the model can know nothing, show {}; beyond that: {}.")
+        said = [words.format(_told(told["placebo"]), _told(difference))]
+        return Control("placebo", difference, Markup(" ").join(said) + over, wording)
+    unstated = next((str(row["note"]) for row in rows if row["control"] == "echo_free" and NO_STEM in row["note"]), "")
+    why = Markup(" {}.").format(unstated[:1].upper() + unstated[1:]) if unstated else Markup("")
+    return Control("none", None, NOT_CONTROLLED + why + over, wording)
+
+
+def controls_of_measures(controls: pd.DataFrame, *, several: bool = False) -> dict[str, Control]:
+    """Read ``measure_controls`` of one variant, measure by measure; ``several`` as of :func:`control_of`."""
+    in_points = controls.rename(columns={"delta": "delta_points"})
+    return {
+        str(name): control_of(rows_of(own, "measure_controls"), several=several)
+        for name, own in in_points.groupby("measure", sort=False)
+    }
+
+
+def control_lines(controls: pd.DataFrame) -> Iterator[str]:
+    """Write for a terminal what of each gap is repetition of words."""
+    rows = rows_of(controls, "controls")
+    for key in dict.fromkeys((str(row["dimension"]), str(row["variant"])) for row in rows):
+        own = control_of([row for row in rows if (str(row["dimension"]), str(row["variant"])) == key])
+        yield f"group or words? {dimension_title(key[0])} ({printable(brief(key[1]))}): {own.words.striptags()}"
+
+
+def _any_without(rows: Sequence[Row]) -> bool:
+    """Whether a dimension among these rows has no control that decides."""
+    return {row["dimension"] for row in rows} != {
+        row["dimension"] for row in rows if row["headline"] and _has_interval(row)
+    }
+
+
+def _has_interval(row: Row) -> bool:
+    return math.isfinite(row.number("ci_low"))
+
+
+def _holds_zero(row: Row) -> bool:
+    return row.number("ci_low") <= 0.0 <= row.number("ci_high")
+
+
+def _told(row: Row) -> Markup:
+    if not _has_interval(row):
+        return Markup("{} (no interval)").format(show(row, "delta_points", points))
+    return Markup("{} ({})").format(show(row, "delta_points", points), show_interval(row))

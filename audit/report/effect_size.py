@@ -1,0 +1,184 @@
+"""What a gap is held against: the scale, the spread of ratings, the response to the story, plain means, and what the
+model would write.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Final
+
+from markupsafe import Markup
+
+from audit.report.numbers import Row, show, show_interval
+from audit.report.table_layout import Write
+from audit.tables.formatting import count, coverage, either, points, rate, scale_end, unsigned
+
+HARDLY_VARIES: Final = 0.9
+"""Share of prompts with one most probable number from which on the page says which."""
+_DUST: Final = 1e-9
+"""Below this a difference of means is the rest of a floating-point sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What else is known of one dimension and variant, beside its gap.
+
+    Attributes
+    ----------
+    outcomes, modes
+        Its rows of these tables.
+    families, tests
+        Its rows of the tables of families and of heterogeneity.
+    worst
+        Its rows of the sensitivity table for the worst cases of missing ratings.
+    codes
+        Codes of the remarks on it and on the run.
+    controls
+        Its rows of the table of controls.
+    followed
+        All rows of the table of manipulation checks, which are of the whole run.
+    refusals_told
+        Whether a card of their own says how many were refused.
+    dimensions
+        Of the mean over dimensions, the headline of each; else empty.
+    judged, odd
+        Its rows of the tables of gaps held against the margin, and of pairs of groups that stand out.
+    verdict
+        Its row of the table of verdicts; None of a run that an earlier version analysed.
+    """
+
+    outcomes: Sequence[Row] = ()
+    modes: Sequence[Row] = ()
+    families: Sequence[Row] = ()
+    tests: Sequence[Row] = ()
+    worst: Sequence[Row] = ()
+    controls: Sequence[Row] = ()
+    followed: Sequence[Row] = ()
+    codes: Set[str] = frozenset()
+    refusals_told: bool = False
+    dimensions: Mapping[str, Row] = field(default_factory=dict)
+    verdict: Row | None = None
+    judged: Sequence[Row] = ()
+    odd: Sequence[Row] = ()
+
+
+def size_of(gap: Row, decided: Row | None = None) -> Markup:
+    """Say how large the gap is beside the scale and beside the spread of ratings within narratives.
+
+    Parameters
+    ----------
+    gap
+        The headline's row.
+    decided
+        The row that the verdict rests on, where it is another: its gap is then what is held against both.
+    """
+    others = " times the spread (SD) of one narrative's ratings"
+    names = [name for name in ("percent_of_scale", "delta_sd") if math.isfinite(gap.number(name))]
+    sizes = [size_in(name, gap, decided, _unsigned) for name in names]
+    if "percent_of_scale" not in names or not all(sizes):
+        return Markup("")
+    return Markup("; ").join(
+        Markup("{}{}").format(size, Markup(after))
+        for size, after in zip(sizes, ("% of the scale", others), strict=False)
+    )
+
+
+def size_in(name: str, gap: Row, decided: Row | None, write: Write) -> Markup:
+    """Write a gap in the unit of a column of the headline's row: that of the deciding row, where there is one.
+
+    Nothing where the headline's gap is 0, so that its row does not tell what a point is in that unit.
+    """
+    delta, of_verdict = gap.number("delta_points"), (decided or gap).number("delta_points")
+    if math.isclose(delta, of_verdict, rel_tol=1e-9, abs_tol=1e-12):
+        return show(gap, name, write)
+    return Markup(write(gap.number(name) / delta * of_verdict)) if delta else Markup("")
+
+
+def response_beside(gap: Row, followed: Sequence[Row], *, confidence: float) -> Markup:
+    """Say how far ratings answer to the story where no identity is told, and what share of that the gap is."""
+    row = next((row for row in followed if row["check"] == "emotion" and row["n_pairs"] > 0), None)
+    if row is None:
+        return Markup("")
+    spread = Markup("")
+    if math.isfinite(row.number("ci_low")):
+        spread = Markup(" ({} interval {})").format(coverage(confidence), show_interval(row))
+    n = Markup("{} {}").format(show(row, "n_pairs", count), either(row.number("n_pairs"), "narrative", "narratives"))
+    among = Markup("over {}").format(n)
+    if math.isfinite(row.number("share_higher")):
+        among = Markup("and it is higher in {} of {}").format(show(row, "share_higher", rate), n)
+    said = Markup(
+        "The response to the story: without any identity, a narrative's own emotion is rated {} points{} above a wrong "
+        "one, {}."
+    ).format(show(row, "difference", points), spread, among)
+    if row["answer"] != "follows":  # of what is as good as no response, nothing is a share
+        return said
+    share = abs(gap.number("delta_points")) / row.number("difference")
+    return said + Markup(" δ is {}% of that.").format(unsigned(100 * share))
+
+
+def plain_means(gap: Row) -> tuple[Markup, bool]:
+    """Write the plain means of both sides, and tell whether they differ the other way than δ goes."""
+    inside, outside, delta = (gap.number(name) for name in ("raw_in", "raw_out", "delta_points"))
+    if not (math.isfinite(inside) and math.isfinite(outside)):
+        return Markup(""), False
+    means = Markup("{} in-group and {} out-group").format(
+        *(show(gap, name, unsigned) for name in ("raw_in", "raw_out"))
+    )
+    if abs(inside - outside) < _DUST or (inside < outside) == (delta < 0):
+        return Markup("Plain means: {}.").format(means), False
+    return (
+        Markup(
+            "The plain means go the other way: {}. They also hold how high each perceiver rates everyone and how high "
+            "everyone rates each experiencer, which δ leaves out."
+        ).format(means),
+        True,
+    )
+
+
+def is_of_probabilities(known: Circumstances) -> bool:
+    """Whether a gap is one of the model's probabilities that what it would most probably write hardly shows."""
+    return "number_mass" in known.codes or any(
+        row["of"] == "mode" and row.number("share") >= HARDLY_VARIES for row in known.modes
+    )
+
+
+def written(known: Circumstances) -> Markup:
+    """Say what the model would write, where that hardly varies or is mostly no number."""
+    if known.dimensions:  # each of which has told
+        return Markup("")
+    said = []
+    for row in known.modes:
+        constant = row["of"] == "intensity" and row.number("n_values") == 1  # of which the verdict tells
+        if row.number("share") >= HARDLY_VARIES and not constant:
+            what = "The most probable number is" if row["of"] == "mode" else "The rating is"
+            value, share, n = show(row, "value", scale_end), show(row, "share", rate), show(row, "n", count)
+            said.append(
+                Markup("{} {} in {} of {} {}.").format(
+                    what, value, share, n, either(row.number("n"), "prompt", "prompts")
+                )
+            )
+    whole = next((row for row in known.outcomes if row["pairs"] == "all"), None)
+    if "number_mass" in known.codes and whole is not None:
+        mass = show(whole, "mean_number_mass", rate)
+        said.append(Markup("That it answers with a number at all has a probability of {} on average.").format(mass))
+    return Markup(" ").join(said)
+
+
+def constant(gap: Row | None, known: Circumstances) -> Markup | None:
+    """Say so where the ratings do not differ; None where they do."""
+    if known.dimensions:
+        return None
+    for row in known.modes:
+        if row["of"] == "intensity" and row.number("n_values") == 1 and row.number("n") > 1:
+            baselines = any(each["pairs"] == "baseline" and each["n_rated"] for each in known.outcomes)
+            where = " between identities" if baselines else ""
+            return Markup("Every rating{} was {}").format(where, show(row, "value", scale_end))
+    if gap is not None and gap.number("sd_within") < _DUST and gap.number("n_ratings") > 1:
+        return Markup("Within each narrative every rating is the same")
+    return None
+
+
+def _unsigned(value: float) -> str:
+    return unsigned(abs(value))

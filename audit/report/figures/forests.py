@@ -1,0 +1,468 @@
+"""Forest plots: gaps with their intervals, one below the other, and each written beside it.
+
+One routine draws the headline by dimension, the members of a family, and the differences between variants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from audit.errors import NotEstimableError
+from audit.report.figures.style import (
+    BLUE,
+    FAINT,
+    INK,
+    MUTED,
+    NARROW,
+    PAD,
+    SMALL,
+    TEXT,
+    drawing,
+    extent,
+    fill,
+    for_phones,
+    height_of,
+    is_narrow,
+    is_whole,
+    new_figure,
+    place_axes,
+    plain,
+    write_ticks,
+)
+from audit.tables.formatting import MISSING, coverage, dimension_title, error_rate, interval, points
+
+_PLOT: Final = 2.7
+"""Width of the part with the marks, in inches."""
+_NARROW: Final = 4.5
+"""Below this width of a figure, in inches, its letters are small, and an interval stands beneath its estimate."""
+_SHARES: Final = ((0.36, 2), (0.36, 4), (0.27, 4), (0.27, 6))
+"""Of a figure's width, what the part with the marks is to have, and lines of a name at most: what is tried in turn."""
+_FEWEST_LETTERS: Final = 10
+_AT_MOST: Final = 60
+_STACKED: Final = ((0.4, 0.3, 0.3), (0.56, 0.4, 0.17))
+"""Where words stand above marks, the height of a row in inches, and how far above the mark its name and its words are,
+in rows: with both on one line, or on two.
+"""
+_TICK: Final = 0.14
+"""Room beside the axis for half of the number at its end."""
+_LETTER: Final = 0.62 * TEXT / 72
+"""Width of a letter, in inches."""
+_ORDERED: Final = frozenset({"valence", "degree", "uplift"})
+"""Families whose members have an order of their own; those of the others stand by their gap."""
+
+
+@for_phones
+def plot_gaps(
+    gap: pd.DataFrame, *, confidence: float = 0.95, margin: float | None = None, width: float | None = None
+) -> Figure:
+    """Draw each dimension's δ with its interval, in scale points, with a line at 0.
+
+    Parameters
+    ----------
+    gap
+        The `tables.GAP` table, of which the headline rows about narratives are drawn. A gap that could not be
+        estimated keeps its row, which says so.
+    confidence
+        Coverage of the table's intervals, for the axis to name.
+    margin
+        Gap that counts as too small to matter, in points: a band on either side of 0.
+    width
+        Of the whole figure, in inches; without, what its texts and a plot of 2.7 inches need.
+
+    Raises
+    ------
+    ValueError
+        If the table has no headline.
+    """
+    rows = gap.loc[gap["headline"].astype(bool) & (gap["scope"] == "narratives")].reset_index(drop=True)
+    if rows.empty:
+        raise ValueError("the gap table has no headline row to draw")
+    several = rows["variant"].nunique() > 1
+    names = [
+        dimension_title(str(name)) + (f", {variant}" if several else "")
+        for name, variant in zip(rows["dimension"], rows["variant"], strict=True)
+    ]
+    return _forest(
+        _Forest(
+            rows=_rows(names, rows, estimate="delta_points"),
+            axis=f"δ in scale points (in-group minus out-group) and its {coverage(confidence)} interval",
+            margin=margin,
+        ),
+        width=width,
+    )
+
+
+@for_phones
+def plot_family(families: pd.DataFrame, *, family: str, confidence: float, width: float | None = None) -> Figure:
+    """Draw the members of one family of contrasts: δ by emotion, by group, by cluster and so on.
+
+    Filled marks are those whose p, corrected for the family, is below 1 − `confidence`. Members stand by their
+    contrast, the largest first, but for families with an order of their own (valence, degree, uplift).
+
+    Parameters
+    ----------
+    families
+        Rows of the `tables.FAMILIES` table, of one dimension and one variant.
+    family
+        Which of its families: ``emotion``, ``group``, ``cluster`` ... Of more than 60 members the 60 furthest from 0
+        are drawn, and the figure says so.
+    confidence
+        Coverage of the table's intervals.
+    width
+        As of :func:`plot_gaps`.
+
+    Raises
+    ------
+    ValueError
+        If the table has no such family, or several dimensions or variants.
+    NotEstimableError
+        If no member could be estimated.
+    """
+    members = families.loc[families["family"] == family]
+    if members.empty:
+        raise ValueError(f"the table of families has no family {family!r} to draw")
+    for name in ("dimension", "variant"):
+        if members[name].nunique() > 1:
+            found = ", ".join(sorted(map(str, members[name].unique())))
+            raise ValueError(f"a family of one {name} is drawn at a time, and there are several: {found}")
+    if not np.isfinite(members["delta_points"]).any():
+        raise NotEstimableError(f"no member of the family {family!r} could be estimated: {_note_of(members)}")
+    n_all = len(members)
+    chosen = members.loc[members["delta_points"].abs().sort_values(ascending=False, kind="stable").index[:_AT_MOST]]
+    chosen = chosen.sort_index() if family in _ORDERED else chosen.sort_values("delta_points", ascending=False)
+    partners = chosen["partner"].fillna("").astype(str)
+    names = [
+        f"{member} {MISSING} {partner}" if partner else str(member)
+        for member, partner in zip(chosen["member"], partners, strict=True)
+    ]
+    notes = _significance_notes(chosen, confidence=confidence, method=str(chosen["method"].iloc[0]))
+    if n_all > _AT_MOST:
+        notes = (*notes, f"The {_AT_MOST} of {n_all} that are furthest from 0.")
+    return _forest(
+        _Forest(
+            rows=_rows(names, chosen, estimate="delta_points", alpha=1 - confidence),
+            axis=f"gap in scale points and its {coverage(confidence)} interval, not corrected",
+            notes=notes,
+        ),
+        width=width,
+    )
+
+
+@for_phones
+def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
+    """Draw paired differences of δ between variants (or strategies, or models).
+
+    Parameters
+    ----------
+    comparisons
+        Rows of the `tables.COMPARISONS` table in one unit. Filled marks are those whose p, corrected for the
+        comparisons within the dimension, is below 1 − `confidence`.
+    confidence
+        Coverage of the table's intervals.
+
+    Raises
+    ------
+    ValueError
+        If there are no comparisons, or they are in several units, which have no axis in common.
+    NotEstimableError
+        If no difference could be estimated.
+    """
+    if comparisons.empty:
+        raise ValueError("there are no comparisons to draw: a comparison needs two variants of one dimension")
+    units = sorted(map(str, comparisons["unit"].unique()))
+    if len(units) > 1:
+        raise ValueError(f"comparisons in one unit are drawn at a time, and there are several: {', '.join(units)}")
+    if not np.isfinite(comparisons["delta_change"]).any():
+        raise NotEstimableError(f"no difference between variants could be estimated: {_note_of(comparisons)}")
+    several = comparisons["dimension"].nunique() > 1
+    names = [
+        (f"{dimension_title(str(dimension))}: " if several else "") + f"{first} minus {second}"
+        for dimension, first, second in zip(
+            comparisons["dimension"], comparisons["first"], comparisons["second"], strict=True
+        )
+    ]
+    unit = "scale points" if units[0] == "points" else units[0]
+    return _forest(
+        _Forest(
+            rows=_rows(names, comparisons, estimate="delta_change", alpha=1 - confidence),
+            axis=f"difference of two δ, in {unit}, and its {coverage(confidence)} interval, not corrected",
+            notes=_significance_notes(
+                comparisons, confidence=confidence, method=str(comparisons["method"].dropna().iloc[0])
+            ),
+        )
+    )
+
+
+@for_phones
+def plot_measures(
+    gaps: pd.DataFrame, titles: Mapping[str, str], *, confidence: float, width: float | None = None
+) -> Figure:
+    """Draw δ of each measure of replies on one axis, in standard deviations of the measure among replies.
+
+    Parameters
+    ----------
+    gaps
+        Rows of the `tables.MEASURE_VERDICTS` table, of one dimension and one variant, drawn in their order. A measure
+        of whole corpora has no standard deviation among replies: it is not drawn. Filled marks are gaps that are found.
+    titles
+        Measure → what it is called.
+    confidence
+        Coverage of the table's intervals.
+    width
+        As of :func:`plot_gaps`.
+
+    Raises
+    ------
+    ValueError
+        If there are several dimensions or variants.
+    NotEstimableError
+        If no measure has such a δ.
+    """
+    if len(gaps[["dimension", "variant"]].drop_duplicates()) > 1:
+        raise ValueError("a figure of measures takes rows of one dimension and one variant")
+    rows = gaps.loc[gaps["delta_sd"].notna()]
+    if not np.isfinite(rows["delta_sd"].to_numpy(dtype=float)).any():
+        raise NotEstimableError("no measure has a δ that can be set beside others")
+    found = rows["code"] == "gap"
+    in_sd = rows.assign(ci_low=rows["sd_ci_low"], ci_high=rows["sd_ci_high"])
+    drawn = _rows([titles.get(str(name), str(name)) for name in rows["measure"]], in_sd, estimate="delta_sd")
+    return _forest(
+        _Forest(
+            rows=drawn.assign(filled=found.to_numpy()),
+            axis=f"δ (in-group minus out-group) and its {coverage(confidence)} interval, not corrected, in standard "
+            "deviations of the measure among replies",
+            notes=(
+                "\N{BLACK CIRCLE} a gap is found, after correction (Holm, over the measures)   "
+                "\N{WHITE CIRCLE} none is found, or there is no verdict.",
+            ),
+        ),
+        width=width,
+    )
+
+
+@dataclass(frozen=True)
+class _Forest:
+    """Rows from the top, of the columns name, estimate, low, high and filled."""
+
+    rows: pd.DataFrame
+    axis: str
+    notes: tuple[str, ...] = ()
+    margin: float | None = None
+
+
+def _rows(names: Sequence[str], table: pd.DataFrame, *, estimate: str, alpha: float | None = None) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "name": list(names),
+            "estimate": table[estimate].to_numpy(dtype=float),
+            "low": table["ci_low"].to_numpy(dtype=float),
+            "high": table["ci_high"].to_numpy(dtype=float),
+            "filled": True if alpha is None else table["p_adjusted"].to_numpy(dtype=float) < alpha,
+        }
+    )
+
+
+def _significance_notes(table: pd.DataFrame, *, confidence: float, method: str) -> tuple[str, ...]:
+    level = error_rate(confidence)
+    if not np.isfinite(table["p_adjusted"].to_numpy(dtype=float)).any():
+        return (f"\N{WHITE CIRCLE} no p value, and so no correction ({method}).",)
+    return (f"\N{BLACK CIRCLE} p < {level} after correction ({method})   \N{WHITE CIRCLE} not so, or without a p.",)
+
+
+def _note_of(table: pd.DataFrame) -> str:
+    notes = [str(note) for note in table["note"].dropna() if str(note)]
+    return notes[0] if notes else "the table does not say why"
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The texts beside the marks, and how wide they and the plot between them are, in inches."""
+
+    names: list[str]
+    words: list[str]
+    left: float
+    plot: float
+    right: float
+    size: float
+    above: tuple[float, float] | None = None
+    """Where names and words stand above marks, how far, in rows."""
+    step: float | None = None
+    """Height of a row, in inches, where it does not follow from the texts beside it."""
+
+    @property
+    def width(self) -> float:
+        return self.left + self.plot + self.right
+
+
+def _lay_out(rows: pd.DataFrame, width: float | None, *, once: bool) -> _Layout:
+    """Give texts their room and the plot the rest; in a given width names wrap until the plot has its share."""
+    ends = list(zip(rows["estimate"], rows["low"], rows["high"], strict=True))
+    if width is None and is_narrow():
+        words = [_written(*each, once=once) for each in ends]
+        plot = NARROW - 2 * (PAD + _TICK)
+        beside = int((plot - extent(words, size=TEXT)[0] - 0.1) / _LETTER)
+        on_two = any(len(str(name)) > beside for name in rows["name"])
+        step, *above = _STACKED[on_two]
+        names = [plain(name, width=int(plot / _LETTER) if on_two else beside, lines=1) for name in rows["name"]]
+        return _Layout(names, words, PAD + _TICK, plot, PAD + _TICK, TEXT, above=(above[0], above[1]), step=step)
+    if width is None:
+        lines = 2 if len(rows) > 8 else 3
+        names, words = (
+            [plain(name, width=26, lines=lines) for name in rows["name"]],
+            [_written(*each, once=once) for each in ends],
+        )
+        return _Layout(names, words, _room(names, TEXT), _PLOT, 0.12 + extent(words, size=TEXT)[0] + PAD, TEXT)
+    narrow = width < _NARROW
+    size = SMALL if narrow else TEXT
+    words = [_written(*each, once=once, stacked=narrow) for each in ends]
+    right = 0.12 + extent(words, size=size)[0] + PAD
+    for share, lines in _SHARES:
+        for letters in range(30, _FEWEST_LETTERS - 1, -1):
+            names = [plain(name, width=letters, lines=lines) for name in rows["name"]]
+            left = _room(names, size)
+            fits = width - left - right >= share * width
+            if fits and all(map(is_whole, names, rows["name"])):
+                return _Layout(names, words, left, width - left - right, right, size)
+    return _Layout(names, words, left, width - left - right, right, size)
+
+
+def _room(names: Sequence[str], size: float) -> float:
+    return PAD + extent(names, size=size)[0] + 0.08
+
+
+def _forest(forest: _Forest, *, width: float | None = None) -> Figure:
+    rows = forest.rows.assign(row=np.arange(len(forest.rows), dtype=float))
+    without = rows["estimate"].notna() & rows[["low", "high"]].isna().any(axis="columns")
+    laid = _lay_out(rows, width, once=without.sum() < 2)
+    lines = [*laid.names, *laid.words]
+    step = laid.step or max(0.19 if len(rows) > 12 else 0.26, height_of(lines, size=laid.size) + 0.05)
+    axis = fill(forest.axis, width=laid.plot if laid.above else laid.plot + laid.right, size=laid.size)
+    notes = forest.notes if without.sum() < 2 else (*forest.notes, "No line: no interval.")
+    if forest.margin is not None and width is not None:  # in a narrow plot there is no room above the band
+        notes = (*notes, f"Shaded: the margin of {points(forest.margin, signed=False)} points either way.")
+    if width is not None:  # a mark stays beside its first word
+        notes = tuple(re.sub(r"([○●]) ", "\\1\N{NO-BREAK SPACE}", line) for line in notes)
+    note = "\n".join(fill(line, width=laid.width - 2 * PAD, size=SMALL) for line in notes)
+    note_height = height_of([note], size=SMALL) + 0.06 if note else 0.0
+    below = PAD + note_height + height_of([axis], size=laid.size) + 0.19
+    above = PAD + (0.18 if forest.margin is not None and width is None else 0.04)
+    with drawing():
+        figure = new_figure(laid.width, above + len(rows) * step + below)
+        axes = place_axes(figure, laid.left, below, laid.plot, len(rows) * step)
+        axes.axvline(0.0, color=INK, linewidth=0.9, zorder=1, gid="zero")
+        if forest.margin is not None:
+            _draw_margin(axes, forest.margin, named=width is None)
+        draw_estimates(axes, rows)
+        fit_estimates(axes, rows, least=forest.margin or 0.0, most=6 if width is None else _ticks(laid.plot))
+        dress_rows(axes, len(rows))
+        name_rows(axes, [""] * len(rows) if laid.above else laid.names)
+        axes.tick_params(axis="y", labelsize=laid.size)
+        look: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": laid.size}
+        over: dict[str, Any] = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.5}, "zorder": 2}
+        for row, name, text in zip(rows["row"], laid.names, laid.words, strict=True):
+            if laid.above:
+                axes.text(0, row - laid.above[0], name, **look, **over)
+                axes.text(1, row - laid.above[1], text, ha="right", **look, **over)
+            else:
+                axes.text(1 + 0.12 / laid.plot, row, text, **look)
+        axes.set_xlabel(axis, loc="left", labelpad=3, fontsize=laid.size)
+        axes.set_ylabel("")
+        if note:
+            height = figure.get_figheight()
+            figure.text(PAD / laid.width, PAD / height, note, ha="left", va="bottom", fontsize=SMALL, color=MUTED)
+    return figure
+
+
+def _ticks(plot: float) -> int:
+    """Return how many spaces between ticks a plot of that many inches has room for."""
+    return max(int(plot / 0.6), 1)
+
+
+def _written(estimate: float, low: float, high: float, *, once: bool, stacked: bool = False) -> str:
+    """Write an estimate and its interval; that there is none is said where it is so ``once``."""
+    if not np.isfinite(estimate):
+        return "not estimable"
+    between = "\n" if stacked else "  "
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return f"{points(estimate)},{between[0]}no interval" if once else points(estimate)
+    return f"{points(estimate)}{between}[{interval(low, high)}]"
+
+
+def draw_estimates(axes: Axes, rows: pd.DataFrame) -> None:
+    """Draw estimates with their intervals, one a row.
+
+    Parameters
+    ----------
+    axes
+        Drawn on.
+    rows
+        Columns row, estimate, low, high (NaN where there is none) and filled: whether the mark is.
+    """
+    bounded = rows.loc[rows[["low", "high"]].notna().all(axis="columns")]
+    axes.hlines(bounded["row"], bounded["low"], bounded["high"], color=BLUE, linewidth=1.5, gid="interval")
+    for filled, face in ((True, BLUE), (False, "white")):
+        sns.scatterplot(
+            data=rows.loc[(rows["filled"] == filled) & rows["estimate"].notna()],
+            x="estimate",
+            y="row",
+            facecolor=face,
+            edgecolor=BLUE,
+            linewidth=1.2,
+            s=20,
+            legend=False,
+            zorder=3,
+            gid="filled" if filled else "hollow",
+            ax=axes,
+        )
+
+
+def fit_estimates(axes: Axes, rows: pd.DataFrame, *, least: float = 0.0, most: int = 6) -> None:
+    """Let the axis hold 0, all intervals, and as much as `least` on either side, with `most` spaces between ticks."""
+    ends = rows[["estimate", "low", "high"]].to_numpy(dtype=float)
+    low = min(float(np.nanmin(ends, initial=0.0)), -least)
+    high = max(float(np.nanmax(ends, initial=0.0)), least)
+    span = high - low if high - low > 1e-9 else 1.0
+    axes.set_xlim(low - 0.06 * span, high + 0.06 * span)
+    write_ticks(axes.xaxis, signed=True, most=most)
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Name the rows, from 0, at the left."""
+    axes.set_yticks(np.arange(len(names)), names)
+    for label in axes.get_yticklabels():
+        label.set_multialignment("right")
+
+
+def dress_rows(axes: Axes, n_rows: int) -> None:
+    """Give the axes of a plot with one row a name their grid and ticks."""
+    axes.set_ylim(n_rows - 0.5, -0.5)
+    axes.tick_params(axis="x", labelsize=SMALL, length=2.5, pad=2)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color=FAINT, linewidth=0.6, zorder=0)
+    axes.set_axisbelow(True)
+    sns.despine(ax=axes, left=True)
+
+
+def _draw_margin(axes: Axes, margin: float, *, named: bool) -> None:
+    axes.axvspan(-margin, margin, color=FAINT, linewidth=0, zorder=0, gid="margin")
+    if not named:
+        return
+    axes.text(
+        0,
+        1.0,
+        f"margin: {points(margin, signed=False)} points either way",
+        transform=axes.get_xaxis_transform(),
+        ha="center",
+        va="bottom",
+        fontsize=SMALL,
+        color=MUTED,
+    )

@@ -1,0 +1,140 @@
+"""Which figures a run has: one of all gaps, and a set for each dimension and variant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from audit.errors import MissingCellError, NotEstimableError
+from audit.report.figures.distributions import plot_contrasts, plot_null, plot_ratings
+from audit.report.figures.forests import plot_family, plot_gaps
+from audit.report.figures.heatmaps import (
+    interaction_reach,
+    plot_cells,
+    plot_interaction,
+    plot_missing,
+    plot_published,
+    published_reach,
+    shared_limits,
+)
+from audit.report.figures.missing_grid import plot_missing_grid
+from audit.report.figures.texts import plot_texts
+from audit.report.figures.wordings import plot_wordings
+
+Tables = Mapping[str, pd.DataFrame]
+
+
+def draw_figures(
+    tables: Tables,
+    *,
+    low: float,
+    high: float,
+    confidence: float,
+    margin: float | None = None,
+    clusters: Mapping[str, Mapping[str, str]] | None = None,
+) -> dict[str, Figure]:
+    """Draw all figures of a run that its tables allow.
+
+    Parameters
+    ----------
+    tables
+        The tables of `tables.TABLES` by name.
+    low, high
+        Ends of the scale, in points.
+    confidence
+        Coverage of the tables' intervals.
+    margin
+        Gap that counts as too small to matter, in points; None without.
+    clusters
+        Dimension → group → cultural cluster.
+
+    Returns
+    -------
+    dict
+        Figures by name: ``gaps``, and ``KIND-<dimension>-<variant>``. Panels of one kind share their colours. A figure
+        for which there is nothing to draw, no rating, no emotion, no refusal, is not there.
+    """
+    figures: dict[str, Figure] = {}
+    if not tables["gap"].empty:
+        figures["gaps"] = plot_gaps(tables["gap"], confidence=confidence, margin=margin)
+    if tables["cells"].empty:
+        return figures
+    shared = {
+        "limits": shared_limits(tables["cells"], low=low, high=high),
+        "interaction": interaction_reach(tables["cells"]),
+        "published": published_reach(tables["published_cells"]),
+    }
+    for dimension, variant in tables["cells"][["dimension", "variant"]].drop_duplicates().itertuples(index=False):
+        own = {
+            name: _of(table, dimension, variant)
+            for name, table in tables.items()
+            if {"dimension", "variant"} <= {*table}
+        }
+        of_groups = (clusters or {}).get(str(dimension))
+        kinds = {
+            **_distributions(own, low=low, high=high, confidence=confidence),
+            **_heatmaps(own, low=low, high=high, clusters=of_groups, shared=shared),
+        }
+        for kind, draw in kinds.items():
+            try:
+                figures[f"{kind}-{dimension}-{variant}"] = draw()
+            except (MissingCellError, NotEstimableError):
+                continue  # the page names what is not drawn, and its tables say why
+    return figures
+
+
+def _distributions(own: Tables, *, low: float, high: float, confidence: float) -> dict[str, Callable[[], Figure]]:
+    """Say how to draw the forests and distributions that there is something to draw in."""
+    found: dict[str, Callable[[], Figure]] = {}
+    families, gap = own["families"], own["gap"]
+    for kind, family in (("emotions", "emotion"), ("groups", "group")):
+        if (families["family"] == family).sum() > 1:
+            found[kind] = partial(plot_family, families, family=family, confidence=confidence)
+    if own["narratives"]["contrast_points"].notna().any():
+        headline = _first(gap.loc[gap["headline"].astype(bool) & (gap["scope"] == "narratives")])
+        found["contrasts"] = partial(plot_contrasts, own["narratives"], confidence=confidence, headline=headline)
+    if not own["distributions"].empty:
+        found["ratings"] = partial(plot_ratings, own["distributions"], low=low, high=high)
+    if not own["missing_grid"].empty:
+        found["missing-grid"] = partial(plot_missing_grid, own["missing_grid"], confidence=confidence)
+    if not own["wordings"].empty:
+        controls = own["controls"]
+        crossed = _first(controls.loc[controls["control"] == "wording"])
+        found["wordings"] = partial(
+            plot_wordings, own["wordings"], own["wording_shares"], crossed, confidence=confidence
+        )
+    if not own["stage_texts"].empty:
+        found["texts"] = partial(plot_texts, own["stage_texts"], confidence=confidence)
+    published = _first(gap.loc[gap["estimator"] == "published"])
+    if published is not None and not own["null"].empty:
+        ends = {name: float(published[name]) for name in ("delta_z", "null_low", "null_high")}
+        found["null"] = partial(plot_null, own["null"], **ends)
+    return found
+
+
+def _heatmaps(
+    own: Tables, *, low: float, high: float, clusters: Mapping[str, str] | None, shared: Mapping[str, Any]
+) -> dict[str, Callable[[], Figure]]:
+    """Say how to draw the cells, refusals where there are any."""
+    cells = own["cells"]
+    published = partial(plot_published, cells, own["published_cells"], clusters=clusters, reach=shared["published"])
+    return {
+        **({"refusals": partial(plot_missing, cells, clusters=clusters)} if (cells["n_refused"] > 0).any() else {}),
+        "cells": partial(plot_cells, cells, low=low, high=high, clusters=clusters, limits=shared["limits"]),
+        "interaction": partial(plot_interaction, cells, clusters=clusters, reach=shared["interaction"]),
+        "published": partial(published, masked=False),
+        "published-masked": partial(published, masked=True),
+    }
+
+
+def _of(table: pd.DataFrame, dimension: str, variant: str) -> pd.DataFrame:
+    return table.loc[(table["dimension"] == dimension) & (table["variant"] == variant)]
+
+
+def _first(rows: pd.DataFrame) -> Any:
+    """Return the first row, or None."""
+    return rows.iloc[0] if len(rows) else None

@@ -1,0 +1,334 @@
+"""What all figures share: colours, fonts, how untrusted text is drawn, and how a figure becomes bytes.
+
+Lengths are in inches and sizes of letters in points, as matplotlib has them. The layout is measured with DejaVu Sans,
+which matplotlib brings along, so that it is the same on every machine; an SVG keeps its text as text.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache, partial, wraps
+from hashlib import sha256
+from typing import Any, Final, Literal, ParamSpec
+from weakref import WeakKeyDictionary
+
+from matplotlib import font_manager, style
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from audit.tables.formatting import PHONE, fixed
+
+_LONGEST_STEM: Final = 150
+"""Letters of a file's name before its form."""
+INK: Final = "#1b1b1f"
+MUTED: Final = "#55555e"
+FAINT: Final = "#dedee6"
+# Blue against orange is told apart under every common colour-vision deficiency; red against green is not. The blue is
+# the darker of the two, and marks differ in shape, line or filling besides, so that a grey print can be read.
+BLUE: Final = "#1f5f99"
+ORANGE: Final = "#d9731a"
+PALE_BLUE: Final = "#bcd7ee"
+PALE_ORANGE: Final = "#f9dcc0"
+SEQUENTIAL: Final = ("#f7fafd", "#bcd7ee", "#62a2d4")
+DIVERGING: Final = ("#5b9fd6", "#f8f8f8", "#ee9a4d")
+"""Light throughout, so that dark numbers stay legible."""
+SMALL: Final = 7.0
+"""The smallest letters, in points: what a journal still prints."""
+TEXT: Final = 8.0
+LABEL: Final = 9.0
+PAD: Final = 0.08
+"""Room at the edges of a figure."""
+LEADING: Final = 1.35
+"""Height of a line of text, in heights of its letters."""
+
+NARROW: Final = 3.5
+"""Width of a figure for a phone, in inches: 336 CSS pixels, of 390 that a phone has."""
+_P = ParamSpec("_P")
+_narrow: ContextVar[bool] = ContextVar("narrow", default=False)
+_AGAIN: WeakKeyDictionary[Figure, Callable[[], Figure]] = WeakKeyDictionary()
+"""How to draw a figure again."""
+
+_WIDE_FONTS: Final = ("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans", "Noto Sans Arabic", "Noto Sans Devanagari")
+_SVG_FONTS: Final = "'DejaVu Sans',Verdana,'Noto Sans',Arial,sans-serif"
+"""For the reader's machine: Verdana has the widths of DejaVu Sans, the others are narrower, so all fit the layout."""
+_STYLE: Final[dict[str, Any]] = {
+    "font.size": TEXT,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.labelsize": TEXT,
+    "axes.linewidth": 0.7,
+    "axes.unicode_minus": True,
+    "axes.formatter.use_mathtext": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": TEXT,
+    "ytick.labelsize": TEXT,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "text.color": INK,
+    "text.usetex": False,
+    "hatch.linewidth": 0.8,
+    "hatch.color": "#8a8a94",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "empathy-audit",
+    "pdf.fonttype": 42,
+}
+
+
+def figure_bytes(figure: Figure, format: Literal["svg", "png", "pdf"], *, dpi: int = 200) -> bytes:
+    """Render a figure: the same figure gives the same bytes, since neither a date nor a random id goes in.
+
+    Parameters
+    ----------
+    figure
+        A figure of this package.
+    format
+        ``svg`` (text as text, which a reader can select; it asks for DejaVu Sans, or else a font that is no wider),
+        ``pdf`` (fonts embedded) or ``png``.
+    dpi
+        Dots an inch of a ``png``, and of what is drawn as an image in the others.
+    """
+    buffer = io.BytesIO()
+    with drawing():
+        if format == "svg":
+            figure.savefig(buffer, format="svg", dpi=dpi, metadata={"Date": None})
+            return _slim(buffer.getvalue().decode("utf-8")).encode("utf-8")
+        if format == "pdf":
+            with _embedding_outlines():
+                figure.savefig(buffer, format="pdf", dpi=dpi, metadata={"CreationDate": None})
+        else:
+            figure.savefig(buffer, format="png", dpi=dpi)
+    return buffer.getvalue()
+
+
+def figure_files(name: str, figure: Figure, svg: bytes) -> dict[str, bytes]:
+    """Return a figure's files in its three formats, by names that any file system takes.
+
+    Parameters
+    ----------
+    name
+        Of the figure; may hold the user's own words.
+    figure, svg
+        The figure, and what `figure_bytes` made of it, which a page needs before.
+    """
+    stem = file_stem(name)
+    return {
+        f"figures/{stem}.svg": svg,
+        f"figures/{stem}.png": figure_bytes(figure, "png"),
+        f"figures/{stem}.pdf": figure_bytes(figure, "pdf"),
+    }
+
+
+def file_stem(name: str) -> str:
+    """Return a name of a figure, which may hold the user's own words, as any file system takes it.
+
+    Examples
+    --------
+    >>> file_stem("matrix-a/b-origin")
+    'matrix-a_b-origin'
+    """
+    stem = re.sub(r"[^A-Za-z0-9._+-]+", "_", name)
+    # File systems take 255 bytes; names that begin alike stay apart.
+    return stem if len(stem) <= _LONGEST_STEM else f"{stem[:_LONGEST_STEM]}-{sha256(name.encode()).hexdigest()[:8]}"
+
+
+@contextmanager
+def narrow() -> Iterator[None]:
+    """Draw for a phone: functions that are `for_phones` keep to `NARROW`, with letters of the same size."""
+    token = _narrow.set(True)
+    try:
+        yield
+    finally:
+        _narrow.reset(token)
+
+
+def is_narrow() -> bool:
+    """Whether a figure is being drawn for a phone."""
+    return _narrow.get()
+
+
+def for_phones(plot: Callable[_P, Figure]) -> Callable[_P, Figure]:
+    """Say of a function that it can draw its figure for a phone, too: by the same arguments, within `narrow`."""
+
+    @wraps(plot)
+    def drawn(*args: _P.args, **kwargs: _P.kwargs) -> Figure:
+        figure = plot(*args, **kwargs)
+        if not is_narrow():
+            _AGAIN[figure] = partial(plot, *args, **kwargs)
+        return figure
+
+    return drawn
+
+
+def page_svgs(figures: Mapping[str, Figure]) -> dict[str, bytes]:
+    """Return figures as a page has them: as SVG by name, and what is too wide for a phone under `PHONE`, too."""
+    svgs = {}
+    for name, figure in figures.items():
+        svgs[name] = figure_bytes(figure, "svg")
+        again = _AGAIN.get(figure)
+        if again is not None and figure.get_figwidth() > NARROW + 0.01:
+            with narrow():
+                small = again()
+            if small.get_figwidth() < figure.get_figwidth():
+                svgs[PHONE + name] = figure_bytes(small, "svg")
+    return svgs
+
+
+@contextmanager
+def _embedding_outlines() -> Iterator[None]:
+    """Embed fonts without their layout tables: the text is laid out, and they take two thirds of a PDF's time.
+
+    The list is private to fontTools, and matplotlib tells no other; where it is gone PDFs take longer, and no more.
+    """
+    from fontTools.subset import Options
+
+    kept = getattr(Options, "_drop_tables_default", None)
+    if kept is None:
+        yield
+        return
+    Options._drop_tables_default = [*kept, "GSUB", "GPOS", "GDEF", "MATH", "kern"]
+    try:
+        yield
+    finally:
+        Options._drop_tables_default = kept
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw by this module's settings alone, whatever the user's matplotlibrc says."""
+    with style.context(["default", _STYLE | {"font.family": list(_families())}]), warnings.catch_warnings():
+        # A script that no font here has is drawn as boxes; the report's tables still show the wording.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
+        yield
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Make an empty white figure of that size that pyplot does not know."""
+    figure = Figure(figsize=(width, height), facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def place_axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    """Add axes at a place given in inches from the figure's lower left corner."""
+    all_width, all_height = figure.get_size_inches()
+    return figure.add_axes((left / all_width, bottom / all_height, width / all_width, height / all_height))
+
+
+def plain(text: str, *, width: int, lines: int = 2) -> str:
+    r"""Make a wording safe to draw: printable, wrapped, cut where too long, and ``$`` no sign of mathematics.
+
+    Parameters
+    ----------
+    text
+        Any text; it is cut before it is wrapped, so that its length does not matter.
+    width
+        Letters a line.
+    lines
+        Lines at most; what is cut ends in an ellipsis.
+    """
+    start = text[: 2 * width * (lines + 1)]
+    printable = "".join(character if character.isprintable() else " " for character in start)
+    wrapped = textwrap.wrap(printable, width=width)
+    if len(wrapped) > lines:
+        # Not textwrap's own cut: it drops a last word that is longer than a line.
+        wrapped = [*wrapped[: lines - 1], wrapped[lines - 1][: width - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"]
+    return "\n".join(wrapped).replace("$", r"\$")
+
+
+def is_whole(wrapped: str, text: str) -> bool:
+    """Whether `plain` has neither cut a wording nor broken one of its words in two."""
+    return wrapped.replace("\n", " ").replace(r"\$", "$") == " ".join(text.split())
+
+
+def extent(texts: Sequence[str], *, size: float, bold: bool = False) -> tuple[float, float]:
+    """Measure the widest and the highest of these texts, in inches, as `drawing` draws them; 0 and 0 without any."""
+    with drawing():
+        measured = [_extent(text, size, bold, _families()) for text in texts]
+    return max((width for width, _ in measured), default=0.0), max((height for _, height in measured), default=0.0)
+
+
+def height_of(texts: Sequence[str], *, size: float) -> float:
+    """Return the height of the tallest of these texts, in inches, by its lines."""
+    return LEADING * size / 72 * max(text.count("\n") + 1 for text in texts)
+
+
+def fill(text: str, *, width: float, size: float) -> str:
+    """Wrap a sentence of ours to a width in inches."""
+    return textwrap.fill(text, width=max(int(width * 72 / (0.58 * size)), 20))
+
+
+def write_ticks(axis: Axis, *, signed: bool = False, whole: bool = False, most: int = 6) -> None:
+    """Fix an axis' ticks at round places and write them with the decimals that they need, as the report writes numbers.
+
+    Parameters
+    ----------
+    axis
+        Its limits are set.
+    signed
+        Whether positive numbers carry their plus.
+    whole
+        Whether the axis counts something, so that fractions mean nothing.
+    most
+        Spaces between ticks, at most.
+    """
+    low, high = sorted(axis.get_view_interval())
+    axis.set_ticks(*ticks_between(low, high, signed=signed, whole=whole, most=most))
+
+
+def ticks_between(
+    low: float, high: float, *, signed: bool = False, whole: bool = False, most: int = 6
+) -> tuple[list[float], list[str]]:
+    """Return about five round places from `low` to `high`, or fewer, and how they are written."""
+    locator = MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10], integer=whole)
+    places = [float(place) for place in locator.tick_values(low, high)]
+    step = places[1] - places[0]
+    decimals = next(n for n in range(12) if n == 11 or math.isclose(round(step, n), step, rel_tol=1e-6))
+    shown = [place for place in places if low <= place <= high]
+    return shown, [fixed(place, decimals=decimals, signed=signed) for place in shown]
+
+
+@lru_cache(maxsize=4096)
+def _extent(text: str, size: float, bold: bool, families: tuple[str, ...]) -> tuple[float, float]:
+    scratch = new_figure(1, 1)
+    scratch.set_dpi(288)
+    drawn = scratch.text(0, 0, text, fontsize=size, fontweight="bold" if bold else "normal", family=families)
+    box = drawn.get_window_extent()
+    return float(box.width) / 288, float(box.height) / 288
+
+
+@lru_cache(maxsize=1)
+def _families() -> tuple[str, ...]:
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    return ("DejaVu Sans", *(name for name in _WIDE_FONTS if name in installed))
+
+
+def _slim(svg: str) -> str:
+    """Cut an SVG to about a third: a class for each style, two decimals, and fonts that other machines have."""
+    own_fonts = ", ".join(map(repr, _families()))
+    classes: dict[str, str] = {}
+
+    def class_of(found: re.Match[str]) -> str:
+        return f' class="{classes.setdefault(found[1], f"s{len(classes)}")}"'
+
+    def slim_tag(found: re.Match[str]) -> str:
+        tag = re.sub(r"(\d\.\d\d)\d+", r"\1", found[0])
+        tag = re.sub(r' transform="rotate\(-0 [^"]*\)"', "", tag)
+        return re.sub(r' style="([^"]*)"', class_of, tag)
+
+    # Within tags alone: in the text between them, which comes from users, "<" and ">" are escaped.
+    slimmed = re.sub(r"<(?!style|\?|!)[^<>]+>", slim_tag, svg)
+    slimmed = re.sub(r'<g id="text_\d+">\s*(<text [^<>]*>[^<>]*</text>)\s*</g>', r"\1", slimmed)
+    rules = "".join(f".{name}{{{rule}}}" for rule, name in classes.items()).replace(own_fonts, _SVG_FONTS)
+    return slimmed.replace("</style>", f"{rules}</style>", 1)

@@ -1,0 +1,171 @@
+"""How a gap varies beneath its average, in words: an average near 0 can be made of opposite gaps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from markupsafe import Markup
+
+from audit.report.numbers import Row, show
+from audit.report.verdicts import few, reasons_of
+from audit.tables.formatting import brief, dimension_title, fixed, listed, p_value, points, unsigned
+
+_OF_VERDICTS: Final = ("emotion", "group")
+"""Kinds of parts that a verdict names."""
+_IN_WORDS: Final = {
+    "not_controlled": ", which repeated words alone could make",
+    "pairs_alone": ", in these pairs of words",
+}
+"""Reasons why a part that is shown beyond its margin is not held against a model, and how that is said of it."""
+_NAMED: Final = 2
+_TWO_DECIMALS: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """How a gap varies, in words, and whether that names something that was found."""
+
+    words: Markup
+    found: bool = False
+
+
+def variation(
+    verdict: Row | None,
+    families: Sequence[Row],
+    tests: Sequence[Row],
+    judged: Sequence[Row],
+    odd: Sequence[Row],
+    *,
+    alpha: float,
+) -> Variation:
+    """Say which pairs of groups stand out, which emotions and groups have a gap, and whether emotions differ.
+
+    Parameters
+    ----------
+    verdict
+        The run's verdict on the average; if there can be none, nothing beneath it is named either.
+    families, tests
+        Rows of the tables of families and of heterogeneity, of one dimension and variant.
+    judged
+        Rows of the table ``judged``, likewise: what is named as having a gap beyond the margin, or beyond 0 without
+        one, has a corrected interval that lies wholly beyond it. Where only the words of the pairs keep such a part
+        from being held against a model, it is named with that.
+    odd
+        Rows of the table ``odd_pairs``, likewise.
+    alpha
+        Error rate of the tests between emotions, whose p are corrected within them.
+
+    Notes
+    -----
+    Pairs come before groups, since one hostile pair moves the own gaps of the groups in it. Groups are held against how
+    pairs of groups differ anyway, and so no group is named for differing from the others. Emotions are asked about the
+    same pairs: what pairs do cancels in their difference. An emotion that differs from the rest only since one of the
+    rest, which is named, does is left out.
+    """
+    if verdict is not None and verdict["code"] == "no_verdict":
+        return Variation(Markup("Without a verdict, no pair, emotion or group is named."))
+    own = [row for row in families if row["family"] == "emotion"]
+    parts = [row for row in judged if row["kind"] in _OF_VERDICTS]
+    beyond = [row for row in parts if row["outcome"] == "beyond"]
+    in_words = [row for row in parts if (why := reasons_of(row)) and {*why} <= {*_IN_WORDS}]
+    named_emotions = [
+        row for row in own if row["member"] in {each["member"] for each in beyond if each["kind"] == "emotion"}
+    ]
+    others = [row for row in _differing(own, named_emotions, alpha=alpha) if row not in named_emotions]
+    said = []
+    if odd:
+        named = [
+            Markup("<bdi>{}</bdi> of <bdi>{}</bdi> {}").format(
+                row["perceiver_group"], row["experiencer_group"], show(row, "delta_points", points)
+            )
+            for row in odd
+        ]
+        said.append(Markup("Pairs whose ratings stand out: {}.").format(few(named, at_most=_NAMED)))
+    if beyond:
+        said.append(_beyond(beyond))
+    if others:
+        named = [_named(row) for row in _by_size(others, "change_points")]
+        said.append(Markup("Different from the rest: {}.").format(few(named, at_most=_NAMED)))
+    for code, which in _IN_WORDS.items():
+        if own_words := [row for row in in_words if reasons_of(row)[0] == code]:
+            said.append(_beyond(own_words, which))
+    for test in tests:
+        if test["over"] == "emotion" and test.number("p_adjusted") < alpha and not (named_emotions or others):
+            words = Markup(
+                "Over all emotions together the gaps differ (corrected {}), though none was found to by itself."
+            )
+            said.append(words.format(show(test, "p_adjusted", p_value)))
+    if said:
+        return Variation(Markup(" ").join(said), found=True)
+    looked = [kind for kind in _OF_VERDICTS if any(row["kind"] == kind and row.number("low") == row.number("low")
+                                                   for row in judged)]  # fmt: skip
+    if not looked:
+        return Variation(Markup("Whether it differs between emotions or groups could not be tested."))
+    none = Markup(
+        "No pair of groups stands out, and no {} was found to have a gap of its own. That does not show that none does."
+    )
+    return Variation(none.format(listed(looked, last="or")))
+
+
+def parts_of(families: Sequence[Row]) -> list[str]:
+    """Name the kinds of parts that a verdict about all of them is about; none where there are none."""
+    return [kind for kind in _OF_VERDICTS if any(row["family"] == kind for row in families)]
+
+
+def of_dimensions(gaps: Mapping[str, Row]) -> Markup:
+    """Say what a mean over dimensions is made of."""
+    parts = [
+        Markup("{} {}").format(dimension_title(dimension), show(row, "delta_points", points))
+        for dimension, row in gaps.items()
+    ]
+    return Markup("The mean of {}.").format(few(parts, at_most=len(parts)))
+
+
+def _differing(own: Sequence[Row], named: Sequence[Row], *, alpha: float) -> list[Row]:
+    """Emotions that differ from the rest after correction, and from the rest without those named, too."""
+    own = [row for row in own if math.isfinite(row.number("change_points"))]
+    found = [row for row in own if row.number("change_p_adjusted") < alpha]
+    least = min((_distance(row, row.number("change_points")) for row in found), default=math.inf)
+    out = [row for row in own if row in named]
+    for row in sorted(found, key=lambda row: -abs(row.number("change_points"))):
+        rest = [other.number("delta_points") for other in own if other is not row and other not in out]
+        change = row.number("delta_points") - math.fsum(rest) / len(rest) if rest else math.inf
+        if row not in out and _distance(row, change) >= least:
+            out.append(row)
+    return out
+
+
+def _distance(row: Row, change: float) -> float:
+    """Measure a difference from the rest in standard errors."""
+    return abs(change) / row.number("change_se") if row.number("change_se") > 0 else math.inf
+
+
+def _by_size(rows: Sequence[Row], column: str) -> list[Row]:
+    return sorted(rows, key=lambda row: -abs(row.number(column)))
+
+
+def _beyond(rows: Sequence[Row], which: str = "") -> Markup:
+    """Name parts that are shown beyond the margin, the largest first."""
+    start = Markup("With a gap of their own")
+    if rows[0].number("margin") > 0:
+        start = Markup("Beyond the margin of {} points").format(show(rows[0], "margin", unsigned))
+    named = [_judged(row) for row in sorted(rows, key=lambda row: -abs(row.number("delta")))]
+    return Markup("{}{}: {}.").format(start, which, few(named, at_most=_NAMED))
+
+
+def _judged(row: Row) -> Markup:
+    return Markup("<bdi>{}</bdi> {}").format(brief(str(row["member"]), at_most=40), show(row, "delta", points))
+
+
+def _named(row: Row) -> Markup:
+    name = Markup("<bdi>{}</bdi>").format(brief(str(row["member"]), at_most=40))
+    if not math.isfinite(row.number("delta_rest")):
+        return Markup("{} {}").format(name, show(row, "delta_points", points))
+    # Two numbers that are held against each other have as many decimals.
+    size = max(abs(row.number(column)) for column in ("delta_points", "delta_rest"))
+    write = partial(fixed, decimals=2, signed=True) if size >= _TWO_DECIMALS else points
+    return Markup("{} {} (rest {})").format(name, show(row, "delta_points", write), show(row, "delta_rest", write))

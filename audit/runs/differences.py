@@ -1,0 +1,425 @@
+"""What sets runs apart: the choices that their manifests record, and short labels made of those that differ."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from audit.configuration.schema import fingerprint
+from audit.runs.manifest import Manifest
+from audit.tables.formatting import MISSING, dimension_title, encodable, plural, printable, scale_end
+from stimuli.strategies import NO_STRATEGY
+
+_LONGEST: Final = 48
+"""Letters of a choice that a label takes; the table of runs has all of them."""
+_OUTSIDE: Final = "outside"
+"""What a table of ratings has in place of a prompt variant and an elicitation: not known, which is no choice."""
+_NOT_ASKED: Final = frozenset({"name", "source", "deviates"})
+"""Keys of a strategy that do not change what the model is asked."""
+
+MAIN: Final = ("model", "prompt", "language", "strategy", "narratives", "elicitation")
+"""Choices that every label names where they differ: what a reader asks first."""
+OTHERS: Final = (
+    "seed", "scale", "n_narratives", "engine", "dtype", "quantization", "parser", "device", "dimensions", "server",
+    "stated", "path", "revision", "wording", "texts", "identities",
+)  # fmt: skip
+"""Choices that a label names only where the others do not tell two runs apart."""
+
+_IN_WORDS: Final[dict[str, Callable[[str], str]]] = {
+    "seed": lambda value: f"seed {value}",
+    "scale": lambda value: f"scale {value}",
+    "parser": lambda value: f"parser {value}",
+    "n_narratives": lambda value: f"{value} narrative{'' if value == '1' else 's'}",
+    "revision": lambda value: f"revision {value[-8:]}",
+    "wording": lambda value: f"wording {value[:8]}",
+    "texts": lambda value: f"narratives {value[:8]}",
+    "identities": lambda value: f"identities {value[:8]}",
+}
+"""How a choice reads where its value alone would not say what it is."""
+
+
+_SAME: Final = (
+    "model", "path", "revision", "dtype", "quantization", "prompt", "language", "wording", "narratives", "n_narratives",
+    "texts", "elicitation", "parser", "seed", "scale", "identities", "files", "answering",
+)  # fmt: skip
+"""Choices that a run and its reference share: with another one, the strategy would not be all that differs."""
+_ELICITED: Final = ("elicitation", "parser", "answering")
+"""Choices of how a rating is got: two runs that differ in one of them were elicited otherwise."""
+_SAME_BUT_ELICITED: Final = (*(name for name in _SAME if name not in _ELICITED), "strategy", "leading", "asking")
+"""Choices that runs share where how a rating is got is all that differs."""
+
+_HEADS: Final = {
+    "narratives": "source of narratives",
+    "n_narratives": "number of narratives",
+    "path": "model's place",
+    "stated": "server's model",
+    "wording": "prompt's wording",
+    "texts": "narratives' texts",
+}
+"""What a choice is called where its name in ``tables.RUNS`` would not say."""
+
+
+def identity_of(manifest: Manifest) -> str:
+    """Return the SHA-256 of all that a run's ratings depend on; two folders with the same one hold the same run."""
+    return fingerprint(manifest.identity.content or manifest.content)
+
+
+def accepted_in(manifests: Mapping[str, Manifest]) -> Iterator[str]:
+    """Say of which runs, by what they are called, files had changed since they were stored, and were accepted."""
+    of = [
+        f"{label} ({', '.join(map(printable, manifest.accepted))})"
+        for label, manifest in manifests.items()
+        if manifest.accepted
+    ]
+    if of:
+        yield (
+            f"Files had changed since they were stored, and were accepted as they are: {'; '.join(of)}. Whether those "
+            "answers are the models' is not known."
+        )
+
+
+def _made_by(manifest: Manifest) -> str:
+    """Say what prompts were made by beside the model's own files, where that was anything."""
+    chat = manifest.identity.content.get("chat")
+    chat = chat if isinstance(chat, Mapping) else {}
+    said = [
+        f"chat template {str(chat['template'])[:8]}" if chat.get("template") else "",
+        f"date {chat['date']}" if chat.get("date") else "",
+        "BOS once" if chat.get("begins") else "",
+    ]
+    return "".join(f", {each}" for each in said if each)
+
+
+def thinking_of(manifest: Manifest) -> str:
+    """Say after a comma how long the model thought before its answers, and how it was drawn; empty if it did not."""
+    thinking = manifest.config.thinking
+    if not thinking.is_on:
+        return ""
+    how = [
+        plural(thinking.max_tokens, "token"),
+        f"temperature {thinking.temperature:g}" if thinking.temperature else "",
+        f"top_p {thinking.top_p:g}" if thinking.temperature and thinking.top_p < 1 else "",
+    ]
+    within = "" if thinking.mode == "on" else f", {thinking.mode}"
+    return f", thinking{within} ({', '.join(filter(None, how))})"
+
+
+def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
+    """Return a run's choices in one prompt variant, by the names of ``tables.RUNS``; empty where none was recorded.
+
+    Beside them stand ``settings``, those of the strategy as JSON: labels of runs of one strategy name what differs;
+    hashes of the model's ``files`` and of all settings of ``answering``, in which a reference must be the same; and of
+    what an answer is ``asking`` whatever the elicitation.
+    """
+    model, engine, elicitation, scale = manifest.model, manifest.engine, manifest.elicitation, manifest.scale
+    n_narratives = manifest.stimuli.n_narratives
+    leading, settings = _led(manifest)
+    found = {
+        "model": model.name_asked,
+        "server": model.address,
+        "stated": model.stated,
+        "prompt": variant,
+        "language": "" if elicitation.method == _OUTSIDE else manifest.language.name,
+        "strategy": manifest.strategy.name or NO_STRATEGY,
+        "narratives": manifest.stimuli.source,
+        "elicitation": elicitation.method
+        + (f", begun {elicitation.prefill!r}" if elicitation.prefill else "")
+        + thinking_of(manifest),
+        "scale": "" if math.isnan(scale.low) else f"{scale_end(scale.low)}{MISSING}{scale_end(scale.high)}",
+        "seed": str(manifest.seed),
+        "engine": engine.said
+        + (" with special tokens added" if manifest.identity.special_tokens else "")
+        + _made_by(manifest),
+        "device": engine.device,
+        "dtype": model.dtype,
+        "quantization": manifest.config.quantization,
+        "parser": elicitation.parser if elicitation.method == "generate" else "",
+        "path": model.path,
+        "revision": model.revision,
+        "dimensions": ", ".join(map(dimension_title, manifest.dimensions)),
+        "n_narratives": "" if n_narratives is None else str(n_narratives),
+        "wording": manifest.prompt.sha256,
+        "texts": manifest.stimuli.sha256,
+        "identities": _identities(manifest),
+        "leading": leading,
+        "settings": settings,
+        "files": manifest.identity.model_files,
+        "answering": _answering(manifest),
+        "asking": fingerprint(_asked(manifest)),
+    }
+    return {name: encodable(value) for name, value in found.items()}
+
+
+def _identities(manifest: Manifest) -> str:
+    """Return what stands for the identities and the pairs that were asked: of all pairs, the identities alone."""
+    drawn = list(manifest.pairs_drawn)
+    identities = manifest.identity.identities
+    return fingerprint({"identities": identities, "pairs_drawn": drawn}) if drawn else identities
+
+
+def telling_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the choices that labels are made of: main ones that differ, then others until all runs are told apart.
+
+    Parameters
+    ----------
+    choices
+        Of each run, as :func:`choices_of` returns them.
+
+    Returns
+    -------
+    list of str
+        May not tell all runs apart.
+    """
+    choices = _told(choices)
+    chosen = [name for name in MAIN if len({_part(name, each) for each in choices} - {""}) > 1]
+    for name in OTHERS:
+        if _n_different([*chosen, name], choices) > _n_different(chosen, choices):
+            chosen.append(name)
+    return chosen
+
+
+def differing_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return all choices that differ, without those that tell the same runs apart as one before them.
+
+    Parameters
+    ----------
+    choices
+        As in :func:`telling_choices`.
+    """
+    choices = _told(choices)
+    kept: dict[tuple[int, ...], str] = {}
+    for name in (*MAIN, *OTHERS):
+        values = [_part(name, each) for each in choices]
+        kept.setdefault(tuple(values.index(value) for value in values), name)
+    return [name for partition, name in kept.items() if any(partition)]
+
+
+def label_runs(choices: Sequence[Mapping[str, str]], folders: Sequence[str]) -> list[str]:
+    """Return a short label for each run, all of them different.
+
+    Parameters
+    ----------
+    choices
+        As in :func:`telling_choices`.
+    folders
+        The name of each run's folder, which stands for what the choices do not tell apart.
+    """
+    names, choices = telling_choices(choices), _told(choices)
+    labels = [", ".join(dict.fromkeys(filter(None, (_part(name, each) for name in names)))) for each in choices]
+    if len(set(labels)) < len(labels) or not all(labels):
+        labels = [short(folder) for folder in folders]
+    if len(set(labels)) < len(labels) or not all(labels):
+        labels = [f"run {number}" for number in range(1, len(labels) + 1)]
+    return labels
+
+
+def choice_table(choices: Mapping[str, Mapping[str, str]], names: Sequence[str]) -> pd.DataFrame:
+    """Return the named choices of runs, a row a label, as they read in a table or figure.
+
+    Parameters
+    ----------
+    choices
+        By label, as :func:`choices_of` returns them.
+    names
+        Which to take. Where they do not tell the runs apart, the labels are a column of their own, "run".
+    """
+    each_run = _told(list(choices.values()))
+    told = pd.DataFrame(
+        {_HEADS.get(name, name): [_part(name, run) or MISSING for run in each_run] for name in names},
+        index=list(choices),
+    )
+    if told.empty or told.duplicated().any():
+        told.insert(0, "run", list(choices))
+    return told
+
+
+def reference_runs(choices: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return for each run that leads the model by a strategy the run that differs in nothing else, by their labels.
+
+    Parameters
+    ----------
+    choices
+        By label, as :func:`choices_of` returns them.
+
+    Returns
+    -------
+    dict
+        An empty label where there is no such run; of several, the one that shares most of the other choices. Nothing
+        at all where the runs do not differ in their strategy.
+    """
+    if len({(each["strategy"], each["leading"]) for each in choices.values()}) < 2:
+        return {}
+    plain = {label: each for label, each in choices.items() if each["strategy"] == NO_STRATEGY}
+    found = {}
+    for label, each in choices.items():
+        if label in plain:
+            continue
+        alike = [name for name, other in plain.items() if all(each[key] == other[key] for key in _SAME)]
+        found[label] = max(alike, key=lambda name: sum(each[key] == plain[name][key] for key in OTHERS), default="")
+    return found
+
+
+def elicitation_sets(choices: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]]:
+    """Return the runs that differ in nothing but how their ratings are got, set by set: what each is, by its label.
+
+    Parameters
+    ----------
+    choices
+        By label, as :func:`choices_of` returns them.
+
+    Returns
+    -------
+    list of dict
+        Sets of two elicitations or more, in the order of the runs, and by label what each is in words; no two in a set
+        are of one elicitation. Of several runs of one, the one that shares most of the other choices with the first.
+    """
+    alike: dict[tuple[str, ...], dict[tuple[str, ...], list[str]]] = {}
+    for label, each in choices.items():
+        elicited = alike.setdefault(tuple(each[name] for name in _SAME_BUT_ELICITED), {})
+        elicited.setdefault(tuple(each[name] for name in _ELICITED), []).append(label)
+    found = []
+    for elicited in alike.values():
+        if len(elicited) > 1:
+            first = choices[next(iter(elicited.values()))[0]]
+            kept = [
+                max(own, key=lambda label: sum(choices[label][key] == first[key] for key in OTHERS))
+                for own in elicited.values()
+            ]
+            found.append(_elicitations({label: choices[label] for label in kept}))
+    return found
+
+
+def _elicitations(choices: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Name each run's elicitation: with its parser where that differs too, and with its settings' hash at need."""
+    names = {label: each["elicitation"] for label, each in choices.items()}
+    for name, words in (("parser", "parser {}"), ("answering", "settings {:.8}")):
+        if len(set(names.values())) < len(names):
+            names = {
+                label: ", ".join(filter(None, (said, choices[label][name] and words.format(choices[label][name]))))
+                for label, said in names.items()
+            }
+    return names
+
+
+def engine_remarks(choices: Mapping[str, Mapping[str, str]], references: Mapping[str, str]) -> Iterator[str]:
+    """Say which runs were made by another engine than the run that they are held against.
+
+    Parameters
+    ----------
+    choices
+        By label, as :func:`choices_of` returns them.
+    references
+        What :func:`reference_runs` returns.
+    """
+    for label, reference in references.items():
+        if reference:
+            ours, theirs = (
+                ", ".join(filter(None, (choices[run][name] for name in ("engine", "device"))))
+                for run in (label, reference)
+            )
+            if ours != theirs:
+                yield (
+                    f"{label} was run by {ours}, and {reference}, which it is held against, by {theirs}: a part of the "
+                    "change may be the engine's."
+                )
+
+
+def short(text: str) -> str:
+    """Return a text on one line, its middle left out where it is long."""
+    line = " ".join(text.split())
+    half = _LONGEST // 2 - 1
+    return line if len(line) <= _LONGEST else f"{line[:half]} \N{HORIZONTAL ELLIPSIS} {line[-half:]}"
+
+
+def _led(manifest: Manifest) -> tuple[str, str]:
+    """Return the SHA-256 of all that a run's strategy asks, and its settings as JSON; empty where not recorded."""
+    if manifest.strategy.name in ("", NO_STRATEGY):
+        return "", ""
+    leading = manifest.strategy.sha256
+    named = manifest.identity.strategy
+    brought = {key: named[key] for key in ("examples", "knowledge") if key in named}
+    if brought:
+        leading = fingerprint({"strategy": leading, **brought})
+    recorded = manifest.config.strategy
+    if not recorded:
+        return leading, ""
+    settings = {key: value for key, value in recorded.items() if key not in _NOT_ASKED}
+    settings["stages"] = {stage["name"]: stage for stage in settings.get("stages") or ()}
+    # What a file holds counts, not where it lies.
+    if "examples" in brought:
+        settings["examples"] = {**(settings.get("examples") or {}), "pool": brought["examples"]["pool"][:8]}
+    if isinstance(brought.get("knowledge"), str):
+        settings["knowledge"] = {**(settings.get("knowledge") or {}), "path": brought["knowledge"][:8]}
+    return leading, json.dumps(settings)
+
+
+def _answering(manifest: Manifest) -> str:
+    """Return the SHA-256 of the settings by which an answer is got, without those that its method does not read."""
+    unread = {"max_tokens", "parser"} if manifest.elicitation.method == "expected" else {"max_pruned_points"}
+    read = {key: value for key, value in manifest.identity.elicitation.items() if key not in unread}
+    thinking = manifest.identity.content.get("thinking")
+    return fingerprint({"elicitation": read, **_asked(manifest), **({"thinking": thinking} if thinking else {})})
+
+
+def _asked(manifest: Manifest) -> dict[str, Any]:
+    """Return what of a prompt is neither wording nor elicitation: the task, and special tokens."""
+    return {"task": manifest.identity.task, "special_tokens": manifest.identity.special_tokens}
+
+
+def _told(choices: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """Return the choices; of runs that lead by one strategy with different settings, its name says what differs."""
+    told: dict[tuple[str, str], str] = {}
+    for name in {each["strategy"] for each in choices}:
+        settings = {each["leading"]: each["settings"] for each in choices if each["strategy"] == name}
+        if len(settings) > 1:
+            told |= {(name, leading): words for leading, words in _name_settings(name, settings).items()}
+    return [{**each, "strategy": told.get((each["strategy"], each["leading"]), each["strategy"])} for each in choices]
+
+
+def _name_settings(name: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return by SHA-256 the strategy's name with what sets its settings apart, or else with that SHA-256."""
+    departures = _departures([json.loads(each or "{}") for each in settings.values()])
+    named = [", ".join([name, *own]) for own in departures]
+    unclear = not all(settings.values()) or len(set(named)) < len(named)
+    return {
+        leading: f"{name}, strategy {leading[:8]}" if leading and (unclear or len(words) > _LONGEST) else words
+        for leading, words in zip(settings, named, strict=True)
+    }
+
+
+def _departures(settings: Sequence[Mapping[str, Any]], place: str = "") -> list[list[str]]:
+    """Name of each settings the leaves that differ, but for a value that more than half of them have."""
+    named: list[list[str]] = [[] for _ in settings]
+    lacking: list[list[str]] = [[] for _ in settings]
+    for name in sorted({name for each in settings for name in each}):
+        values = [each.get(name) for each in settings]
+        inside = {number: value for number, value in enumerate(values) if isinstance(value, Mapping)}
+        deeper = dict(zip(inside, _departures([*inside.values()], f"{place}{name}."), strict=True)) if inside else {}
+        for number, value in enumerate(values):
+            if number in deeper:
+                named[number] += deeper[number]
+            elif inside:
+                lacking[number].append(name)
+            elif 2 * values.count(value) <= len(values):
+                named[number].append(f"{place}{name} {_plain(value)}")
+    for own, names in zip(named, lacking, strict=True):
+        if names:
+            own.insert(0, f"{place.rstrip('.')} without {', '.join(names)}".strip())
+    return named
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)
+
+
+def _part(name: str, choices: Mapping[str, str]) -> str:
+    value = "" if choices[name] == _OUTSIDE else choices[name]
+    return short(_IN_WORDS[name](value) if value and name in _IN_WORDS else value)
+
+
+def _n_different(names: Sequence[str], choices: Sequence[Mapping[str, str]]) -> int:
+    return len({tuple(_part(name, each) for name in names) for each in choices})

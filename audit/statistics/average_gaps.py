@@ -1,0 +1,316 @@
+"""What verdicts are made of: a run's deciding gaps, places among dealings of terms, what holds for other wordings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from audit.errors import NotEstimableError
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.controls import Repetition
+from audit.statistics.deciding_estimate import Gap, Made, Place, gaps_of, moved
+from audit.statistics.estimate_rows import Settings, child_rng
+from audit.statistics.estimates import GapEstimate, t_interval
+from audit.statistics.outcome import Found, Part
+from audit.statistics.ratings import split_ratings
+from audit.statistics.relabelling import rank_among_dealings
+from audit.statistics.verdict import JudgedGap, Limits, Verdict, verdicts
+from audit.tables.formatting import dimension_title
+from audit.tables.shared import OVERALL
+from audit.tables.verdicts import JUDGED
+
+LEAST_SHARE: Final = 0.01
+"""The least gap of interest unless one is set, as a share of the scale."""
+_DUST: Final = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Averages:
+    """The gaps of a run and what else its verdicts need.
+
+    Attributes
+    ----------
+    gaps
+        Averages and what lies beneath them, dimension by dimension and variant by variant.
+    overall
+        The means over single dimensions, where there are several.
+    ranks
+        By dimension and variant, the place of the true dealing of terms, and the number of dealings.
+    wordings
+        By dimension and variant, why the gap was not shown for other wordings, where several were asked.
+    constant
+        Dimensions and variants in which every rating is the same.
+    settings
+        How.
+    """
+
+    gaps: tuple[Gap, ...]
+    overall: tuple[Gap, ...]
+    ranks: Mapping[Place, tuple[int, int]]
+    wordings: Mapping[Place, str]
+    constant: frozenset[Place]
+    settings: Settings
+
+    def verdicts(
+        self,
+        limits: Limits,
+        *,
+        margin: float | None,
+        refusal_margin: float = 5.0,
+        response: Mapping[str, float] | None = None,
+    ) -> tuple[list[JudgedGap], list[Verdict]]:
+        """Decide, as :func:`~audit.statistics.verdict.verdicts`; the means over dimensions come last."""
+        limits = replace(limits, on_place=self._limits(limits))
+        found: list[Verdict] = []
+        judged: list[JudgedGap] = []
+        for gaps in (self.gaps, self.overall):
+            if not gaps:
+                continue
+            scale = gaps[0].scale if gaps[0].kind != "refusals" else (0.0, 100.0)
+            least = self.settings.least_gap or LEAST_SHARE * abs(scale[1] - scale[0])
+            held, made = verdicts(
+                gaps, limits, margin=margin, least_gap=least, alpha=self.settings.alpha, power=self.settings.power,
+                refusal_margin=refusal_margin, ranks=self.ranks, response=response,
+            )  # fmt: skip
+            judged += held
+            if gaps is self.overall:
+                made = [_with_dimensions(each, found, with_margin=margin is not None) for each in made]
+            found += [
+                replace(each, of_these_wordings=self.wordings.get((each.dimension, each.variant), "")) for each in made
+            ]
+        return judged, found
+
+    def of_variant(self, variant: str) -> Averages:
+        """Return what is of one prompt variant."""
+        gaps, overall = (tuple(g for g in each if g.variant == variant) for each in (self.gaps, self.overall))
+        return replace(self, gaps=gaps, overall=overall)
+
+    def _limits(self, limits: Limits) -> dict[Place, frozenset[str]]:
+        """Return what limits each place; a mean over dimensions is limited by what limits any of them.
+
+        That δ lies within the noise limits a mean only if it is so of all.
+        """
+        places = {(gap.dimension, gap.variant) for gap in self.gaps}
+        found: dict[Place, frozenset[str]] = {
+            place: frozenset(limits.of(place)) | ({"constant"} if place in self.constant else frozenset())
+            for place in places
+        }
+        for gap in self.overall:
+            own = [codes for (name, variant, *_), codes in found.items() if variant == gap.variant and "+" not in name]
+            shared = frozenset.intersection(*own) if own else frozenset()
+            every = frozenset().union(*own) - ({"noise_floor", "constant"} - shared)
+            found[gap.dimension, gap.variant] = every
+        return found
+
+
+def averages_of(
+    found: Found,
+    *,
+    placebos: Mapping[str, Mapping[str, NarrativeCube]],
+    scales: Mapping[str, tuple[float, float]],
+    seed: int,
+    settings: Settings,
+    repetition: Repetition,
+    sees_refusals: bool = True,
+) -> Averages:
+    """Collect what verdicts are made of.
+
+    Parameters
+    ----------
+    found
+        The analysis of all dimensions and variants.
+    placebos
+        By variant and set of invented groups, its ratings.
+    scales
+        The two ends of each variant's scale, in points.
+    seed
+        Seeds the draw of dealings where there are many.
+    settings, repetition
+        How, and what tells repeated words.
+    sees_refusals
+        Whether a refusal can be seen in these ratings.
+    """
+    gaps: list[Gap] = []
+    ranks: dict[Place, tuple[int, int]] = {}
+    wordings: dict[Place, str] = {}
+    for part in found.parts:
+        place = part.cube.dimension, part.cube.variant
+        gaps += gaps_of(
+            part,
+            placebos=placebos.get(place[1], {}),
+            repetition=repetition,
+            scale=scales[place[1]],
+            confidence=settings.confidence,
+            missing_shift=settings.missing_shift,
+            refusals=sees_refusals,
+        )
+        rng = child_rng(seed, *place, "dealings")
+        ranks[place] = rank_among_dealings(part.cube.without_baselines(), rng=rng)
+        if said := _of_these_wordings(part):
+            wordings[place] = said
+    return Averages(
+        gaps=tuple(gaps),
+        overall=tuple(overall_gaps(found, gaps, scales, confidence=settings.confidence)),
+        ranks=ranks,
+        wordings=wordings,
+        constant=frozenset((part.cube.dimension, part.cube.variant) for part in found.parts if is_flat(part)),
+        settings=settings,
+    )
+
+
+def placebo_cubes(compact: pd.DataFrame, repetition: Repetition) -> dict[str, dict[str, NarrativeCube]]:
+    """Return the ratings of each set of invented groups, by variant and set."""
+    cubes: dict[str, dict[str, NarrativeCube]] = {}
+    for dimension, variant, part in split_ratings(compact):
+        if dimension in repetition.placebo:
+            cube = repetition.cube_of(part, dimension=dimension, variant=variant)
+            cubes.setdefault(variant, {})[dimension] = cube
+    return cubes
+
+
+def judged_rows(judged: list[JudgedGap]) -> list[dict[str, Any]]:
+    """Lay gaps that were judged out as rows of ``tables.JUDGED``."""
+    rows = []
+    for each in judged:
+        held, gap = each.held, each.held.gap
+        row = {
+            "dimension": gap.dimension, "variant": gap.variant, "kind": gap.kind, "member": gap.member,
+            "control": gap.control, "scope": gap.scope, "delta": held.value, "low": held.low, "high": held.high,
+            "margin": held.margin, "p_beyond": held.p_beyond, "p_adjusted": held.p_adjusted,
+            "beyond_low": held.beyond_low, "beyond_high": held.beyond_high, "beyond_level": held.beyond_level,
+            "outcome": each.outcome, "reasons": "; ".join(each.reasons), "n_narratives": gap.n_narratives,
+        }  # fmt: skip
+        rows.append({column: row[column] for column in JUDGED})
+    return rows
+
+
+def _with_dimensions(overall: Verdict, found: Sequence[Verdict], *, with_margin: bool) -> Verdict:
+    """Name for a mean over dimensions those of which it does not hold, and what lies beneath them."""
+    beyond: list[str] = []
+    not_shown: list[str] = []
+    for each in found:
+        if each.variant != overall.variant or "+" in each.dimension:
+            continue
+        name = dimension_title(each.dimension)
+        if each.code == "gap" and (each.size == "beyond" or not with_margin):
+            beyond.append(name)
+        elif with_margin and not (each.code == "within" or each.size == "smaller"):
+            not_shown.append(name)
+        beyond += [f"{part} ({name})" for part in each.parts_beyond]
+        not_shown += [f"{part} ({name})" for part in each.parts_not_shown]
+    return replace(overall, parts_beyond=tuple(beyond), parts_not_shown=tuple(not_shown))
+
+
+def is_flat(part: Part) -> bool:
+    """Whether every rating between identities is the same within each narrative."""
+    y = part.cube.without_baselines().y.reshape(len(part.cube.narrative_ids), -1)
+    y = y[(~np.isnan(y)).sum(axis=1) > 1]
+    return bool(y.size) and float((np.nanmax(y, axis=1) - np.nanmin(y, axis=1)).max()) < _DUST
+
+
+def _of_these_wordings(part: Part) -> str:
+    """Say why a gap is not shown for other wordings, where several were asked; else nothing."""
+    if part.worded is None:
+        return ""
+    crossed = part.worded.crossed
+    if isinstance(crossed, NotEstimableError):
+        return str(crossed)
+    low, high = crossed.estimate.ci_low, crossed.estimate.ci_high
+    if not np.isfinite(low):
+        return crossed.estimate.not_estimable or "over wordings it has no interval"
+    return "the interval for any such wordings holds 0" if low <= 0 <= high else ""
+
+
+def overall_gaps(
+    found: Found, gaps: Sequence[Gap], scales: Mapping[str, tuple[float, float]], *, confidence: float
+) -> list[Gap]:
+    """Make the deciding gap of the mean over single dimensions, by variant, where all of them are controlled alike."""
+    means = [row for row in found.gap if row["dimension"] == OVERALL]  # of utterances, over their conversations
+    made = []
+    for variant in dict.fromkeys(str(row["variant"]) for row in means):
+        own = [gap for gap in gaps if gap.kind == "average" and gap.variant == variant and "+" not in gap.dimension]
+        rows = {row["scope"]: row for row in means if row["variant"] == variant}
+        parts = [each.made for each in own]
+        free = all(gap.control == "echo_free" for gap in own)
+        wide = rows.get("narratives_and_terms")
+        scope = (
+            "groups"
+            if wide is not None and np.isfinite(wide["se"]) and all(g.scope == "groups" for g in own)
+            else "pairs"
+        )
+        row = wide if scope == "groups" and wide is not None else rows["narratives"]
+        known = Gap(
+            "average", "", OVERALL, variant, NotEstimableError(str(row["note"])), (), scales[variant],
+            control="echo_free" if free else "none", scope=scope,  # type: ignore[arg-type]
+            why_pairs="" if scope == "groups" else "not every dimension speaks of any such groups",
+            measure=own[0].measure if own else "",
+        )  # fmt: skip
+        if not np.isfinite(row["delta_points"]) or any(isinstance(each, NotEstimableError) for each in parts):
+            made.append(known)
+            continue
+        estimate = _estimate(row, own)
+        worst = None
+        if any(gap.worst is not None for gap in own):
+            shifts = [_shifts(gap) for gap in own]
+            worst = NotEstimableError("ratings are missing, and what they could be has no bound in one dimension")
+            if all(each is not None for each in shifts):
+                low, high = (float(np.mean([each[end] for each in shifts if each is not None])) for end in (0, 1))
+                worst = moved(estimate, low), moved(estimate, high)  # type: ignore[assignment]
+        off = float(np.mean([gap.off for gap in own]))
+        made.append(
+            replace(
+                known, made=estimate, worst=worst, off=off, other=_other(own, confidence=confidence),
+                narrative_ids=tuple(range(len(estimate.by_narrative))),
+            )
+        )  # fmt: skip
+    return made
+
+
+def _other(own: list[Gap], *, confidence: float) -> Made | None:
+    """Return the mean of the dimensions' second controls; its standard error is at most the mean of theirs."""
+    if all(gap.other is None for gap in own):
+        return None
+    others = [gap.other for gap in own if isinstance(gap.other, GapEstimate)]
+    if len(others) < len(own):
+        return NotEstimableError("not every dimension has a second control")
+    delta, se, df = (
+        float(np.mean([each.delta_points for each in others])),
+        float(np.mean([each.se for each in others])),
+        min(each.df for each in others),
+    )
+    low, high, p = t_interval(delta, se, df, confidence=confidence)
+    nothing = np.full_like(others[0].by_narrative, np.nan)
+    return replace(others[0], delta_points=delta, se=se, df=df, ci_low=low, ci_high=high, p=p, by_narrative=nothing)
+
+
+def _estimate(row: Mapping[str, Any], own: list[Gap]) -> GapEstimate:
+    """Return the row of the mean over dimensions as an estimate, with the mean of each narrative's gaps."""
+    ids = dict.fromkeys(key for gap in own for key in gap.narrative_ids)
+    columns = []
+    for gap in own:
+        assert isinstance(gap.made, GapEstimate)
+        before_control = gap.plain or gap.made  # as the row is, which has nothing of invented groups taken off
+        of = dict(zip(gap.narrative_ids, before_control.by_narrative.tolist(), strict=True))
+        columns.append([of.get(key, np.nan) for key in ids])
+    means = np.array(columns, dtype=np.float64).mean(axis=0)
+    numbers = {name: float(row[name]) for name in ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z")}
+    used = ~np.isnan(means)
+    return GapEstimate(
+        **numbers, n_narratives=int(row["n_narratives"]), n_narratives_asked=int(row["n_narratives_asked"]),
+        n_ratings=int(row["n_ratings"]), not_estimable=str(row["note"]) if not np.isfinite(row["se"]) else "",
+        by_narrative=means, noise=np.full(means.size, np.nan),
+        weights=np.where(used, 1 / max(int(used.sum()), 1), 0.0),
+    )  # fmt: skip
+
+
+def _shifts(gap: Gap) -> tuple[float, float] | None:
+    """How far the worst cases of missing ratings lie from the estimate; None where they have no bound."""
+    if gap.worst is None:
+        return 0.0, 0.0
+    if isinstance(gap.worst, NotEstimableError) or isinstance(gap.made, NotEstimableError):
+        return None
+    return tuple(each.delta_points - gap.made.delta_points for each in gap.worst)  # type: ignore[return-value]

@@ -1,0 +1,535 @@
+"""The estimate that a verdict on a gap rests on, one for each gap of a run.
+
+A gap is one *between groups* only where repeated words cannot have made it and where groups, not these pairs of words,
+show it. So each gap has one deciding estimate:
+
+- **Control.** Of pairs without a common word (``echo_free``) where terms allow that. Else what the same words show
+  beyond invented groups in the same narratives (``placebo``). Else the gap as it is (``none``).
+- **Scope.** ``groups``: the groups are a sample of such groups, and their spread counts beside that of narratives
+  (:func:`~audit.statistics.scopes.widened`). It takes five groups. With fewer, the estimate speaks of these pairs of
+  words alone (``pairs``), and no gap between groups can be claimed.
+
+The interval over narratives alone treats every pair of words as fixed. Where pairs of groups differ (SD .5) and there
+is no gap, it leaves out 0 in 20 to 45% of runs of 100 narratives; the deciding estimate in 1 to 6%
+(docs/statistics.md has the table, ``python benchmarks/deciding_test.py`` makes it).
+
+A group's own gap is estimated beside the pairs that stand out (:func:`~audit.statistics.odd_pairs.odd_pairs`), and held
+against how much the other pairs differ anyway (:func:`~audit.statistics.own_groups.pair_variance`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+from scipy import special
+
+from audit.errors import NotEstimableError, attempt
+from audit.statistics import scopes
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.controls import RANDOM_SETS, Repetition, beyond_placebo
+from audit.statistics.conversations import wider_over_conversations
+from audit.statistics.echo import same_words
+from audit.statistics.estimate_rows import Estimates
+from audit.statistics.estimates import GapEstimate, with_variance
+from audit.statistics.families import own_group_gaps
+from audit.statistics.headline import headline_gap
+from audit.statistics.incomplete import rating_weights
+from audit.statistics.inexactness import gap_off
+from audit.statistics.missing import refusal_gap
+from audit.statistics.narrative_fits import designed_weights
+from audit.statistics.odd_pairs import beside_odd_pairs, odd_pairs
+from audit.statistics.outcome import Part
+from audit.statistics.own_groups import MIN_GROUPS, own_group_weights, pair_variance
+from audit.statistics.ratings import FloatArray
+from audit.statistics.scopes import GroupScope, group_scope, widened
+from audit.tables.formatting import SAME
+
+Kind: TypeAlias = Literal["average", "emotion", "group", "refusals"]
+Control: TypeAlias = Literal["echo_free", "placebo", "none", "not_needed"]
+Scope: TypeAlias = Literal["groups", "pairs"]
+Made: TypeAlias = "GapEstimate | NotEstimableError"
+Place: TypeAlias = tuple[str, ...]
+"""A dimension and a variant; of measures of texts, and a measure."""
+FEW_REFUSALS: Final = 10
+"""Narratives with a refusal below which a t interval of their gap is too narrow, and an exact bound is taken."""
+_NAN: Final = float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class Gap:
+    """One gap of a run, with the estimate that decides.
+
+    Attributes
+    ----------
+    kind, member
+        What it is of: an average, or one emotion or group by its name, or refusals.
+    dimension, variant
+        Where.
+    made
+        The deciding estimate, in points of the scale, of refusals in percentage points; or why there is none.
+    narrative_ids
+        In the order of ``made.by_narrative``; conversations where narratives are utterances of them.
+    scale
+        The two ends of the scale, in points; of refusals 0 and 100; infinite where there is no scale.
+    worst
+        Where ratings are missing, the same estimate with them where they make it lowest and highest, or why that
+        cannot be told; None where none is missing.
+    control
+        By what repetition of words is controlled; ``not_needed`` of refusals.
+    scope
+        What the estimate speaks of.
+    why_pairs
+        Why it speaks of these pairs of words alone, in words; empty where it speaks of groups.
+    without
+        By sample of groups, the estimate without each group, in points; empty where it speaks of pairs.
+    pair_variance
+        Of a group's own gap, the part of its variance that pairs of groups make, in squared points; else 0.
+    plain
+        Where invented groups' gap was taken off, the gap before; else None.
+    off
+        How far the estimate could be off because ratings are known within bounds, in points.
+    other
+        A second control, where there are two: the same words beyond invented groups, of the same emotion or group (of
+        a group that its terms do not tell in the same words, the average); or why it has no estimate.
+    bound
+        Of refusals in fewer than :data:`FEW_REFUSALS` narratives: no gap is larger, in percentage points, with a
+        confidence of 1 − α; else NaN.
+    farthest, n_refused
+        Of refusals, the largest gap that a narrative can have, in percentage points; and how many narratives had one.
+    measure
+        Of texts, which measure of them it is of; then it is in the measure's unit. Empty of ratings.
+    """
+
+    kind: Kind
+    member: str
+    dimension: str
+    variant: str
+    made: Made
+    narrative_ids: tuple[Any, ...]
+    scale: tuple[float, float]
+    worst: tuple[GapEstimate, GapEstimate] | NotEstimableError | None = None
+    control: Control = "none"
+    scope: Scope = "groups"
+    why_pairs: str = ""
+    without: tuple[Mapping[str, float], ...] = ()
+    pair_variance: float = 0.0
+    plain: GapEstimate | None = None
+    other: Made | None = None
+    off: float = 0.0
+    bound: float = _NAN
+    farthest: float = _NAN
+    n_refused: int = 0
+    measure: str = ""
+
+    @property
+    def place(self) -> Place:
+        """Where it is: dimension and variant, and the measure where it is of one."""
+        return (self.dimension, self.variant, *filter(None, (self.measure,)))
+
+    @property
+    def n_narratives(self) -> int:
+        """Narratives that it is of; 0 without a gap."""
+        return 0 if isinstance(self.made, NotEstimableError) else self.made.n_narratives
+
+    @property
+    def reach(self) -> float:
+        """How far from 0 a narrative's gap can lie, in its unit."""
+        # A difference of two gaps reaches twice as far as one. So does a group's own gap: what its other ratings lead
+        # to expect may itself lie beyond the scale.
+        times = (2 if self.kind == "group" else 1) + (1 if self.control == "placebo" else 0)
+        return abs(self.scale[1] - self.scale[0]) * times
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What it is told apart by."""
+        return self.dimension, self.variant, self.kind, self.member
+
+
+@dataclass(frozen=True, eq=False)
+class _Estimated:
+    """An estimate, what it speaks of, and what its spread is made of."""
+
+    estimate: GapEstimate
+    without: tuple[Mapping[str, float], ...] = ()
+    why_pairs: str = ""
+    pair_variance: float = 0.0
+    plain: GapEstimate | None = None
+
+
+def gaps_of(
+    part: Part,
+    *,
+    placebos: Mapping[str, NarrativeCube],
+    repetition: Repetition,
+    scale: tuple[float, float],
+    confidence: float,
+    missing_shift: float | None = None,
+    average_alone: bool = False,
+    refusals: bool = True,
+    measure: str = "",
+) -> Iterator[Gap]:
+    """Yield the gaps of one dimension and variant that a verdict looks at.
+
+    Parameters
+    ----------
+    part
+        As :func:`~audit.statistics.outcome.analyse_outcome` finds it: its gap is echo-free where terms allow that.
+    placebos, repetition
+        By set of invented groups, its ratings in the variant; and what tells repeated words.
+    scale
+        The two ends, in points; infinite where there are none.
+    confidence
+        Of the intervals, and of the bound of rare refusals.
+    missing_shift
+        How far missing ratings are taken to lie from what is expected of them, at most, in points; None takes them to
+        be anywhere on the scale.
+    average_alone
+        Leave out emotions, groups and refusals.
+    refusals
+        Whether the run can see refusals.
+    measure
+        Of texts, which measure the part is of.
+
+    Notes
+    -----
+    If the gap is not echo-free and invented groups were asked, each gap is of pairs in the very same words, less the
+    mean gap of invented groups in the same narratives: the row ``placebo_difference`` of the controls, and the same of
+    the narratives of each emotion, and of each group's own gap. Of two groups there is one gap, which is the average.
+    """
+    lay = _Layout.of(
+        part, placebos, repetition, scale=scale, confidence=confidence, missing_shift=missing_shift, measure=measure
+    )
+    yield lay.average()
+    if average_alone:
+        return
+    emotions = [name for name in dict.fromkeys(lay.cube.emotions) if name]
+    for name in emotions if len(emotions) > 1 else ():
+        yield lay.average(name)
+    yield from lay.groups()
+    if refusals:
+        yield _refusals(part.cube, confidence=confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """How the gaps of one dimension and variant are estimated."""
+
+    part: Part
+    measure: str
+    cube: NarrativeCube
+    headline: tuple[GapEstimate, GroupScope] | None
+    control: Control
+    placebos: Mapping[str, NarrativeCube]
+    stems: Mapping[str, Mapping[str, str]]
+    scale: tuple[float, float]
+    confidence: float
+    missing_shift: float | None
+    second: _Layout | None = None
+
+    @classmethod
+    def of(
+        cls,
+        part: Part,
+        placebos: Mapping[str, NarrativeCube],
+        repetition: Repetition,
+        *,
+        scale: tuple[float, float],
+        confidence: float,
+        missing_shift: float | None,
+        measure: str,
+    ) -> _Layout:
+        cube, stems = part.cube.without_baselines(), repetition.stems
+        plain = cls(part, measure, cube, _headline(part), "none", {}, stems, scale, confidence, missing_shift)
+        beyond = None
+        if placebos:
+            same = attempt(lambda: same_words(replace(cube, echoing=None), stems.get(cube.dimension, {})))
+            if not isinstance(same, NotEstimableError):
+                layout = replace(plain, cube=same, headline=None, control="placebo", placebos=placebos)
+                if not isinstance(attempt(lambda: layout.estimate(same)), NotEstimableError):
+                    beyond = layout
+        if part.cube.echoing is not None:
+            return replace(plain, control="echo_free", second=beyond)
+        return plain if beyond is None else beyond
+
+    def average(self, emotion: str = "") -> Gap:
+        """Lay out the average gap of all narratives, or of those of one emotion."""
+        of = self._of_emotion(emotion)
+        gap = self._laid("emotion" if emotion else "average", emotion, of, self.estimate, lambda: designed_weights(of))
+        second = self.second
+        if second is None:
+            return gap
+        return replace(gap, other=attempt(lambda: second.estimate(second._of_emotion(emotion)).estimate))
+
+    def _of_emotion(self, emotion: str) -> NarrativeCube:
+        if not emotion:
+            return self.cube
+        return self.cube.of_narratives(np.array([each == emotion for each in self.cube.emotions]))
+
+    @cached_property
+    def _without_odd_pairs(self) -> NarrativeCube:
+        return beside_odd_pairs(self.cube, odd_pairs(self.cube))
+
+    @cached_property
+    def _why_pairs(self) -> str:
+        """Why no gap of these speaks of groups; empty where one does."""
+        found = attempt(lambda: self.estimate(self.cube))
+        return str(found) if isinstance(found, NotEstimableError) else found.why_pairs
+
+    def groups(self) -> Iterator[Gap]:
+        """Lay out each group's own gap, beside the pairs of groups that stand out."""
+        cube = self._without_odd_pairs
+        groups = tuple(dict.fromkeys(cube.perceiver_groups))
+        undetermined = (
+            len(groups) >= MIN_GROUPS and set(groups) == set(cube.experiencer_groups) and "+" not in cube.dimension
+        )
+        if not (undetermined or own_group_gaps(cube, confidence=self.confidence)):
+            return
+        for place, name in enumerate(groups):
+            estimate = partial(self._of_group, name=name)
+            gap = self._laid("group", name, cube, estimate, partial(_group_weights, cube, groups, place))
+            yield gap if self.second is None else replace(gap, other=self.second._as_control(name))
+
+    def _as_control(self, group: str) -> Made:
+        """Estimate a group's own gap; where terms do not tell it, the average stands for it."""
+        own = attempt(lambda: self._of_group(self._without_odd_pairs, name=group).estimate)
+        return own if isinstance(own, GapEstimate) else attempt(lambda: self.estimate(self.cube).estimate)
+
+    def estimate(self, of: NarrativeCube, placebos: Mapping[str, NarrativeCube] | None = None) -> _Estimated:
+        """Estimate the average gap of a cube, in the scope that its groups allow."""
+        if of is self.cube and self.headline is not None:
+            narrow, scope = self.headline
+        else:
+            narrow = self._gap_of(of)
+            scope = self._scope_of(of, narrow)
+        over = self._over(narrow, of.narrative_ids)
+        wide = scope.estimate
+        if not scope.no_claim and over is not narrow:
+            wide = over if over.not_estimable else wider_over_conversations(
+                wide, over, narrow, confidence=self.confidence
+            )  # fmt: skip
+        if self.control != "placebo":
+            if scope.no_claim:
+                return _Estimated(over, why_pairs=scope.no_claim)
+            return _Estimated(wide, (scope.leave_one_out,))
+        used = self.placebos if placebos is None else placebos
+        left = self._over(self._beyond(narrow, of.narrative_ids, used), of.narrative_ids)
+        # Narratives that all show one gap have no spread of their own; less invented groups' gaps they have one.
+        alike = narrow.not_estimable.endswith(SAME) and len(scope.leave_one_out) >= scopes.MIN_GROUPS
+        if scope.no_claim and not alike:
+            return _Estimated(left, why_pairs=scope.no_claim, plain=over)
+        samples = (scope.leave_one_out, *self._invented(used))
+        if left.not_estimable:  # as of one narrative that has both gaps: groups add to no interval that is not there
+            return _Estimated(left, samples, plain=wide)
+        return _Estimated(widened(left, samples, confidence=self.confidence), samples, plain=wide)
+
+    def _gap_of(self, cube: NarrativeCube) -> GapEstimate:
+        if self.part.corpora is not None:
+            return self.part.corpora.gap(cube)
+        return headline_gap(cube, confidence=self.confidence)
+
+    def _scope_of(self, cube: NarrativeCube, narrow: GapEstimate) -> GroupScope:
+        means = None if self.part.corpora is None else self.part.corpora.means(cube)
+        return group_scope(cube, narrow, confidence=self.confidence, means=means)
+
+    def _over(self, narrow: GapEstimate, narrative_ids: Sequence[Any]) -> GapEstimate:
+        """Give an estimate the uncertainty of conversations, where narratives are utterances of them."""
+        return narrow if self.part.dependent is None else self.part.dependent(narrow, narrative_ids)[0]
+
+    def _of_group(
+        self, of: NarrativeCube, placebos: Mapping[str, NarrativeCube] | None = None, *, name: str
+    ) -> _Estimated:
+        gaps = own_group_gaps(of, confidence=self.confidence, only=name)
+        if name not in gaps:
+            raise NotEstimableError("the ratings do not determine this group's own gap")
+        extra, df = pair_variance(of, name)
+
+        def noisy(narrow: GapEstimate) -> GapEstimate:
+            return with_variance(narrow, extra, df, confidence=self.confidence)
+
+        # Few groups are no sample of groups, whatever is asked of one of them.
+        known = partial(_Estimated, why_pairs=self._why_pairs, pair_variance=extra)
+        if self.control != "placebo":
+            return known(noisy(gaps[name]))
+        left = self._beyond(gaps[name], of.narrative_ids, self.placebos if placebos is None else placebos)
+        return known(noisy(left), plain=noisy(gaps[name]))
+
+    def _beyond(
+        self, narrow: GapEstimate, narrative_ids: Sequence[Any], placebos: Mapping[str, NarrativeCube]
+    ) -> GapEstimate:
+        return beyond_placebo(
+            narrow, narrative_ids, placebos=placebos, stems=self.stems, confidence=self.confidence, gap_of=self._gap_of,
+            independent=self.part.dependent is None,
+        )  # fmt: skip
+
+    def _invented(self, placebos: Mapping[str, NarrativeCube]) -> Iterator[Mapping[str, float]]:
+        """Of each set of invented groups, what it takes off without each of them.
+
+        From so many sets on that they are a sample of such sets, their spread is in the difference already.
+        """
+        if self.part.dependent is None and len(placebos) >= RANDOM_SETS:
+            return
+        for name, each in placebos.items():
+            cube = attempt(lambda each=each, name=name: same_words(each, self.stems.get(name, {})))  # type: ignore[misc]
+            if isinstance(cube, NotEstimableError):
+                continue
+            narrow = attempt(lambda cube=cube: self._gap_of(cube))  # type: ignore[misc]
+            if isinstance(narrow, GapEstimate):
+                scope = self._scope_of(cube, narrow)
+                if len(scope.leave_one_out) > 1:
+                    yield {group: -delta / len(placebos) for group, delta in scope.leave_one_out.items()}
+
+    def _laid(
+        self, kind: Kind, member: str, of: NarrativeCube, estimate: Callable[..., _Estimated],
+        weights: Callable[[], FloatArray],
+    ) -> Gap:  # fmt: skip
+        found = attempt(lambda: estimate(of))
+        gap = Gap(
+            kind, member, of.dimension, of.variant, NotEstimableError(""), of.narrative_ids, self.scale,
+            control=self.control, measure=self.measure,
+        )  # fmt: skip
+        if isinstance(found, NotEstimableError):
+            return replace(gap, made=found)
+        return replace(
+            gap,
+            made=found.estimate,
+            narrative_ids=self._units(of.narrative_ids, found.estimate),
+            worst=self._worst(of, estimate, weights, found),
+            scope="pairs" if found.why_pairs else "groups",
+            why_pairs=found.why_pairs,
+            without=found.without,
+            pair_variance=found.pair_variance,
+            plain=found.plain,
+            off=self._off(of, found.estimate),
+        )
+
+    def _units(self, narrative_ids: tuple[Any, ...], made: GapEstimate) -> tuple[Any, ...]:
+        """Return what an estimate has a gap of each of: narratives, or their conversations."""
+        if len(made.by_narrative) == len(narrative_ids):
+            return narrative_ids
+        unit_of = dict(zip(self.part.cube.narrative_ids, self.part.conversations, strict=True))
+        return tuple(dict.fromkeys(unit_of[name] for name in narrative_ids))
+
+    def _off(self, of: NarrativeCube, estimate: GapEstimate) -> float:
+        """Return how far a gap could be off because ratings are known within bounds; of invented groups', too."""
+        own = gap_off(of, estimate)
+        invented = []
+        for name, each in self.placebos.items():
+            cube = attempt(lambda each=each, name=name: same_words(each, self.stems.get(name, {})))  # type: ignore[misc]
+            if isinstance(cube, NarrativeCube) and isinstance(
+                narrow := attempt(lambda cube=cube: self._gap_of(cube)),  # type: ignore[misc]
+                GapEstimate,
+            ):
+                invented.append(np.nan_to_num(gap_off(cube, narrow)))
+        return float(np.nan_to_num(own) + (np.mean(invented) if invented else 0.0))
+
+    def _worst(
+        self, of: NarrativeCube, estimate: Callable[..., _Estimated], weights: Callable[[], FloatArray],
+        found: _Estimated,
+    ) -> tuple[GapEstimate, GapEstimate] | NotEstimableError | None:  # fmt: skip
+        """Estimate a gap with every missing rating where it makes it lowest, and highest."""
+        cubes = [of, *(each.without_baselines() for each in self.placebos.values())]
+        if any((each.expected & (each.status < 0)).any() for each in cubes):
+            return NotEstimableError("some prompts were never asked")
+        if not any(each.lacking.any() for each in cubes):
+            return None
+        if self.part.corpora is not None:
+            return NotEstimableError("what a missing text would make of the number of a pair's texts cannot be told")
+        own = attempt(weights)
+        if isinstance(own, NotEstimableError):
+            return own
+        signs = [own, *(_placebo_weights(each, self.stems) for each in cubes[1:])]
+        if self.missing_shift is not None:
+            half = self.missing_shift * sum(
+                float((np.abs(w) * each.lacking).sum(axis=(1, 2)).mean()) / (1 if place == 0 else len(self.placebos))
+                for place, (each, w) in enumerate(zip(cubes, signs, strict=True))
+            )
+            return moved(found.estimate, -half), moved(found.estimate, half)
+
+        def at(toward: int) -> GapEstimate:
+            filled = [_filled(each, toward * (w if place == 0 else -w), self.scale)
+                      for place, (each, w) in enumerate(zip(cubes, signs, strict=True))]  # fmt: skip
+            return estimate(filled[0], dict(zip(self.placebos, filled[1:], strict=True)) or None).estimate
+
+        least, most = attempt(lambda: at(-1)), attempt(lambda: at(1))
+        if isinstance(least, NotEstimableError):
+            return least
+        return most if isinstance(most, NotEstimableError) else (least, most)
+
+
+def _headline(part: Part) -> tuple[GapEstimate, GroupScope] | None:
+    """Return the run's headline and its wider scope, as they are in the table of gaps; None where there is none."""
+    if not isinstance(part.made, Estimates) or isinstance(part.made.headline, NotEstimableError):
+        return None
+    scope = part.made.scopes[part.made.estimator]
+    return None if isinstance(scope, NotEstimableError) else (part.made.headline, scope)
+
+
+def moved(estimate: GapEstimate, by: float) -> GapEstimate:
+    """Return an estimate that many points higher, of the same uncertainty; so is each narrative's gap."""
+    # Bounds of rare gaps, and changes against a baseline, are made of narratives' gaps and not of their mean.
+    return replace(
+        estimate, delta_points=estimate.delta_points + by, ci_low=estimate.ci_low + by, ci_high=estimate.ci_high + by,
+        by_narrative=estimate.by_narrative + by,
+    )  # fmt: skip
+
+
+def _filled(cube: NarrativeCube, weights: FloatArray, scale: tuple[float, float]) -> NarrativeCube:
+    """Return the cube with missing ratings at the upper end where weights are positive, at the lower elsewhere.
+
+    Without a scale the ends are the lowest and the highest number that there is.
+    """
+    ends = float(np.nanmin(cube.y, initial=np.inf)), float(np.nanmax(cube.y, initial=-np.inf))
+    low = min(scale[0], ends[0]) if np.isfinite(scale[0]) else ends[0]
+    high = max(scale[1], ends[1]) if np.isfinite(scale[1]) else ends[1]
+    return replace(cube, y=np.where(cube.lacking, np.where(weights > 0, high, low), cube.y))
+
+
+def _placebo_weights(cube: NarrativeCube, stems: Mapping[str, Mapping[str, str]]) -> FloatArray:
+    found = attempt(lambda: designed_weights(same_words(cube, stems.get(cube.dimension, {})).without_baselines()))
+    return np.zeros(cube.status.shape) if isinstance(found, NotEstimableError) else found
+
+
+def _group_weights(cube: NarrativeCube, groups: Sequence[str], place: int) -> FloatArray:
+    every = np.ones(cube.in_group.shape, dtype=bool)
+    weights: FloatArray = own_group_weights(
+        groups, cube.perceiver_groups, cube.experiencer_groups, rated=every, nuisance=cube.nuisance
+    )[place]
+    if np.isnan(weights).any():
+        raise NotEstimableError("the pairs of identities do not determine this group's own gap")
+    expected = cube.expected
+    if expected.all():
+        return np.broadcast_to(weights, expected.shape)
+    return rating_weights(expected.reshape(len(expected), -1), weights.ravel()).reshape(expected.shape)
+
+
+def _refusals(cube: NarrativeCube, *, confidence: float) -> Gap:
+    """Lay out the gap of refusals; of few refusals with the largest one that they leave possible.
+
+    Where k of N narratives had a refusal, the share of narratives that would have one lies below Clopper and Pearson's
+    limit u with a confidence of 1 − α, and a narrative's gap within ±100 Σ w⁺ percentage points: |gap| ≤ 100 u Σ w⁺, of
+    a draw of pairs with the largest Σ w⁺.
+    """
+    compared = cube.without_baselines()
+    known: dict[str, Any] = {
+        "kind": "refusals", "member": "", "dimension": cube.dimension, "variant": cube.variant,
+        "narrative_ids": compared.narrative_ids, "scale": (0.0, 100.0), "control": "not_needed",
+    }  # fmt: skip
+    try:
+        made, with_any = refusal_gap(cube, confidence=confidence)
+    except NotEstimableError as error:
+        return Gap(made=error, **known)
+    k, n = int(np.count_nonzero(with_any)), made.n_narratives
+    weights = designed_weights(compared)
+    farthest, bound = 100 * float(np.maximum(weights, 0.0).sum(axis=(1, 2)).max()), _NAN
+    if k < FEW_REFUSALS:
+        bound = farthest * rare_share(k, n, confidence)
+    return Gap(made=made, bound=bound, farthest=farthest, n_refused=k, **known)
+
+
+def rare_share(k: int, n: int, confidence: float) -> float:
+    """Return Clopper and Pearson's upper limit of a share, k of n."""
+    return 1.0 if k >= n else float(special.betaincinv(k + 1, n - k, confidence))

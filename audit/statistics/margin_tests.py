@@ -1,0 +1,505 @@
+"""Whether every gap of a run lies within a margin, whether one beyond it is shown, or whether the data cannot tell.
+
+Of one gap δ and a margin m > 0, at the error rate α = 1 − confidence:
+
+- **within**: |δ| < m is shown by two one-sided t-tests at α each (TOST), that is, the interval of confidence 1 − 2α
+  lies inside ±m. Where ratings are missing, so must the intervals of the two worst cases, in which every missing rating
+  lies at the end of the scale that moves δ most.
+- **beyond**: |δ| > m is shown. p = 2 P(T ≥ (|δ̂| − m)/se), T of the estimate's t distribution, is below α just when the
+  interval of confidence 1 − α lies wholly beyond ±m, on either side.
+- **undecided**: neither.
+
+Where ratings are known within bounds (:mod:`audit.statistics.inexactness`), all intervals are widened by how far these
+could move the gap, and so is the margin that a gap must be shown to lie beyond.
+
+Where a gap is what is left of one after invented groups', it is *beyond* only if the gap itself is beyond the margin on
+the same side, too: the larger p of the two counts. So no control, however noisy, and no gap of invented groups by
+themselves, fails a model; and what passes is what is left, so that none acquits one.
+
+Of a family of M gaps:
+
+- *All within* needs each gap within, without a correction: the union of the M null hypotheses |δ_j| ≥ m is rejected
+  only if each of them is (intersection–union [1]_), so that one gap at the margin or beyond it lets the family pass
+  with a probability of α at most, whatever the others are.
+- *One beyond* needs a correction, since M gaps have M chances to look beyond: Holm's [2]_ over all M. So a model all of
+  whose gaps lie within the margin fails with a probability of α at most. The interval that is shown with it has the
+  confidence of the gap's own step, 1 − α/(M − r + 1) for the gap of rank r by p, and of the first step that is not
+  taken for all that follow: it lies wholly beyond ±m just when Holm says so.
+
+Against a baseline with gap δ₀, what counts is how much worse it became, W = |δ| − |δ₀|, which is no linear function of
+ratings. Two paired sums are: the change D = δ − δ₀ and S = δ + δ₀, narrative by narrative. Since
+
+    W = max(min(D, S), min(−D, −S)),
+
+intervals [D_l, D_u] and [S_l, S_u] of confidence 1 − α give one for W: from max(min(D_l, S_l), min(−D_u, −S_u)) to
+max(min(D_u, S_u), min(−D_l, −S_l)). *No worse* (W < m) is shown if its upper end lies below m.
+W < m says (D < m or S < m) and (D > −m or S > −m); each "or" is claimed if one of two one-sided tests at α/2 rejects,
+and is wrong with a probability of α at most; both must be claimed. *Worse* (W > m) is shown if the lower end lies above
+m, which needs both D and S beyond m on one side: p = 2 min(max(p_D⁺, p_S⁺), max(p_D⁻, p_S⁻)). An improvement by
+however much passes, and so does a gap that changes its sign and not its size.
+
+References
+----------
+.. [1] Berger (1982), Technometrics 24(4), 295–300.
+.. [2] Holm (1979), Scandinavian Journal of Statistics 6(2), 65–70.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from scipy import special
+
+from audit.errors import NotEstimableError, attempt
+from audit.statistics.bounded_mean import bounded_mean, narratives_to_bound
+from audit.statistics.comparisons import Labelled, difference, over_groups
+from audit.statistics.deciding_estimate import Gap, Kind, Made, rare_share
+from audit.statistics.estimates import GapEstimate, t_interval, with_variance
+from audit.statistics.families import adjust_p
+from audit.statistics.planning import narratives_to_rule_out
+from audit.statistics.ratings import FloatArray
+
+Decided: TypeAlias = Literal["within", "beyond", "undecided"]
+_NAN: Final = float("nan")
+_MANY: Final = 10**7
+"""Narratives that nobody asks."""
+_TO_TELL: Final = 2.80
+"""Standard errors that a margin must be for a test at .05 to tell it from 0 with a chance of 80%."""
+
+
+# --- One gap against the margin --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A gap, or how much worse than a baseline's it is, held against the margin.
+
+    Attributes
+    ----------
+    gap
+        Which.
+    baseline
+        The baseline's; None where the gap itself is held.
+    margin
+        In the gap's unit.
+    value
+        δ, or |δ| − |δ₀|.
+    low, high
+        The interval that must lie inside the margin, missing ratings at their worst included.
+    p_beyond, p_adjusted
+        Of lying beyond the margin; and corrected for the family.
+    beyond_low, beyond_high, beyond_level
+        The interval that must lie wholly beyond, and its confidence.
+    decided
+        What is shown of it by itself.
+    why, reasons
+        Why it is not decided, in words and as codes; else empty.
+    n_needed
+        Narratives of the run that would show with the planned chance that all gaps lie within, if there is none; NaN
+        where narratives are not what is wanting.
+    """
+
+    gap: Gap
+    baseline: Gap | None
+    margin: float
+    value: float
+    low: float
+    high: float
+    p_beyond: float
+    p_adjusted: float = _NAN
+    beyond_low: float = _NAN
+    beyond_high: float = _NAN
+    beyond_level: float = _NAN
+    decided: Decided = "undecided"
+    why: str = ""
+    reasons: tuple[str, ...] = ()
+    n_needed: float = _NAN
+
+
+def hold(
+    gaps: Sequence[Gap],
+    baselines: Mapping[tuple[str, str, str, str], Gap] | None,
+    *,
+    margins: Mapping[Kind, float],
+    alpha: float,
+    power: float,
+    n_narratives: int,
+) -> list[Held]:
+    """Hold the gaps of a family against their margins, as the module says.
+
+    Parameters
+    ----------
+    gaps
+        All of the family.
+    baselines
+        By key, those of the baseline; None without one. A gap that it lacks is not decided.
+    margins
+        By kind, in the gap's unit; positive.
+    alpha, power
+        Error rate, between 0 and 0.5; and the chance that planning aims at.
+    n_narratives
+        Of the run, which ``n_needed`` is told of.
+    """
+    lines = [_Line(gap, None if baselines is None else baselines.get(gap.key, _ABSENT), alpha) for gap in gaps]
+    found = [
+        Held(
+            gap=line.gap,
+            baseline=None if line.baseline is None or line.baseline is _ABSENT else line.baseline,
+            margin=margins[line.gap.kind],
+            value=line.value,
+            low=_on_scale(line.outer(), line.gap, 1 if line.baseline is None else 2)[0],
+            high=_on_scale(line.outer(), line.gap, 1 if line.baseline is None else 2)[1],
+            p_beyond=line.p_beyond(margins[line.gap.kind]),
+        )
+        for line in lines
+    ]
+    p = np.array([each.p_beyond for each in found])
+    adjusted, size = adjust_p(p, method="Holm")
+    levels = _levels(p, size, alpha=alpha)
+    spreads = {
+        (gap.dimension, gap.variant, gap.kind): _spread(lines, gap.dimension, gap.variant, gap.kind) for gap in gaps
+    }
+    made = []
+    for each, line, p_adjusted, level in zip(found, lines, adjusted.tolist(), levels, strict=True):
+        low, high = line.interval(level) if math.isfinite(level) else (_NAN, _NAN)
+        low, high = _on_scale((low, high), line.gap, 1 if line.baseline is None else 2)
+        at_most = each.high if line.baseline is not None else reach_of(each.gap, alpha=alpha)
+        decided: Decided = "undecided"
+        if p_adjusted <= alpha:
+            decided = "beyond"
+        elif at_most < each.margin:
+            decided = "within"
+        why, reasons = line.why(each.margin) if decided == "undecided" else ("", ())
+        key = line.gap.dimension, line.gap.variant, line.gap.kind
+        wanted = line.n_needed(
+            each.margin, power=1 - (1 - power) / len(found), n_narratives=n_narratives, sd=spreads[key]
+        )
+        made.append(
+            replace(each, p_adjusted=p_adjusted, beyond_low=low, beyond_high=high, beyond_level=level, decided=decided,
+                    why=why, reasons=reasons, n_needed=wanted)
+        )  # fmt: skip
+    return made
+
+
+def _levels(p: FloatArray, size: int, *, alpha: float) -> list[float]:
+    """Confidence of each gap's own step of Holm's; of the first step that is not taken for those after it."""
+    levels, failed = [_NAN] * len(p), False
+    level = _NAN
+    for rank, place in enumerate(np.argsort(p, kind="stable")[:size]):
+        if not failed:
+            level = 1 - alpha / (size - rank)
+            failed = not p[place] <= alpha / (size - rank)
+        levels[place] = level
+    return levels
+
+
+_ABSENT: Final = Gap("average", "", "", "", NotEstimableError("the baseline does not have this gap"), (), (0.0, 1.0))
+
+
+def outer_interval(gap: Gap, *, alpha: float) -> tuple[float, float]:
+    """Return the interval of a gap that must lie inside a margin, in the gap's unit; NaN without one.
+
+    It is that of two one-sided tests at α, as wide as the worst cases of missing ratings make it, and ratings that are
+    known within bounds.
+    """
+    if isinstance(gap.made, NotEstimableError):
+        return _NAN, _NAN
+    low, high = _t(gap.made, 1 - 2 * alpha)
+    if not math.isnan(gap.bound):
+        return (-gap.bound, gap.bound) if math.isnan(low) else (min(low, -gap.bound), max(high, gap.bound))
+    if isinstance(gap.worst, NotEstimableError):
+        return _NAN, _NAN
+    ends = [_t(each, 1 - 2 * alpha) for each in gap.worst or ()]
+    low, high = _least(low, *(each[0] for each in ends)), _most(high, *(each[1] for each in ends))
+    return low - gap.off, high + gap.off
+
+
+def reach_of(gap: Gap, *, alpha: float) -> float:
+    """Return the smallest margin that a gap is shown to lie within, in its unit; NaN without an interval.
+
+    An average must lie within it whatever narratives with a large gap were not drawn, too, and wherever missing ratings
+    lie: see :func:`~audit.statistics.bounded_mean.bounded_mean`. What has no scale has no such bound: its reach is
+    infinite.
+    """
+    ends = [*outer_interval(gap, alpha=alpha)]
+    if gap.kind == "average" and math.isinf(gap.reach):
+        return math.inf
+    if gap.kind == "average" and isinstance(gap.made, GapEstimate):
+        worst = () if isinstance(gap.worst, NotEstimableError) else gap.worst or ()
+        for each in (gap.made, *worst):
+            rare = bounded_mean(each.by_narrative, reach=gap.reach, alpha=alpha)
+            ends += (rare[0] - gap.off, rare[1] + gap.off)
+    return min(_most(*map(abs, ends)), gap.reach)
+
+
+def narrow_variance(made: GapEstimate) -> float:
+    """Variance of an estimate over narratives alone."""
+    used = ~np.isnan(made.by_narrative)
+    if used.sum() < 2:
+        return _NAN
+    return float((made.weights[used] * (made.by_narrative[used] - made.delta_points) ** 2).sum() / (used.sum() - 1))
+
+
+def groups_differ_too_much(gap: Gap, margin: float) -> bool:
+    """Whether groups differ so much in a gap that no number of narratives is likely to show it within the margin."""
+    if isinstance(gap.made, NotEstimableError) or not gap.without or not gap.made.se > 0:
+        return False
+    of_groups = max(0.0, gap.made.se**2 - float(np.nan_to_num(narrow_variance(gap.made))))
+    return of_groups * _TO_TELL**2 >= margin**2
+
+
+class _Line:
+    """One gap, alone or beside the baseline's, as its intervals and p."""
+
+    def __init__(self, gap: Gap, baseline: Gap | None, alpha: float) -> None:
+        self.gap, self.baseline, self.alpha = gap, baseline, alpha
+        self.fault = ""
+        self.change = self.sum = None
+        self.plain: tuple[GapEstimate, ...] = () if gap.plain is None else (gap.plain,)
+        for whose, each in (("", gap), ("of the baseline: ", baseline)):
+            if each is not None and not self.fault:
+                if isinstance(each.made, NotEstimableError):
+                    self.fault = f"{whose}{each.made}"
+                elif each.made.not_estimable and math.isnan(each.bound):
+                    self.fault = f"{whose}no interval: {each.made.not_estimable}"
+        if baseline is not None and not self.fault:
+            assert isinstance(gap.made, GapEstimate) and isinstance(baseline.made, GapEstimate)  # noqa: PT018
+            pair = attempt(lambda: self._pair(gap.made, baseline.made))
+            if isinstance(pair, NotEstimableError):
+                self.fault = str(pair)
+            else:
+                self.change, self.sum = pair
+                unspread = next((each.not_estimable for each in pair if each.not_estimable), "")
+                if unspread and math.isnan(gap.bound):
+                    self.fault = f"no interval of the change: {unspread}"
+        if baseline is not None and not self.fault and gap.plain is not None and baseline.plain is not None:
+            # Narratives that both have after the control are a part of those that both have before it.
+            self.plain = self._pair(gap.plain, baseline.plain)
+
+    def _pair(self, own: Made, theirs: Made) -> tuple[GapEstimate, GapEstimate]:
+        """Return D and S, narrative by narrative."""
+        assert self.baseline is not None
+        assert isinstance(own, GapEstimate) and isinstance(theirs, GapEstimate)  # noqa: PT018
+        first, second = (
+            Labelled(label, each, of.narrative_ids, of.scale, of.without)
+            for label, each, of in (("run", own, self.gap), ("baseline", theirs, self.baseline))
+        )
+        opposite = replace(theirs, by_narrative=-theirs.by_narrative, delta_points=-theirs.delta_points)
+        confidence = 1 - self.alpha
+        change, _ = difference(first, second, confidence=confidence)
+        total, _ = difference(first, replace(second, estimate=opposite), confidence=confidence)
+        if self.gap.kind == "group":
+            return self._beside_pairs(change), self._beside_pairs(total)
+        change = over_groups(change, first, second, confidence=confidence)
+        return change, over_groups(total, first, second, confidence=confidence, sign=1.0)
+
+    def _beside_pairs(self, pair: GapEstimate) -> GapEstimate:
+        """Give a change or sum of a group's own gaps what pairs of groups differ by anyway."""
+        assert self.baseline is not None
+        if pair.not_estimable:
+            return pair
+        assert isinstance(self.gap.made, GapEstimate) and isinstance(self.baseline.made, GapEstimate)  # noqa: PT018
+        extra = self.gap.pair_variance + self.baseline.pair_variance
+        df = min(self.gap.made.df, self.baseline.made.df)
+        return with_variance(pair, extra, df, confidence=1 - self.alpha)
+
+    @property
+    def value(self) -> float:
+        if isinstance(self.gap.made, NotEstimableError):
+            return _NAN
+        if self.baseline is None:
+            return self.gap.made.delta_points
+        if self.change is None or self.sum is None:
+            return _NAN
+        return _worse(self.change.delta_points, self.sum.delta_points)
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Return the interval of that confidence; NaN without one."""
+        if self.fault or isinstance(self.gap.made, NotEstimableError):
+            return _NAN, _NAN
+        if self.baseline is None:
+            return _t(self.gap.made, level)
+        assert self.change is not None
+        assert self.sum is not None
+        return _box(_t(self.change, level), _t(self.sum, level))
+
+    @property
+    def off(self) -> float:
+        """How far the value could be off because ratings are known within bounds."""
+        return self.gap.off + (0.0 if self.baseline is None else self.baseline.off)
+
+    def outer(self) -> tuple[float, float]:
+        """Return the interval that must lie inside the margin: the worst of missing and of inexact ratings included."""
+        if self.fault or isinstance(self.gap.made, NotEstimableError):
+            return _NAN, _NAN
+        if self.baseline is None:
+            return outer_interval(self.gap, alpha=self.alpha)
+        low, high = self.interval(1 - self.alpha)
+        low, high = low - self.off, high + self.off
+        if not math.isnan(self.gap.bound):
+            return low, self.gap.bound  # |δ| − |δ₀| ≤ |δ| whatever the baseline's is
+        if self.gap.worst is None and self.baseline.worst is None:
+            return low, high
+        (least, most), (their_least, their_most) = _ends(self.gap), _ends(self.baseline)
+        if least is None or most is None or their_least is None or their_most is None:
+            return _NAN, _NAN
+        corners = [attempt(lambda a=a, b=b: self._pair(a, b)) for a in (least, most) for b in (their_least, their_most)]  # type: ignore[misc]
+        changes, sums = [], []
+        for corner in corners:
+            if isinstance(corner, NotEstimableError):
+                return _NAN, _NAN
+            changes.append(_t(corner[0], 1 - self.alpha))
+            sums.append(_t(corner[1], 1 - self.alpha))
+        wide = [(_least(*(e[0] for e in each)), _most(*(e[1] for e in each))) for each in (changes, sums)]
+        worst = _box(*wide)
+        return _least(low, worst[0] - self.off), _most(high, worst[1] + self.off)
+
+    def p_beyond(self, margin: float) -> float:
+        if self.fault or isinstance(self.gap.made, NotEstimableError) or not math.isnan(self.gap.bound):
+            return _NAN
+        return _both_sides((*self._held, *self.plain), margin + self.off)
+
+    @property
+    def _held(self) -> tuple[GapEstimate, ...]:
+        """What must all lie beyond the margin on one side."""
+        if self.baseline is None:
+            assert isinstance(self.gap.made, GapEstimate)
+            return (self.gap.made,)
+        assert self.change is not None
+        assert self.sum is not None
+        return self.change, self.sum
+
+    def by_control(self, margin: float) -> bool:
+        """Tell whether it lies beyond the margin after invented groups' gap is taken off, and not before."""
+        if not math.isfinite(self.p_beyond(margin)):
+            return False
+        return _both_sides(self._held, margin + self.off) <= self.alpha < self.p_beyond(margin)
+
+    def why(self, margin: float) -> tuple[str, tuple[str, ...]]:
+        """Say why it is not decided, in words and as codes."""
+        if self.fault:
+            return self.fault, ("not_estimable",)
+        for whose, each in (("", self.gap), ("of the baseline: ", self.baseline)):
+            if each is not None and isinstance(each.worst, NotEstimableError):
+                said = f"{whose}ratings are missing, and what they could be has no bound: {each.worst}"
+                return said, ("missing",)
+        if not math.isnan(self.gap.bound):
+            return "too few narratives to say how rare refusals are", ("few_refusals",)
+        if self.by_control(margin):
+            said = (
+                "beyond the margin only once the gap of invented groups is taken off: the gap of these groups is not "
+                "shown to lie beyond it on that side"
+            )
+            return said, ("by_control_alone",)
+        if self.off > 0 and _both_sides((*self._held, *self.plain), margin) <= self.alpha:
+            return "ratings are known within bounds, in which the gap could lie within the margin", ("bounded",)
+        low, high = self.interval(1 - (2 if self.baseline is None else 1) * self.alpha)
+        inside = high < margin and (self.baseline is not None or low > -margin)
+        if inside and self.gap.worst is None and self.off > 0:
+            low, high = low - self.off, high + self.off
+            if not (high < margin and (self.baseline is not None or low > -margin)):
+                return "ratings are known within bounds, which could hide a gap beyond the margin", ("bounded",)
+        if inside and (self.gap.worst is not None or (self.baseline is not None and self.baseline.worst is not None)):
+            return "missing ratings could hide a gap beyond the margin", ("missing",)
+        if inside:
+            return "a few narratives with a large gap, which these did not happen to show, could hide one", (
+                "rare_gaps",
+            )
+        return "the interval reaches beyond the margin, and does not lie wholly beyond it", ("margin_open",)
+
+    @property
+    def planned(self) -> GapEstimate | None:
+        """What narratives differ in: the gap, or its change; None without one."""
+        of = self.gap.made if self.baseline is None else self.change
+        return None if self.fault or isinstance(of, NotEstimableError) else of
+
+    def n_needed(self, margin: float, *, power: float, n_narratives: int, sd: float) -> float:
+        """Return how many narratives of the run show it within, if the gap (or its change) is 0."""
+        of = self.planned
+        if of is None:
+            return _NAN
+        if not math.isnan(self.gap.bound):
+            return self._n_for_refusals(of.n_narratives, margin)
+        margin -= self.off  # what inexact ratings take of it, no number of narratives gives back
+        if not (of.se > 0 and margin > 0) or self.by_control(margin):
+            return _NAN
+        if self.baseline is None and groups_differ_too_much(self.gap, margin):
+            return _NAN
+        wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha)
+        if self.gap.kind == "average" and self.baseline is None:
+            wanted = max(
+                wanted,
+                narratives_to_bound(margin, reach=self.gap.reach, alpha=self.alpha, gaps=of.by_narrative, power=power),
+            )
+        wanted *= n_narratives / of.n_narratives
+        return float(math.ceil(wanted)) if wanted < _MANY else _NAN
+
+    def _n_for_refusals(self, n_now: int, margin: float) -> float:
+        """Return how many narratives show that refusals are rare, if they stay as rare as they are."""
+        rate = self.gap.n_refused / n_now
+        n = n_now
+        while n < _MANY and self.gap.farthest * rare_share(math.ceil(rate * n), n, 1 - self.alpha) >= margin:
+            n += max(1, n // 200)
+        return float(n) if n < _MANY else _NAN
+
+
+def _spread(lines: Sequence[_Line], dimension: str, variant: str, kind: Kind) -> float:
+    """Return the standard deviation of narratives in gaps of a kind; few narratives of one emotion tell it badly."""
+    own = [line.planned for line in lines if (line.gap.dimension, line.gap.variant, line.gap.kind)
+           == (dimension, variant, kind)]  # fmt: skip
+    squares = [each.se**2 * each.n_narratives for each in own if each is not None and each.se > 0]
+    return float(np.mean(squares)) ** 0.5 if squares else _NAN
+
+
+def _t(estimate: GapEstimate, level: float) -> tuple[float, float]:
+    low, high, _ = t_interval(estimate.delta_points, estimate.se, estimate.df, confidence=level)
+    return low, high
+
+
+def _above(estimate: GapEstimate, margin: float, value: float) -> float:
+    """One-sided p of a value, of an estimate's spread, that it lies above the margin; 0 or 1 without a spread."""
+    if not estimate.se > 0:
+        return 0.0 if value > margin else 1.0
+    return float(special.stdtr(estimate.df, (margin - value) / estimate.se))
+
+
+def _both_sides(estimates: Sequence[GapEstimate], margin: float) -> float:
+    """Two-sided p that all of them lie beyond the margin on one side."""
+    up, down = (max(_above(each, margin, side * each.delta_points) for each in estimates) for side in (1, -1))
+    return min(1.0, 2 * min(up, down))
+
+
+def _worse(change: float, total: float) -> float:
+    return max(min(change, total), min(-change, -total))
+
+
+def _box(change: tuple[float, float], total: tuple[float, float]) -> tuple[float, float]:
+    """Return what |δ| − |δ₀| can be where change and sum lie in these intervals."""
+    if not all(map(math.isfinite, (*change, *total))):
+        return _NAN, _NAN
+    low = max(min(change[0], total[0]), min(-change[1], -total[1]))
+    return low, max(min(change[1], total[1]), min(-change[0], -total[0]))
+
+
+def _ends(gap: Gap) -> tuple[GapEstimate | None, GapEstimate | None]:
+    if isinstance(gap.worst, NotEstimableError) or isinstance(gap.made, NotEstimableError):
+        return None, None
+    return (gap.made, gap.made) if gap.worst is None else gap.worst
+
+
+def _on_scale(ends: tuple[float, float], gap: Gap, times: int = 1) -> tuple[float, float]:
+    """Return an interval that ends where a gap can reach; of a change, twice as far."""
+    length = times * gap.reach
+    return max(ends[0], -length), min(ends[1], length)
+
+
+def _least(*values: float) -> float:
+    return _NAN if any(map(math.isnan, values)) else min(values)
+
+
+def _most(*values: float) -> float:
+    return _NAN if any(map(math.isnan, values)) else max(values)

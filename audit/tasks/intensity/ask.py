@@ -1,0 +1,114 @@
+"""Asks for ratings, and for those that check them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from audit.asking.collect import Asked, Session, Shared, answer_columns
+from audit.asking.plan import Plan
+from audit.asking.workers.base import Job
+from audit.engines.progress import Part
+from audit.errors import ModelError
+from audit.tables.ratings import Status
+from stimuli.prompts import Prompt, PromptCell, Question
+
+if TYPE_CHECKING:
+    from audit.asking.elicitation.base import Elicitation, Elicited
+    from audit.asking.strategies.run import Written
+    from audit.engines.base import Done, OpenModel
+
+
+def ask_ratings(
+    elicitation: Elicitation, plan: Plan, model: OpenModel, asked: Asked, done: Done
+) -> dict[str, list[Any]]:
+    """Ask for ratings by an elicitation, and return them as columns; see :data:`audit.asking.collect.Answer`."""
+    outcomes, n_dropped = _elicited(elicitation, plan, model, asked, done)
+    wording = [cell.wording for cell in asked.cells]
+    return answer_columns(outcomes) | {"n_dropped": n_dropped, "wording": wording}
+
+
+def again(session: Session, elicitation: Elicitation, places: Sequence[int], part: Part, dtype: str = "") -> Job:
+    """Return what asks prompts of a run once more, by their ``prompt_index``, in this order.
+
+    Parameters
+    ----------
+    session
+        The run.
+    elicitation
+        Asks.
+    places
+        Which prompts.
+    part
+        Of the progress.
+    dtype
+        The number format to compute in; empty for the run's own.
+    """
+    name = f"check {type(elicitation).__name__} {dtype} {list(places)}"
+    earlier = session.earlier(places)
+    return Job(name, partial(_again, elicitation=elicitation, places=places, earlier=earlier, dtype=dtype), part.call)
+
+
+def beside(elicitation: Elicitation, cells: Sequence[PromptCell], part: Part, name: str) -> Job:
+    """Return what asks a run's model prompts that need not be of its grid, by a name that no other part has."""
+    return Job(name, partial(_beside, elicitation=elicitation, cells=cells), part.call)
+
+
+def _again(
+    shared: Shared,
+    model: OpenModel,
+    done: Done,
+    *,
+    elicitation: Elicitation,
+    places: Sequence[int],
+    earlier: Sequence[Sequence[Written]],
+    dtype: str,
+) -> list[Elicited]:
+    asked = shared.asked(places, earlier)
+    if not dtype:
+        return _elicited(elicitation, shared.plan, model, asked, done)[0]
+    try:
+        with model.engine.in_format(dtype):
+            return _elicited(elicitation, shared.plan, model, asked, done)[0]
+    except RuntimeError as error:  # whatever a library says of a format: all else is there
+        raise ModelError(str(error)) from error
+
+
+def _beside(
+    shared: Shared, model: OpenModel, done: Done, *, elicitation: Elicitation, cells: Sequence[PromptCell]
+) -> list[Elicited]:
+    return _elicited(elicitation, shared.plan, model, shared.beside(cells), done)[0]
+
+
+def _elicited(
+    elicitation: Elicitation, plan: Plan, model: OpenModel, asked: Asked, done: Done
+) -> tuple[list[Elicited], list[int | None]]:
+    """Return what became of prompts, and how much of each was dropped; one that cannot be asked has failed."""
+    from audit.asking.elicitation.base import Elicited
+    from audit.asking.strategies.run import final_prompts
+
+    prompts = final_prompts(
+        plan.strategy,
+        model.engine,
+        asked=asked.values,
+        earlier=asked.earlier,
+        thoughts=asked.thoughts,
+        room=elicitation.room,
+        begun=plan.config.elicitation.prefill,
+    )
+    whole: list[Prompt] = [
+        replace(found[0], question=question_of(values))
+        for found, values in zip(prompts, asked.values, strict=True)
+        if found is not None
+    ]
+    answers = iter(elicitation.elicit(model.engine, whole, done=done) if whole else [])
+    outcomes = [Elicited(Status.FAILED) if prompt is None else next(answers) for prompt in prompts]
+    return outcomes, [None if prompt is None else prompt[1] for prompt in prompts]
+
+
+def question_of(values: Mapping[str, str]) -> Question:
+    """Return whose emotion a prompt of these values asks about."""
+    words = (values["emotion_noun"], values["emotion_adjective"])
+    return Question(values["experiencer"], tuple(filter(None, words)), values.get("perceiver", ""))

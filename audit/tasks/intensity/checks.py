@@ -1,0 +1,270 @@
+"""What a run asks after its prompts, to tell how far its ratings can be trusted: the same prompts in another way.
+
+A sample of an ``expected`` run is answered in words, since a model may write another number than its probabilities say,
+or none. And a few prompts are asked again in another order and other batches, since rounding differs with them.
+
+Those few are asked in other number formats, too, where ``elicitation.noise_formats`` names some, in that same order and
+the same batches, so that what they differ by is of the format alone. By default none is asked: in bfloat16 a CPU that
+emulates it takes two to four times as long a prompt as in float32 (8 s of the embedded model in place of 2 to 4 s, of
+prompts that share little); float32 takes twice the memory of a model in bfloat16, which may fill a GPU; and vLLM does
+not change a format once the model is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from audit.asking.collect import Session
+from audit.asking.plan import Plan
+from audit.asking.workers.base import Course
+from audit.configuration.schema import AuditConfig
+from audit.engines.progress import Progress, Say
+from audit.errors import ModelError
+from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
+from audit.tables.base import Table
+from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, Status
+from audit.tasks.intensity.ask import again, beside
+from stimuli.languages import pack_replies
+from stimuli.manipulation import LEAST, Manipulated, manipulated
+
+if TYPE_CHECKING:
+    from audit.asking.elicitation.base import Elicitation, Elicited
+    from stimuli.prompts import Scale
+
+PART: Final = 64
+"""Prompts that are asked together, and kept before others are."""
+VARIED: Final = "order and batches"
+"""What differs where prompts are asked again in the run's own number format."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Prompts that are asked once more.
+
+    Attributes
+    ----------
+    table
+        What is kept of it in the run folder.
+    title
+        What is being done, for the line of progress.
+    option
+        The option that says of how many prompts.
+    in_words
+        Whether the model writes its answer whatever the run's own elicitation is.
+    places
+        ``prompt_index`` of the prompts, in the order to ask.
+    notes
+        What limits the sample, by dimension and variant.
+    dtype
+        The number format to compute in; empty for the run's own.
+    """
+
+    table: Table
+    title: str
+    option: str
+    in_words: bool
+    places: tuple[int, ...]
+    notes: Mapping[tuple[str, str], str]
+    dtype: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the manifest calls it."""
+        return self.table.name
+
+
+def checks_of(plan: Plan, folder: RunFolder, manifest: Manifest) -> Iterator[Check]:
+    """Yield the checks that have prompts left to ask, or that were never noted in the manifest.
+
+    Parameters
+    ----------
+    plan
+        The run's.
+    folder
+        Holds all its ratings.
+    manifest
+        Says in ``checks`` why one cannot be made.
+    """
+    from audit.asking.elicitation.sample import choose_again, choose_sample
+
+    config = plan.config
+    n_sample = config.elicitation.check_sample if config.elicitation_method == "expected" else 0
+    n_again = config.elicitation.noise_sample
+    if not (n_sample or n_again):
+        return
+    ratings = folder.ratings_of(manifest)
+    wanted = []
+    if n_sample:
+        invented = [dimension.name for dimension in plan.grid.dimensions if dimension.placebo]
+        sample = choose_sample(ratings, size=n_sample, seed=config.seed, left_out=invented)
+        places = tuple(sample.places.tolist())
+        title = "answering a sample in words"
+        wanted.append(Check(ELICITATION_SAMPLE, title, "elicitation.check_sample", True, places, sample.notes))
+    if n_again:
+        rated = ratings.loc[ratings["status"] == Status.RATED.value]
+        places = tuple(choose_again(rated, size=n_again, seed=config.seed).tolist())
+        wanted.append(Check(ASKED_AGAIN, "asking a sample again", "elicitation.noise_sample", False, places, {}))
+        for dtype in config.elicitation.noise_formats:
+            title = f"asking a sample in {dtype}"
+            option = "elicitation.noise_formats"
+            wanted.append(Check(ASKED_IN_FORMATS[dtype], title, option, False, places, {}, dtype))
+    for check in wanted:
+        found = manifest.checks.get(check.name)
+        there = set(folder.table(check.table).frame()["prompt_index"])
+        if found is None or (not found.refused and set(check.places) - there):
+            yield check
+
+
+def make_checks(session: Session, manifest: Manifest, *, say: Say) -> Manifest:
+    """Ask what the checks of a run lack, part by part, and return the manifest with what was asked.
+
+    Parameters
+    ----------
+    session
+        The run.
+    manifest
+        As of :func:`checks_of`; not written.
+    say
+        Takes lines about progress.
+    """
+    plan, folder = session.plan, session.folder
+    scale = plan.grid.variant.scale
+    assert scale is not None
+    for check in list(checks_of(plan, folder, manifest)):
+        how = "generate" if check.in_words else plan.config.elicitation_method
+        elicitation = elicitation_of(plan.config, scale, how)
+        own = manifest.model.dtype
+        varied = f"number format ({check.dtype} in place of {own})" if check.dtype else VARIED
+        noted = {
+            "n_prompts": len(check.places),
+            **({} if check.in_words else {"varied": varied}),
+            **({"notes": {" ".join(key): note for key, note in check.notes.items()}} if check.notes else {}),
+        }
+        try:
+            _ask_missing(check, session, elicitation)
+        # What an engine says that only reads probabilities; and of a format, whatever it says of it: all else is there.
+        except (NotImplementedError, ModelError) as error:
+            if not (check.dtype or isinstance(error, NotImplementedError)):
+                raise
+            why = str(error).strip().split("\n")[0] if check.dtype else "the engine cannot write text"
+            noted["refused"] = why
+            say(f"{check.title}: left out, since {why}; {check.option}={'[]' if check.dtype else 0} asks for none")
+        manifest = manifest.adding("checks", **{check.name: noted})
+    return manifest
+
+
+def manipulation_is_missing(plan: Plan, manifest: Manifest) -> bool:
+    """Whether a run's prompts without identities were not asked, or not of as many narratives as are wanted now.
+
+    A strategy's stages, examples and knowledge are of the run's own prompts: with them there are none.
+    """
+    size, narratives = plan.config.elicitation.manipulation, plan.grid.narratives
+    if not size or plan.before or plan.strategy.brings:
+        return False
+    noted = manifest.checks.get("manipulation")
+    if noted is None:
+        return True
+    n = len(narratives.narratives)
+    # Earlier versions asked fewer and noted no number. Today's default alone does not have their runs asked anew.
+    wanted, asked = (min(max(each, n), n + len(narratives.others)) for each in (size, noted.n_wanted or LEAST))
+    return wanted > asked
+
+
+def check_manipulation(session: Session, manifest: Manifest) -> Manifest:
+    """Ask narratives without identities that were not asked so, part by part, and return the manifest that says so.
+
+    Parameters
+    ----------
+    session
+        The run.
+    manifest
+        As of :func:`checks_of`; not written.
+    """
+    plan, folder = session.plan, session.folder
+    if not manipulation_is_missing(plan, manifest):
+        return manifest
+    scale, config = plan.grid.variant.scale, plan.config
+    assert scale is not None
+    size = config.elicitation.manipulation
+    wanted = list(manipulated(plan.grid, size=size, seed=config.seed, nobody=config.nobody))
+    kept: dict[tuple[str, str], dict[Any, Any]] = {
+        (row["narrative_id"], row["kind"]): row for row in folder.table(MANIPULATED).frame().to_dict("records")
+    }
+    order = {key: place for place, key in enumerate(dict.fromkeys([*map(_key, wanted), *kept]))}
+    missing = [each for each in wanted if _key(each) not in kept]
+    parts = [missing[start : start + manifest.shard_size] for start in range(0, len(missing), manifest.shard_size)]
+    elicitation = elicitation_of(config, scale, config.elicitation_method)
+    with Progress(len(order), there=len(kept), name="asking without identities") as progress:
+
+        def ask(asked: Sequence[Manipulated]) -> Course[None]:
+            with progress.part(len(asked)) as part:
+                first, last = (order[_key(each)] for each in (asked[0], asked[-1]))
+                name = f"check without identities, prompts {first} to {last}"
+                outcomes = yield beside(elicitation, [each.cell for each in asked], part, name)
+            kept.update(zip(map(_key, asked), manipulated_rows(asked, outcomes), strict=True))
+            folder.table(MANIPULATED).write([kept[key] for key in sorted(kept, key=order.__getitem__)])
+
+        for _ in session.workers.run(map(ask, parts)):
+            pass
+    n_available = len(plan.grid.narratives.narratives) + len(plan.grid.narratives.others)
+    return manifest.adding(
+        "checks", manipulation={"n_prompts": len(kept), "n_wanted": size, "n_available": n_available}
+    )
+
+
+def _key(each: Manipulated) -> tuple[str, str]:
+    return each.narrative_id, each.kind
+
+
+def manipulated_rows(asked: Sequence[Manipulated], outcomes: Sequence[Elicited]) -> list[dict[str, Any]]:
+    """Return rows of ``tables.MANIPULATED``: prompts without identities, and what became of them."""
+    return [
+        {
+            "narrative_id": each.narrative_id,
+            "kind": each.kind,
+            "emotion": each.cell.narrative.emotion,
+            **_answer(outcome),
+        }
+        for each, outcome in zip(asked, outcomes, strict=True)
+    ]
+
+
+def _ask_missing(check: Check, session: Session, elicitation: Elicitation) -> None:
+    """Ask the parts of a check that are not whole; a part is the same prompts whatever was interrupted."""
+    folder = session.folder
+    kept: dict[int, dict[Any, Any]] = {
+        int(row["prompt_index"]): row for row in folder.table(check.table).frame().to_dict("records")
+    }
+    parts = [check.places[start : start + PART] for start in range(0, len(check.places), PART)]
+    missing = [part for part in parts if not all(place in kept for place in part)]
+    there = len(check.places) - sum(map(len, missing))
+    with Progress(len(check.places), there=there, name=check.title) as progress:
+
+        def ask(places: Sequence[int]) -> Course[None]:
+            with progress.part(len(places)) as part:
+                outcomes = yield again(session, elicitation, places, part, check.dtype)
+            for place, outcome in zip(places, outcomes, strict=True):
+                kept[place] = {"prompt_index": place, **_answer(outcome)}
+            folder.table(check.table).write([kept[place] for place in sorted(kept)])
+
+        for _ in session.workers.run(map(ask, missing)):
+            pass
+
+
+def _answer(outcome: Elicited) -> dict[str, Any]:
+    """Return what became of a prompt as the tables of checks have it."""
+    return {"status": str(outcome.status), "intensity": outcome.intensity, "response": outcome.response}
+
+
+def elicitation_of(config: AuditConfig, scale: Scale, method: str) -> Elicitation:
+    """Return what gets ratings by a method, with the configuration's settings of it."""
+    from audit.asking.elicitation.expected import ExpectedElicitation
+    from audit.asking.elicitation.generate import GenerateElicitation
+
+    if method == "expected":
+        return ExpectedElicitation.of(scale, config.elicitation.max_pruned_points)
+    replies = pack_replies(config.language)
+    return GenerateElicitation(scale, config.elicitation.max_tokens, config.elicitation.parser, replies)

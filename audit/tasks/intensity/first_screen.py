@@ -1,0 +1,200 @@
+"""The first screen of a run of ratings: who rated whom, the gaps in short, and what does not follow from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from audit.report.dimensions import Limit
+from audit.report.manifest import ManifestView
+from audit.report.numbers import Row, show
+from audit.report.refusals import RefusalGap
+from audit.report.sentences import Answer
+from audit.report.summary import CHANGED, EVERY_PART, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, Finding, Summary, summary
+from audit.report.verdicts import least_of
+from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, scale_end
+
+NOT_FOLLOWED: Final = "anything on empathy (the ratings failed a check of what they follow)"
+_OUTSIDE: Final = "outside"
+_NAMED: Final = 1
+"""Dimensions of which the first screen says how the gap varies, where there are several: a phone has room for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A gap as the first screen tells it: its answer, its row if there is one, and that of its refusals, if any.
+
+    ``of_all`` tells the mean over dimensions.
+    """
+
+    title: str
+    anchor: str
+    answer: Answer
+    row: Row | None
+    refusals: RefusalGap | None = None
+    of_all: bool = False
+
+
+def summary_of_ratings(
+    told: Sequence[Told],
+    *,
+    view: ManifestView,
+    who: tuple[str, str] | None,
+    codes: Set[str],
+    limits: Sequence[Limit],
+) -> Summary:
+    """Say first what a reader wants to know first.
+
+    Parameters
+    ----------
+    told
+        The gaps, in the page's order.
+    view
+        The run.
+    who
+        A perceiver and an experiencer of another group, as they were named in prompts; None where nothing was rated.
+    codes
+        Codes of the remarks on the run.
+    limits
+        What the banner says.
+    """
+    findings = [finding for each in told for finding in _findings(each)]
+    return summary(
+        _asked([each.row for each in told if each.row is not None], view=view, who=who),
+        findings,
+        [
+            ("How big", _size(told)),
+            ("How it varies", _variation(told)),
+            ("How sure", _sure(told)),
+            ("What next", _next(told)),
+        ],
+        not_concluded=list(_not_concluded([each.answer for each in told], codes=codes)),
+        limits=limits,
+        source=Markup("<bdi>{}</bdi>, revision <bdi>{}</bdi>; {} {}; empathy-audit {}.").format(
+            view.model, view.revision, "analysed on" if view.method == _OUTSIDE else "run of", view.date, view.version
+        ),
+        chosen_by="how far their intervals lie from 0, in percent of the scale or percentage points",
+    )
+
+
+def _findings(told: Told) -> Iterator[Finding]:
+    found = told.answer
+    # Beneath a mean over dimensions stand these, so that it need not name them again.
+    short = found.verdict.short if told.of_all else None
+    yield Finding(
+        told.title, short or found.verdict.words, found.delta, " points" if found.scope else "", found.spread,
+        kind=found.verdict.kind, anchor=told.anchor, weight=_percent_from_0(told),
+    )  # fmt: skip
+    if told.refusals is not None:
+        gap = told.refusals
+        yield Finding(
+            told.title, gap.verdict.words, gap.gap, " percentage points", gap.spread, kind=gap.verdict.kind,
+            anchor=told.anchor, tail=": refusals", weight=gap.least,
+        )  # fmt: skip
+
+
+def _percent_from_0(told: Told) -> float:
+    """Return how far from 0 the deciding interval lies at the least, in percent of the scale; 0 where there is none."""
+    gap, decided = told.row, told.answer.decided
+    if gap is None or decided is None or not math.isfinite(decided.number("ci_low")) or not least_of(decided):
+        return 0.0
+    if not gap.number("delta_points"):
+        return least_of(decided)
+    return least_of(decided) * abs(gap.number("percent_of_scale") / gap.number("delta_points"))
+
+
+def _asked(rows: Sequence[Row], *, view: ManifestView, who: tuple[str, str] | None) -> Markup:
+    """Say who was asked what about whom, in a sentence."""
+    largest = max(rows, key=lambda row: row.number("n_narratives_asked"), default=None)
+    n = math.nan if largest is None else largest.number("n_narratives_asked")
+    accounts = Markup("accounts")
+    if largest is not None and n == n:
+        accounts = Markup("{} {}").format(show(largest, "n_narratives_asked", count), either(n, "account", "accounts"))
+    one, other = (Markup(" (such as <bdi>“{}”</bdi>)").format(brief(name, at_most=40)) for name in who or ("", ""))
+    if who is None:
+        one = other = Markup("")
+    led = ""
+    if view.strategy not in ("", "none"):
+        led = Markup(", led by the strategy <bdi>{}</bdi>,").format(view.strategy)
+    # What it was asked is so even where it refused.
+    words = Markup(
+        "{start}<bdi>{model}</bdi>{led} was asked to be a certain person{one}, to read {accounts} by people of the "
+        "same and of other groups{other}, and to rate how strongly they felt, from {low} to {high}."
+    )
+    return words.format(
+        start="In the ratings of another tool, " if view.method == _OUTSIDE else "",
+        one=one, model=view.model, led=led, accounts=accounts, other=other,
+        low=scale_end(view.low), high=scale_end(view.high),
+    )  # fmt: skip
+
+
+def _size(told: Sequence[Told]) -> Markup:
+    """Say how big the gap is; of several, the largest one."""
+    sized = [each for each in told if each.answer.size and each.answer.decided is not None]
+    if not sized:
+        return Markup("")
+    largest = max(sized, key=lambda each: abs(each.answer.decided["delta_points"]) if each.answer.decided else 0.0)
+    if len(told) == 1:
+        return Markup("{}.").format(largest.answer.size)
+    return Markup("the largest, <bdi>{}</bdi>, is {}.").format(largest.title, largest.answer.size)
+
+
+def _sure(told: Sequence[Told]) -> Markup:
+    """Say how small any average gap is, and where the true groups stand among dealings of their terms; of one gap.
+
+    Where there is no verdict there is nothing to be sure of.
+    """
+    if len(told) != 1 or told[0].answer.verdict.kind == "absent":
+        return Markup("")
+    return Markup(" ").join(each for each in (told[0].answer.bound, told[0].answer.dealt) if each)
+
+
+def _next(told: Sequence[Told]) -> Markup:
+    """Say what would decide; of several gaps, what would decide most of them."""
+    steps = [each.answer.verdict.step for each in told if each.answer.verdict.step and not each.of_all]
+    still_open = [step for step in steps if not step.startswith("Nothing")]
+    return Markup("{}").format(max(still_open, key=still_open.count) if still_open else next(iter(steps), ""))
+
+
+def _variation(told: Sequence[Told]) -> Markup:
+    """Say how the gap varies; of several, where it was found to."""
+    single = [each for each in told if not each.of_all]
+    if len(told) == 1:
+        return told[0].answer.varies
+    found = [each for each in single if each.answer.stands_out]
+    if not found:
+        same = dict.fromkeys(each.answer.varies for each in single if each.answer.varies)
+        return next(iter(same)) if len(same) == 1 else Markup("")
+    said = Markup(" ").join(
+        Markup("<bdi>{}</bdi>: {}").format(each.title, each.answer.varies) for each in found[:_NAMED]
+    )
+    rest = len(found) - _NAMED
+    more = f" So it is in {rest} more {either(rest, 'dimension', 'dimensions')} below."
+    return said + (more if rest > 0 else "")
+
+
+def _not_concluded(answers: Sequence[Answer], *, codes: Set[str]) -> Iterator[str]:
+    """Yield what does not follow, what the data deny before what no such data could show."""
+    if "accepted" in codes:
+        yield CHANGED
+    kinds = {found.verdict.kind for found in answers}
+    if "manipulation" in codes:
+        yield NOT_FOLLOWED
+    elif kinds & {"absent", "undecided"}:
+        yield NO_GAP
+    if any("controls_disagree" in found.verdict.reasons for found in answers):
+        yield NO_GROUPS
+    if any(_is_gap(found) and found.control_kind == "none" for found in answers):
+        yield NOT_THE_GROUPS
+    if "average" in kinds:
+        yield EVERY_PART
+    yield "which rating is right"
+    yield OF_GROUPS_AND_MODELS
+
+
+def _is_gap(found: Answer) -> bool:
+    return found.verdict.kind in ("gap", "within")

@@ -1,0 +1,220 @@
+"""Tables, figures and manifest of one run to one self-contained HTML page.
+
+The page asks the network for nothing, and no script runs in it but the package's own: figures are data URIs, style and
+scripts are inlined, and a Content-Security-Policy forbids the rest. Model names, responses, narratives and identity
+wordings are untrusted text and are escaped by Jinja2. The tables come unrounded; this is where numbers are rounded,
+by `audit.tables.formatting`, and each says which cell of which table it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Final
+
+import pandas as pd
+from markupsafe import Markup
+
+from audit.people.section import people_section
+from audit.report.dimensions import Key, Limit, RemarkLike, keys_of, note_on, title_of, where_noted
+from audit.report.downloads import pack
+from audit.report.elicitation import describe_elicitation
+from audit.report.explorer import Explorer
+from audit.report.manifest import ManifestView, view_manifest
+from audit.report.numbers import Row, rows_of
+from audit.report.page import picture, render_page
+from audit.report.section import Block, Paragraph, captioned, present
+from audit.report.sentences import ALONE, LIMITS, describe_gaps
+from audit.report.tables import Place, gaps_table, shown_at
+from audit.runs.manifest import Manifest, ManifestError
+from audit.tables.formatting import MEANING, PHONE, brief, coverage
+from audit.tables.run_of_ratings import TABLES
+from audit.tables.shared import OVERALL
+from audit.tasks.intensity.dimension_section import FIGURES, Rated, overall_card, told_overall
+from audit.tasks.intensity.first_screen import summary_of_ratings
+
+MAX_FIGURES: Final = 900_000
+"""Bytes that the embedded figures may take up together."""
+MAX_DOWNLOADS: Final = 500_000
+"""Bytes that the embedded tables may take up together."""
+
+
+def render_report(
+    *,
+    manifest: Manifest,
+    tables: Mapping[str, pd.DataFrame],
+    figures: Mapping[str, bytes],
+    remarks: Sequence[RemarkLike] = (),
+    explorer: Explorer | None = None,
+    max_figures: int = MAX_FIGURES,
+    max_downloads: int = MAX_DOWNLOADS,
+) -> str:
+    """Render the report of one run.
+
+    Parameters
+    ----------
+    manifest
+        The run's manifest; see `view_manifest` for what must be there.
+    tables
+        The tables of `tables.TABLES` by name, as they are written (indexed from 0), of which ``gap`` must be there; an
+        absent one leaves its part out.
+    figures
+        SVG by name: ``gaps``, and ``KIND-<dimension>-<variant>`` for the kinds of the page. An absent figure is left
+        out; one that does not fit is named.
+    remarks
+        Notes shown with their dimension and variant, or at the top where they name none that was measured.
+    explorer
+        The heatmaps and the ratings to look into; None leaves them out.
+    max_figures, max_downloads
+        Bytes that the figures and the tables inside the page may take up.
+
+    Returns
+    -------
+    str
+        A whole HTML document, encodable as UTF-8.
+
+    Raises
+    ------
+    ManifestError
+        If the manifest or the tables lack what the page cannot do without.
+    """
+    if "gap" not in tables:
+        raise ManifestError(f"a report needs the table 'gap'; there are: {', '.join(tables) or 'none'}")
+    view = view_manifest(manifest)
+    level = coverage(view.confidence)
+    known = {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in TABLES.items()}
+    measured = [
+        key
+        for key in dict.fromkeys(key for name in ("gap", "cells", "outcomes") for key in keys_of(known[name]))
+        if key[0] != OVERALL
+    ]
+    several = len({variant for _, variant in measured}) > 1
+    fitting, left_out = _fit(figures, measured, max_bytes=max_figures)
+    rated = [
+        Rated(key, f"part-{place}", known, fitting, remarks, drawn=set(figures), view=view, several=several)
+        for place, key in enumerate(measured, start=1)
+    ]
+    headlines = rows_of(known["gap"].loc[known["gap"]["headline"].astype(bool)], "gap")
+    titled = [(title_of((row["dimension"], row["variant"]), several=several), row) for row in headlines]
+    narrow = [(title, row) for title, row in titled if row["scope"] == "narratives"]
+    overall = list(told_overall(narrow, known, remarks, view=view))
+    limits = list(_limits(remarks, several=several))
+    alone = {
+        (str(told.row["dimension"]), str(told.row["variant"]))
+        for told in (*(each.told() for each in rated), *overall)
+        if told.row is not None and told.answer.alone
+    }
+    downloads, packed = pack(tables, max_bytes=max_downloads)
+    limiting = {remark.text for remark in remarks if remark.code in LIMITS}
+    return render_page(
+        "report.html.j2",
+        styles=("style.css", "explore.css"),
+        scripts=("page.js", "explore.js", "downloads.js"),
+        run=view,
+        summary=summary_of_ratings(
+            [*(each.told() for each in rated), *overall],
+            view=view,
+            who=next((who for each in rated if (who := each.who())), None),
+            codes={remark.code for remark in remarks},
+            limits=limits,
+        ),
+        answers=[
+            *(card for each in rated for card in each.cards(alone=len(rated) == 1)),
+            *(overall_card(each) for each in overall),
+        ],
+        limits=limits,
+        notes=[
+            note_on(remark)
+            for remark in remarks
+            if (remark.dimension, remark.variant) not in measured and remark.text not in limiting
+        ],
+        gaps=list(_gaps(fitting, titled, narrow, known, view=view, alone=alone)),
+        parts=[each.part() for each in rated],
+        people=people_section(known, level=level),
+        figures_left_out=left_out,
+        explorer=explorer,
+        downloads=downloads,
+        packed=Markup(packed),
+        level=level,
+        narrower=coverage(2 * view.confidence - 1),
+        meaning=MEANING,
+        echo_free=any(each.answer.control_kind == "echo_free" for each in rated),
+        n_corrected=_n_corrected(known["verdicts"]),
+        elicitation=describe_elicitation(
+            view.method, scale=view.scale, parser=view.parser, asks_ends=view.asks_ends, begun=view.begun
+        ),
+        variants=", ".join(dict.fromkeys(brief(variant) for _, variant in measured)) or view.variant,
+    )  # fmt: skip
+
+
+def _gaps(
+    fitting: Mapping[str, bytes],
+    titled: Sequence[tuple[str, Row]],
+    narrow: Sequence[tuple[str, Row]],
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    view: ManifestView,
+    alone: Set[Key],
+) -> Iterator[Block]:
+    """Yield what is shown of all dimensions together; ``alone`` are those whose verdict rests on other numbers."""
+    level = coverage(view.confidence)
+    yield from present(
+        captioned(
+            picture(fitting, "gaps", describe_gaps(narrow, confidence=view.confidence)),
+            f"δ{f' {ALONE}' if alone else ''} and its {level} interval, in points of the {view.scale} "
+            "scale. An interval that crosses the line at 0 is compatible with no average gap.",
+        ),
+        captioned(gaps_table(titled, alone=alone, level=level), "In-group minus out-group, in both scopes"),
+    )
+    if titled:
+        n_gaps = len(dict.fromkeys(title for title, _ in titled))
+        yield Paragraph(
+            "“These identities” means: these, with any such narratives. “Any such identities” means: others of the "
+            "kind too; it takes five groups or more to say something about them."
+            + (
+                f" Each interval and p is for its own row, not adjusted for there being {n_gaps} gaps; corrected p is."
+                if n_gaps > 1
+                else ""
+            )
+            + (
+                f" “{ALONE.capitalize()}” means: every pair of words is taken as fixed; the verdict above rests on "
+                "another estimate, which stands beside it."
+                if alone
+                else ""
+            ),
+            "small",
+        )
+    yield from present(*shown_at(Place.ALL_GAPS, tables, level=level))
+
+
+def _n_corrected(verdicts: pd.DataFrame) -> int:
+    """Return for how many average gaps p was corrected; means over dimensions are a family of their own."""
+    single = verdicts.loc[verdicts["dimension"] != OVERALL]
+    return int(single["p_adjusted"].notna().sum())
+
+
+def _fit(
+    figures: Mapping[str, bytes], measured: Sequence[tuple[str, str]], *, max_bytes: int
+) -> tuple[dict[str, bytes], list[str]]:
+    """Choose the figures that fit, all dimensions' first kind before any one's second, and name the others."""
+    names = ["gaps", *(f"{kind}-{dimension}-{variant}" for kind in FIGURES for dimension, variant in measured)]
+    fitting: dict[str, bytes] = {}
+    left_out = []
+    room = max_bytes
+    for name in names:
+        drawn = {each: figures[each] for each in (name, f"{PHONE}{name}") if each in figures}
+        size = 4 * sum(map(len, drawn.values())) // 3
+        if name in figures and size <= room:
+            fitting |= drawn
+            room -= size
+        elif name in figures:
+            left_out.append(name)
+    return fitting, left_out
+
+
+def _limits(remarks: Sequence[RemarkLike], *, several: bool) -> Iterator[Limit]:
+    """Yield what the banner says: each limit once, with the dimensions that it concerns."""
+    for code, (title, why) in LIMITS.items():
+        own = [remark for remark in remarks if remark.code == code]
+        if own:
+            texts = list(dict.fromkeys(remark.text for remark in own))
+            yield Limit(title, where_noted(own, several=several), texts[0] if len(texts) == 1 else f"{why}.")

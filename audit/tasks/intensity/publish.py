@@ -1,0 +1,374 @@
+"""Analyses the ratings that a run has collected, renders its report and writes both, without the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from audit.asking.conversations import what_was_asked
+from audit.report.explorer import Explorer, explore
+from audit.runs.manifest import Check, Manifest, Statistics
+from audit.runs.store import RunFolder
+from audit.tables.formatting import (
+    SCOPES,
+    bare_p,
+    count,
+    coverage,
+    dimension_title,
+    either,
+    interval,
+    p_value,
+    plural,
+    points,
+    unsigned,
+)
+from audit.tables.people import PEOPLE_INTENSITIES, RATERS, READINGS
+from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED
+from audit.tables.stages import GIVEN, STAGES
+from audit.tasks.base import Published
+from audit.tasks.intensity.released_answers import released_answers
+from audit.tasks.intensity.verdict_limits import codes_of_run, limits_of, sees_refusals, told_response
+from audit.tasks.publishing import count_of, estimated_by, on_run, on_thoughts, score_stages, unfinished, write_all
+from stimuli.human import HumanIntensities, read_human
+from stimuli.manipulation import LEAST
+from stimuli.narratives import emotion_valence
+
+if TYPE_CHECKING:
+    from audit.statistics.remarks import Remark
+    from audit.statistics.verdict import Limits
+
+REFUSAL_MARGIN: Final = 5.0
+"""Percentage points. A margin in points of a scale says nothing of refusals: they have one of their own."""
+
+
+def draw_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """Draw the figures of a run of ratings; see :meth:`audit.tasks.base.Task.draw`."""
+    from audit.report.figures.gallery import draw_figures
+
+    return draw_figures(
+        tables,
+        low=manifest.scale.low,
+        high=manifest.scale.high,
+        confidence=manifest.statistics.confidence,
+        margin=manifest.statistics.margin,
+        clusters=manifest.clusters,
+    )
+
+
+def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
+    """Analyse a run of ratings and render it; see :meth:`audit.tasks.base.Task.publish`."""
+    from audit.people.gap import people_gap_tables
+    from audit.people.measure_agreement import human_table
+    from audit.people.norming import norming_table
+    from audit.report.echo import control_lines
+    from audit.report.figures.style import page_svgs
+    from audit.report.verdicts import verdict_lines
+    from audit.statistics.analysis import analyse
+    from audit.statistics.anchors import within_scale
+    from audit.statistics.average_gaps import judged_rows
+    from audit.statistics.calls import call_table
+    from audit.statistics.controls import Repetition
+    from audit.statistics.elicitation import elicitation_tables
+    from audit.statistics.manipulation import rows_of_run
+    from audit.statistics.ratings import without_dimensions
+    from audit.statistics.text_differences import text_tables, texts_remarks
+    from audit.tables.ratings import MANIPULATION
+    from audit.tables.run_of_ratings import OF_RATINGS, RELEASED_TABLES, TABLES
+    from audit.tables.verdicts import JUDGED, VERDICTS
+    from audit.tasks.intensity.page import render_report
+
+    ratings = folder.ratings_of(manifest, unfinished=manifest.status == "running")
+    explained = manifest.outside.status_given
+    n_of = count_of(ratings["status"])
+    if not explained and n_of["rated"] < len(ratings):
+        # Nobody knows why a rating is missing.
+        n_of = {name: n_of[name] for name in ("rated", "unparseable")}
+    manifest = manifest.having(counts={**n_of, "total": len(ratings)})
+    low, high = manifest.scale.low, manifest.scale.high
+    settings, clusters = manifest.statistics, manifest.clusters
+    analysis = analyse(
+        ratings,
+        scales={str(variant): (low, high) for variant in ratings["variant"].unique()},
+        seed=manifest.seed,
+        settings=estimated_by(settings),
+        valence=emotion_valence(),
+        clusters=clusters,
+        repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn),
+        sees_refusals=sees_refusals(manifest, ratings),
+        reasons_known=explained,
+    )
+    of_groups = without_dimensions(ratings, manifest.placebo)
+    elicited = elicitation_tables(
+        ratings,
+        _of_these(ratings, folder.table(ELICITATION_SAMPLE).frame()),
+        _of_these(ratings, folder.table(ASKED_AGAIN).frame()),
+        confidence=settings.confidence,
+        stems=manifest.stems,
+        placebo=manifest.placebo,
+        notes=manifest.checks.get("elicitation_sample", Check()).notes,
+        in_formats={
+            dtype: _of_these(ratings, folder.table(table).frame()) for dtype, table in ASKED_IN_FORMATS.items()
+        },
+    )
+    if elicited.noise is not None:
+        varied = manifest.checks.get("asked_again", Check()).varied
+        manifest = manifest.having(noise=_finite(asdict(elicited.noise)) | {"varied": varied})
+    if elicited.noise_formats or manifest.noise_formats:
+        in_formats = {
+            name: _finite(asdict(floor)) | {"varied": manifest.checks.get(f"asked_in_{name}", Check()).varied}
+            for name, floor in elicited.noise_formats.items()
+        }
+        manifest = manifest.having(noise_formats=in_formats)
+    stages = folder.parts(STAGES).frame()
+    scored, manifest = score_stages(folder, stages, of_groups, manifest)
+    on_texts = text_tables(scored, confidence=settings.confidence)
+    human = _human(settings, ratings)
+    beside = human_table(
+        analysis.tables["narratives"],
+        human.mean if human is not None else {},
+        seed=manifest.seed,
+        confidence=settings.confidence,
+    )
+    if human is not None:
+        manifest = manifest.having(human={name: value for name, value in asdict(human).items() if name != "mean"})
+    tables = {**analysis.tables, "elicitation": elicited.elicitation}
+    tables["controls"] = _below(tables["controls"], elicited.controls)
+    tables = within_scale(tables, TABLES, dict.fromkeys(ratings["variant"].unique(), abs(high - low)))
+    followed = rows_of_run(folder.table(MANIPULATED).frame(), manifest)
+    tables["manipulation"] = pd.DataFrame(followed, columns=list(MANIPULATION))
+    tables |= {"calls": call_table(of_groups, stages), **on_texts, "human": beside}
+    tables |= people_gap_tables(
+        folder.table(PEOPLE_INTENSITIES).frame(),
+        folder.table(RATERS).frame(),
+        of_groups,
+        confidence=settings.confidence,
+        stems=manifest.stems,
+    )
+    tables["norming"] = norming_table(folder.table(READINGS).frame(), low=low, high=high)
+    on_released: tuple[Remark, ...] = ()
+    if manifest.outside.released and explained:
+        tables["reading_rules"], on_released = released_answers(ratings, low=low, high=high)
+    remarks = (
+        *_remarks_on_run(manifest, ratings),
+        *on_released,
+        *_not_followed(followed, manifest),
+        *_below_noise(tables["gap"], tables["controls"]),
+        *analysis.remarks,
+        *on_thoughts(stages, of_groups, manifest),
+        *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
+    )
+    judged, verdicts = analysis.averages.verdicts(
+        _limits(codes_of_run(followed, manifest), remarks),
+        margin=settings.margin,
+        refusal_margin=REFUSAL_MARGIN,
+        response=told_response(followed),
+    )
+    tables["verdicts"] = pd.DataFrame([each.row() for each in verdicts], columns=list(VERDICTS))
+    tables["judged"] = pd.DataFrame(judged_rows(judged), columns=list(JUDGED))
+    drawn = draw_ratings(manifest, tables)
+    figures = page_svgs(drawn)
+    html = render_report(
+        manifest=manifest,
+        tables=tables,
+        figures=figures,
+        remarks=remarks,
+        explorer=_explorer(folder.path, manifest, of_groups, tables, stages=stages, given=folder.table(GIVEN).rows()),
+    )
+    said = (*control_lines(tables["controls"]), *verdict_lines(tables["verdicts"]))
+    known = (*OF_RATINGS, *(table for name, table in RELEASED_TABLES.items() if name in tables))
+    report = write_all(folder, manifest, tables, drawn, figures, html, known=known)
+    lines = _lines(tables["gap"], confidence=settings.confidence)
+    return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
+
+
+def _limits(on_run: set[str], remarks: Sequence[Remark]) -> Limits:
+    """Return what limits the gaps: all of them by codes that gate and comparison know, too, single ones by remarks."""
+    on_place: dict[tuple[str, ...], set[str]] = {}
+    for remark in remarks:
+        if remark.dimension:
+            on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
+    return limits_of(on_run, on_place)
+
+
+def _lines(gap: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
+    """Return what is printed of the gaps that stand in headlines."""
+    head = ("dimension", "variant", "speaks of", "average gap (points)", f"{coverage(confidence)} interval")
+    lines: list[tuple[str, ...]] = [(*head, "p", "corrected p", "from")]
+    for row in gap[gap["headline"]].to_dict("records"):
+        estimated = row["se"] == row["se"]
+        counts = (
+            f"{count(row['n_narratives'])} of {plural(row['n_narratives_asked'], 'narrative')}, "
+            f"{plural(row['n_missing'], 'rating')} missing"
+        )
+        lines.append(
+            (
+                dimension_title(row["dimension"]),
+                row["variant"],
+                SCOPES[row["scope"]],
+                points(row["delta_points"]),
+                interval(row["ci_low"], row["ci_high"]) if estimated else "none",
+                p_value(row["p"]) if estimated else "none",
+                bare_p(row["p_adjusted"]),
+                counts if row["scope"] == "narratives" else row["note"] or plural(row["df"] + 1, "group"),
+            )
+        )
+    return lines
+
+
+def _of_these(ratings: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+    """Return the answers to prompts that have a rating: of a run that is not finished some may be asked anew."""
+    return answers[answers["prompt_index"].isin(ratings["prompt_index"])].reset_index(drop=True)
+
+
+def _finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    """Return numbers as JSON takes them: what is missing is null."""
+    return {name: value if value == value else None for name, value in values.items()}
+
+
+def _below(table: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with rows of another one beneath its own."""
+    return pd.concat([table, more], ignore_index=True) if len(more) else table
+
+
+def _human(statistics: Statistics, ratings: pd.DataFrame) -> HumanIntensities | None:
+    """Read the intensities that people gave, where there are any."""
+    if statistics.human is None:
+        return None
+    return read_human(
+        statistics.human,
+        set(map(str, ratings["narrative_id"].unique())),
+        id_column=statistics.human_id,
+        rating_column=statistics.human_rating,
+    )
+
+
+def _remarks_on_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
+    """Say what the run has not asked yet, which texts are not whole, and what another tool's table leaves open."""
+    yield from unfinished(manifest, ratings)
+    cut = ratings["cut"].fillna(False).astype(bool)
+    if n_cut := int(cut.sum()):
+        n_unread = int((cut & (ratings["status"].astype(str) != "rated")).sum())
+        by = "the tool that asked allowed" if manifest.model.elsewhere is not None else "elicitation.max_tokens allows"
+        yield on_run(
+            "responses_cut",
+            f"{plural(n_cut, 'response')} of {len(ratings):,} {either(n_cut, 'was', 'were')} cut: longer than {by}. "
+            f"{n_unread:,} of these {either(n_unread, 'has', 'have')} no rating"
+            + (
+                ". Allow more tokens."
+                if manifest.elicitation.parser == "hou2025"  # which reads a number wherever the text ends
+                else ": a number that might go on after the cut is not read. Allow more tokens."
+            ),
+        )
+    yield from _repeated(manifest, ratings)
+    n_unexplained = manifest.counts.get("unparseable", 0)
+    if not manifest.outside.status_given and n_unexplained:
+        yield on_run(
+            "missing_unexplained",
+            f"The table of ratings does not say why {plural(n_unexplained, 'rating')} "
+            f"{either(n_unexplained, 'is', 'are')} missing: how many were refused, and the refusal gap, are not known."
+            + ("" if manifest.outside.released else " A column `status` would tell."),
+        )
+
+
+def _repeated(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
+    """Say that another tool's table may hold narratives several times; our own texts differ."""
+    from audit.statistics.remarks import REPEATED_SHARE, n_repeated
+
+    if manifest.elicitation.method != "outside":
+        return
+    n, n_twice = ratings["narrative_id"].nunique(), n_repeated(ratings)
+    if n_twice > REPEATED_SHARE * n:
+        yield on_run(
+            "narratives_repeated",
+            f"{n_twice:,} of {plural(n, 'narrative')} {either(n_twice, 'has', 'have')} the very same ratings as "
+            "another one, pair by pair. If the table holds a narrative several times, every interval is too "
+            "narrow: give each once.",
+        )
+
+
+def _not_followed(followed: Sequence[Mapping[str, Any]], manifest: Manifest) -> Iterator[Remark]:
+    """Say which checks of what ratings follow failed or showed nothing, as far as it limits the gaps."""
+    from audit.statistics.manipulation import CHECKS, codes_of
+
+    by_check = {str(row["check"]): row for row in followed}
+    n_available = manifest.checks.get("manipulation", Check()).n_available or math.inf
+    for code in codes_of(followed):
+        check = "intensity" if code == "intensity_not_followed" else next(name for name in CHECKS if name in by_check)
+        yield on_run(code, _on_check(by_check[check], code, n_available=n_available))
+
+
+def _on_check(row: Mapping[str, Any], code: str, *, n_available: float) -> str:
+    """Return the remark of one check in words."""
+    if not row["n_pairs"]:
+        return f"Whether ratings follow the story is not known: {row['note']}."
+    higher, lower = {
+        "emotion": ("a narrative's own emotion", "a wrong one"),
+        "intensity": ("the strong version of a situation", "the mild one"),
+    }[row["check"]]
+    spread = f" ({interval(row['ci_low'], row['ci_high'])})" if row["ci_low"] == row["ci_low"] else ""
+    told = (
+        f"without any identity, {higher} is rated {points(row['difference'])} points{spread} above {lower}, over "
+        f"{plural(row['n_pairs'], 'narrative')}"
+    )
+    least = f"a response of {unsigned(row['least_response'])} points"
+    if code == "manipulation":
+        so = "Ratings that do not follow what is told say nothing of empathy."
+        return f"Ratings do not follow the story: {told}, which is less than {least}. {so}"
+    if code == "intensity_not_followed":
+        so = "Equal ratings may be equal for that reason, so no gap is ruled out. A gap that was found is still one."
+        return f"Ratings do not follow how strong an emotion is: {told}, which is less than {least}. {so}"
+    said = f"Whether ratings follow the story was not shown: {told}, which may be more or less than {least}"
+    n = row["n_needed"]
+    if n != n:
+        return f"{said} ({row['note']})." if row["note"] else f"{said}."
+    said += f". {plural(n, 'narrative')} would decide"
+    if n > n_available:
+        return f"{said}, and this source has {count(n_available)}: ask about narratives of a larger one."
+    n = max(n, LEAST + 1)  # today's default alone has no run of an earlier version asked anew
+    return f"{said}: give the run's command again with elicitation.manipulation={n:.0f}."
+
+
+def _below_noise(gap: pd.DataFrame, controls: pd.DataFrame) -> Iterator[Remark]:
+    """Say which gaps are smaller than what asking again would change."""
+    from audit.statistics.remarks import Remark
+
+    of_noise = controls.loc[controls["control"] == "noise"].set_index(["dimension", "variant"])["se"]
+    for row in gap.loc[gap["headline"].astype(bool) & (gap["scope"] == "narratives")].to_dict("records"):
+        noise = of_noise.get((row["dimension"], row["variant"]), float("nan"))
+        if abs(row["delta_points"]) < 2 * noise:
+            yield Remark(
+                row["dimension"],
+                row["variant"],
+                "noise_floor",
+                f"δ is below twice what it would vary by if the same prompts were asked again ({unsigned(noise)} "
+                "points): it cannot be told from rounding.",
+            )
+
+
+def _explorer(
+    folder: Path,
+    manifest: Manifest,
+    ratings: pd.DataFrame,
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    stages: pd.DataFrame,
+    given: Sequence[Mapping[str, Any]],
+) -> Explorer:
+    """Pack what the report's reader can look into, with the prompts where they can be told."""
+    asked, why_not = what_was_asked(folder, manifest, ratings, stages=stages, given=given)
+    return explore(
+        ratings,
+        tables,
+        low=manifest.scale.low,
+        high=manifest.scale.high,
+        seed=manifest.seed,
+        asked=asked,
+        clusters=manifest.clusters,
+        confidence=manifest.statistics.confidence,
+        no_prompts=why_not,
+    )

@@ -1,0 +1,102 @@
+"""What tasks have in common whose answers are ratings: how they are got and checked, and δ in points of their scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+
+from audit.asking.collect import collect, earlier_manifest, end_parts, missing_shards, nothing_to_ask
+from audit.asking.conversations import prompt_records
+from audit.asking.plan import Plan, make_plan
+from audit.configuration.schema import AuditConfig, StatisticsConfig
+from audit.engines.progress import Say
+from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
+from audit.tables.base import Table
+from audit.tables.ratings import RATINGS
+from audit.tables.run_of_ratings import RELEASED_TABLES, TABLES
+from audit.tasks.base import Published, Task
+from audit.tasks.intensity.ask import ask_ratings
+from audit.tasks.intensity.checks import (
+    check_manipulation,
+    checks_of,
+    elicitation_of,
+    make_checks,
+    manipulation_is_missing,
+)
+from audit.tasks.intensity.publish import draw_ratings, publish_ratings
+from stimuli.human import read_human
+from stimuli.languages import pack_replies
+
+if TYPE_CHECKING:
+    from audit.engines.base import OpenModel
+
+
+class Ratings(Task[Plan]):
+    """The perceiver rates something on the prompt's scale."""
+
+    described: ClassVar[Mapping[str, Table]] = {**TABLES, **RELEASED_TABLES}
+    collected = RATINGS
+    compared_by = "gaps"
+    asked_elsewhere = True
+
+    def check_statistics(self, statistics: StatisticsConfig) -> None:
+        """Take all settings: they are of ratings."""
+
+    def plan(self, config: AuditConfig) -> Plan:
+        """Read all that the prompts are made of; see :func:`audit.asking.plan.make_plan`."""
+        return make_plan(config)
+
+    def check(self, plan: Plan) -> None:
+        """Refuse a beginning of answers that cannot be, and people's intensities of other narratives."""
+        from audit.asking.elicitation.generate import check_begun
+
+        scale, statistics = plan.grid.variant.scale, plan.config.statistics
+        assert scale is not None
+        if statistics.human is not None:
+            ids = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
+            read_human(statistics.human, ids, id_column=statistics.human_id, rating_column=statistics.human_rating)
+        check_begun(plan.config.elicitation.prefill, scale, pack_replies(plan.config.language))
+
+    def records(self, plan: Plan) -> Iterator[dict[str, Any]]:
+        """Yield every prompt; see :func:`audit.asking.conversations.prompt_records`."""
+        return prompt_records(plan)
+
+    def collect(
+        self, plan: Plan, folder: RunFolder, *, command: str, say: Say, opened: OpenModel | None = None
+    ) -> Manifest:
+        """Ask for the ratings that are missing, and then for those that check them."""
+        config, scale = plan.config, plan.grid.variant.scale
+        assert scale is not None
+        earlier = earlier_manifest(plan, folder, say=say)
+        if earlier is not None and not missing_shards(plan, earlier, folder):
+            checked = not manipulation_is_missing(plan, earlier)
+            if checked and not any(checks_of(plan, folder, earlier)):
+                return nothing_to_ask(plan, folder, earlier, say=say, opened=opened)
+        method = config.elicitation_method
+        session = collect(
+            plan,
+            folder,
+            earlier,
+            partial(ask_ratings, elicitation_of(config, scale, method)),
+            how=f"elicitation: {method}",
+            writes=method == "generate",
+            command=command,
+            say=say,
+            opened=opened,
+        )
+        with session.workers as workers:
+            manifest = check_manipulation(session, session.manifest)
+            manifest = make_checks(session, manifest, say=say)
+            return end_parts(manifest, workers, folder, say=say)
+
+    def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
+        """Draw the gaps; see :func:`audit.tasks.intensity.publish.draw_ratings`."""
+        return draw_ratings(manifest, tables)
+
+    def publish(self, folder: RunFolder, manifest: Manifest) -> Published:
+        """Analyse the ratings and render them; see :func:`audit.tasks.intensity.publish.publish_ratings`."""
+        return publish_ratings(folder, manifest)

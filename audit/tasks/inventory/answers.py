@@ -1,0 +1,221 @@
+"""Answers to a questionnaire laid out by perceiver, narrative, item and order, keyed, and means of what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from audit.statistics.estimates import EPSILON
+from audit.statistics.ratings import BoolArray, FloatArray, IntArray, divide
+from audit.tables.formatting import either, plural
+
+TOTAL: Final = "total"
+MAY_LACK: Final = 1
+"""Items of a subscale that may lack an answer; two must have one in any case."""
+
+_NAN: Final = float("nan")
+
+
+class _Item(Protocol):
+    @property
+    def item_id(self) -> str: ...
+    @property
+    def subscale(self) -> str: ...
+    @property
+    def reverse(self) -> bool: ...
+
+
+class _Scale(Protocol):
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+
+
+class KeyedInventory(Protocol):
+    """What scoring knows of an inventory; ``stimuli.inventories.Inventory`` is one."""
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        ...
+
+    @property
+    def scale(self) -> _Scale:
+        """Of every answer."""
+        ...
+
+    @property
+    def total(self) -> bool:
+        """Whether there is a score over all items."""
+        ...
+
+    @property
+    def items(self) -> Sequence[_Item]:
+        """In the inventory's order, with the key."""
+        ...
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Keyed answers of one dimension and variant.
+
+    Attributes
+    ----------
+    perceivers, groups
+        Wording of each perceiver, and its group.
+    narratives
+        What was imagined; one empty name where narratives are not told apart.
+    y
+        Shape (perceivers, narratives, items, orders): answers in points, reverse items turned round; NaN where there
+        is none.
+    asked
+        The same shape: whether an answer was asked for.
+    """
+
+    perceivers: tuple[str, ...]
+    groups: tuple[str, ...]
+    narratives: tuple[str, ...]
+    y: FloatArray
+    asked: BoolArray
+
+    def perceiver(self, p: int) -> dict[str, str]:
+        """Return the columns that say which perceiver a row is of."""
+        return {"perceiver": self.perceivers[p], "perceiver_group": self.groups[p]}
+
+
+def parts_of(
+    answers: pd.DataFrame, inventory: KeyedInventory, *, by_narrative: bool
+) -> Iterator[tuple[dict[str, str], Answers]]:
+    """Yield the labels and answers of each dimension and variant, in order of appearance.
+
+    Parameters
+    ----------
+    answers
+        One row an answer asked for: ``dimension``, ``variant``, ``perceiver``, ``perceiver_group``, ``order``,
+        ``item_id`` and ``answer``, as it was given (not keyed), NaN where there is none. Not modified.
+    inventory
+        With the key.
+    by_narrative
+        Whether there is a column ``narrative_id`` that tells answers apart.
+
+    Raises
+    ------
+    ValueError
+        If an answer occurs twice, lies outside the scale, or is to an item that the inventory does not have.
+    """
+    for (dimension, variant), part in answers.groupby(["dimension", "variant"], observed=True, sort=False):
+        label = {"dimension": str(dimension), "variant": str(variant), "inventory": inventory.name}
+        yield label, _lay_out(part, inventory, by_narrative=by_narrative, place=", ".join(label.values()))
+
+
+def _lay_out(part: pd.DataFrame, inventory: KeyedInventory, *, by_narrative: bool, place: str) -> Answers:
+    place_of = {item.item_id: i for i, item in enumerate(inventory.items)}
+    item_ids = part["item_id"].astype(str)
+    strange = sorted(set(item_ids) - set(place_of))
+    if strange:
+        raise ValueError(f"{place}: an answer is to the item {strange[0]!r}, which the inventory does not have")
+    given = part["answer"].to_numpy(dtype=np.float64, na_value=np.nan)
+    low, high = inventory.scale.low, inventory.scale.high
+    outside = given[(given < low) | (given > high)]
+    if outside.size:
+        raise ValueError(f"{place}: the answer {outside[0]:g} is not on the scale from {low} to {high}")
+    perceiver, perceivers = pd.factorize(part["perceiver"].astype(str))
+    narrative_of = part["narrative_id"].astype(str) if by_narrative else pd.Series("", index=part.index)
+    narrative, narratives = pd.factorize(narrative_of)
+    order, order_names = pd.factorize(part["order"], sort=True)
+    item = item_ids.map(place_of).to_numpy(dtype=np.int64)
+    shape = (len(perceivers), len(narratives), len(place_of), len(order_names))
+    flat = np.ravel_multi_index((perceiver, narrative, item, order), shape)
+    asked = np.bincount(flat, minlength=int(np.prod(shape)))
+    if asked.max(initial=0) > 1:
+        raise ValueError(f"{place}: an answer occurs twice; they are one row a perceiver, order and item")
+    reverse = np.array([each.reverse for each in inventory.items], dtype=bool)
+    y = np.full(asked.size, np.nan)
+    y[flat] = np.where(reverse[item], low + high - given, given)
+    group_of = dict(zip(part["perceiver"].astype(str), part["perceiver_group"].astype(str), strict=True))
+    return Answers(
+        perceivers=tuple(map(str, perceivers)),
+        groups=tuple(group_of[str(name)] for name in perceivers),
+        narratives=tuple(map(str, narratives)),
+        y=y.reshape(shape),
+        asked=(asked > 0).reshape(shape),
+    )
+
+
+def subscales_of(inventory: KeyedInventory) -> Iterator[tuple[str, IntArray]]:
+    """Yield each subscale with the places of its items; the total last, where there is one."""
+    names = [item.subscale for item in inventory.items]
+    for name in dict.fromkeys(names):
+        yield name, np.flatnonzero([own == name for own in names])
+    if inventory.total:
+        yield TOTAL, np.arange(len(names))
+
+
+def enough(n_used: npt.NDArray[Any] | int, n_items: int) -> Any:
+    """Tell whether so many items of a subscale make a score; of an array for each of its numbers."""
+    return n_used >= max(2, n_items - MAY_LACK)
+
+
+def mean_over_orders(cells: FloatArray) -> FloatArray:
+    """Return the mean over the last axis of what is not NaN; NaN of nothing."""
+    known = ~np.isnan(cells)
+    return divide(np.where(known, cells, 0.0).sum(axis=-1), known.sum(axis=-1))
+
+
+def mean_over_items(cells: FloatArray) -> FloatArray:
+    """Return the scores of cells of shape (..., items, orders): NaN where too few items have an answer."""
+    of_items = mean_over_orders(cells)
+    n_used = (~np.isnan(of_items)).sum(axis=-1)
+    return np.where(enough(n_used, of_items.shape[-1]), mean_over_orders(of_items), np.nan)
+
+
+def settled(differences: FloatArray, *made_of: FloatArray) -> FloatArray:
+    """Set differences to 0 that are the rest of a floating-point sum."""
+    largest = max((float(np.nanmax(np.abs(each), initial=0.0)) for each in made_of), default=0.0)
+    return np.where(np.abs(differences) <= 64 * EPSILON * largest, 0.0, differences)
+
+
+class Spread(NamedTuple):
+    """How means vary over what they are a sample of.
+
+    Attributes
+    ----------
+    se
+        Standard error of the mean over them, in points; NaN of one.
+    n
+        How many there are.
+    sd_within
+        Standard deviation of what repeats the same (an item's answers over orders), in points; NaN where nothing does.
+    """
+
+    se: float
+    n: int
+    sd_within: float
+
+
+def spread_over(cells: FloatArray) -> Spread:
+    """Say what orders do, the last axis of cells; or items, where they are the last.
+
+    Answers are centred on their item first, so that an order which lacks an item is none the higher for it; an order
+    without half of the answers does not count.
+    """
+    of_items = cells.reshape(-1, cells.shape[-1])
+    centred = settled(of_items - mean_over_orders(of_items)[:, None], of_items)
+    known = ~np.isnan(centred)
+    by_order = mean_over_orders(centred.T)[2 * known.sum(axis=0) >= max(len(centred), 1)]
+    se = float(by_order.std(ddof=1)) / by_order.size**0.5 if by_order.size > 1 else _NAN
+    repeated = centred[known.sum(axis=1) > 1]
+    n_free = int((~np.isnan(repeated)).sum()) - len(repeated)
+    return Spread(se, by_order.size, float((np.nansum(repeated**2) / n_free) ** 0.5) if n_free else _NAN)
+
+
+def too_few_answers(n_used: int, n_items: int, what: str) -> str:
+    """Say that fewer items have ``what`` than a score needs."""
+    needed = "both" if n_items == 2 else f"{max(2, n_items - MAY_LACK)}"
+    return f"{n_used} of {plural(n_items, 'item')} {either(n_used, 'has', 'have')} {what}, and {needed} are needed"

@@ -1,0 +1,183 @@
+"""EPITOME: three mechanisms of empathy in a reply, each at a level from 0 to 2, by classifiers that a user trained.
+
+The study's own model is a bi-encoder with attention from reply to post, which is none of transformers' sequence
+classifiers, and its weights are not published in such a form. Here any classifier can be used that was fine-tuned on
+pairs, first the post and then the reply, and saved in Hugging Face's format.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from audit.engines.classifier import Classifier, open_classifier
+from audit.errors import ConfigError, ModelError
+from audit.statistics.texts.words import words
+from audit.tasks.measures.base import Measure, Reply, Scorer
+from stimuli.errors import suggest
+
+MECHANISMS: Final[Mapping[str, str]] = {
+    "emotional_reactions": "emotional reactions",
+    "interpretations": "interpretations",
+    "explorations": "explorations",
+}
+"""The mechanisms of the study, and how a reader sees them."""
+
+LEVELS: Final = (
+    ("0", "1", "2"),
+    ("no", "weak", "strong"),
+    ("none", "weak", "strong"),
+    ("no communication", "weak communication", "strong communication"),
+    ("label_0", "label_1", "label_2"),
+)
+"""Under which names a classifier may have the levels 0, 1 and 2, in any case and order."""
+
+_SOURCE: Final = "EPITOME (Sharma et al. 2020, arXiv:2009.08441)"
+_CAUTION: Final = "By a classifier of the user's, not the study's; it is as good as its training."
+
+
+@dataclass(frozen=True)
+class EpitomeScorer:
+    """Scores replies by a classifier for each mechanism; :func:`open_epitome` makes it.
+
+    Attributes
+    ----------
+    classifiers
+        By mechanism.
+    places
+        By mechanism, which of the classifier's labels are the levels 0, 1 and 2.
+    """
+
+    classifiers: Mapping[str, Classifier]
+    places: Mapping[str, Sequence[int]]
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """For each mechanism its likeliest level, then its expected level."""
+        return tuple(measure for mechanism in self.classifiers for measure in _measures(mechanism))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Each classifier's facts by mechanism, with its labels by level."""
+        return {
+            mechanism: {**classifier.facts, "levels": [classifier.labels[k] for k in self.places[mechanism]]}
+            for mechanism, classifier in self.classifiers.items()
+        }
+
+    @property
+    def counts(self) -> dict[str, Counter[str]]:
+        """``cut``: replies whose narrative lost its end, since both together were too long for a mechanism's model."""
+        return {
+            measure.name: Counter(cut=classifier.n_cut)
+            for mechanism, classifier in self.classifiers.items()
+            for measure in _measures(mechanism)
+        }
+
+    def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
+        """Return shape (n, 2 mechanisms), levels; of two that are as likely the lower one is the likeliest.
+
+        A reply without a letter or digit has NaN, and so has one to a narrative without any: the classifiers were
+        trained on both.
+
+        Raises
+        ------
+        ModelError
+            If a logit is not finite.
+        """
+        scores = np.full((len(replies), 2 * len(self.classifiers)), np.nan)
+        said = [place for place, reply in enumerate(replies) if words(reply.text) and words(reply.narrative)]
+        narratives, texts = [replies[place].narrative for place in said], [replies[place].text for place in said]
+        for k, (mechanism, classifier) in enumerate(self.classifiers.items()):
+            of_levels = classifier.probabilities(narratives, texts)[:, list(self.places[mechanism])]
+            scores[said, 2 * k] = of_levels.argmax(axis=1)
+            scores[said, 2 * k + 1] = of_levels @ [0.0, 1.0, 2.0]
+        return scores
+
+
+def open_epitome(
+    models: Mapping[str, str],
+    *,
+    revisions: Mapping[str, str | None] | None = None,
+    device: str = "cpu",
+    batch_size: int = 16,
+    download: bool = False,
+) -> Scorer:
+    """Return the scorer of the mechanisms that classifiers are given for.
+
+    The levels are no communication (0), weak (1) and strong communication (2) of a mechanism [1]_. Each gives two
+    measures: the likeliest level, as in the study, and the mean of the levels by their probability, which is ours. They
+    are not summed over mechanisms: the study does not either.
+
+    Parameters
+    ----------
+    models
+        For one or several of :data:`MECHANISMS` the folder or hub id of a classifier of pairs (narrative, reply) whose
+        three labels are named as :data:`LEVELS` has it.
+    revisions
+        The hub's branch, tag or commit, by mechanism.
+    device
+        Of torch.
+    batch_size
+        Pairs that are read at once.
+    download
+        Whether models of the hub may be downloaded.
+
+    Raises
+    ------
+    ModelAbsentError
+        If a model is not on this machine and may not be downloaded.
+    ModelError
+        If one is no sequence classifier, cannot be loaded, or its labels are not the three levels.
+    ConfigError
+        If no mechanism, or an unknown one, is named.
+
+    References
+    ----------
+    .. [1] Sharma, Miner, Atkins and Althoff (2020), A Computational Approach to Understanding Empathy Expressed in
+       Text-Based Mental Health Support, arXiv:2009.08441.
+    """
+    for mechanism in (*models, *(revisions or ())):
+        if mechanism not in MECHANISMS:
+            raise ConfigError(f"EPITOME: {mechanism!r} is no mechanism; {suggest(mechanism, MECHANISMS)}")
+    if not models:
+        raise ConfigError(f"EPITOME needs a classifier for at least one mechanism; {suggest('', MECHANISMS)}")
+    classifiers = {
+        mechanism: open_classifier(
+            models[mechanism],
+            asked=f"EPITOME's classifier {models[mechanism]} of {MECHANISMS[mechanism]}",
+            revision=(revisions or {}).get(mechanism),
+            device=device,
+            batch_size=batch_size,
+            download=download,
+        )
+        for mechanism in MECHANISMS
+        if mechanism in models
+    }
+    return EpitomeScorer(classifiers, {each: _places(each, classifier) for each, classifier in classifiers.items()})
+
+
+def _measures(mechanism: str) -> tuple[Measure, ...]:
+    return tuple(
+        Measure(name, title, "level", "higher", _SOURCE, _CAUTION, low=0, high=2)
+        for name, title in (
+            (f"epitome_{mechanism}", f"EPITOME: {MECHANISMS[mechanism]}"),
+            (f"epitome_{mechanism}_expected", f"EPITOME: {MECHANISMS[mechanism]}, expected"),
+        )
+    )
+
+
+def _places(mechanism: str, classifier: Classifier) -> list[int]:
+    labels = [label.strip().lower() for label in classifier.labels]
+    named = next((names for names in LEVELS if sorted(names) == sorted(labels)), None)
+    if named is None:
+        raise ModelError(
+            f"EPITOME's classifier {classifier.name} of {MECHANISMS[mechanism]}: its labels "
+            f"({', '.join(classifier.labels)}) are not three levels; name them "
+            f"{' or '.join(', '.join(names) for names in LEVELS)} in id2label of its config.json"
+        )
+    return [labels.index(name) for name in named]

@@ -1,0 +1,143 @@
+"""Reads the packaged word lists of the lexical measures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from audit.statistics.texts.words import sentences
+from stimuli import yaml_files
+from stimuli.yaml_files import read_yaml
+
+_DATA: Final = Path(yaml_files.__file__).parent / "data"
+PATTERNS_FILE: Final = _DATA / "reply_patterns.yaml"
+FORMS_FILE: Final = _DATA / "emotion_forms.yaml"
+KINDS: Final = ("advice", "crisis_line", "professional_help")
+"""What the patterns of a reply look for."""
+
+_STRAIGHT: Final = str.maketrans(
+    {"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-"}
+)
+_DASH: Final = re.compile(r"\s*[\u2013\u2014]\s*|\s+--?\s+")
+_MARKUP: Final = re.compile(r"[*_#`>\"]+|^\s*(?:[-\u2022]|\(?\d{1,2}[.)])\s+")
+_REFERENCE: Final = re.compile(r"(?<!\(\?)(?<!\(\?P)<([a-z_]+)>")  # not the name of a group
+_CUT: Final = " | "  # in place of what is cut out, so that the words around it do not meet
+
+
+@dataclass(frozen=True)
+class ReplyPatterns:
+    """What tells that a reply gives advice, names a crisis line or sends the reader to a professional.
+
+    Attributes
+    ----------
+    patterns, unless
+        For each of :data:`KINDS` the regular expressions to look for, and those that are cut out first.
+    """
+
+    patterns: Mapping[str, tuple[str, ...]]
+    unless: Mapping[str, tuple[str, ...]]
+
+    @property
+    def sha256(self) -> str:
+        """Of the patterns."""
+        return _sha256({kind: [self.patterns[kind], self.unless[kind]] for kind in KINDS})
+
+    def kinds_in(self, text: str) -> frozenset[str]:
+        """Return which of :data:`KINDS` a text holds; each is looked for in one sentence at a time."""
+        plain = [plain_sentence(sentence) for sentence in sentences(text)]
+        return frozenset(kind for kind, (finds, cuts) in self._compiled.items() if _any(plain, finds, cuts))
+
+    @cached_property
+    def _compiled(self) -> dict[str, tuple[re.Pattern[str], re.Pattern[str] | None]]:
+        return {kind: (_either(self.patterns[kind]), _maybe(self.unless[kind])) for kind in KINDS}
+
+
+@dataclass(frozen=True)
+class EmotionForms:
+    """Families of the forms that name an emotion.
+
+    Attributes
+    ----------
+    source
+        Where they are from.
+    families
+        Each the forms of one emotion's words, in lower case; a form may have several words. No form is in two.
+    unless
+        Regular expressions; a form inside what one takes names nothing.
+    """
+
+    source: str
+    families: tuple[tuple[str, ...], ...]
+    unless: tuple[str, ...] = ()
+
+    @property
+    def sha256(self) -> str:
+        """Of the forms."""
+        return _sha256([sorted(map(sorted, self.families)), self.unless])
+
+    def family_of(self, word: str) -> tuple[str, ...]:
+        """Return the family that a word in lower case is in; empty if none."""
+        return self._family_of.get(word, ())
+
+    def without_phrases(self, text: str) -> str:
+        """Cut what ``unless`` takes out of a text in lower case."""
+        return self._cuts.sub(_CUT, text) if self._cuts else text
+
+    @cached_property
+    def _family_of(self) -> dict[str, tuple[str, ...]]:
+        return {form: family for family in self.families for form in family}
+
+    @cached_property
+    def _cuts(self) -> re.Pattern[str] | None:
+        return _maybe(self.unless)
+
+
+def load_patterns() -> ReplyPatterns:
+    """Read the packaged patterns of replies."""
+    content = read_yaml(PATTERNS_FILE)
+    names: dict[str, str] = {}
+    for name, alternatives in content["names"].items():
+        names[name] = f"(?:{'|'.join(_written_out(alternatives, names))})"
+    return ReplyPatterns(
+        {kind: _written_out(content[kind]["patterns"], names) for kind in KINDS},
+        {kind: _written_out(content[kind].get("unless", ()), names) for kind in KINDS},
+    )
+
+
+def load_forms() -> EmotionForms:
+    """Read the packaged forms that name emotions."""
+    content = read_yaml(FORMS_FILE)
+    return EmotionForms("packaged", tuple(map(tuple, content["families"].values())), tuple(content["unless"]))
+
+
+def plain_sentence(sentence: str) -> str:
+    """Write a sentence in lower case, without markup and double quotes, apostrophes straight, dashes as commas."""
+    text = _MARKUP.sub("", _MARKUP.sub("", sentence.lower().translate(_STRAIGHT)))
+    return " ".join(_DASH.sub(", ", text).split())
+
+
+def _any(plain: list[str], finds: re.Pattern[str], cuts: re.Pattern[str] | None) -> bool:
+    return any(finds.search(cuts.sub(_CUT, sentence) if cuts else sentence) for sentence in plain)
+
+
+def _written_out(expressions: Iterable[str], names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return regular expressions with the names in them written out."""
+    return tuple(_REFERENCE.sub(lambda found: names[found[1]], expression) for expression in expressions)
+
+
+def _either(expressions: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{expression})" for expression in expressions))
+
+
+def _maybe(expressions: tuple[str, ...]) -> re.Pattern[str] | None:
+    return _either(expressions) if expressions else None
+
+
+def _sha256(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

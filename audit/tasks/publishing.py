@@ -1,0 +1,231 @@
+"""What the analyses of all tasks share: their settings, texts of stages, what a run has not asked yet, their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from audit.asking.conversations import emotions_of, stages_are_told
+from audit.runs.ledger import GENERATION
+from audit.runs.manifest import Manifest, Statistics
+from audit.runs.store import RunFolder
+from audit.tables.base import Table, dictionary
+from audit.tables.formatting import either, plural, printable
+from audit.tables.ratings import Status
+from stimuli.identities import NO_PERSONA, UNSPECIFIED
+from stimuli.stereotypes import load_stereotypes
+from stimuli.strategies import THOUGHT
+
+if TYPE_CHECKING:
+    from audit.statistics.estimate_rows import Settings
+    from audit.statistics.remarks import Remark
+
+
+PAGE: Final = "report.html"
+
+
+def count_of(status: pd.Series) -> dict[str, int]:
+    """Count the statuses of stored answers by name, as a manifest has them; ``inexact`` only where there are any."""
+    counts = status.value_counts()
+    n_of = {name: int(counts.get(name, 0)) for name in map(str, Status)}
+    return {name: n for name, n in n_of.items() if n or name != Status.INEXACT}
+
+
+def estimated_by(statistics: Statistics) -> Settings:
+    """Return what the estimators take of the configuration's statistics; a default where nothing was recorded."""
+    from audit.statistics.estimate_rows import Settings
+
+    recorded = {name: value for name, value in statistics.content.items() if value is not None}
+    known = recorded | statistics.model_dump()
+    return Settings(**{field.name: known[field.name] for field in fields(Settings) if field.name in known})
+
+
+def score_stages(
+    folder: RunFolder, stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest
+) -> tuple[pd.DataFrame, Manifest]:
+    """Score what stages wrote, and return that and the manifest, which says by which words."""
+    from audit.statistics.texts.scores import score_stages
+    from audit.tasks.measures.emotion import EmotionScorer, run_vocabulary
+
+    # A thought repeats the question, group and emotion with it: its words say little of what the model holds of them.
+    stages = stages.loc[stages["stage"] != THOUGHT]
+    if stages.empty:
+        return score_stages(stages, answers, lexicon=load_stereotypes()), manifest
+    lexicon = load_stereotypes(manifest.statistics.stereotypes)
+    manifest = manifest.having(stereotypes={"source": lexicon.source, "sha256": lexicon.sha256})
+    if stages_are_told(manifest):
+        return score_stages(stages, answers, lexicon=lexicon), manifest
+    words = emotions_of(folder.path, manifest)
+    emotions = EmotionScorer(run_vocabulary(answers["emotion"].unique(), words))
+    kept = {"words": {emotion: asdict(own) for emotion, own in words.items()}}
+    scored = score_stages(stages, answers, lexicon=lexicon, read_emotions=emotions.read)
+    return scored, manifest.having(emotions=emotions.facts | kept)
+
+
+def write_all(
+    folder: RunFolder,
+    manifest: Manifest,
+    tables: Mapping[str, pd.DataFrame],
+    drawn: Mapping[str, Any],
+    svg: Mapping[str, bytes],
+    html: str,
+    *,
+    known: Sequence[Table],
+) -> Path:
+    """Write what an analysis made, in place of an earlier one's, and return where the report is.
+
+    Parameters
+    ----------
+    folder
+        The run's; entered.
+    manifest, tables, html
+        What the files are to hold.
+    drawn, svg
+        The figures by name, and the same as SVG.
+    known
+        All tables that the folder may hold, which ``dictionary.csv`` describes.
+
+    Raises
+    ------
+    StoreError
+        If the disk is full or the place may not be written to.
+    """
+    from audit.report.figures.style import figure_files
+
+    described = {table.name: table for table in known}
+    files = {f"tables/{name}.csv": described[name].csv(table) for name, table in tables.items()}
+    files["tables/dictionary.csv"] = dictionary(known)
+    files[GENERATION] = f"{manifest.generation}\n".encode()
+    for name, figure in drawn.items():
+        files |= figure_files(name, figure, svg[name])
+    files[PAGE] = html.encode()
+    folder.publish(manifest, files)
+    return folder.path / PAGE
+
+
+def not_checked(manifest: Manifest) -> Iterator[Remark]:
+    """Say what is not known to be as it was stored: answers not held against the model, files that had changed."""
+    if n := len(manifest.accepted):
+        names = ", ".join(map(printable, manifest.accepted))
+        yield on_run(
+            "accepted",
+            f"{plural(n, 'file')} of the run had changed since {either(n, 'it was', 'they were')} stored, and "
+            f"{either(n, 'was accepted as it is', 'were accepted as they are')}: {names}. "
+            "Whether the answers are the model's is not known.",
+        )
+    if manifest.model.not_checked:
+        yield on_run(
+            "not_checked",
+            "All answers were there already when the run's command was given again, and were not checked against the "
+            f"model ({manifest.model.not_checked}): whether it has changed since is not known.",
+        )
+
+
+def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
+    """Say what the run has not asked yet or was not asked by us, and what its strategy could not bring."""
+    if (other := manifest.model.elsewhere) is not None:
+        n_without = other.n_without_text + other.n_without_line
+        yield on_run(
+            "elsewhere",
+            f"The answers were collected elsewhere{f' by {other.by}' if other.by else ''} and read from a file: what "
+            "the model is, how it was asked, and whether it was shown the prompts as they are, was not checked."
+            + (
+                f" {plural(n_without, 'prompt')} of {manifest.n_prompts:,} "
+                f"{either(n_without, 'has', 'have')} no answer."
+                if n_without
+                else ""
+            )
+            + (
+                f" Of {plural(other.n_unsigned, 'answer')} nothing says whether "
+                f"{either(other.n_unsigned, 'it is', 'they are')} whole or cut: a column `finish_reason` would tell."
+                if other.n_unsigned
+                else ""
+            ),
+        )
+    yield from not_checked(manifest)
+    n_missing = manifest.n_prompts - len(answers)
+    if n_missing:
+        begun = set(map(str, answers["dimension"].unique()))
+        untouched = [name for name in manifest.dimensions if name not in begun]
+        nothing = f", and none of {', '.join(untouched)}" if untouched else ""
+        yield on_run(
+            "unfinished",
+            f"{len(answers):,} of {plural(manifest.n_prompts, 'prompt')} {either(len(answers), 'has', 'have')} "
+            f"been asked{nothing}; the run's command, given "
+            "again, asks the others.",
+        )
+    elif manifest.status == "running":
+        yield on_run(
+            "unfinished",
+            "All prompts have been asked, but the run was ended before its checks, or scores, were done; the run's "
+            "command, given again, goes on with them.",
+        )
+    n_empty = manifest.strategy.knowledge.n_empty
+    if n_empty:
+        yield on_run(
+            "knowledge_empty",
+            f"COMET inferred nothing for {plural(n_empty, 'relation')} of narratives: prompts show a blank there.",
+        )
+
+
+def on_thoughts(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest) -> Iterator[Remark]:
+    """Say how long the model thought before its answers, and how many thoughts it did not end itself.
+
+    Parameters
+    ----------
+    stages
+        Columns of ``tables.STAGES``. Not modified.
+    answers
+        ``prompt_index``, ``in_group`` and the groups of ratings or replies, those of invented groups aside. Not
+        modified.
+    manifest
+        The run's.
+    """
+    thinking = manifest.config.thinking
+    whom = answers[["prompt_index", "in_group", "perceiver_group", "experiencer_group"]]
+    thoughts = stages.loc[stages["stage"] == THOUGHT].merge(whom, on="prompt_index")
+    thoughts = thoughts.loc[thoughts["status"] != "failed"]
+    if not (thinking.is_on and len(thoughts)):
+        return
+    n, cut = len(thoughts), thoughts["status"] == "cut"
+    lengths = thoughts["n_tokens"]
+    median = f"{lengths.median():,.1f}".removesuffix(".0")
+    aside = " (invented groups aside)" if manifest.placebo else ""
+    text = (
+        f"Before its answers the model thought{aside}: {plural(n, 'thought')} of {median} "
+        f"{either(lengths.median(), 'token', 'tokens')} in the median, {lengths.max():,} at most, where "
+        f"{thinking.max_tokens:,} {either(thinking.max_tokens, 'was', 'were')} allowed."
+    )
+    if n_cut := int(cut.sum()):
+        between = ~thoughts[["perceiver_group", "experiencer_group"]].isin([NO_PERSONA, UNSPECIFIED]).any(axis=1)
+        own = thoughts["in_group"].fillna(False).astype(bool)  # of a baseline it is not known
+        of_own, of_others = (cut[between & pairs] for pairs in (own, ~own))
+        where = (
+            f" ({_part_of(of_own)} about the perceiver's own group, {_part_of(of_others)} about another)"
+            if len(of_own) and len(of_others)
+            else ""
+        )
+        became = (
+            "what would have been answered is missing"
+            if thinking.mode == "on"
+            else "it was closed for the model, which then answered"
+        )
+        which = "it" if n == 1 else f"{n_cut:,} of them"
+        text += f" The model did not end {which} itself{where}: in that case {became}."
+    yield on_run("thoughts", text)
+
+
+def _part_of(found: pd.Series[bool]) -> str:
+    """Say how many of a number there are, and which share of them that is."""
+    return f"{found.sum():,} of {len(found):,}, {100 * found.mean():.1f}%,"
+
+
+def on_run(code: str, text: str) -> Remark:
+    """Return a remark on a whole run."""
+    from audit.statistics.remarks import Remark
+
+    return Remark(dimension="", variant="", code=code, text=text)

@@ -1,0 +1,216 @@
+"""Whether a model recognises an emotion in a conversation, and what brought it on, as people marked them.
+
+Its answer is read, not its confidence: a label, or words of the conversation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from audit.asking.elicitation.plain_text import answer_of
+from audit.statistics.texts.spans import same_words, span_words, word_f1
+from audit.statistics.texts.words import sentences, words
+from audit.tasks.measures.base import Measure, Reply
+from audit.tasks.measures.emotion import label_of
+from audit.tasks.measures.wordlists import load_forms
+
+_LABELLED: Final = "The corpus' label is one reading; people who label conversations often disagree."
+
+RECOGNITION: Final = (
+    Measure(
+        "recognised",
+        "Recognises the emotion",
+        "share of answers",
+        "higher",
+        "accuracy of emotion recognition in conversation; the label is read by words, which are ours",
+        f"{_LABELLED} An answer without a readable label counts as not recognised.",
+        0,
+        1,
+    ),
+    Measure(
+        "unreadable",
+        "Gives no label",
+        "share of answers",
+        "lower",
+        "as above",
+        "None of the labels, or several. Refusals are counted apart.",
+        0,
+        1,
+    ),
+)
+"""The measures of :class:`EmotionRecognition`, in the order of its columns."""
+
+_SPANS: Final = "Poria et al. (2021), arXiv:2012.11820, by SQuAD's rules; asked once of the whole conversation"
+_MARKED: Final = "The marked words are one choice of where a cause begins and ends."
+
+CAUSES: Final = (
+    Measure("cause_em", "Names the cause in the marked words", "share of answers", "higher", _SPANS, _MARKED, 0, 1),
+    Measure(
+        "cause_f1",
+        "Shares words with the marked cause",
+        "F1 of words",
+        "higher",
+        _SPANS,
+        f"{_MARKED} Words count wherever in the conversation they are from.",
+        0,
+        1,
+    ),
+)
+"""The measures of :class:`CauseSpans`, in the order of its columns."""
+
+_STRAIGHT: Final = str.maketrans({"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"'})
+_BEFORE: Final = re.compile(
+    r"[\W_]*(?:(?:the )?(?:cause|answer|span)(?: is)?|person [a-z]{1,2})[*_]* ?:(?=.*\w)", re.IGNORECASE | re.DOTALL
+)
+_SAID: Final = r"(?:mentioned|stated|given|named|found|specified|said|present|there)"
+_CAUSE: Final = r"(?:(?:clear|explicit|specific|such|stated|mentioned) )*(?:cause|span|reason|words?)"
+_HERE: Final = "(?: in (?:this )?conversation)?"
+_NONE: Final = re.compile(  # of normalised words, which have no articles
+    rf"(?:there (?:is|are|was|were) )?(?:none|na|no {_CAUSE}(?: (?:is|are|was|were))?(?: {_SAID})?){_HERE}"
+    rf"|(?:(?:{_CAUSE}|it) (?:is|was) )?(?:not|never) {_SAID}{_HERE}"
+)
+
+
+class EmotionRecognition:
+    """Takes :data:`RECOGNITION` of answers.
+
+    Parameters
+    ----------
+    labels
+        What the model was to choose from; ``Reply.emotion`` is the right one.
+    synonyms
+        Label → other words for it; see :func:`~audit.tasks.measures.emotion.label_of`, which reads the answers.
+
+    Raises
+    ------
+    ValueError
+        If labels are empty or the same, or a synonym is of no label.
+
+    Notes
+    -----
+    - ``recognised``: 1 where the label that is read is the right one, else 0; NaN where the right one is no label.
+    - ``unreadable``: 1 where no label can be read, else 0.
+    """
+
+    def __init__(self, labels: Sequence[str], synonyms: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._labels = tuple(labels)
+        self._synonyms = {label: tuple(own) for label, own in (synonyms or {}).items()}
+        label_of("", self._labels, synonyms=self._synonyms)  # says now what is wrong with them
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """:data:`RECOGNITION`."""
+        return RECOGNITION
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Labels and synonyms, and where forms such as "happiness" for ``happy`` are from, with their hash."""
+        forms = load_forms()
+        return {
+            "labels": list(self._labels),
+            "synonyms": {label: list(own) for label, own in self._synonyms.items()},
+            "forms": {"source": forms.source, "sha256": forms.sha256},
+        }
+
+    def read(self, answers: Sequence[str]) -> list[str | None]:
+        """Return the label that each answer gives; None where no label, or no one label, can be read."""
+        label = cache(lambda answer: label_of(answer, self._labels, synonyms=self._synonyms))  # many answers are alike
+        return [label(answer) for answer in answers]
+
+    def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
+        """Return shape (n_replies, 2)."""
+        rows = [
+            [float(label == reply.emotion) if reply.emotion in self._labels else np.nan, float(label is None)]
+            for reply, label in zip(replies, self.read([reply.text for reply in replies]), strict=True)
+        ]
+        return np.array(rows, dtype=np.float64).reshape(len(replies), len(RECOGNITION))
+
+
+class CauseSpans:
+    """Takes :data:`CAUSES` of answers.
+
+    Parameters
+    ----------
+    spans
+        ``narrative_id`` → the words that people marked, any of which is right; empty where nothing that was said is the
+        cause. Narratives that are not in it were not annotated.
+
+    Notes
+    -----
+    Spans and answers are compared word by word as in [1]_ (:mod:`audit.statistics.texts.spans`, with curly quotation
+    marks made straight), by exact match and by F1; of several spans the best counts. Where there is no cause, both are
+    1 for an answer that says so and 0 for any other, as in [2]_; where there is one, both are 0 for an answer that says
+    there is none. What is compared is the whole answer, without "Cause:" or a speaker's "Person A:" before it, so that
+    an explanation after the words costs F1.
+
+    Both are NaN where the narrative was not annotated and where the answer has no word.
+
+    References
+    ----------
+    .. [1] Rajpurkar et al. (2016), SQuAD, arXiv:1606.05250.
+    .. [2] Rajpurkar, Jia and Liang (2018), SQuAD 2.0, arXiv:1806.03822.
+    """
+
+    def __init__(self, spans: Mapping[str, Sequence[str]]) -> None:
+        for narrative_id, own in spans.items():
+            if isinstance(own, str):
+                raise ValueError(f"the spans of {narrative_id!r} are one string: give a sequence of spans")
+        self._spans = {name: tuple(own) for name, own in spans.items()}
+        self._wanted = {
+            name: [found for span in own if (found := _words(span))] or [[]] for name, own in self._spans.items()
+        }
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """:data:`CAUSES`."""
+        return CAUSES
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """How many narratives are annotated, how many of them have a cause, and the hash of all spans."""
+        content = json.dumps(self._spans, sort_keys=True)
+        return {
+            "n_narratives": len(self._spans),
+            "n_with_cause": sum(wanted != [[]] for wanted in self._wanted.values()),
+            "sha256": hashlib.sha256(content.encode()).hexdigest(),
+            "none_said_by": _NONE.pattern,
+        }
+
+    def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
+        """Return shape (n_replies, 2)."""
+        rows = [self._score(reply) for reply in replies]
+        return np.array(rows, dtype=np.float64).reshape(len(replies), len(CAUSES))
+
+    def _score(self, reply: Reply) -> tuple[float, float]:
+        answer = answer_of(reply.text)
+        if reply.narrative_id not in self._wanted or not words(answer):
+            return np.nan, np.nan
+        wanted = self._wanted[reply.narrative_id]
+        found = _words(_bare(answer))
+        if says_none(answer) and found not in wanted:
+            found = []
+        return max(same_words(found, each) for each in wanted), max(word_f1(found, each) for each in wanted)
+
+
+def says_none(answer: str) -> bool:
+    """Return whether an answer's first sentence says that there is no cause, by patterns of ours for English."""
+    first = next(iter(sentences(_bare(answer))), "")
+    return _NONE.fullmatch(" ".join(_words(first))) is not None
+
+
+def _bare(answer: str) -> str:
+    """Leave out what labels the words of an answer."""
+    label = _BEFORE.match(answer)
+    return answer[label.end() :] if label else answer
+
+
+def _words(text: str) -> list[str]:
+    return span_words(text.translate(_STRAIGHT))

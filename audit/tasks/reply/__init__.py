@@ -1,0 +1,1 @@
+"""``task=reply``: a reply to the experiencer, what is measured of it, and the page of it."""

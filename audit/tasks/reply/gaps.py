@@ -1,0 +1,273 @@
+"""The tables of replies: δ of each measure, by the analysis of every outcome; of whole corpora, by a jackknife."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from audit.statistics.controls import Repetition
+from audit.statistics.conversations import told_apart_by
+from audit.statistics.corpora import is_scored
+from audit.statistics.estimate_rows import Settings
+from audit.statistics.families import adjust_p
+from audit.statistics.outcome import Found, Outcome, analyse_outcome, spread_of
+from audit.statistics.ratings import compact_ratings, without_dimensions
+from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
+from audit.statistics.status_counts import reply_outcome_rows
+from audit.statistics.verdict import Limits
+from audit.tables.formatting import count, either, plural, rate
+from audit.tables.ratings import Status
+from audit.tables.replies import (
+    MEASURE_CELLS,
+    MEASURE_CONTROLS,
+    MEASURE_FAMILIES,
+    MEASURE_GAPS,
+    MEASURE_VERDICTS,
+    REPLY_OUTCOMES,
+    SCORED,
+    ReplyStatus,
+)
+from audit.tasks.reply.verdicts import PEOPLE, measure_verdicts, measured_gaps
+
+_TABLES: Final = (MEASURE_VERDICTS, MEASURE_GAPS, MEASURE_CONTROLS, MEASURE_FAMILIES, MEASURE_CELLS, REPLY_OUTCOMES)
+_RENAMED: Final = {"delta_points": "delta", "change_points": "change", "n_ratings": "n_replies"}
+"""Columns of any outcome's rows by their name where the outcome is a measure."""
+_IN_SD: Final = {"delta_sd": "delta_points", "sd_ci_low": "ci_low", "sd_ci_high": "ci_high"}
+_STATUS_OF: Final = {ReplyStatus.REFUSED: Status.REFUSED, ReplyStatus.FAILED: Status.FAILED}
+
+
+def measure_tables(
+    replies: pd.DataFrame,
+    outcomes: Sequence[Outcome],
+    *,
+    seed: int,
+    settings: Settings,
+    valence: Mapping[str, str] | None = None,
+    clusters: Mapping[str, Mapping[str, str]] | None = None,
+    conversation_of: Callable[[str], str] | None = None,
+    repetition: Repetition | None = None,
+    limits: Limits | None = None,
+) -> dict[str, pd.DataFrame]:
+    """Estimate the gap of each measure in each dimension.
+
+    Parameters
+    ----------
+    replies
+        Columns of ``tables.REPLIES``, one row a prompt. Not modified.
+    outcomes
+        The measures, in the order of the tables.
+    seed
+        With the names of dimension and variant it seeds each one's draws: all measures have their signs flipped alike.
+    settings
+        How, as of ratings; the margin and what plans a study are in points, and not used.
+    valence, clusters
+        As for :func:`~audit.statistics.analysis.analyse`.
+    conversation_of
+        Tells the conversation of a narrative that is an utterance of one; None where narratives are no utterances.
+    repetition
+        What tells repeated words from groups; sets of invented groups are in ``measure_controls`` and in no other
+        table.
+    limits
+        What limits verdicts beside the numbers of the measures.
+
+    Returns
+    -------
+    dict
+        ``verdicts``, ``measure_gaps``, ``measure_controls``, ``measure_families``, ``measure_cells`` and
+        ``reply_outcomes``, unrounded. What cannot be estimated is a row of NaN with a note.
+
+    Notes
+    -----
+    A reply without a number is a prompt without a rating: refused, failed or unparseable to the estimators. δ of a
+    measure that is 1 or 0 is a difference of shares, by the same linear estimators: narratives' own gaps need no model
+    of 0 and 1; the mixed model's residuals are not normal then, but a variance that differs in-group goes into that of
+    the narratives' gaps. Where few narratives hold both a 0 and a 1, neither knows much, and the note says so.
+
+    The number of a corpus, such as the share of distinct words, falls with the size of the corpus: pairs are compared
+    on the narratives that all of them have a reply to. Its gap is the contrast δ of the pairs' numbers. With δ₋ₙ the
+    same without narrative n in all pairs, its standard error is √((N − 1)/N · Σ(δ₋ₙ − δ̄₋)²) [1]_, which is not too
+    small on average whatever the number [2]_. The narratives' pseudo-values δ + (N − 1)(δ̄₋ − δ₋ₙ) have δ as their mean:
+    Tukey's own N·δ − (N − 1)·δ₋ₙ would shift it to what an endless corpus has, of which a share of distinct words says
+    nothing.
+
+    Utterances of a conversation are not independent. Where there are fewer conversations than narratives, se, df,
+    interval and p of a gap, and of the contrasts beneath it, are those of
+    :func:`~audit.statistics.conversations.over_conversations`. The number of a corpus has none then: what leaving a
+    conversation out does to it is no sum of what leaving its utterances out does.
+
+    References
+    ----------
+    .. [1] Tukey (1958), Bias and confidence in not quite large samples, Annals of Mathematical Statistics 29, 614.
+    .. [2] Efron and Stein (1981), The jackknife estimate of variance, Annals of Statistics 9(3), 586–596.
+    """
+    rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    frames: list[pd.DataFrame] = []
+    told = repetition or Repetition()
+    of_groups = without_dimensions(replies, told.placebo)
+    measured = []
+    for outcome, found in analyse_outcomes(
+        replies, outcomes, seed=seed, settings=settings, conversation_of=conversation_of, repetition=told
+    ):
+        sd = spread_among(outcome, of_groups)
+        rows["measure_gaps"] += gap_rows_of(outcome, found, sd)
+        measured.append(measured_gaps(outcome, found, repetition=told, settings=settings, sd=sd))
+        for part in found.parts:
+            rows["measure_families"] += (in_unit(row, outcome) for row in part.families(valence, clusters))
+            rows["measure_controls"] += (in_unit(row, outcome) for row in part.controls())
+            cells = part.cells().rename(columns={"n_rated": "n_scored"})
+            frames.append(cells.assign(measure=outcome.name))
+    rows["measure_gaps"] = list(with_corrected_p(rows["measure_gaps"]))
+    rows["verdicts"] = measure_verdicts(measured, limits or Limits(), settings)
+    rows["reply_outcomes"] = list(reply_outcome_rows(of_groups))
+    frames = [frame for frame in frames if len(frame)]
+    made = {name: pd.DataFrame(own) for name, own in rows.items()}
+    made |= {"measure_cells": pd.concat(frames, ignore_index=True)} if frames else {}
+    return {table.name: pd.DataFrame(made.get(table.name), columns=list(table)) for table in _TABLES}
+
+
+def analyse_outcomes(
+    replies: pd.DataFrame,
+    outcomes: Sequence[Outcome],
+    *,
+    seed: int,
+    settings: Settings,
+    conversation_of: Callable[[str], str] | None = None,
+    repetition: Repetition | None = None,
+) -> Iterator[tuple[Outcome, Found]]:
+    """Analyse what was measured of replies, one outcome after the other; see :func:`measure_tables`."""
+    asked = compact_ratings(_without_numbers(replies))
+    for outcome in outcomes:
+        found = analyse_outcome(
+            outcome,
+            _with_numbers(asked, replies, outcome),
+            seed=seed,
+            settings=settings,
+            repetition=repetition,
+            conversation_of=conversation_of,
+            replies=replies,
+        )
+        yield outcome, found
+
+
+def spread_among(outcome: Outcome, of_groups: pd.DataFrame) -> float:
+    """Return the standard deviation of a measure among replies to real groups; NaN of corpora."""
+    return float("nan") if outcome.values is None else spread_of(outcome.values, of_groups)
+
+
+def gap_rows_of(outcome: Outcome, found: Found, sd: float) -> Iterator[dict[str, Any]]:
+    """Yield rows of ``tables.MEASURE_GAPS`` but for the corrected p.
+
+    Parameters
+    ----------
+    outcome, found
+        As :func:`analyse_outcomes` yields them.
+    sd
+        As :func:`spread_among` returns it.
+    """
+    for row in found.gap:
+        yield in_unit(row, outcome) | {name: row[of] / sd for name, of in _IN_SD.items()}
+
+
+def with_corrected_p(gaps: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Correct the p of headlines within narratives over the measures of each dimension, by Holm.
+
+    People's questions are a family of their own, so that importing them leaves the others' corrected p as it was.
+    """
+    rows = [{**row, "p_adjusted": float("nan"), "family_size": float("nan")} for row in gaps]
+    families: defaultdict[tuple[str, str, bool], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if row["headline"] and row["scope"] == "narratives":
+            families[row["dimension"], row["variant"], row["measure"].startswith(PEOPLE)].append(row)
+    for family in families.values():
+        adjusted, size = adjust_p([row["p"] for row in family], method="Holm")
+        for row, p in zip(family, adjusted.tolist(), strict=True):
+            row |= {"p_adjusted": p, "family_size": size}
+    yield from rows
+
+
+def remarks_on_replies(
+    replies: pd.DataFrame, *, source: str, files: Mapping[str, str], scorers: Mapping[str, Mapping[str, str]]
+) -> Iterator[Remark]:
+    """Yield what a reader must know before trusting the gaps of measures.
+
+    Parameters
+    ----------
+    replies
+        Columns of ``tables.REPLIES``.
+    source
+        Where the narratives are from.
+    files
+        SHA-256 of the files of the model that wrote the replies, by name.
+    scorers
+        The same of each scorer's model, by the scorer.
+    """
+    conversation_of = told_apart_by(source)
+    for (dimension, variant), own in replies.groupby(["dimension", "variant"], observed=True, sort=False):
+        between = own.loc[own["in_group"].notna().to_numpy()]
+        status = between["status"].astype(str)
+        n_missing = int((~status.isin(SCORED)).sum())
+        for code, n, text in (
+            (
+                "replies_missing",
+                n_missing,
+                "{} of {} between identities {} refused, empty, failed or in another script",
+            ),
+            ("replies_cut", int((status == ReplyStatus.CUT.value).sum()), "{} of {} between identities {} cut"),
+        ):
+            if n > MISSING_SHARE * len(between):
+                said = text.format(count(n), plural(len(between), "prompt"), either(n, "was", "were"))
+                yield Remark(str(dimension), str(variant), code, f"{said} ({rate(n / len(between))}).")
+        names = between["narrative_id"].astype(str).drop_duplicates()
+        units = names if conversation_of is None else names.map(conversation_of)
+        kind, n_units = "narrative" if conversation_of is None else "conversation", units.nunique()
+        if n_units < FEW_NARRATIVES:
+            yield Remark(
+                str(dimension),
+                str(variant),
+                "few_narratives",
+                f"Each δ comes from {plural(n_units, kind)}: its interval leans on how these few differ, and takes it "
+                f"that such {kind}s' gaps are spread about normally.",
+            )
+    weights = weights_of(files)
+    for scorer, own_files in scorers.items():
+        if weights & weights_of(own_files):
+            yield Remark(
+                "",
+                "",
+                "own_scorer",
+                f"The model that took {scorer} is the one that wrote the replies: its numbers say how the model sees "
+                "its own words.",
+            )
+
+
+def weights_of(files: Mapping[str, str]) -> set[str]:
+    """Return the hashes of a model's weights."""
+    return {digest for name, digest in files.items() if name.endswith((".safetensors", ".bin", ".gguf"))}
+
+
+def _without_numbers(replies: pd.DataFrame) -> pd.DataFrame:
+    """Take each prompt as one that asked for a rating and got none."""
+    status = replies["status"].astype(str).map(lambda name: _STATUS_OF.get(ReplyStatus(name), Status.UNPARSEABLE).value)
+    blank = pd.Series(np.nan, index=replies.index)
+    return replies.assign(status=status, intensity=blank, number_mass=blank, mode=blank)
+
+
+def _with_numbers(asked: pd.DataFrame, replies: pd.DataFrame, outcome: Outcome) -> pd.DataFrame:
+    """Give each prompt the number of its reply in place of an intensity; of a corpus 0 where a reply belongs to it."""
+    if outcome.values is None:
+        numbers = np.where(is_scored(replies), 0.0, np.nan)
+    else:
+        numbers = replies["prompt_index"].map(outcome.values).to_numpy(dtype=np.float64)
+    known = np.isfinite(numbers)
+    return asked.assign(
+        status=asked["status"].mask(known, Status.RATED.value), intensity=np.where(known, numbers, np.nan)
+    )
+
+
+def in_unit(row: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
+    """Return a row of any outcome as one of a measure's tables."""
+    return {"measure": outcome.name} | {_RENAMED.get(name, name): value for name, value in row.items()}

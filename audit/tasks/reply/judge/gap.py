@@ -1,0 +1,108 @@
+"""The judge's own gap: what it does to one and the same reply when the experiencer's identity is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from audit.statistics.estimate_rows import Settings
+from audit.statistics.estimates import summarise_contrasts
+from audit.statistics.families import adjust_p
+from audit.statistics.outcome import Outcome, analyse_outcome
+from audit.statistics.ratings import BoolArray, FloatArray, compact_ratings
+from audit.tables.replies import JUDGE_EFFECTS, JUDGE_GAP
+
+_ESTIMATE = ("se", "df", "ci_low", "ci_high", "p")
+_SCORE = Outcome("score", unit="points", rated=True)
+
+
+class Effects(Protocol):
+    """What :func:`audit.tasks.reply.judge.own_gap.experiencer_effects` gives of one dimension and measure."""
+
+    @property
+    def dimension(self) -> str: ...  # noqa: D102
+    @property
+    def variant(self) -> str: ...  # noqa: D102
+    @property
+    def experiencers(self) -> Sequence[str]: ...  # noqa: D102
+    @property
+    def groups(self) -> Sequence[str]: ...  # noqa: D102
+    @property
+    def baseline(self) -> BoolArray: ...  # noqa: D102
+    @property
+    def by_narrative(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def n_replies(self) -> int: ...  # noqa: D102
+
+
+def judged_tables(
+    judged: pd.DataFrame,
+    effects: Iterable[Effects],
+    *,
+    variant: str,
+    seed: int,
+    settings: Settings,
+) -> dict[str, pd.DataFrame]:
+    """Estimate the judge's own gap, and how it scores each experiencer, in each dimension and measure.
+
+    Parameters
+    ----------
+    judged
+        What :func:`audit.tasks.reply.judge.own_gap.own_gap_ratings` returns, of all dimensions. Not modified.
+    effects
+        Of the same.
+    variant
+        The run's prompt variant.
+    seed, settings
+        As of :func:`~audit.statistics.outcome.analyse_outcome`.
+
+    Returns
+    -------
+    dict
+        ``judge_gap`` and ``judge_effects``, unrounded; no rows where nothing was judged again. The intervals of
+        effects are t intervals over narratives, and their p is corrected (Holm) for the experiencers.
+    """
+    gap: list[dict[str, Any]] = []
+    if len(judged):
+        found = analyse_outcome(_SCORE, compact_ratings(judged), seed=seed, settings=settings)
+        gap = [
+            row | {"measure": row["variant"], "variant": variant}
+            for row in found.gap
+            if row["estimator"] != "published"
+        ]
+    rows: list[dict[str, Any]] = []
+    for each in effects:
+        own = [
+            _effect(each, place, confidence=settings.confidence)
+            for place in range(len(each.experiencers))
+            if not each.baseline[place]
+        ]
+        adjusted, _ = adjust_p([row["p"] for row in own], method="Holm")
+        rows += [row | {"variant": variant, "p_adjusted": float(p)} for row, p in zip(own, adjusted, strict=True)]
+    return {
+        "judge_gap": pd.DataFrame(gap, columns=list(JUDGE_GAP)),
+        "judge_effects": pd.DataFrame(rows, columns=list(JUDGE_EFFECTS)),
+    }
+
+
+def _effect(effects: Effects, place: int, *, confidence: float) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "dimension": effects.dimension,
+        "measure": effects.variant,
+        "experiencer": effects.experiencers[place],
+        "group": effects.groups[place],
+        "effect": np.nan,
+        **dict.fromkeys(_ESTIMATE, np.nan),
+        "n_narratives": len(effects.by_narrative),
+        "n_replies": effects.n_replies,
+        "note": "",
+    }
+    if not len(effects.by_narrative):
+        return row | {"note": "no reply has a score as one to every experiencer"}
+    own = np.ascontiguousarray(effects.by_narrative[:, place])
+    made = summarise_contrasts(own, rounding=1e-9, confidence=confidence, n_ratings=effects.n_replies)
+    estimate = {name: getattr(made, name) for name in _ESTIMATE}
+    return row | {"effect": made.delta_points, "note": made.not_estimable} | estimate

@@ -1,0 +1,264 @@
+"""Whether a judge has a gap of its own: the same reply scored again and again, the experiencer's identity changed.
+
+What a judge adds to the scores of a reply audit has two parts, and both are measured on the same texts:
+
+- *The judge's own gap*: in-group minus out-group experiencers, relative to the group of whoever wrote the reply, free
+  of how the judge scores each writer's texts and each experiencer. The judge is not told who wrote a reply, so this can
+  only come from what a reply's wording shows of its writer ("as a Muslim myself"). It is the part that enters δ of a
+  judged measure. :func:`own_gap_ratings` gives it the form of a ratings table, from which
+  :func:`audit.statistics.analysis.analyse` estimates it, with interval, as it does δ.
+- *The range of experiencer effects*: how far the judge scores one and the same text higher when it is said to be to one
+  identity than to another. It needs no writer. δ is free of it where perceivers and experiencers are crossed, but the
+  mean score by experiencer is not. :func:`experiencer_effects` gives it.
+
+Replies to the unspecified experiencer are best: a reply to a Muslim that is shown as one to a Hindu may have become
+worse, and a judge that says so has no gap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from audit.asking.elicitation.base import Elicited
+from audit.errors import ConfigError
+from audit.tables.ratings import RATINGS
+from audit.tasks.measures.base import Reply
+from audit.tasks.reply.judge.rubric import RubricJudge
+from stimuli.errors import suggest
+from stimuli.identities import UNSPECIFIED, Dimension, Identity
+
+
+def sample_replies(
+    replies: Sequence[Reply], dimension: Dimension, *, n_narratives: int, rng: np.random.Generator
+) -> list[Reply]:
+    """Choose narratives at random, and of each the replies of all writers to one experiencer.
+
+    Parameters
+    ----------
+    replies
+        Scored ones of a reply run. Those of other dimensions are not taken, nor blank ones, nor those whose narrative
+        names who they are to (see :func:`names_experiencer`): shown as one to somebody else it would contradict itself.
+    dimension
+        Whose replies. Those to its unspecified experiencer are taken where a narrative has any, else those to one
+        experiencer at random.
+    n_narratives
+        How many; all where there are no more.
+    rng
+        Draws; the caller owns the seed.
+
+    Returns
+    -------
+    list
+        In the order of ``replies``.
+    """
+    unspecified = {identity.term for identity in dimension.experiencers if identity.is_baseline}
+    addressed: dict[str, set[str]] = {}
+    own = [
+        reply
+        for reply in replies
+        if reply.dimension == dimension.name and reply.text.strip() and not names_experiencer(reply, dimension)
+    ]
+    for reply in own:
+        addressed.setdefault(reply.narrative_id, set()).add(reply.experiencer)
+    ids = sorted(addressed)
+    drawn = rng.permutation(len(ids))[:n_narratives]
+    taken = {}
+    for place in sorted(drawn):
+        there = sorted(addressed[ids[place]] & unspecified or addressed[ids[place]])
+        taken[ids[place]] = there[int(rng.integers(len(there)))]
+    return [reply for reply in own if taken.get(reply.narrative_id) == reply.experiencer]
+
+
+def names_experiencer(reply: Reply, dimension: Dimension) -> bool:
+    """Tell whether a reply's narrative names the experiencer that it is to, who is no unspecified one."""
+    unspecified = {identity.term for identity in dimension.experiencers if identity.is_baseline}
+    term = reply.experiencer
+    if not term or term in unspecified:
+        return False
+    return re.search(rf"(?<!\w){re.escape(term)}(?!\w)", reply.narrative, re.IGNORECASE) is not None
+
+
+def own_gap_ratings(judge: RubricJudge, replies: Sequence[Reply], dimension: Dimension) -> pd.DataFrame:
+    """Score each reply as one to every experiencer of a dimension, its text unchanged.
+
+    Parameters
+    ----------
+    judge
+        Must be shown the experiencer.
+    replies
+        At most one for each narrative and perceiver, see :func:`sample_replies`.
+    dimension
+        The perceivers that wrote the replies, and the experiencers that each is shown as one to.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns of ``tables.RATINGS``, one row for each measure, reply and experiencer. ``variant`` is the measure,
+        ``perceiver`` who wrote the reply, ``experiencer`` who it is shown as one to, ``intensity`` the score in points,
+        ``status`` what became of the question to the judge. A reply is named by ``narrative_id`` and ``perceiver``.
+
+    Raises
+    ------
+    ConfigError
+        If the judge is not shown the experiencer, a perceiver is not of the dimension, a narrative has two replies by
+        one perceiver, a reply is blank, or a narrative names who the reply was to.
+    ModelError
+        As :meth:`RubricJudge.judge`.
+
+    Notes
+    -----
+    Where each writer's reply to each narrative is there, a narrative's P × E scores cross writers and experiencers, and
+    the contrast of δ is free of how good each reply is, since its weights sum to 0 over a reply's experiencers. Where
+    some are missing, it is least squares on each narrative's own scores.
+    """
+    writers = _check(judge, replies, dimension)
+    experiencers = dimension.experiencers
+    shown = [replace(reply, experiencer=identity.term) for reply in replies for identity in experiencers]
+    rows: list[dict[str, Any]] = []
+    for measure, answers in judge.judge(shown).items():
+        for place, answer in enumerate(answers):
+            assert answer is not None  # no blank reply is asked about
+            reply, experiencer = replies[place // len(experiencers)], experiencers[place % len(experiencers)]
+            writer = writers[reply.perceiver]
+            rows.append(
+                {
+                    "prompt_index": len(rows),
+                    "dimension": dimension.name,
+                    "variant": measure,
+                    "narrative_id": reply.narrative_id,
+                    "emotion": reply.emotion,
+                    "perceiver": writer.term,
+                    "experiencer": experiencer.term,
+                    "perceiver_group": writer.group,
+                    "experiencer_group": experiencer.group,
+                    "in_group": dimension.in_group(writer, experiencer),
+                    "n_shared": dimension.n_shared(writer, experiencer),
+                    "n_dropped": 0,
+                    "wording": 0,
+                }
+                | _columns(answer)
+            )
+    table = pd.DataFrame(rows, columns=list(RATINGS))
+    return table.astype({"in_group": "boolean", "n_shared": "Int64", "n_prompt_tokens": "Int64", "n_dropped": "Int64"})
+
+
+@dataclass(frozen=True, eq=False)
+class ExperiencerEffects:
+    """How far a judge scores the same reply higher for an experiencer than for the mean of all.
+
+    Attributes
+    ----------
+    dimension, variant
+        What experiencers differ in, and the measure.
+    experiencers, groups
+        Length E; baselines have the group ``unspecified``.
+    baseline
+        Shape (E,), whether each is one.
+    by_narrative
+        Shape (N, E), in points: for each narrative the mean over its replies of the score as a reply to the experiencer
+        minus the mean over the experiencers that are no baselines.
+    n_replies
+        Replies used: those with a score for every experiencer.
+    n_replies_asked
+        All.
+    """
+
+    dimension: str
+    variant: str
+    experiencers: tuple[str, ...]
+    groups: tuple[str, ...]
+    baseline: npt.NDArray[np.bool_]
+    by_narrative: npt.NDArray[np.float64]
+    n_replies: int
+    n_replies_asked: int
+
+    @property
+    def effects(self) -> npt.NDArray[np.float64]:
+        """Shape (E,), in points: mean over narratives; NaN where no reply has all scores."""
+        if not len(self.by_narrative):
+            return np.full(len(self.experiencers), np.nan)
+        return np.asarray(self.by_narrative.mean(axis=0))
+
+    @property
+    def range(self) -> float:
+        """Largest minus smallest effect, baselines left out, in points.
+
+        Noise alone makes it positive: read it beside the effects' intervals, which are of the columns of
+        ``by_narrative``.
+        """
+        compared = self.effects[~self.baseline]
+        return float(np.ptp(compared)) if compared.size else float("nan")
+
+
+def experiencer_effects(ratings: pd.DataFrame) -> list[ExperiencerEffects]:
+    """Return the experiencer effects of each dimension and measure of :func:`own_gap_ratings`.
+
+    A reply that lacks a score for some experiencer is left out, so that all effects are of the same texts. The names of
+    perceivers only tell replies apart.
+    """
+    found = []
+    for (dimension, variant), part in ratings.groupby(["dimension", "variant"], sort=False, observed=True):
+        experiencers = list(dict.fromkeys(part["experiencer"]))
+        groups = part.drop_duplicates("experiencer")["experiencer_group"]
+        baseline = (groups == UNSPECIFIED).to_numpy(dtype=np.bool_)
+        scores = part.pivot(index=["narrative_id", "perceiver"], columns="experiencer", values="intensity")
+        complete = scores[experiencers].dropna()
+        deviations = complete.sub(complete.loc[:, ~baseline].mean(axis=1), axis=0)
+        found.append(
+            ExperiencerEffects(
+                dimension=str(dimension),
+                variant=str(variant),
+                experiencers=tuple(experiencers),
+                groups=tuple(groups),
+                baseline=baseline,
+                by_narrative=deviations.groupby(level="narrative_id", observed=True).mean().to_numpy(dtype=np.float64),
+                n_replies=len(complete),
+                n_replies_asked=len(scores),
+            )
+        )
+    return found
+
+
+def _check(judge: RubricJudge, replies: Sequence[Reply], dimension: Dimension) -> dict[str, Identity]:
+    """Return the dimension's perceivers by term; raise ConfigError where the replies do not tell of the judge's gap."""
+    if judge.shown_as or not judge.rubric.names_experiencer:
+        reason = f"shown_as={judge.shown_as!r} hides" if judge.shown_as else f"rubric {judge.rubric.name} does not show"
+        raise ConfigError(
+            f"{reason} the experiencer, so the judge cannot have a gap by it; show {{experiencer}} in user"
+        )
+    writers = {identity.term: identity for identity in dimension.perceivers}
+    seen: set[tuple[str, str]] = set()
+    for reply in replies:
+        place = f"reply by {reply.perceiver!r} to narrative {reply.narrative_id!r}"
+        if reply.perceiver not in writers:
+            raise ConfigError(f"{place}: no perceiver of {dimension.name}; {suggest(reply.perceiver, writers)}")
+        if (reply.narrative_id, reply.perceiver) in seen:
+            raise ConfigError(f"{place}: there are two; keep one, as sample_replies does")
+        seen.add((reply.narrative_id, reply.perceiver))
+        if not reply.text.strip():
+            raise ConfigError(f"{place}: is blank; leave it out")
+        if names_experiencer(reply, dimension):
+            raise ConfigError(
+                f"{place}: the narrative names {reply.experiencer!r}, which would contradict the other experiencers; "
+                "use narratives that do not, or replies to the unspecified one"
+            )
+    return writers
+
+
+def _columns(answer: Elicited) -> dict[str, Any]:
+    return {
+        "status": answer.status.value,
+        "intensity": answer.intensity,
+        "response": answer.response,
+        "number_mass": answer.number_mass,
+        "mode": answer.mode,
+        "spread": answer.spread,
+        "n_prompt_tokens": answer.n_prompt_tokens,
+    }

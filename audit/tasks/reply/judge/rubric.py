@@ -1,0 +1,185 @@
+"""A judge that scores one reply at a time by the criteria of a rubric, as a measure like any other.
+
+The judge is a model that follows instructions, and is asked as the audited one is: its score of a criterion is the mean
+of its distribution over the scale's numbers (``expected``), or the number that it writes (``generate``). It is told the
+narrative, whom the reply is to and the reply; never the perceiver, nor which model wrote the reply. A score is what one
+model says under one rubric: no person's judgement, and open to what a reply says to it (:mod:`stimuli.rubrics`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from audit.asking.elicitation.base import Elicitation, Elicited
+from audit.asking.elicitation.expected import ExpectedElicitation
+from audit.asking.elicitation.generate import GenerateElicitation
+from audit.engines.base import OpenModel
+from audit.tables.ratings import Status
+from audit.tasks.measures.base import Measure, Reply
+from stimuli.prompts import Scale
+from stimuli.rubrics import Rubric
+
+Method: TypeAlias = Literal["expected", "generate"]
+
+BLANK: Final = "blank"
+"""In place of a status: a reply of white space alone, about which no judge is asked."""
+MAX_TOKENS: Final = 32
+"""Of an answer, for ``generate``."""
+CAUTION: Final = (
+    "a model's score, not a person's: a judge has leanings of its own (to its own writing, to length, to whom a reply "
+    "is to), and a reply may speak to it; see its own gap, and its agreement with people"
+)
+_PRUNED_SHARE: Final = 0.0005  # of the scale, as the ratings' 0.05 points of 100
+
+
+def judge_facts(opened: OpenModel, *, model: str) -> dict[str, Any]:
+    """Return what tells two judging models apart: name, revision, files, engine.
+
+    Parameters
+    ----------
+    opened
+        The loaded judge.
+    model
+        Its name or path, as the user gave it.
+    """
+    return {
+        "model": model,
+        "revision": opened.source.revision,
+        **opened.source.facts(),
+        "engine": asdict(opened.engine.facts),
+    }
+
+
+def rubric_facts(rubric: Rubric, *, method: Method, max_tokens: int, shown_as: str) -> dict[str, Any]:
+    """Return what tells two ways of asking a judge apart."""
+    return {
+        "rubric": rubric.name,
+        "rubric_sha256": rubric.sha256,
+        "method": method,
+        "max_tokens": max_tokens if method == "generate" else None,
+        "shown_as": shown_as,
+    }
+
+
+@dataclass
+class RubricJudge:
+    """Scores replies by a rubric; an :class:`audit.tasks.measures.base.Scorer`.
+
+    Attributes
+    ----------
+    rubric
+        What is asked; each criterion is a measure, ``judge_RUBRIC_CRITERION``.
+    opened
+        The judge. Only one model is kept open: it must be opened when the audited one is no longer needed.
+    model
+        Its name or path, as the user gave it.
+    method
+        ``expected`` or ``generate``, see :mod:`audit.asking.elicitation`.
+    max_tokens
+        Of an answer, for ``generate``.
+    shown_as
+        What the judge reads in place of every experiencer, e.g. ``a person``: then no identity but those that
+        narrative and reply name can move a score. Empty shows each its own, and a leaning of the judge towards
+        experiencers is part of the scores.
+    counts
+        See :class:`audit.tasks.measures.base.Counting`: by measure, of all replies that were scored since the judge was
+        made; all but the rated ones have no score.
+    """
+
+    rubric: Rubric
+    opened: OpenModel
+    model: str
+    method: Method
+    max_tokens: int = MAX_TOKENS
+    shown_as: str = ""
+    counts: dict[str, dict[str, float]] = field(init=False, default_factory=dict)
+    _elicitations: dict[str, Elicitation] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Make an elicitation for each criterion's scale."""
+        self.counts = {measure.name: defaultdict(float) for measure in self.measures}
+        self._elicitations = {name: self._elicitation(asked.scale) for name, asked in self.rubric.criteria.items()}
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """See :class:`audit.tasks.measures.base.Scorer`: one a criterion, in the rubric's order."""
+        return tuple(
+            Measure(
+                name=f"judge_{self.rubric.name}_{name}",
+                title=f"{name.replace('_', ' ').capitalize()}, as {self.model} judges it ({asked.low}–{asked.high})",
+                unit="points",
+                better="higher",
+                source=f"{self.rubric.source}; judge {self.model}",
+                caution=CAUTION,
+                low=float(asked.low),
+                high=float(asked.high),
+            )
+            for name, asked in self.rubric.criteria.items()
+        )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """See :class:`audit.tasks.measures.base.Scorer`."""
+        asked = rubric_facts(self.rubric, method=self.method, max_tokens=self.max_tokens, shown_as=self.shown_as)
+        return judge_facts(self.opened, model=self.model) | asked
+
+    def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
+        """See :class:`audit.tasks.measures.base.Scorer`: points; NaN where the judge gave none, of which ``counts``
+        tells.
+
+        Raises
+        ------
+        ModelError
+            If the judge cannot be asked so: its tokenizer does not tell the scale's numbers apart.
+        """
+        columns = []
+        for name, judged in self.judge(replies).items():
+            self._count(self.counts[name], judged)
+            scores = [one.intensity if one is not None and one.status is Status.RATED else np.nan for one in judged]
+            columns.append(np.array(scores, dtype=np.float64))
+        return np.column_stack(columns)
+
+    def judge(self, replies: Sequence[Reply]) -> dict[str, list[Elicited | None]]:
+        """Return by measure what the judge answered about each reply, with status, text and mode; None for a blank one.
+
+        Raises
+        ------
+        ModelError
+            As :meth:`score`.
+        """
+        places = [place for place, reply in enumerate(replies) if reply.text.strip()]
+        self.opened.engine.forget()
+        judged: dict[str, list[Elicited | None]] = {}
+        for measure, (name, elicitation) in zip(self.measures, self._elicitations.items(), strict=True):
+            prompts = [
+                self.rubric.prompt(
+                    name,
+                    experiencer=self.shown_as or replies[place].experiencer,
+                    narrative=replies[place].narrative,
+                    reply=replies[place].text,
+                )
+                for place in places
+            ]
+            answers = elicitation.elicit(self.opened.engine, prompts) if prompts else []
+            by_place = dict(zip(places, answers, strict=True))
+            judged[measure.name] = [by_place.get(place) for place in range(len(replies))]
+        return judged
+
+    @staticmethod
+    def _count(counts: dict[str, float], judged: Sequence[Elicited | None]) -> None:
+        for one in judged:
+            counts[BLANK if one is None else one.status.value] += 1
+            if one is not None and np.isfinite(one.number_mass):
+                counts["mass"] += one.number_mass
+                counts["with_mass"] += 1
+
+    def _elicitation(self, scale: Scale) -> Elicitation:
+        if self.method == "generate":
+            return GenerateElicitation(scale, self.max_tokens, "scale")
+        return ExpectedElicitation(scale, _PRUNED_SHARE * (scale.high - scale.low))

@@ -1,0 +1,186 @@
+"""What was measured of a run's replies: the table of measures, and each one's values for the statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from audit.asking.elicitation.plain_text import answer_of
+from audit.runs.manifest import Manifest, Scored
+from audit.statistics.corpora import Corpus
+from audit.statistics.outcome import Outcome
+from audit.statistics.ratings import without_dimensions
+from audit.statistics.remarks import Remark
+from audit.tables.ratings import Status
+from audit.tables.replies import MEASURES, SCORED, ReplyStatus
+from audit.tasks.measures.base import described
+from audit.tasks.measures.choose import CORPORA, JUDGE
+from audit.tasks.measures.diversity import leave_one_out_distinct
+from audit.tasks.measures.epitome import MECHANISMS
+from audit.tasks.measures.outcomes import OUTCOMES
+from audit.tasks.reply.gaps import remarks_on_replies
+
+_UNSCORED: Final = tuple(str(status) for status in Status if status != Status.RATED)
+"""What may become of a reply that a judge is asked about, beside a score."""
+_COUNTS: Final = ("cut", *_UNSCORED)
+
+
+def measures_of(
+    manifest: Manifest,
+    replies: pd.DataFrame,
+    scores: pd.DataFrame,
+    counts: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
+) -> tuple[pd.DataFrame, list[Outcome]]:
+    """Describe all measures of a run, the absent ones too, and bring their values together.
+
+    Parameters
+    ----------
+    manifest
+        The run's, with ``scorers``, ``absent`` and ``diversity``; see :func:`audit.tasks.reply.scoring.score_replies`.
+    replies, scores
+        Columns of ``tables.REPLIES`` and ``SCORES``. Not modified.
+    counts
+        By scorer, what it counted, if that is known; see :class:`audit.tasks.measures.base.Counting`.
+
+    Returns
+    -------
+    tuple
+        Columns of ``tables.MEASURES``, one row a measure, of the replies to real groups; and, of all, what
+        :func:`audit.tasks.reply.gaps.measure_tables` takes.
+    """
+    of_groups = without_dimensions(replies, manifest.placebo)
+    asked = of_groups["prompt_index"].to_numpy()
+    n_replies = int(of_groups["status"].isin(SCORED).sum())
+    rows: list[dict[str, Any]] = []
+    outcomes: list[Outcome] = []
+    for scorer, taken in manifest.scorers.items():
+        of_scorer = {name: own for name, own in scores.groupby("measure", observed=True, sort=False)}
+        for measure in taken.measures:
+            own = of_scorer.get(measure["name"], scores.iloc[:0])
+            values = pd.Series(own["value"].to_numpy(dtype=np.float64), index=own["prompt_index"].to_numpy())
+            values = values.where(np.isfinite(values))
+            own_values = values[values.index.isin(asked)]
+            row = _row(measure, scorer=_named(scorer, taken), n_replies=n_replies, values=own_values)
+            rows.append(row | _counted((counts or {}).get(scorer, {}), measure["name"]))
+            outcomes.append(_outcome(measure, values=values))
+    if manifest.diversity:
+        for n, corpus in CORPORA.items():
+            rows.append(
+                _row(described(corpus), scorer="a count of words", n_replies=n_replies) | {"n_scored": n_replies}
+            )
+            outcomes.append(_outcome(described(corpus), corpus=partial(_distinct, n=n)))
+    for values, measure in _fates(replies):
+        own_values = values[values.index.isin(asked)]
+        rows.append(_row(measure, scorer="status of the reply", n_replies=len(own_values), values=own_values))
+        outcomes.append(_outcome(measure, values=values))
+    for scorer, why in manifest.absent.items():
+        blank = dict.fromkeys(MEASURES, "") | dict.fromkeys(("low", "high", "mean", "sd"), np.nan) | _counted({}, "")
+        absent = {"measure": scorer, "title": scorer, "status": "absent", "note": why}
+        rows.append(blank | absent | {"n_replies": n_replies, "n_scored": 0})
+    return pd.DataFrame(rows, columns=list(MEASURES)), outcomes
+
+
+def of_raters(given: Mapping[str, pd.Series]) -> list[Outcome]:
+    """Return the mean scores by people as outcomes, from :func:`audit.people.collection.people_of`."""
+    return [Outcome(name, unit="points", values=values) for name, values in given.items()]
+
+
+def levels_of(scorers: Mapping[str, Scored], values: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return EPITOME's levels as classifiers and as a judge give them.
+
+    Parameters
+    ----------
+    scorers
+        The run's, as its manifest has them.
+    values
+        A column a measure, indexed by ``prompt_index``. Not modified.
+
+    Returns
+    -------
+    dict
+        ``classifier``, ``judge`` or both: a column a mechanism, as
+        :func:`audit.tasks.reply.epitome.epitome_table` takes them. A judge's criterion is a mechanism's by its name,
+        where its scale is EPITOME's.
+    """
+    rubric = scorers.get(JUDGE, Scored()).facts.rubric
+    ends = {each["name"]: (each["low"], each["high"]) for taken in scorers.values() for each in taken.measures}
+    found: dict[str, pd.DataFrame] = {}
+    for by, prefix in (("classifier", "epitome"), ("judge", f"judge_{rubric}")):
+        names = {f"{prefix}_{mechanism}": mechanism for mechanism in MECHANISMS}
+        own = values[[name for name in names if name in values and ends.get(name) == (0, 2)]].rename(columns=names)
+        if len(own.columns):
+            found[by] = own
+    return found
+
+
+def reply_remarks(replies: pd.DataFrame, manifest: Manifest) -> Iterator[Remark]:
+    """Yield what a reader must know before trusting the gaps of a run's measures.
+
+    Parameters
+    ----------
+    replies
+        Columns of ``tables.REPLIES``. Not modified.
+    manifest
+        The run's, with the files of its model and of its scorers, and where its narratives are from.
+    """
+    yield from remarks_on_replies(
+        replies,
+        source=manifest.stimuli.source,
+        files=manifest.model.files,
+        scorers={name: taken.facts.files for name, taken in manifest.scorers.items()},
+    )
+
+
+def _row(measure: Mapping[str, Any], *, scorer: str, n_replies: int, values: pd.Series | None = None) -> dict[str, Any]:
+    known = pd.Series(dtype=np.float64) if values is None else values.dropna()
+    return {
+        "measure": measure["name"],
+        **{name: measure[name] for name in ("title", "unit", "better", "source", "caution")},
+        **{name: np.nan if measure[name] is None else measure[name] for name in ("low", "high")},
+        "scorer": scorer,
+        "status": "scored",
+        "n_replies": n_replies,
+        "n_scored": len(known),
+        "mean": float(known.mean()) if len(known) else np.nan,
+        "sd": float(known.std(ddof=1)) if len(known) > 1 else np.nan,
+        "note": "",
+    }
+
+
+def _counted(counts: Mapping[str, Mapping[str, float]], measure: str) -> dict[str, float]:
+    """Return what a scorer counted of a measure, or of all that it takes; NaN for what it does not count."""
+    own = {**counts.get("", {}), **counts.get(measure, {})}
+    if own.keys() & {Status.RATED.value, *_UNSCORED, "blank"}:  # a judge's: what never was has no entry
+        own = {**dict.fromkeys(_UNSCORED, 0.0), **own}
+    mass = own["mass"] / own["with_mass"] if own.get("with_mass") else np.nan
+    return {f"n_{name}": own.get(name, np.nan) for name in _COUNTS} | {"mean_mass": mass}
+
+
+def _named(scorer: str, taken: Scored) -> str:
+    """Name the model that took a measure, or where there is none the scorer."""
+    return taken.facts.name or taken.facts.model or scorer
+
+
+def _outcome(measure: Mapping[str, Any], *, values: pd.Series | None = None, corpus: Corpus | None = None) -> Outcome:
+    low, high = measure["low"], measure["high"]
+    scale = None if low is None or high is None else (float(low), float(high))
+    return Outcome(measure["name"], unit=measure["unit"], values=values, corpus=corpus, scale=scale)
+
+
+def _fates(replies: pd.DataFrame) -> Iterator[tuple[pd.Series, dict[str, Any]]]:
+    """Yield what became of replies that any of them shows, and refusals whether or not there are any, as measures."""
+    answered = replies.loc[replies["status"] != ReplyStatus.FAILED.value]
+    status = answered["status"].astype(str).to_numpy()
+    for outcome, measure in OUTCOMES.items():
+        shown = status == outcome.value
+        if shown.any() or outcome == ReplyStatus.REFUSED:
+            values = pd.Series(shown.astype(np.float64), index=answered["prompt_index"].to_numpy())
+            yield values, described(measure)
+
+
+def _distinct(texts: Sequence[str], *, n: int) -> tuple[float, Any]:
+    return leave_one_out_distinct([[answer_of(text)] for text in texts], n)

@@ -1,0 +1,433 @@
+"""Scores the replies of a run, shard by shard: what is scored already, by the same scorer, is not scored again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+import numpy as np
+import pandas as pd
+
+from audit.asking.elicitation.plain_text import answer_of
+from audit.asking.plan import Plan
+from audit.configuration.schema import JudgeConfig, MeasuresConfig, ModelConfig
+from audit.engines.progress import Progress, Say
+from audit.errors import ConfigError, ModelAbsentError
+from audit.runs.manifest import Manifest
+from audit.runs.model_names import model_name
+from audit.runs.parquet import joined
+from audit.runs.parts import part_name
+from audit.runs.store import RunFolder
+from audit.tables.formatting import plural
+from audit.tables.json_text import parse_json
+from audit.tables.replies import OWN_GAP_RATINGS, SCORED, SCORES
+from audit.tasks.measures.base import Counting, Reply, Scorer, described
+from audit.tasks.measures.choose import DIVERSITY, JUDGE, Wanted, wanted_scorers
+from audit.tasks.measures.epitome import MECHANISMS
+from stimuli.files import read_file
+from stimuli.rubrics import load_rubric
+from stimuli.strategy_labels import read_levels
+
+if TYPE_CHECKING:
+    from audit.tasks.reply.judge.rubric import RubricJudge
+
+_SCORER: Final = "scores/{}/scorer.json"
+"""What a scorer is, beside its scores."""
+_TOLD: Final = "the strategy or the prompt tells the model the emotion, so that naming it is no understanding"
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What a run's replies are to be scored by, as far as it is known before any model is loaded.
+
+    Attributes
+    ----------
+    wanted
+        The scorers, in the configuration's order.
+    levels
+        EPITOME's levels of people's replies: narrative, mechanism, level; empty without ``measures.epitome.labels``.
+    counts_words
+        Whether the words of all replies are counted.
+    """
+
+    wanted: tuple[Wanted, ...]
+    levels: dict[str, dict[str, int]]
+    counts_words: bool
+
+
+Scorers: TypeAlias = Callable[[Plan, MeasuresConfig], Iterator[Wanted]]
+"""What scores the replies of a run, by the run's task."""
+
+
+def plan_scoring(plan: Plan, scorers: Scorers, *, counts_words: bool = False) -> Scoring:
+    """Read all that scoring depends on, so that what cannot be used is refused before the model is asked.
+
+    Parameters
+    ----------
+    plan
+        What the run asks, and the measures.
+    scorers
+        Of the run's task.
+    counts_words
+        Whether the words of all replies are counted, where ``measures.names`` asks for that.
+
+    Raises
+    ------
+    ConfigError
+        If the run has no measures.
+    StimulusError
+        If a file of references, a lexicon, levels or rubrics cannot be used.
+    """
+    config = plan.config.measures
+    if config is None:
+        raise ConfigError("task=reply needs measures: give measures=default")
+    return Scoring(tuple(scorers(plan, config)), _levels(plan, config), counts_words and DIVERSITY in config.names)
+
+
+def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: Manifest, *, say: Say) -> Manifest:
+    """Score what is not scored yet of a run's replies, and return its manifest, which says by what.
+
+    Replies that are missing are not scored: refused, empty, in another script or failed. Of a model's text, what it
+    thinks and the turns that it invents are not the reply.
+
+    Parameters
+    ----------
+    plan
+        What the run asks, and the measures.
+    scoring
+        What :func:`plan_scoring` returns.
+    folder
+        The run's; entered. All its replies must be there.
+    manifest
+        The run's. ``scorers`` gets for each scorer ``asked``, ``facts`` and ``measures``, and the judge's also
+        ``own_gap``; ``wanted`` which are asked for, and ``absent`` why some could not be had. While anything is scored
+        the run is not complete.
+    say
+        Takes lines about progress.
+
+    Raises
+    ------
+    ModelError
+        If a scorer is there and cannot be used; what others scored is kept, and what an earlier one of its name did.
+    """
+    config = plan.config.measures
+    assert config is not None
+    replies = folder.read("replies", n_prompts=manifest.n_prompts)
+    scored = replies.loc[replies["status"].isin(SCORED)]
+    names = [wanted.name for wanted in scoring.wanted]
+    scorers = {name: taken.content for name, taken in manifest.scorers.items() if name in names}
+    absent = {wanted.name: wanted.absent for wanted in scoring.wanted if wanted.absent}
+    manifest = manifest.having(scorers=scorers, wanted=names, absent=absent)
+    for wanted in scoring.wanted:
+        again = _narratives_again(config.judge) if wanted.name == JUDGE else 0
+        manifest = _without(manifest, wanted.name)
+        if not wanted.absent:
+            manifest = _take(wanted, again, scored, plan, folder, manifest, say=say)
+    manifest = manifest.having(epitome_labels=scoring.levels)
+    for name, why in manifest.absent.items():
+        say(f"note: {name} is not measured: {why}")
+    return manifest.having(diversity=scoring.counts_words)
+
+
+def _without(manifest: Manifest, name: str) -> Manifest:
+    """Return the manifest without a scorer; what has come to all replies is named last."""
+    others = {other: taken.content for other, taken in manifest.scorers.items() if other != name}
+    return manifest.having(scorers=others)
+
+
+def _take(
+    wanted: Wanted,
+    again: int,
+    replies: pd.DataFrame,
+    plan: Plan,
+    folder: RunFolder,
+    manifest: Manifest,
+    *,
+    say: Say,
+) -> Manifest:
+    """Have one scorer score what it has not, and return the manifest, with what it is or why it is not to be had.
+
+    What it scored when it was another one stays until the new one has been opened.
+    """
+    name = wanted.name
+    taken = read_scorer(folder, name)
+    same = taken.get("asked") == wanted.asked
+    missing, unjudged = _left(plan, folder, name, again, taken if same else {})
+    if same and not missing and not unjudged:
+        if name == JUDGE:
+            _note_own_gap(folder, taken, again)
+            write_scorer(folder, name, taken)
+        return manifest.adding("scorers", **{name: taken})
+    say(f"scoring {plural(len(replies), 'reply')}: {name} ...")
+    try:
+        scorer = wanted.open()
+    except ModelAbsentError as error:
+        return manifest.adding("absent", **{name: " ".join(str(error).split())})
+    facts = json.loads(json.dumps(scorer.facts))  # as the manifest reads them
+    if not same or taken["facts"] != facts:  # another scorer, or the same name and other weights
+        taken = {}
+        missing, unjudged = _left(plan, folder, name, again, taken)
+    manifest = manifest.having(status="running")
+    folder.write_manifest(manifest)
+    if not taken:
+        folder.clear(f"scores/{name}")
+        taken = {"asked": wanted.asked, "facts": facts, "measures": [described(each) for each in scorer.measures]}
+    if name == JUDGE:
+        _note_own_gap(folder, taken, again)
+    write_scorer(folder, name, taken)
+    folder.write_manifest(manifest.adding("scorers", **{name: taken}))
+    _score(scorer, name, replies, plan, folder, missing, size=manifest.shard_size)
+    for number in unjudged:
+        _judge_again(cast("RubricJudge", scorer), replies, plan, folder, number, taken, say=say)
+    return manifest.adding("scorers", **{name: taken})
+
+
+def _left(
+    plan: Plan, folder: RunFolder, name: str, again: int, taken: Mapping[str, Any]
+) -> tuple[list[int], list[int]]:
+    """Return the shards that a scorer has not scored, and the dimensions that a judge is to judge again.
+
+    ``taken`` is what it has been, empty for another one, of which nothing counts.
+    """
+    done = folder.parts(SCORES, name).numbers() if taken else set()
+    as_asked = taken and taken.get("own_gap", {}).get("n_narratives") == again
+    judged = folder.parts(OWN_GAP_RATINGS).numbers() if as_asked else set()
+    dimensions = set(range(len(plan.grid.dimensions))) if again else set()
+    return sorted(folder.shards("replies") - done), sorted(dimensions - judged)
+
+
+def _note_own_gap(folder: RunFolder, taken: dict[str, Any], again: int) -> None:
+    """Note of how many narratives a judge is asked for its own gap; what it was asked of another number goes."""
+    if taken.get("own_gap", {}).get("n_narratives") != again:
+        folder.clear("judged")
+        taken["own_gap"] = {"n_narratives": again, "left_out": {}}
+
+
+def _levels(plan: Plan, config: MeasuresConfig) -> dict[str, dict[str, int]]:
+    """Read the levels of people's replies, of the mechanisms that are to be scored."""
+    own = config.epitome
+    if own.labels is None:
+        return {}
+    scored = {name for name in MECHANISMS if "epitome" in config.names and getattr(own, name)}
+    if JUDGE in config.names and config.judge.model:
+        criteria = load_rubric(config.judge.rubric, config.judge.rubric_file).criteria
+        scored |= {name for name, asked in criteria.items() if name in MECHANISMS and (asked.low, asked.high) == (0, 2)}
+    if not scored:
+        raise ConfigError(
+            f"measures.epitome.labels={own.labels} is compared with levels that nothing gives: name classifiers in "
+            "measures.epitome, or a judge with measures.judge.rubric=epitome"
+        )
+    ids = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
+    return read_levels(own.labels, ids, sorted(scored))
+
+
+def scorers_of_replies(plan: Plan, config: MeasuresConfig) -> Iterator[Wanted]:
+    """Yield what scores replies to an experiencer.
+
+    One that says whether they name the emotion is absent where the model is told it.
+    """
+    terms = dict.fromkeys(
+        identity.term for d in plan.grid.dimensions for side in (d.perceivers, d.experiencers) for identity in side
+    )
+    told = plan.strategy.tells_emotion(plan.grid)
+    for wanted in wanted_scorers(config, terms=list(terms), narratives=plan.grid.narratives.narratives):
+        naming = wanted.name == "emotion" or wanted.asked.get("narrative") == "emotion"
+        yield replace(wanted, absent=_TOLD) if told and naming else wanted
+    if JUDGE in config.names:
+        yield _wanted_judge(plan, config.judge)
+
+
+def _wanted_judge(plan: Plan, config: JudgeConfig) -> Wanted:
+    rubric = load_rubric(config.rubric, config.rubric_file)
+    asked = config.model_dump(mode="json", exclude={"rubric_file", "own_gap", "api_key_env"}) | {
+        "rubric_sha256": rubric.sha256
+    }
+    absent = "" if config.model else (
+        "it needs a model that follows instructions: measures.judge.model=FOLDER_OR_HUB_ID, and likely "
+        "measures.judge.method=generate"
+    )  # fmt: skip
+    return Wanted(JUDGE, asked, partial(_open_judge, plan, config), absent)
+
+
+def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
+    from audit.engines.open import judging_engine, open_model
+    from audit.engines.resolve import find_folder
+    from audit.tasks.reply.judge.rubric import RubricJudge
+
+    assert config.model is not None
+    is_file = os.path.isfile(os.path.expanduser(config.model))  # a GGUF file
+    if config.base_url is None and not config.model.startswith("embedded:") and not is_file:
+        measures = plan.config.measures
+        find_folder(
+            config.model,
+            asked=f"judge {config.model}",
+            revision=config.revision,
+            check=lambda _: None,
+            download=measures is not None and measures.download,
+        )
+    card = ModelConfig(
+        name=model_name("", config.model),
+        path=config.model,
+        revision=config.revision,
+        tokenizer=None,
+        dtype="auto",
+        quantization=None,
+        max_model_len=config.max_model_len,
+        trust_remote_code=False,
+        elicitation=config.method,
+        base_url=config.base_url,
+        api_key_env=config.api_key_env,
+    )
+    # A judge is asked as its own chat template has it, however the model that it judges was.
+    engine = judging_engine(plan.config.engine, served=config.base_url is not None)
+    opened = open_model(card, engine, seed=plan.config.seed, writes=config.method == "generate")
+    return RubricJudge(
+        load_rubric(config.rubric, config.rubric_file),
+        opened,
+        config.model,
+        config.method,
+        max_tokens=config.max_tokens,
+        shown_as=config.shown_as,
+    )
+
+
+def _narratives_again(config: JudgeConfig) -> int:
+    """Return of how many narratives a judge is asked for its own gap: none where it does not see the experiencer."""
+    sees = not config.shown_as and load_rubric(config.rubric, config.rubric_file).names_experiencer
+    return config.own_gap if sees else 0
+
+
+def _judge_again(
+    judge: RubricJudge,
+    replies: pd.DataFrame,
+    plan: Plan,
+    folder: RunFolder,
+    number: int,
+    taken: dict[str, Any],
+    *,
+    say: Say,
+) -> None:
+    """Ask for a judge's own gap in a dimension, and note how many narratives are no use: they name whom they tell.
+
+    A reply to them, shown as one to somebody else, would contradict what it replies to.
+    """
+    from audit.tasks.reply.judge.own_gap import names_experiencer, own_gap_ratings, sample_replies
+
+    dimension = plan.grid.dimensions[number]
+    say(f"asking for the judge's own gap in {dimension.name} ...")
+    own = replies.loc[replies["dimension"] == dimension.name]
+    read = [_reply(place, text, plan) for place, text in zip(own["prompt_index"], own["text"], strict=True)]
+    of_use = {reply.narrative_id for reply in read if not names_experiencer(reply, dimension)}
+    taken["own_gap"]["left_out"][dimension.name] = len({reply.narrative_id for reply in read} - of_use)
+    write_scorer(folder, JUDGE, taken)
+    rng = np.random.default_rng(np.random.SeedSequence([plan.config.seed, number]))
+    chosen = sample_replies(read, dimension, n_narratives=taken["own_gap"]["n_narratives"], rng=rng)
+    folder.parts(OWN_GAP_RATINGS).write(part_name(number), own_gap_ratings(judge, chosen, dimension))
+
+
+def _score(
+    scorer: Scorer, name: str, replies: pd.DataFrame, plan: Plan, folder: RunFolder, missing: list[int], *, size: int
+) -> None:
+    shard_of = replies["prompt_index"] // size
+    measures = [measure.name for measure in scorer.measures]
+    n_missing = int(shard_of.isin(missing).sum())
+    with Progress(len(replies), there=len(replies) - n_missing, unit="replies", name=name) as progress:
+        for number in missing:
+            own = replies.loc[shard_of == number]
+            read = [_reply(place, text, plan) for place, text in zip(own["prompt_index"], own["text"], strict=True)]
+            before = _counts(scorer)
+            scores = scorer.score(read) if read else np.empty((0, len(measures)))
+            table = pd.DataFrame(
+                {
+                    "prompt_index": np.repeat(own["prompt_index"].to_numpy(), len(measures)),
+                    "measure": pd.Categorical(measures * len(own), categories=measures),
+                    "value": scores.ravel(),
+                }
+            )
+            write_scores(folder, name, number, table, _since(before, _counts(scorer)))
+            progress.done(len(own))
+
+
+def write_scores(
+    folder: RunFolder, name: str, number: int, scores: pd.DataFrame, counts: Mapping[str, Mapping[str, float]]
+) -> None:
+    """Write what a scorer gave the replies of one shard: columns of ``SCORES``; and what it counted of that shard."""
+    folder.parts(SCORES, name).write(part_name(number), scores, counts)
+
+
+def read_scores(folder: RunFolder) -> pd.DataFrame:
+    """Return all scores, in the order of scorers' names and shards; no rows where there are none.
+
+    Raises
+    ------
+    StoreError
+        If a file cannot be read.
+    """
+    tables = (folder.parts(SCORES, name).read() for name in folder.names(SCORES))
+    scores: pd.DataFrame = joined(tables, SCORES).to_pandas()
+    return scores
+
+
+def score_counts(folder: RunFolder, name: str) -> dict[str, dict[str, float]]:
+    """Return what a scorer counted over all its shards; nothing where it counts nothing.
+
+    Raises
+    ------
+    StoreError
+        If a file cannot be read.
+    """
+    total: dict[str, dict[str, float]] = {}
+    for counts in folder.parts(SCORES, name).counts().values():
+        for measure, own in counts.items():
+            of_measure = total.setdefault(measure, {})
+            for what, n in own.items():
+                of_measure[what] = of_measure.get(what, 0) + n
+    return total
+
+
+def write_scorer(folder: RunFolder, name: str, taken: Mapping[str, Any]) -> None:
+    """Write what a scorer is, beside its scores: they stay its own where the manifest names it no more."""
+    folder.write_file(_SCORER.format(name), f"{json.dumps(taken, indent=2, sort_keys=True)}\n".encode())
+
+
+def read_scorer(folder: RunFolder, name: str) -> dict[str, Any]:
+    """Return what :func:`write_scorer` wrote; nothing where there is no such file, or none that can be read."""
+    place = _SCORER.format(name)
+    try:
+        taken = parse_json(read_file(folder.path / place))
+    except (OSError, ValueError):
+        return {}
+    folder.confirm(place)
+    return taken if isinstance(taken, dict) else {}
+
+
+def _counts(scorer: Scorer) -> dict[str, dict[str, float]]:
+    counts = scorer.counts if isinstance(scorer, Counting) else {}
+    return {measure: dict(own) for measure, own in counts.items()}
+
+
+def _since(
+    before: Mapping[str, Mapping[str, float]], now: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[str, float]]:
+    """Return what was counted after an earlier state."""
+    return {
+        measure: {what: n - before.get(measure, {}).get(what, 0) for what, n in own.items()}
+        for measure, own in now.items()
+    }
+
+
+def _reply(place: int, text: str, plan: Plan) -> Reply:
+    cell = plan.grid[place]
+    return Reply(
+        text=answer_of(text),
+        narrative=cell.narrative.wording(plan.grid.variant.narrative, experiencer=cell.experiencer.term),
+        narrative_id=cell.narrative.narrative_id,
+        emotion=cell.narrative.emotion,
+        dimension=cell.dimension.name,
+        perceiver=cell.perceiver.term,
+        experiencer=cell.experiencer.term,
+    )

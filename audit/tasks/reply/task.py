@@ -1,0 +1,56 @@
+"""``task=reply``: a reply to the experiencer, scored by ``measures=``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from audit.asking.collect import Asked, answer_columns
+from audit.asking.plan import Plan
+from audit.configuration.schema import MeasuresConfig, ReplyTask
+from audit.people.questions import Form
+from audit.report.task_words import TaskWords, delta_of_measures
+from audit.tasks.measures.choose import Wanted
+from audit.tasks.reply.scoring import scorers_of_replies
+from audit.tasks.reply.written import WrittenTexts
+
+if TYPE_CHECKING:
+    from audit.asking.strategies.run import Written
+
+
+class Reply(WrittenTexts):
+    """The perceiver writes back to the experiencer."""
+
+    kind = "reply"
+    settings = ReplyTask
+    asked_to = "write back to that person"
+    forms: ClassVar[tuple[Form, ...]] = ("replies",)
+    words = TaskWords(
+        texts="replies",
+        heading="What {} writes to in-group and out-group",
+        question="Does this model write differently to in-group and out-group?",
+        to="write replies to {} by people of the same and of other groups",
+        about=("account", "accounts"),
+        no_better="which reply is better for whoever reads it",
+        asked="The model, given an identity, wrote a reply to somebody who tells what happened to them. "
+        + delta_of_measures(own="replies to one's own group", others="replies to others", do="write or get throughout")
+        + " It does not say which reply is better for the person who reads it.",
+        gap="Intergroup gap in what is written",
+        where="in what is written",
+    )
+    counts_words = True
+    asked_elsewhere = True
+
+    def scorers(self, plan: Plan, measures: MeasuresConfig) -> Iterator[Wanted]:
+        """Yield what scores replies, and a judge."""
+        return scorers_of_replies(plan, measures)
+
+    def answers(self, written: Sequence[Written], asked: Asked) -> dict[str, list[Any]]:
+        """Tell apart what declines to reply."""
+        from audit.tasks.reply.reply_status import reply_status
+
+        statuses = [
+            str(reply_status(each.text, each.status, narrative=values["narrative"]))
+            for each, values in zip(written, asked.values, strict=True)
+        ]
+        return answer_columns(written) | {"status": statuses}

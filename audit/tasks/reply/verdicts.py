@@ -1,0 +1,170 @@
+"""The verdict on each measure of texts, by the rules of ratings: one estimate decides, whatever the outcome is.
+
+The deciding gap is that of :mod:`audit.statistics.deciding_estimate`, the verdict that of
+:mod:`audit.statistics.verdict`. What differs is what a measure is. There is no margin, which is in points of a rating
+scale, so nothing is ruled out.
+Texts without a number could have any number of the measure's scale, or without a scale any that other texts have. p is
+corrected (Holm) over the measures of a dimension, in which people's questions are a family of their own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from audit.errors import NotEstimableError
+from audit.statistics.average_gaps import is_flat, overall_gaps, placebo_cubes
+from audit.statistics.controls import Repetition
+from audit.statistics.deciding_estimate import Gap, Place, gaps_of
+from audit.statistics.estimate_rows import Settings
+from audit.statistics.estimates import GapEstimate
+from audit.statistics.missing import refusal_gap
+from audit.statistics.outcome import Found, Outcome, Part, n_differing
+from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHARE, REFUSAL_GAP, not_additive
+from audit.statistics.verdict import Limits, Verdict, verdicts
+from audit.tables.shared import OVERALL
+
+PEOPLE: Final = "people_"
+"""What the names of people's questions begin with."""
+_NO_SCALE: Final = (float("-inf"), float("inf"))
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredGaps:
+    """The deciding gaps of one measure, what limits each, and the spread of the measure among texts."""
+
+    gaps: tuple[Gap, ...]
+    codes: Mapping[Place, frozenset[str]]
+    sd: float
+
+
+def measured_gaps(
+    outcome: Outcome, found: Found, *, repetition: Repetition, settings: Settings, sd: float
+) -> MeasuredGaps:
+    """Return what a verdict on a measure is made of: its deciding gap in each dimension, and of their mean.
+
+    Parameters
+    ----------
+    outcome, found
+        The measure and its analysis.
+    repetition, settings
+        What tells repeated words, and how.
+    sd
+        Standard deviation of the measure among texts; NaN where it has none.
+    """
+    # The number of all texts of a pair has no value by narrative that a scale would bound.
+    scale = _NO_SCALE if outcome.scale is None or outcome.corpus is not None else outcome.scale
+    placebos = placebo_cubes(found.prompts, repetition)
+    gaps: list[Gap] = []
+    codes: dict[Place, frozenset[str]] = {}
+    for part in found.parts:
+        [gap] = gaps_of(
+            part,
+            placebos=placebos.get(part.cube.variant, {}),
+            repetition=repetition,
+            scale=scale,
+            confidence=settings.confidence,
+            average_alone=True,
+            measure=outcome.name,
+        )
+        gaps.append(gap)
+        codes[gap.place] = frozenset(_codes(part, gap, settings))
+    scales = dict.fromkeys((gap.variant for gap in gaps), scale)
+    overall = overall_gaps(found, gaps, scales, confidence=settings.confidence)
+    for gap in overall:
+        own = [codes[each.place] for each in gaps if each.variant == gap.variant and "+" not in each.dimension]
+        flat = frozenset.intersection(*own) & {"constant"}
+        codes[gap.place] = frozenset().union(*own) - {"constant"} | flat
+    return MeasuredGaps((*gaps, *overall), codes, sd)
+
+
+def measure_verdicts(measured: Iterable[MeasuredGaps], limits: Limits, settings: Settings) -> list[dict[str, Any]]:
+    """Decide about every measure, and lay verdicts out as rows of ``tables.MEASURE_VERDICTS``.
+
+    Parameters
+    ----------
+    measured
+        Of all measures, in their order.
+    limits
+        What limits them beside their own numbers.
+    settings
+        How.
+    """
+    every = list(measured)
+    known = {place: set(codes) for place, codes in (limits.on_place or {}).items()}
+    for each in every:
+        for place, codes in each.codes.items():
+            known.setdefault(place, set()).update(codes)
+    all_limits = replace(limits, on_place=known)
+    families: defaultdict[tuple[str, str, bool], list[Gap]] = defaultdict(list)
+    sd = {}
+    for each in every:
+        for gap in each.gaps:
+            families[gap.dimension, gap.variant, gap.measure.startswith(PEOPLE)].append(gap)
+            sd[gap.measure] = each.sd
+    rows = []
+    # Singles first, then the means over dimensions, as in the other tables.
+    for _, family in sorted(families.items(), key=lambda item: item[0][0] == OVERALL):
+        _, found = verdicts(
+            family, all_limits, margin=None, least_gap=float("nan"), alpha=settings.alpha, power=settings.power
+        )
+        rows += [_row(each, sd[each.measure]) for each in found]
+    return rows
+
+
+def _row(verdict: Verdict, sd: float) -> dict[str, Any]:
+    if verdict.next_step == "margin":  # of which a measure has none
+        verdict = replace(verdict, next_step="more_narratives")
+    row = verdict.row()
+    in_sd = {"delta_sd": row["delta_points"], "sd_ci_low": row["ci_low"], "sd_ci_high": row["ci_high"]}
+    return row | {"delta": row["delta_points"]} | {name: value / sd for name, value in in_sd.items()}
+
+
+def _codes(part: Part, gap: Gap, settings: Settings) -> Iterator[str]:
+    """Yield codes of what limits a measure's gap, by the bounds that ratings have."""
+    cube = part.cube.without_baselines()
+    n, n_lacking = int(np.count_nonzero(cube.expected)), int(np.count_nonzero(cube.lacking))
+    if n_lacking == n:
+        yield "nothing_rated"
+        return
+    if n_lacking > MISSING_SHARE * n:
+        yield "many_missing"
+    there = ~np.isnan(cube.y)
+    if not (there.any(axis=(0, 2)).all() and there.any(axis=(0, 1)).all()):
+        yield "unrated_identity"
+    if np.count_nonzero(~cube.lacking.any(axis=(1, 2))) < COMPLETE_SHARE * len(cube.narrative_ids):
+        yield "incomplete_narratives"
+    if _refusals_differ(part, settings):
+        yield "refusal_gap"
+    if part.corpora is None:
+        yield from _of_numbers(part, cube.y)
+    if isinstance(gap.made, GapEstimate) and np.count_nonzero(~np.isnan(gap.made.by_narrative)) < FEW_NARRATIVES:
+        yield "few_narratives"
+
+
+def _of_numbers(part: Part, y: np.ndarray[Any, Any]) -> Iterator[str]:
+    """Yield codes of what limits a measure that each text has a number of."""
+    if is_flat(part):
+        yield "constant"
+        return
+    n_known, n_differ = n_differing(y)
+    if n_differ < min(FEW_NARRATIVES, n_known / 2):
+        yield "few_narratives"
+    found = part.estimates
+    yield from (code for code, _ in not_additive(part.cube, found))
+    if found.estimator == "mixed" and not isinstance(found.mixed, NotEstimableError) and not found.mixed.converged:
+        yield "not_converged"
+
+
+def _refusals_differ(part: Part, settings: Settings) -> bool:
+    """Whether in-group and out-group texts are refused by so much unlike that it is no accident and matters."""
+    try:
+        made, with_any = refusal_gap(part.cube, confidence=settings.confidence)
+    except NotEstimableError:
+        return False
+    certain = made.n_narratives > 1 and not made.ci_low <= 0.0 <= made.ci_high
+    return bool(with_any.any() and certain and abs(made.delta_points) > REFUSAL_GAP)

@@ -1,0 +1,317 @@
+"""What tasks have in common whose answers are texts that are scored: how they are written, and what is made of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+
+from audit.asking.collect import (
+    Asked,
+    answer_columns,
+    collect,
+    earlier_manifest,
+    end_parts,
+    missing_shards,
+    nothing_to_ask,
+)
+from audit.asking.conversations import narratives_of, prompt_records
+from audit.asking.plan import Plan, make_plan
+from audit.configuration.schema import AuditConfig, MeasuresConfig
+from audit.engines.progress import Say
+from audit.report.task_words import TaskWords
+from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
+from audit.tables.base import Table
+from audit.tables.formatting import bare_p, count, coverage, dimension_title, interval, plural, points
+from audit.tables.people_of_replies import PEOPLE_SCORES
+from audit.tables.replies import OWN_GAP_RATINGS, REPLIES, SCORES, ReplyStatus
+from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
+from audit.tables.shared import OVERALL
+from audit.tables.stages import STAGES
+from audit.tasks.base import Published, Task
+from audit.tasks.measures.choose import JUDGE, Wanted
+from audit.tasks.publishing import estimated_by, on_run, on_thoughts, score_stages, unfinished, write_all
+from audit.tasks.reply.scoring import plan_scoring, read_scores, score_counts, score_replies
+from stimuli.narratives import emotion_valence
+
+if TYPE_CHECKING:
+    from audit.asking.strategies.run import Written
+    from audit.engines.base import Done, OpenModel
+    from audit.statistics.remarks import Remark
+    from audit.statistics.verdict import Limits
+
+
+class WrittenTexts(Task[Plan]):
+    """The perceiver writes a text, and scorers take measures of it.
+
+    Attributes
+    ----------
+    counts_words
+        Whether the words of all texts are counted, where ``measures.names`` asks for that.
+    """
+
+    words: ClassVar[TaskWords]
+    described: ClassVar[Mapping[str, Table]] = REPLY_TABLES
+    collected = REPLIES
+    compared_by = "measures"
+    counts_words: ClassVar[bool] = False
+
+    @abstractmethod
+    def scorers(self, plan: Plan, measures: MeasuresConfig) -> Iterator[Wanted]:
+        """Yield what scores the texts of a run."""
+
+    def answers(self, written: Sequence[Written], asked: Asked) -> dict[str, list[Any]]:
+        """Return what became of prompts as columns of ``tables.REPLIES``."""
+        return answer_columns(written)
+
+    def keep(self, plan: Plan, folder: RunFolder) -> None:
+        """Write what the analysis needs beside the texts; by default nothing."""
+
+    def tables(
+        self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, values: pd.DataFrame
+    ) -> tuple[Mapping[str, pd.DataFrame], Sequence[Remark]]:
+        """Return tables of the task's own, and what limits them; by default none.
+
+        Parameters
+        ----------
+        folder, manifest
+            The run's.
+        replies, values
+            Columns of ``tables.REPLIES``, of real groups; and a column a measure, indexed by ``prompt_index``. Not
+            modified.
+        """
+        return {}, ()
+
+    def plan(self, config: AuditConfig) -> Plan:
+        """Read all that the prompts are made of; see :func:`audit.asking.plan.make_plan`."""
+        return make_plan(config)
+
+    def check(self, plan: Plan) -> None:
+        """Refuse measures that cannot be taken."""
+        plan_scoring(plan, self.scorers)
+
+    def records(self, plan: Plan) -> Iterator[dict[str, Any]]:
+        """Yield every prompt; see :func:`audit.asking.conversations.prompt_records`."""
+        return prompt_records(plan)
+
+    def collect(
+        self, plan: Plan, folder: RunFolder, *, command: str, say: Say, opened: OpenModel | None = None
+    ) -> Manifest:
+        """Ask for the texts that are missing, and score those that are not scored."""
+        scoring = plan_scoring(plan, self.scorers, counts_words=self.counts_words)
+        earlier = earlier_manifest(plan, folder, say=say)
+        if earlier is not None and not missing_shards(plan, earlier, folder):
+            manifest = nothing_to_ask(plan, folder, earlier, say=say, opened=opened)
+        else:
+            session = collect(
+                plan,
+                folder,
+                earlier,
+                self._write,
+                how="written replies",
+                writes=True,
+                command=command,
+                say=say,
+                opened=opened,
+            )
+            manifest = end_parts(session.manifest, session.workers, folder, say=say)
+        self.keep(plan, folder)
+        manifest = score_replies(plan, scoring, folder, manifest, say=say)
+        return manifest.adding("config", measures=plan.config.model_dump(mode="json")["measures"])
+
+    def _write(self, plan: Plan, model: OpenModel, asked: Asked, done: Done) -> dict[str, list[Any]]:
+        """Ask for texts; see :data:`audit.asking.collect.Answer`."""
+        from audit.asking.strategies.run import write_replies
+
+        settings = plan.strategy.reply or plan.config.task.stage
+        assert settings is not None
+        written = write_replies(
+            plan.strategy,
+            model.engine,
+            settings=settings,
+            asked=asked.values,
+            earlier=asked.earlier,
+            thoughts=asked.thoughts,
+            places=[cell.index for cell in asked.cells],
+            seed=plan.config.seed,
+            done=done,
+        )
+        return self.answers(written, asked)
+
+    def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
+        """Draw the gaps of measures."""
+        from audit.tasks.reply.figures import draw_measures
+
+        return draw_measures(tables, confidence=manifest.statistics.confidence)
+
+    def publish(self, folder: RunFolder, manifest: Manifest) -> Published:
+        """Analyse the texts and their scores, and render them; see :meth:`audit.tasks.base.Task.publish`."""
+        from audit.people.collection import people_of
+        from audit.people.measure_agreement import people_tables
+        from audit.report.figures.style import page_svgs
+        from audit.statistics.calls import call_table
+        from audit.statistics.controls import Repetition
+        from audit.statistics.conversations import told_apart_by
+        from audit.statistics.ratings import without_dimensions
+        from audit.statistics.text_differences import text_tables, texts_remarks
+        from audit.tasks.reply.epitome import epitome_table
+        from audit.tasks.reply.gaps import measure_tables
+        from audit.tasks.reply.judge.gap import judged_tables
+        from audit.tasks.reply.judge.own_gap import experiencer_effects
+        from audit.tasks.reply.measure_values import levels_of, measures_of, of_raters, reply_remarks
+        from audit.tasks.reply.page import render_replies
+
+        replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
+        counts = replies["status"].value_counts()
+        n_of = {str(status): int(counts.get(str(status), 0)) for status in ReplyStatus}
+        manifest = manifest.having(counts={**n_of, "total": len(replies)})
+        settings, seed = manifest.statistics, manifest.seed
+        how = estimated_by(settings)
+        counted = {name: score_counts(folder, name) for name in manifest.scorers}
+        repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
+        of_groups = without_dimensions(replies, repetition.placebo)
+        measures, measured = measures_of(manifest, replies, read_scores(folder), counted)
+        values = pd.DataFrame({each.name: each.values for each in measured if each.values is not None})
+        values = values.drop(columns=[status.value for status in ReplyStatus if status in values])
+        human = folder.table(PEOPLE_SCORES).frame()
+        of_people, given = people_of(manifest.people, human)
+        if of_people:
+            measures = pd.concat([pd.DataFrame(of_people, columns=list(measures)), measures], ignore_index=True)
+        unscored = (*unfinished(manifest, replies), *_unscored(manifest, folder))
+        tables = {"measures": measures}
+        tables |= measure_tables(
+            replies,
+            [*of_raters(given), *measured],
+            seed=seed,
+            settings=how,
+            valence=emotion_valence(),
+            clusters=manifest.clusters,
+            conversation_of=told_apart_by(manifest.stimuli.source),
+            repetition=repetition,
+            limits=_limits(
+                manifest, {remark.code for remark in unscored}, _unsure(manifest, measures, settings.min_number_mass)
+            ),
+        )
+        levels = levels_of(manifest.scorers, values)
+        tables["epitome"] = epitome_table(of_groups, levels, manifest.epitome_labels, confidence=settings.confidence)
+        judged = folder.parts(OWN_GAP_RATINGS).frame()
+        if JUDGE not in manifest.scorers:  # of a judge that is not to be had any more
+            judged = judged.iloc[:0]
+        tables |= judged_tables(
+            judged,
+            experiencer_effects(judged),
+            variant=manifest.prompt.variant,
+            seed=seed,
+            settings=how,
+        )
+        own, own_remarks = self.tables(folder, manifest, of_groups, values)
+        tables |= own
+        tables |= people_tables(human, values, of_groups, seed=seed, confidence=settings.confidence)
+        stages = folder.parts(STAGES).frame()
+        scored, manifest = score_stages(folder, stages, of_groups, manifest)
+        on_texts = text_tables(scored, confidence=settings.confidence)
+        tables |= {"calls": call_table(of_groups, stages), **on_texts}
+        remarks = (
+            *unscored,
+            *_on_judge(manifest, measures, min_number_mass=settings.min_number_mass),
+            *own_remarks,
+            *reply_remarks(of_groups, manifest),
+            *on_thoughts(stages, of_groups, manifest),
+            *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
+        )
+        drawn = self.draw(manifest, tables)
+        figures = page_svgs(drawn)
+        html = render_replies(
+            manifest=manifest,
+            tables=tables,
+            figures=figures,
+            remarks=remarks,
+            replies=of_groups,
+            values=values,
+            narratives=narratives_of(folder.path, manifest),
+            words=self.words,
+        )
+        report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_REPLIES)
+        lines = _lines(tables["measure_gaps"], confidence=settings.confidence)
+        return Published(folder.path, report, tables["measure_gaps"], settings.confidence, remarks, lines)
+
+
+def _unscored(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:
+    """Say which scorers have not come to all replies yet."""
+    there = folder.shards("replies")
+    for name in manifest.wanted:
+        left = there - folder.parts(SCORES, name).numbers()
+        if name not in manifest.absent and (name not in manifest.scorers or left):
+            yield on_run(
+                "unfinished",
+                f"{name} has not scored all replies yet: those that it has not count as without a number; the run's "
+                "command, given again, goes on.",
+            )
+
+
+def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: float) -> Iterator[Remark]:
+    """Say what limits the scores of a judge, and what its own gap was not asked of."""
+    taken = manifest.scorers.get(JUDGE)
+    if taken is None:
+        return
+    unsure = _unsure(manifest, measures, min_number_mass)
+    if len(unsure):
+        least = unsure.iloc[0]
+        yield on_run(
+            "judge_mass",
+            f"On average the judge gives a probability of only {least['mean_mass']:.2f} to answering with a number of "
+            f"the scale ({least['title']}): its scores say nothing of the rest of what it would write.",
+        )
+    for dimension, n in taken.own_gap.left_out.items():
+        if n:
+            yield on_run(
+                "own_gap_left_out",
+                f"Of {dimension}, {plural(n, 'narrative')} cannot tell of the judge's own gap: they name whom each of "
+                "their replies is to, so that a reply cannot be shown as one to somebody else.",
+            )
+
+
+def _unsure(manifest: Manifest, measures: pd.DataFrame, min_number_mass: float) -> pd.DataFrame:
+    """Return the judge's measures of low number mass, the lowest first."""
+    taken = manifest.scorers.get(JUDGE)
+    names = [] if taken is None else [each["name"] for each in taken.measures]
+    own = measures.loc[measures["measure"].isin(names)]
+    return own.loc[own["mean_mass"] < min_number_mass].sort_values("mean_mass", kind="stable")
+
+
+def _limits(manifest: Manifest, codes: set[str], unsure: pd.DataFrame) -> Limits:
+    """Return what limits verdicts beside the numbers: of the whole run, and of a judge that hardly gives numbers."""
+    from audit.statistics.limits import limits_of_folder
+    from audit.statistics.verdict import Limits
+
+    places = [
+        (dimension, manifest.prompt.variant, measure)
+        for dimension in (*manifest.dimensions, OVERALL)
+        for measure in unsure["measure"]
+    ]
+    return Limits(frozenset({*codes, *limits_of_folder(manifest)}), dict.fromkeys(places, frozenset({"number_mass"})))
+
+
+def _lines(gaps: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
+    """Return what is printed of the gaps of measures that stand in headlines."""
+    level = coverage(confidence)
+    head = ("dimension", "measure", "gap (its unit)", f"{level} interval", "p", "corrected p", "from")
+    lines: list[tuple[str, ...]] = [head]
+    headlines = gaps[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")]
+    for row in headlines.sort_values("dimension", kind="stable").to_dict("records"):
+        estimated = row["se"] == row["se"]
+        lines.append(
+            (
+                dimension_title(row["dimension"]),
+                row["measure"],
+                points(row["delta"]),
+                interval(row["ci_low"], row["ci_high"]) if estimated else "none",
+                bare_p(row["p"]),
+                bare_p(row["p_adjusted"]),
+                f"{count(row['n_narratives'])} of {plural(row['n_narratives_asked'], 'narrative')}",
+            )
+        )
+    return lines
