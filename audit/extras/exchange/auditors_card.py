@@ -39,7 +39,7 @@ _ESTIMATED: Final = {
     "ratings": "Least squares within each narrative, pooled over narratives with a t interval; a mixed model where no "
     "narrative has a gap of its own. A refusal is missing, and an outcome of its own; it is never 0.",
     "replies": "Each measure's gap is estimated as that of ratings: see `docs/replies.md` of empathy-audit.",
-    "answers": "Scores of the questionnaire are compared by identity: see `docs/use.md` of empathy-audit.",
+    "answers": "Scores of the questionnaire are compared by identity: see `docs/replies.md` of empathy-audit.",
 }
 
 
