@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -184,12 +184,23 @@ class Replies(_Strict):
             for pattern in getattr(self, kind):
                 if kind in stating and pattern.count(f"<{NUMBER}>") != 1:
                     raise ValueError(f"{kind}: {pattern!r} needs <{NUMBER}> once")
-                try:
-                    re.compile(self.written_out(pattern).replace(f"<{NUMBER}>", "([0-9]+)"))
-                except (re.error, KeyError) as error:
-                    why = f"there is no name <{error.args[0]}>" if isinstance(error, KeyError) else str(error)
-                    raise ValueError(f"{kind}: {pattern!r} is no pattern: {why}") from error
+                self._check(kind, pattern, {*self.names, *MARKS, NUMBER})
+        before = {*MARKS, NUMBER}
+        for name, alternatives in self.names.items():
+            for pattern in alternatives:
+                self._check(f"names.{name}", pattern, before)
+            before.add(name)
         return self
+
+    def _check(self, kind: str, pattern: str, names: Set[str]) -> None:
+        """Refuse what is no pattern; written out, patterns take seconds to compile, so they are not here."""
+        unknown = next((each for each in _NAME.findall(pattern) if each not in names), None)
+        try:
+            if unknown is not None:
+                raise ValueError(f"there is no name <{unknown}>")
+            re.compile(_NAME.sub("x", pattern))
+        except (re.error, ValueError) as error:
+            raise ValueError(f"{kind}: {pattern!r} is no pattern: {error}") from error
 
     def written_out(self, pattern: str) -> str:
         """Return a pattern with all names but ``<number>`` written out; KeyError if there is no such name."""

@@ -25,6 +25,7 @@ from audit.runs.files import sha256_of
 from audit.runs.ledger import Faults, faults_of, story_of
 from audit.runs.manifest import COPY, Manifest
 from audit.runs.store import RunFolder
+from audit.tables.run_of_ratings import TABLES
 
 PLANTED = "ratings/part-000000.parquet"
 
@@ -309,21 +310,25 @@ def test_no_reader_is_given_tables_of_two_analyses(run, monkeypatch):  # noqa: F
     both = {name: (run / "tables" / name).read_text() for name in ("gap.csv", "cells.csv")}
     assert len(set(both.values())) == 2  # the bare folder does show both
     with pytest.raises(StoreError, match="the last one has not taken its place whole"):
-        Tables(run / "tables")["gap"]
+        Tables(run / "tables", TABLES)["gap"]
     with RunFolder(run):  # the remedy: any command that enters it
         pass
-    assert Tables(run / "tables")["gap"]["a"].tolist() == Tables(run / "tables")["cells"]["a"].tolist() == [2]
+    assert (
+        Tables(run / "tables", TABLES)["gap"]["a"].tolist()
+        == Tables(run / "tables", TABLES)["cells"]["a"].tolist()
+        == [2]
+    )
 
 
 def test_tables_that_were_opened_before_a_later_analysis_are_not_mixed_with_it(run):  # noqa: F811
     with RunFolder(run) as folder:
         analysis(folder, "old", 1)
-        tables = Tables(run / "tables")
+        tables = Tables(run / "tables", TABLES)
         assert tables["gap"]["a"].tolist() == [1]
         analysis(folder, "new", 2)
     with pytest.raises(StoreError, match="is of a later analysis than the tables that were read before"):
         tables["cells"]
-    assert Tables(run / "tables")["cells"]["a"].tolist() == [2]
+    assert Tables(run / "tables", TABLES)["cells"]["a"].tolist() == [2]
 
 
 def test_a_table_or_a_figure_that_no_analysis_made_is_named_and_not_read(run):  # noqa: F811
@@ -335,7 +340,7 @@ def test_a_table_or_a_figure_that_no_analysis_made_is_named_and_not_read(run):  
     assert faults_of(run, made=True).foreign == ("figures/gaps.svg", "tables/extra.csv")
     assert not faults_of(run)
     with pytest.raises(StoreError, match=r"extra\.csv was not made by this run's analysis; move it out of the folder"):
-        Tables(run / "tables")["extra"]
+        Tables(run / "tables", TABLES)["extra"]
 
 
 # --- False alarms -----------------------------------------------------------------------------------------------------

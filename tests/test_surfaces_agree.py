@@ -330,7 +330,10 @@ def claim_of(row) -> Claim:
 def claim_in(words: str) -> Claim:
     """Return what words claim: a page's of a run, or those that a comparison counts runs by."""
     said = words[:1].lower() + words[1:]
-    for code, start in (("no_verdict", "no verdict"), ("no_verdict", "no answer"), ("undecided", "undecided")):
+    for code, start in (
+        ("no_verdict", "no verdict"), ("no_verdict", "no answer"), ("undecided", "undecided"),
+        ("undecided", "no average gap found"),
+    ):  # fmt: skip
         if said.startswith(start):
             return Claim(code)
     rest = said.replace("not shown for other wordings", "")

@@ -17,7 +17,7 @@ from audit.report.dimensions import Limit
 MOST: Final = 4
 """Findings that the first screen of a phone has room for."""
 CHANGED: Final = "that these are the model's answers (files were changed after they were collected)"
-NO_GAP: Final = "that there is no gap (that none was found does not show that there is none)"
+NO_GAP: Final = "that there is no gap where none was found"
 NO_GROUPS: Final = "that real groups are told apart (the gap is not shown to go beyond that of invented ones)"
 NOT_THE_GROUPS: Final = "that groups make the gap, and not repeated words"
 NO_LARGER: Final = "that groups have no larger gap (repeated words can hide one)"

@@ -152,8 +152,8 @@ def worded(row: Row | None, *, in_probabilities: bool = False, parts: str = "") 
         if _tells_bound(row):
             what, echo = _ruled_out(row)
             small = show(row, "supported_margin", unsigned)
-            said = Markup("No average gap found{}{}: any is smaller than {} points{}").format(where, what, small, echo)
-            return Worded("undecided", said, step=step, reasons=reasons)
+            said = Markup("No average gap found{}{}: any is smaller than {} points").format(where, what, small)
+            return Worded("undecided", said + echo, said, step=step, reasons=reasons)
         if reasons == ("margin_open",):
             return Worded("undecided", Markup("Undecided{}{}").format(against, where), step=step)
         said = Markup("Undecided{}{}: {}").format(against, where, why)

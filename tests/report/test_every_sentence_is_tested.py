@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-import audit.report
+import audit
 from audit.tables.formatting import listed
 
 TESTS = Path(__file__).parents[1]
-FOLDER = Path(audit.report.__file__).parent
+FOLDER = Path(audit.__file__).parent
 MODULES = (
-    "summary", "first_screen", "compared_screen", "sentences", "verdicts", "parts", "held_against", "controlled",
-    "refusals", "replies", "inventory", "reply_comparison", "preference",
+    "report/summary", "tasks/intensity/first_screen", "comparing/first_screen", "report/sentences", "report/verdicts",
+    "report/heterogeneity", "report/effect_size", "report/echo", "report/refusals", "tasks/reply/page",
+    "tasks/inventory/page", "comparing/reply_page", "comparing/preference/page",
 )  # fmt: skip
 WORDS = 3
 """Of a sentence in a row that a test has to name; what has fewer is a title or a unit."""

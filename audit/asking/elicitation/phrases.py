@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache, partial
@@ -62,24 +62,39 @@ class Reading:
     intensity: float
 
 
+class _Patterns:
+    """Patterns that are compiled when they are first looked for: long ones take a third of a second each."""
+
+    def __init__(self, replies: Replies, patterns: Sequence[str], number: str) -> None:
+        self._replies, self._patterns, self._number = replies, patterns, number
+        self._compiled: list[re.Pattern[str]] = []
+
+    def __iter__(self) -> Iterator[re.Pattern[str]]:
+        yield from self._compiled
+        for pattern in self._patterns[len(self._compiled) :]:
+            written = self._replies.written_out(pattern).replace(f"<{NUMBER}>", self._number)
+            self._compiled.append(re.compile(written))
+            yield self._compiled[-1]
+
+
 @dataclass(frozen=True, eq=False)
 class _Phrases:
     """A pack's phrases, ready to be looked for."""
 
     replies: Replies
-    stating: tuple[tuple[Strength, tuple[re.Pattern[str], ...]], ...]
-    told: tuple[re.Pattern[str], ...]
-    rivals: tuple[re.Pattern[str], ...]
-    asking: tuple[re.Pattern[str], ...]
-    remarks: tuple[re.Pattern[str], ...]
-    denials: tuple[re.Pattern[str], ...]
-    revisions: tuple[re.Pattern[str], ...]
-    reasoning: tuple[re.Pattern[str], ...]
-    lowest: tuple[re.Pattern[str], ...]
-    highest: tuple[re.Pattern[str], ...]
-    others: tuple[re.Pattern[str], ...]
-    mentions: tuple[re.Pattern[str], ...]
-    refusals: tuple[re.Pattern[str], ...]
+    stating: tuple[tuple[Strength, _Patterns], ...]
+    told: _Patterns
+    rivals: _Patterns
+    asking: _Patterns
+    remarks: _Patterns
+    denials: _Patterns
+    revisions: _Patterns
+    reasoning: _Patterns
+    lowest: _Patterns
+    highest: _Patterns
+    others: _Patterns
+    mentions: _Patterns
+    refusals: _Patterns
     numbers: re.Pattern[str] | None
     amounts: re.Pattern[str] | None
     thousands: re.Pattern[str] | None
@@ -170,7 +185,7 @@ def read(
     return _read(response, phrases, ends, labels, question, cut, quoted)
 
 
-def is_refusal(text: str, sources: Sequence[str], patterns: Sequence[re.Pattern[str]] | None = None) -> bool:
+def is_refusal(text: str, sources: Sequence[str], patterns: Iterable[re.Pattern[str]] | None = None) -> bool:
     """Tell whether plain text holds a refusing phrase that none of the ``sources`` (words, spaced) holds."""
     patterns = _phrases(english_replies()).refusals if patterns is None else patterns
     phrases = [" ".join(words_of(match.group())) for pattern in patterns for match in pattern.finditer(text)]
@@ -494,9 +509,8 @@ def _phrases(replies: Replies) -> _Phrases:
 
 
 def _compiled(replies: Replies) -> _Phrases:
-    def of(patterns: Sequence[str], number: str = f"(?:{_amount(replies)})") -> tuple[re.Pattern[str], ...]:
-        written = (replies.written_out(each).replace(f"<{NUMBER}>", number) for each in patterns)
-        return tuple(re.compile(each) for each in written)
+    of = partial(_Patterns, replies, number=f"(?:{_amount(replies)})")
+    plain_number = f"(?P<{NUMBER}>{_PLAIN_FIGURE})"
 
     mark = replies.thousands
     thousands = rf"(?<![\d.,])[1-9][0-9]{{0,2}}(?:{re.escape(mark)}[0-9]{{3}})+(?![\d.,]?\d)" if mark else ""
@@ -508,15 +522,15 @@ def _compiled(replies: Replies) -> _Phrases:
             (Strength.LABELLED, of(replies.labels)),
             (Strength.GIVEN, of(replies.ratings)),
         ),
-        of(replies.told, f"(?P<{NUMBER}>{_PLAIN_FIGURE})"),
+        of(replies.told, number=plain_number),
         of(replies.rivals),
         of(replies.asking),
         of(replies.remarks),
         of(replies.denials),
         of(replies.revisions),
         of(replies.reasoning),
-        of(replies.lowest, f"(?P<{NUMBER}>{_PLAIN_FIGURE})"),
-        of(replies.highest, f"(?P<{NUMBER}>{_PLAIN_FIGURE})"),
+        of(replies.lowest, number=plain_number),
+        of(replies.highest, number=plain_number),
         of(replies.others),
         of(replies.mentions),
         of(replies.refusals),
