@@ -209,7 +209,7 @@ class GoesOn(Protocol):
     def top_after(
         self, prompts: Sequence[Prompt], tops: Sequence[TopTokens], begun: Sequence[tuple[str, ...]]
     ) -> list[TopTokens | None]:
-        """Return the likeliest tokens after each prompt and its ``begun`` tokens; None if not returned or not continued.
+        """Return the likeliest tokens after each prompt and its ``begun`` tokens; None if there is no such answer.
 
         Call it only if :meth:`goes_on` returned True. A prompt may occur several times.
         """
