@@ -36,7 +36,7 @@ _REMEDY: Final = "choose an encoder such as embedded:minilm or FacebookAI/robert
 
 
 class _Text(NamedTuple):
-    """A text's tokens."""
+    """A text's encoded tokens."""
 
     vectors: npt.NDArray[np.float32]
     """Shape (tokens, width), each of length 1; with CLS and SEP."""

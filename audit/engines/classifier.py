@@ -38,8 +38,8 @@ class Classifier:
         self._tokenizer = tokenizer
         self._inputs = set(inspect.signature(network.forward).parameters)
         self._limit = _limit(network, tokenizer)
-        # Some networks find a text's end by the padding, and some count positions from the left: where padding would
-        # disturb them, they are given single texts.
+        # Some networks find a text's end by the padding, and some count positions from the left. A network that padding
+        # would disturb gets single texts.
         padding = network.config.get_text_config().pad_token_id
         padded = padding is not None and padding == tokenizer.pad_token_id and tokenizer.padding_side == "right"
         self._batch_size = batch_size if padded else 1

@@ -16,7 +16,7 @@ REASONS: Final = (
     "finish_reason", "stop_reason", "done_reason", "completion_reason", "native_finish_reason", "termination_reason",
     "stop_type",
 )  # fmt: skip
-"""OpenAI and most, Gemini, Cohere and TGI; Anthropic and Bedrock; Ollama; Titan; OpenRouter; others; llama.cpp."""
+"""Keys of OpenAI and most, Gemini, Cohere, TGI; Anthropic, Bedrock; Ollama; Titan; OpenRouter; others; llama.cpp."""
 _TRUE_IS_CUT: Final = ("truncated", "is_truncated", "was_truncated", "cut", "is_cut", "cut_off", "stopped_limit")
 _FALSE_IS_CUT: Final = ("is_finished", "is_complete", "done")
 _STATUS: Final = "status"
@@ -89,7 +89,7 @@ class Ending:
 
 
 def ending_of(told: Mapping[str, Any]) -> Ending:
-    """Return how a text ended by all that is told beside it: a line, a completion, or a row of a table.
+    """Return how a text ended, from everything beside it: a line, a completion, or a row of a table.
 
     Examples
     --------

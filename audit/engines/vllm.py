@@ -60,9 +60,9 @@ class VllmEngine(TokenEngine):
         cpu = bool(current_platform.is_cpu())
         options: dict[str, Any] = {"gpu_memory_utilization": config.gpu_memory_utilization}
         if cpu:
-            # The CPU backend wants a multiple of 32; its default of 128 is longer than our prompts, so none is reused.
-            # A prompt is read in one step: vLLM draws a token after each part of one, and takes the draw back by a
-            # means that a CPU's random generator lacks ("CPU Generator does not use offset").
+            # Block sizes must be a multiple of 32 on a CPU; with the default of 128, longer than our prompts, no block
+            # would be reused. Prefill is not chunked: after each chunk vLLM draws a token and reverts the draw by a
+            # method that a CPU's random generator lacks ("CPU Generator does not use offset").
             options = {
                 "kv_cache_memory_bytes": config.kv_cache_gib * 2**30,
                 "max_num_batched_tokens": max(2048, model.max_model_len),

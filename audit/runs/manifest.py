@@ -79,7 +79,7 @@ class ManifestError(AuditError, KeyError):
 
 
 class DamagedError(StoreError):
-    """A run's manifest is missing, unreadable or impossible."""
+    """A run's manifest is unreadable or impossible, or missing although the run's rows are there."""
 
 
 class _Part(BaseModel):
