@@ -1,18 +1,17 @@
-"""A distribution over the scale's numbers as far as the likeliest tokens tell it, and how far its mean could be off.
+"""A distribution over the scale's numbers as far as the likeliest tokens show it, with bounds on its mean.
 
-A server that tells the likeliest tokens at each place of one answer leaves much unseen: the tokens beyond them, and
-what would have followed those that were not written. So the mean is known within bounds. What is not seen could be
-anything that is possible: a token beyond the likeliest could begin any number that goes on from there, or none; a
-number that was not followed to its end could end, go on to any longer one, or to none of the scale. The bounds are the
-least and the greatest mean over all of these together.
+A server that returns the likeliest tokens at each place of one answer leaves much unseen: the other tokens, and what
+would have followed tokens that were not written. An unseen token could begin any number that fits there, or none. A
+number that was not followed to its end could end, become any longer number, or leave the scale. The bounds are the
+least and the greatest mean over all of these cases together.
 
 Digits that longer numbers of the scale begin with, and that were not followed, count for no number: "8" may be 80. A
-number that can only end or leave the scale is taken to end there. Where the server goes on with an answer that is begun
-for the model, what follows such digits is asked, the weightiest first, see :func:`unfollowed`.
+number that can only end or leave the scale is assumed to end. If the server can continue an answer that was begun for
+the model, what follows such digits is asked, the weightiest first, see :func:`unfollowed`.
 
-A tokenizer has a token for each digit, or one for each number, which then ends by itself, as in
-:mod:`audit.asking.elicitation.numbers`. It is taken to be of the second kind where tokens of several digits are among
-the likeliest; and one digit then ends by itself if a token is there that it begins.
+A tokenizer has a token for each digit, or a token for each number, which then ends by itself, as in
+:mod:`audit.asking.elicitation.numbers`. It is assumed to be of the second kind if the likeliest tokens include some of
+several digits. A single digit then ends by itself if such a token begins with it.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from audit.engines.base import TopTokens
 from stimuli.prompts import Scale
 
 Path: TypeAlias = tuple[str, ...]
-"""Tokens of an answer from its beginning, by their texts."""
+"""The texts of an answer's tokens, from its beginning."""
 Seen: TypeAlias = Mapping[Path, Mapping[str, float]]
-"""The likeliest tokens after each beginning that was asked about; the empty one among them."""
+"""The likeliest tokens after each beginning that was asked about, including the empty one."""
 _BEGUN: Final = re.compile(r" ?([0-9]*)")
-"""What an answer is that may still become a number: nothing, a space, or digits after one space at most."""
+"""An answer that may still become a number: nothing, a space, or digits after at most one space."""
 _SEVERAL: Final = re.compile(r" ?([0-9]{2,})")
 _ENDED: Final = re.compile(r" ?([0-9]+)[^0-9]")
 _HOPELESS: Final = 3
@@ -147,10 +146,10 @@ def read_seen(seen: Seen, scale: Scale) -> Bounded:
 
 
 def unfollowed(known: Bounded, scale: Scale, max_points: float) -> list[Path]:
-    """Return after which beginnings to ask, so that the mean is known within ``max_points``; none if that helps not.
+    """List the beginnings to ask after, so that the mean is known within ``max_points``; empty if asking cannot help.
 
-    The largest influence that mass can have on the mean is its share times its distance. Beginnings are left out, the
-    least weighty first, as long as all that is left open stays within the limit.
+    The influence of loose mass on the mean is at most its share times its distance. The least influential beginnings
+    are left out as long as all that stays open is within the limit.
     """
     if known.off(scale) <= max_points:
         return []

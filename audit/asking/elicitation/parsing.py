@@ -31,35 +31,26 @@ def parse_response(
     question: Question | None = None,
     cut: bool | None = False,
 ) -> Reading:
-    """Read the intensity that a response states on the scale from ``low`` to ``high``.
+    """Read the intensity that a response states on the scale from ``low`` to ``high``; it is never clipped.
 
     Parameters
     ----------
     response
-        The model's raw text. Text inside ``<think>`` and its like, and turns that the model invents, are not read.
-    low, high
-        The scale's ends, as asked in the prompt.
+        The model's raw text. Text inside ``<think>`` and similar marks, and turns that the model invents, are skipped.
     quoted
-        Texts that the response may repeat (the narrative, the user message): a number that comes with the same
-        neighbouring words in one of them is a quotation.
+        Texts that the response may repeat (the narrative, the user message): a number with the same neighbouring words
+        in
+        one of them is a quotation.
     low_label, high_label
-        The words for the scale's ends; a response that is nothing but one of them is that end.
+        The words for the scale's ends; a response that consists of one of them is that end.
     question
-        Whose emotion was asked about: its words alone are labels of a rating, beside "rating" and the like. If None,
-        the common names of emotions are, and a rating that is told of somebody is not read.
+        Names the emotion and the people: the emotion's words label a rating, like "rating" does. If None, the common
+        names
+        of emotions do, and a sentence about somebody's feeling is not read as a rating.
     cut
-        Whether the response stopped at a limit of its length: a number that might go on after its end is not read. If
-        None, that is not known: a number that ends a sentence without a full stop is not read.
-
-    Returns
-    -------
-    Reading
-        Rated, with an intensity within the scale; refused; or unparseable. An intensity is never clipped.
-
-    Raises
-    ------
-    ValueError
-        If an end of the scale is not finite, or ``low`` is not below ``high``.
+        Whether the response stopped at its length limit: then a number at its end, which might go on, is not read. If
+        None,
+        that is unknown: a number that ends a sentence without a full stop is not read.
 
     Notes
     -----
@@ -97,9 +88,9 @@ def parse_response(
 def parse_response_hou2025(response: str) -> Reading:
     r"""Read an intensity as the released code of [1]_ does, faults included.
 
-    The integers are the matches of ``\b\d+\b``. The first is the intensity, or the second where the first is outside
-    0-100; where that is outside too, or there is none, the rating is missing. So it is for a response that begins
-    with "I cannot", "I can't" (straight apostrophe) or "I'm not rating".
+    The integers are the matches of ``\b\d+\b``. The first is the intensity, or the second if the first is outside
+    0-100. If that is outside too, or there is none, the rating is missing; so is any response that begins with "I
+    cannot", "I can't" (straight apostrophe) or "I'm not rating".
 
     Notes
     -----
@@ -122,5 +113,5 @@ def parse_response_hou2025(response: str) -> Reading:
 
 
 def holds_refusal(text: str) -> bool:
-    """Tell whether a text holds a phrase that declines the task, wherever it stands outside the model's thinking."""
+    """Tell whether a text has a phrase that declines the task, anywhere outside the model's thinking."""
     return is_refusal(plain(answer_of(text)), ())
