@@ -37,7 +37,7 @@ _BEGUN: Final = re.compile(r" ?([0-9]*)")
 _SEVERAL: Final = re.compile(r" ?([0-9]{2,})")
 _ENDED: Final = re.compile(r" ?([0-9]+)[^0-9]")
 _HOPELESS: Final = 3
-"""How many times the limit may be left open by what no question tells, as long as others are asked at all."""
+"""Give up on an answer if what no question can settle exceeds this many times the limit."""
 
 
 class Loose(NamedTuple):
@@ -48,11 +48,11 @@ class Loose(NamedTuple):
     mass
         A probability.
     low, high
-        The least and the greatest number of the scale that it could be on.
+        The least and the greatest number of the scale that it may be on.
     likely
-        The number that it is taken to be on; None where it is taken to be on none.
+        The number that it is counted for; None if for none.
     path
-        The beginning after which asking would tell where it is; None where no question tells that.
+        The beginning to ask after to find out where it is; None if no question tells.
     """
 
     mass: float
@@ -69,13 +69,13 @@ class Bounded:
     Attributes
     ----------
     distribution
-        Shape (n,): the mass of each number of the scale, as far as it was seen.
+        Shape (n,): the mass seen on each number of the scale.
     lowest, highest
-        Bounds of the mean over numbers, in points; NaN where there is no number at all.
+        Bounds of the mean over numbers, in points; NaN if there is no number at all.
     unseen
-        The mass of the first tokens beyond the likeliest.
+        The mass of first tokens that were not among the likeliest.
     loose
-        The mass that is not on a number for certain.
+        Mass whose number is uncertain.
     """
 
     distribution: npt.NDArray[np.float64]
@@ -85,13 +85,13 @@ class Bounded:
     loose: tuple[Loose, ...] = ()
 
     def mean(self, scale: Scale) -> float:
-        """Return the mean over the scale's numbers, in points; NaN without any."""
+        """Return the mean over the scale's numbers, in points; NaN if no number has mass."""
         total = float(self.distribution.sum())
         numbers = np.arange(scale.low, scale.high + 1)
         return float(self.distribution @ numbers) / total if total > 0 else float("nan")
 
     def off(self, scale: Scale) -> float:
-        """Return how far the mean could be off, in points; inf where nothing is known, NaN where there is no number."""
+        """Return how far the mean could be off, in points: inf if nothing is known, NaN if there is no number."""
         mean = self.mean(scale)
         if np.isnan(mean):
             return float("nan") if np.isnan(self.lowest) else float("inf")
@@ -99,25 +99,17 @@ class Bounded:
 
 
 def seen_of(top: TopTokens) -> dict[Path, Mapping[str, float]]:
-    """Return what one answer's likeliest tokens tell, by the tokens before each place."""
+    """Map each beginning of a written answer to the likeliest tokens after it."""
     return {top.written[:place]: table for place, table in enumerate(top.tables)}
 
 
 def read_bounded(top: TopTokens, scale: Scale) -> Bounded:
-    """Read the distribution over a scale's numbers of one answer's likeliest tokens.
-
-    Parameters
-    ----------
-    top
-        The tokens, from the answer's beginning.
-    scale
-        Whose whole numbers are read.
-    """
+    """Read the distribution over the scale's numbers from one answer's likeliest tokens."""
     return read_seen(seen_of(top), scale)
 
 
 def read_seen(seen: Seen, scale: Scale) -> Bounded:
-    """Read the distribution over a scale's numbers of what was seen after several beginnings of an answer."""
+    """Read the distribution over the scale's numbers from tokens seen after several beginnings of an answer."""
     spelling = _Spelling.of(seen, scale)
     known = np.zeros(scale.high - scale.low + 1)
     loose: list[Loose] = []
@@ -173,12 +165,12 @@ def unfollowed(known: Bounded, scale: Scale, max_points: float) -> list[Path]:
 
 @dataclass(frozen=True)
 class _Spelling:
-    """How a tokenizer spells the scale's numbers, as far as its tokens show.
+    """How a tokenizer spells the scale's numbers, as far as the seen tokens show.
 
     Attributes
     ----------
     begun
-        What longer numbers that are tokens of their own begin with: such digits end by themselves.
+        First digits of number tokens: such digits end by themselves.
     several
         Whether any token has several digits.
     """
@@ -194,7 +186,7 @@ class _Spelling:
         return cls(scale, frozenset(number[0] for number in numbers), bool(numbers))
 
     def reached(self, text: str) -> list[int]:
-        """Return the numbers of the scale that begin as a text does, itself among them."""
+        """Return the numbers of the scale that begin with a text, including the number itself."""
         matched = _BEGUN.fullmatch(text)
         if matched is None:
             return []
@@ -209,22 +201,22 @@ class _Spelling:
         return self.several and bool(digits) and (len(digits) > 1 or digits in self.begun or not longer)
 
     def may_go_on(self, text: str) -> bool:
-        """Whether what follows a text may still say which number it is."""
+        """Whether the next tokens can still change which number a text is."""
         return bool(self.reached(text)) and not self.ends(text)
 
     def number(self, digits: str) -> int | None:
-        """Return the number of the scale that digits spell; None where it is none: "07" is not 7."""
+        """Return the number of the scale that digits spell; None if they spell none: "07" is not 7."""
         own = int(digits) if digits and digits == str(int(digits)) else None
         return own if own is not None and self.scale.low <= own <= self.scale.high else None
 
 
 def _count(path: Path, mass: float, spelling: _Spelling, known: npt.NDArray[np.float64], loose: list[Loose]) -> None:
-    """Count a token that nothing was seen to follow."""
+    """Count a token after which nothing was seen."""
     text, low = "".join(path), spelling.scale.low
     begun, ended = _BEGUN.fullmatch(text), _ENDED.match(text)
     digits = begun[1] if begun else ended[1] if ended else ""
     number = spelling.number(digits)
-    # What has no text is a mark or a part of a letter, and no digit: so is what ended before this token did, "7.".
+    # An empty text is a mark or part of a letter, not a digit; or the number ended before this token did: "7.".
     if not path[-1] or begun is None or spelling.ends(text):
         if number is not None:
             known[number - low] += mass
@@ -236,16 +228,10 @@ def _count(path: Path, mass: float, spelling: _Spelling, known: npt.NDArray[np.f
 
 
 def bounds(certain: npt.NDArray[np.float64], loose: Iterable[Loose], low: int) -> tuple[float, float]:
-    """Return the least and the greatest mean that mass of which some is loose can have; NaN where there is none.
+    """Return the least and the greatest mean that partly loose mass can have, in points; NaN if there is no mass.
 
-    Parameters
-    ----------
-    certain
-        Shape (n,): mass of the numbers from ``low`` up.
-    loose
-        Mass of which any part may be on any number of its range.
-    low
-        The scale's lowest number.
+    ``certain`` has shape (n,): the mass of the numbers from ``low`` up. Any part of a ``loose`` mass may be on any
+    number of its range.
 
     Notes
     -----

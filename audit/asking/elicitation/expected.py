@@ -311,18 +311,10 @@ def _known_medians(shares: _Floats) -> _Floats:
 def summarise(
     distributions: _Floats, *, low: int, pruned_points: _Floats, n_prompt_tokens: Sequence[int | None]
 ) -> list[Elicited]:
-    """Return mean, mode, spread and number mass of each prompt's unnormalised probabilities.
+    """Compute mean, mode, spread and number mass from each prompt's unnormalised probabilities.
 
-    Without any mass on a number there is no rating: the response is unparseable, not an intensity of 0.
-
-    Parameters
-    ----------
-    distributions
-        Shape (n, k): of k numbers, from ``low`` up.
-    low
-        The scale's lowest number.
-    pruned_points, n_prompt_tokens
-        Of n prompts, as in the ratings.
+    ``distributions`` has shape (n, k): the k numbers from ``low`` up. A prompt without any mass on a number is
+    unparseable, not an intensity of 0.
     """
     numbers = low + np.arange(distributions.shape[1], dtype=np.float64)
     mass = distributions.sum(axis=1)

@@ -39,8 +39,7 @@ class NumberTree:
         The places in ``tokens`` of those that continue a complete number: a number ends if none of them follows.
     asked
         Shape (n,): whether the next token matters, because the node begins numbers or its own number may go on. A
-        number
-        that is a single token, like the numbers that begin with it, ends by itself.
+        number that is a single token, like the numbers that begin with it, ends by itself.
     """
 
     paths: tuple[Path, ...]
@@ -80,10 +79,10 @@ def number_tree(tokenizer: ChatTokenizer, scale: Scale, *, before: str) -> Numbe
                 )
             for digit in range(10) if number in (scale.low, scale.high) else (5,):
                 longer = tokenizer.continuation(before, f"{space}{number}{digit}")
-                if longer is not None and longer[:-1] == path:  # "72" is the beginning of "725", and not another token
+                if longer is not None and longer[:-1] == path:  # "725" must begin with the token of "72"
                     unended.add(path)
                     digits.add(longer[-1])
-    if unended:  # a model may write "100" as "10" and "0", though its tokenizer would not
+    if unended:  # a model may write "100" as "10" and "0" even if its tokenizer would not
         digits |= {path[0] for path, number in number_at.items() if number < 10 and len(path) == 1}
     if len(set(number_at.values())) < scale.high - scale.low + 1:
         raise ModelError(

@@ -39,18 +39,15 @@ def parse_response(
         The model's raw text. Text inside ``<think>`` and similar marks, and turns that the model invents, are skipped.
     quoted
         Texts that the response may repeat (the narrative, the user message): a number with the same neighbouring words
-        in
-        one of them is a quotation.
+        in one of them is a quotation.
     low_label, high_label
         The words for the scale's ends; a response that consists of one of them is that end.
     question
         Names the emotion and the people: the emotion's words label a rating, like "rating" does. If None, the common
-        names
-        of emotions do, and a sentence about somebody's feeling is not read as a rating.
+        names of emotions do, and a sentence about somebody's feeling is not read as a rating.
     cut
         Whether the response stopped at its length limit: then a number at its end, which might go on, is not read. If
-        None,
-        that is unknown: a number that ends a sentence without a full stop is not read.
+        None, that is unknown: a number that ends a sentence without a full stop is not read.
 
     Notes
     -----
