@@ -114,7 +114,7 @@ class Session:
     workers: Workers
 
     def earlier(self, places: Sequence[int]) -> list[list[Written]]:
-        """Read what each stage wrote for these prompts (``prompt_index``) instead of asking again."""
+        """Read what each stage wrote for prompts, given by ``prompt_index``, instead of asking again."""
         from audit.asking.strategies.run import Written
 
         plan, folder = self.plan, self.folder
@@ -254,7 +254,7 @@ def collect(
         if opened is None:
             for line in shown_prompt(example):
                 say(line)
-        if earlier is None or not (folder.path / PROMPTS).exists():  # a run of an earlier version goes on
+        if earlier is None or not (folder.path / PROMPTS).exists():  # a run of an earlier version
             folder.write_file(PROMPTS, PromptsAsked(plan.grid, plan.strategy).to_bytes())
         manifest = ask_shards(
             plan, folder, manifest, workers, partial(_ask_shard, plan, folder), load_s=load_s, say=say
@@ -358,9 +358,8 @@ def ask_shards(
             of_all += took
     timings = {**timings, "load_s": load_s}  # a session that asks no prompt of the run keeps the earlier timings
     if n_asked:
-        elicit_s = (
-            (time.perf_counter() - clock) * of_whole / of_all
-        )  # shards may overlap: the wall time is split by their share
+        # Shards may overlap, so each gets its share of the wall time.
+        elicit_s = (time.perf_counter() - clock) * of_whole / of_all
         timings |= {"elicit_s": elicit_s, "n_prompts": n_asked, "prompts_per_s": n_asked / elicit_s}
         if workers.n > 1:
             timings["replicas"] = workers.n

@@ -36,17 +36,17 @@ class CallShown:
     Attributes
     ----------
     name
-        The stage, or which example.
+        The stage, or the number of the example.
     user
-        What was asked; empty where it was not.
+        What was asked; empty if nothing was.
     written
-        What the model wrote, or is shown to have written.
+        What the model wrote, or is shown as written.
     note
-        What else there is to say of it; may be empty.
+        Remarks on it; may be empty.
     system
-        The call's system message, where it is not the question's own; else None.
+        The call's system message if it differs from the question's; else None.
     example
-        Whether the model did not write this, but is shown it.
+        Whether this is an example that the model is shown, not its own text.
     """
 
     name: str
@@ -59,18 +59,18 @@ class CallShown:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one prompt was.
+    """One prompt of a run, with the turns before it.
 
     Attributes
     ----------
     system, user
-        The messages that ask for the rating.
+        The messages that ask for the answer.
     narrative
         The narrative's text in them.
     calls
-        What came before, in order.
+        The turns before them, in order.
     note
-        What else there is to say of these; may be empty.
+        Remarks on them; may be empty.
     """
 
     system: str

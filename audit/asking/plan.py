@@ -112,16 +112,16 @@ class Plan:
         settings = settings_of(config)
         for key in (*PLACES, *TOLD):
             settings["stimuli"].pop(key)
-        # The narratives' hash stands for what a corpus shows; its labels, causes and identities are answered to, too.
+        # The narratives' hash covers only the text of a corpus; its labels, causes and identities matter too.
         settings["stimuli"].pop("conversations")
         if self.conversations is not None:
             settings["conversations"] = self.conversations.sha256
         asked = grid_identity(grid)
         settings["prompt"] = asked.pop("prompt")
-        # A run in one wording is the run that it was before there were several.
+        # Runs in one wording keep the identity that they had before there were several.
         if len(grid.wordings) > 1:
             settings["wordings"] = len(grid.wordings)
-        # A run that leads the model to nothing is the run that it was before there were strategies.
+        # Runs without a strategy keep the identity that they had before there were strategies.
         led = settings.pop("strategy")
         if self.strategy.name != NO_STRATEGY:
             settings["strategy"] = {"name": self.strategy.name, "sha256": self.strategy.sha256}
@@ -136,7 +136,7 @@ class Plan:
         del settings["task"]
         if config.task.name:
             settings["task"] = config.task.identity()
-        if grid.variant.scale is None:  # nothing is rated; what is asked is in the prompt's hash
+        if grid.variant.scale is None:  # nothing is rated; the prompt's hash covers the task
             settings["elicitation"] = None
         else:
             settings["elicitation"]["method"] = config.elicitation_method

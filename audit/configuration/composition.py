@@ -179,10 +179,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Call
                     ),
                 )
             )
-        except (
-            BrokenPipeError,
-            RecursionError,
-        ) as error:  # kept from Hydra, which would report the first and raises the second itself
+        except (BrokenPipeError, RecursionError) as error:  # Hydra would report the first, and raises the second too
             gone.append(error)
 
     overrides = arranged(overrides)
@@ -246,8 +243,8 @@ def _chosen(overrides: Sequence[str]) -> str:
 def _composed_once(words: list[str]) -> tuple[Any, Any]:
     """Compose one configuration; return it and Hydra's own settings.
 
-    Faster than ``hydra.main``, which composes everything an extra time to detect a sweep. Words without a flag are
-    none.
+    Faster than ``hydra.main``, which composes everything an extra time to detect a sweep; words without a flag never
+    ask for one.
     """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir

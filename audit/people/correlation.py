@@ -36,20 +36,20 @@ class Correlation:
     rho, rho_low, rho_high
         Spearman's ρ and the ends of its percentile interval.
     p
-        Two-sided p of ρ against 0, by scipy's t approximation; NaN below ``MIN_UNITS`` pairs, where it is none, and
-        where a cluster has several pairs, which are not independent.
+        Two-sided p-value of ρ against 0, by scipy's t approximation. NaN with fewer than ``MIN_UNITS`` pairs, for which
+        the approximation is poor, and if a cluster has several pairs, which are not independent.
     tau, tau_low, tau_high
         Kendall's τ-b and the ends of its percentile interval.
     n
         Pairs used.
     n_units
-        What was resampled: the pairs, or the clusters they come in.
+        What was resampled: the pairs, or their clusters.
     n_missing
-        Pairs left out since a side is missing.
+        Pairs left out because a side is missing.
     n_draws
-        Resamples that the intervals are made of: those in which neither side is constant.
+        Resamples behind the intervals: those in which neither side is constant.
     no_interval
-        Why there are no intervals, in words; empty if there are.
+        Why there are no intervals; empty if there are.
     """
 
     rho: float
@@ -93,14 +93,14 @@ def correlate(
 
     Notes
     -----
-    Equal numbers have their mean rank. The intervals are of the percentiles over units drawn with replacement, both
-    coefficients from the same draws. Of 400 samples each of 10, 30 and 100 pairs of bivariate normals with ρ 0, 0.5 and
-    0.9, 95% intervals held the true ρ in 93.5 to 99.3% and the true τ in 93.5 to 98.3% (``tests``, marked slow; BCa was
-    no nearer to 95%). Where a cluster has several pairs nothing was measured.
+    Ties get their mean rank. Intervals are percentiles over units drawn with replacement, with the same draws for both
+    coefficients. In 400 samples each of 10, 30 and 100 pairs of bivariate normals with ρ 0, 0.5 and 0.9, 95% intervals
+    covered the true ρ in 93.5 to 99.3% and the true τ in 93.5 to 98.3% (``tests``, marked slow; BCa was no nearer to
+    95%). Coverage with several pairs in a cluster was not measured.
 
     Examples
     --------
-    Four rows make six pairs, and one of them stands in another order. So τ = (5 − 1) / 6 and ρ = 1 − 6·2 / (4·15):
+    Four rows make six pairs, one of which has the reverse order. So τ = (5 − 1) / 6 and ρ = 1 − 6·2 / (4·15):
 
     >>> found = correlate([1, 2, 3, 4], [10, 30, 20, 40], rng=np.random.default_rng(0), n_draws=0)
     >>> round(found.rho, 3), round(found.tau, 3)

@@ -114,10 +114,9 @@ def people_gap(
 
     Notes
     -----
-    Least squares on in-group with a term for each narrative and each experiencer, each rater's own mean taken off: of
-    y_rne = a_r + b_n + c_e + δ·[in-group] + ε it is the estimate of δ. Raters are the sample: the standard error is CR2
-    clustered on raters, with Satterthwaite's degrees of freedom, so that δ may differ from rater to rater and their
-    errors from one another. Narratives are fixed: the interval does not speak of others.
+    Least squares for δ in y_rne = a_r + b_n + c_e + δ·[in-group] + ε, with each rater's mean removed. Raters are the
+    sample: the standard error is CR2, clustered on raters, with Satterthwaite's degrees of freedom, so δ and the errors
+    may differ between raters. Narratives are fixed: the interval does not generalise to others.
     """
     narratives, experiencers = (np.eye(int(codes.max()) + 1)[codes] for codes in (narrative, experiencer))
     x = np.column_stack([narratives, experiencers, shared])

@@ -121,16 +121,16 @@ def sample_items(replies: pd.DataFrame, *, n: int | None, seed: int, mask_experi
 
     Notes
     -----
-    Baselines are left out, and what is neither written nor cut. The unit that is drawn is a *square*: of one narrative
-    and dimension, the four replies of two perceivers to two experiencers, two in-group and two out-group. In each
-    square the contrast of in-group and out-group is free of the narrative's level and of both perceivers' and both
-    experiencers' own levels, so that δ of people can be estimated from few ratings without a model of these. All
-    narratives give a square before any gives a second one, with dimensions and variants in turn. Where a narrative has
-    no square left, an in-group reply goes with an out-group one to the same experiencer (or else by the same
-    perceiver, or else any). The last square may be cut short by ``n``. The design is ours.
+    Baselines are left out, and so are replies that are neither written nor cut. The sampling unit is a *square*: the
+    four replies of two perceivers to two experiencers in one narrative and dimension, two in-group and two out-group.
+    In each square the contrast of in-group and out-group is free of the levels of the narrative, both perceivers and
+    both experiencers, so δ of people can be estimated from few ratings without modelling these. Every narrative gives
+    one square before any gives a second; dimensions and variants take turns. If a narrative has no square left, an
+    in-group reply is paired with an out-group one to the same experiencer (or else by the same perceiver, or else any).
+    ``n`` may cut the last square short. The design is ours.
 
-    Identifiers are of HMAC-SHA256 over ``prompt_index``, the key being made of the seed and of all replies that could
-    be drawn: they tell nothing to who lacks the run, and another run's differ.
+    Identifiers are HMAC-SHA256 of ``prompt_index``, keyed by the seed and all replies that could be drawn: they reveal
+    nothing without the run, and other runs have different ones.
     """
     if lacking := sorted({*_NEEDED, "narrative", "text"} - {*replies}):
         raise ValueError(f"the table of replies lacks {', '.join(lacking)}")

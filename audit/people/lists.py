@@ -82,9 +82,9 @@ def rating_lists(grid: PromptGrid, *, n: int, n_lists: int | None, seed: int, sa
     A *condition* is a group of a dimension, or the unspecified experiencer. Of C conditions, the narrative at place j
     has condition (j + l) mod C in list l: a Latin square, in which a rater reads each narrative once and, with a
     multiple of C narratives, each condition equally often; over C lists each narrative has each condition once. A
-    group's terms take turns: in the b-th round of C lists, the narrative at place j has its term number b + ⌊j/C⌋, so
-    that after as many rounds as a group has terms at most, each narrative has met each. Narratives of an emotion stand
-    beside each other, so that each group tells each emotion about equally often in every list.
+    group's terms rotate: in the b-th round of C lists, the narrative at place j has term number b + ⌊j/C⌋ (modulo the
+    group's terms). So after as many rounds as the largest group has terms, each narrative has met each term. Narratives
+    of one emotion are adjacent, so that each group tells each emotion about equally often in every list.
     """
     conditions = _conditions(grid.dimensions)
     n_rounds = max(len(terms) for _, _, terms in conditions)

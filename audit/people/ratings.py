@@ -161,8 +161,8 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
 
     Notes
     -----
-    A rater may send a file again when more is done: rows for the same item that do not contradict each other are taken
-    together. An empty cell contradicts nothing.
+    A rater may send a file again with more answers: rows on the same item that do not contradict each other are merged.
+    An empty cell contradicts nothing.
     """
     if not paths:
         raise ConfigError("no file of ratings was named; give the CSV files that raters saved")

@@ -27,8 +27,8 @@ def read_table(path: Path, table: Table | None) -> pd.DataFrame:
 
     Notes
     -----
-    Numbers are read by Python and not by pandas: the parser of pandas reads the last digit only under an option that
-    its third version deprecates.
+    Python reads the numbers, not pandas: the pandas parser only gets the last digit right with an option that pandas 3
+    deprecates.
     """
     import pandas as pd
 

@@ -235,8 +235,8 @@ def bounds(certain: npt.NDArray[np.float64], loose: Iterable[Loose], low: int) -
 
     Notes
     -----
-    The mean of a mixture is moved most by all of what lies beyond it and nothing of what does not: so loose mass is
-    taken from the farthest end on, as long as it lies beyond the mean.
+    A mean moves farthest if it includes all mass beyond it and no other. So loose mass is added from the farthest end
+    inwards, as long as it lies beyond the mean.
     """
     numbers = low + np.arange(len(certain), dtype=np.float64)
     total, points = float(certain.sum()), float(certain @ numbers)

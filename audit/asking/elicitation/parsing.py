@@ -52,20 +52,20 @@ def parse_response(
     Notes
     -----
     - Decoration comes off first: markup, quotes, code, boxes, tables, JSON, line breaks inside a sentence. A bound
-      ("> 70") is none.
-    - A sentence states a rating where a pattern takes the whole of it. Every other number must be accounted for: it
-      describes the scale, is quoted, or is a time, an age, a count, or denied. Else the response is unparseable.
+      ("> 70") is no rating.
+    - A sentence states a rating if a pattern matches all of it. Every other number must be explained: it describes the
+      scale, is quoted, is a time, an age or a count, or is denied. Otherwise the response is unparseable.
     - A last sentence that calls its number the rating outweighs unexplained numbers before it, and one that calls it
-      final outweighs other ratings. Otherwise two different ratings are none.
-    - Marks that are not known, around a text, make a response unparseable: they may be those of a thought.
-    - "8/10", "80 of 100" and "85%" are shares of the scale: ``low + share * (high - low)``. A fraction of ``high``
-      is in points as it is. Denominators other than 5, 10, 20, 100 and ``high`` are not read.
-    - A range that is the answer ("70-80") is its midpoint, unless a single rating inside it is stated too. The
-      scale's own ends ("0 to 100", "1 to 100") are no range; where another scale is named, only fractions are read.
+      final outweighs other ratings. Otherwise two different ratings count as none.
+    - Unknown marks around a text make a response unparseable, because they may enclose a thought.
+    - "8/10", "80 of 100" and "85%" are shares of the scale: ``low + share * (high - low)``. A fraction of ``high`` is
+      already in points. Denominators other than 5, 10, 20, 100 and ``high`` are not read.
+    - A range that is the answer ("70-80") is its midpoint, unless a single rating inside it is also stated. The scale's
+      own ends ("0 to 100", "1 to 100") are no range. If another scale is named, only fractions are read.
     - "7,5" is 7.5; "1,000" is a thousand. Bounds ("over 90", "90+") and lists ("40 or 60") are not one rating.
-    - "The person felt 100 cheerfulness." is a rating where it is all that the response says, of the experiencer in the
-      prompt's own words or of "the person", and of the emotion asked about. Anything beside it, before or after, makes
-      it a mention: another number, a bound, a negation, a reason, another emotion. Pronouns may be of somebody else.
+    - "The person felt 100 cheerfulness." is a rating if it is the whole response, names the experiencer in the prompt's
+      words or as "the person", and names the emotion in question. Anything else in the response makes it a mention:
+      another number, a bound, a negation, a reason, another emotion. Pronouns may refer to somebody else.
     - A refusal is a refusing phrase without a rating of its own: "I can't put a number on it, but about 80" is
       rated, "I cannot rate the 2 people" is refused; two contradicting ratings are unparseable, not refused.
     """
@@ -93,7 +93,7 @@ def parse_response_hou2025(response: str) -> Reading:
     -----
     Its faults stay, so that published figures can be reproduced: answers up to 100 are accepted on the 10-point
     scale; "7.5" is 7; "-20" is 20; "On a scale from 0 to 100, I'd say 90" is 0; any other refusal that mentions
-    "2 people" is 2. The published code knows one kind of missing; here its prefixes are refused, the rest
+    "2 people" is 2. The published code has one kind of missing; here its prefixes count as refused, the rest as
     unparseable.
 
     References

@@ -122,7 +122,7 @@ def read_in_language(
     scale
         As asked, with its labels in the language of ``replies``.
     quoted
-        Texts that the response may repeat, so that numbers in them are no ratings.
+        Texts that the response may repeat, so that numbers in them are not ratings.
     question
         Names the emotion and the people. If None, all common names of emotions count as the one in question.
     cut
@@ -131,8 +131,8 @@ def read_in_language(
 
     Notes
     -----
-    Amounts are read as in :func:`audit.asking.elicitation.parsing.parse_response`. Two different ratings are none. A
-    refusing phrase, of the language or an English one, counts where no rating is stated.
+    Amounts are read as in :func:`audit.asking.elicitation.parsing.parse_response`. Two different ratings count as none.
+    A refusing phrase, in the language or in English, counts if no rating is stated.
     """
     return read(
         response,

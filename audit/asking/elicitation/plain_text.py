@@ -138,7 +138,7 @@ def answer_of(response: str) -> str:
 
 
 def has_unknown_marks(response: str) -> bool:
-    """Tell whether the answer has text on after an unknown special token, so that either part may be a thought."""
+    """Tell whether text follows an unknown special token, so that the text before or after it may be a thought."""
     text = _OWN_TURN.sub("", without_thoughts(response))
     for mark in _SPECIAL_TOKEN.finditer(text):
         if _KNOWN_TOKEN.fullmatch(mark.group()):
@@ -180,9 +180,8 @@ def bare(answer: str) -> str:
     """
     text = _BRACKETS.sub(UNKNOWN, _BLANKS.sub(" ", _of_json(_LONG_NUMBER.sub(r"\1", answer))).translate(_QUOTES))
     text = "".join(" " if _is_picture(c) else c for c in text) if not text.isascii() else text
-    text = _TEX_MARKS.sub(
-        "", _GLUED.sub("\u2041", text)
-    )  # a number must not form from what only decoration keeps apart
+    # A number must not form from digits that only decoration keeps apart.
+    text = _TEX_MARKS.sub("", _GLUED.sub("\u2041", text))
     for _ in range(2):
         text = _TEX.sub(r"\1", text)
     text = _unboxed(text).replace("\\%", "%").replace("$$", "").replace("\u00ad", "")
@@ -192,12 +191,11 @@ def bare(answer: str) -> str:
     text = _LINE_MARKS.sub("", _HEADING.sub(r"\1:", _QUOTED_NUMBER.sub(r"\1", text)))
     text = _SINGLE_QUOTED.sub(r"\1", _IN_DOLLARS.sub(r"\1", text))
     text = _IN_BRACKETS.sub(r"\1:", _WORD_GAP.sub(" ", _EMPHASIS.sub("", text)))
-    text = _COMPARED.sub("≶", text)  # a bound is no rating
+    text = _COMPARED.sub("≶", text)  # a bound is not a rating
     text = _BOX_WITHIN.sub("", _MARKED_WORDS.sub("", text))
     initials = re.findall(r"(?<![^\W\d_])[^\W\d_]", text)
-    shouts = len(initials) > 1 and all(
-        map(str.isupper, initials)
-    )  # in all capitals, a capital does not begin a sentence
+    # In a text of capitals, a capital does not show where a sentence begins.
+    shouts = len(initials) > 1 and all(map(str.isupper, initials))
     lines = [line.strip() for line in text.split("\n")]
     marked = "\n".join(_CAPITAL + line if line[:1].isupper() and not shouts else line for line in lines)
     return _joined(plain(marked))

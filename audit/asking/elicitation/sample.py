@@ -45,10 +45,10 @@ def choose_sample(prompts: pd.DataFrame, *, size: int, seed: int, left_out: Coll
 
     Notes
     -----
-    Of a prompt in several wordings the first one alone is drawn. Where a share does not hold two narratives with all
-    their pairs, it is of fewer identities: one term of each group as perceivers, as many terms of each as experiencers
-    as there is room for, and fewer groups only if one of each is too many still. A share that does not hold two groups
-    in two narratives holds nothing, and a note says so.
+    Of several wordings only the first is drawn. If a share has no room for two narratives with all their pairs, it uses
+    fewer identities: one term of each group as perceiver and as many terms of each group as experiencers as fit; if
+    even one of each is too many, fewer groups. A share without room for two groups in two narratives stays empty, and a
+    note says so.
     """
     compared = prompts.loc[prompts["in_group"].notna() & ~prompts["dimension"].isin(list(left_out))]
     if "wording" in compared:

@@ -66,7 +66,7 @@ def run_stage(
         What the earlier stages wrote: for each stage, one :class:`Written` a prompt.
     places
         Each prompt's ``prompt_index``. Together with the run's seed and the stage's name it seeds a sampled text, which
-        so does not depend on the batch.
+        does not depend on the batch then.
     """
     settings = strategy.stages[stage]
     fitted = _fit(strategy, stage, engine, asked=asked, earlier=earlier, room=settings.max_tokens)
@@ -86,7 +86,7 @@ def write_thoughts(
     seed: int,
     done: Done = unwatched,
 ) -> list[Written]:
-    """Have the model think about n prompts; each shows all that the call for its answer shows.
+    """Have the model think about n prompts; it sees all that the call for the answer shows.
 
     A thought is ``cut`` if the model did not end it itself, whatever it wrote. ``settings`` says how thoughts are
     written, without its prompt; ``room`` is the most tokens of the answer, ``begun`` its beginning. Other arguments are

@@ -170,9 +170,7 @@ def connect(engine: EngineConfig) -> Any:
     if engine.name == "openai":
         raise WorkerError("engine=ray runs models on the cluster's machines; a server is asked by engine=openai")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault(
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
-    )  # without it, Ray warns that its default will change
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns that its default will change
     ray = check_installed()
     address = engine.ray.address
     here = {} if address is not None or "RAY_ADDRESS" in os.environ else _of_this_machine()
