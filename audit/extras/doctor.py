@@ -251,7 +251,7 @@ def _remedy_of_import() -> str:
 def try_engine(name: str, config: AuditConfig, *, limit_s: float) -> Tried:
     """Ask an engine a few prompts, in a separate process."""
     engine = config.engine.model_copy(update={"name": name, "replicas": 1, "ray": None, "batch": None})
-    if engine.server is not None:  # a server that does not answer is known for one after a try or two
+    if engine.server is not None:  # one or two tries show that a server does not answer
         engine = engine.model_copy(update={"server": engine.server.model_copy(update={"retries": 1})})
     sent = json.dumps(config.model_copy(update={"engine": engine}).model_dump(mode="json"))
     said, fault = _child(["-m", "audit.extras.doctor"], limit_s, sent)
@@ -367,7 +367,7 @@ def _asked(config: AuditConfig) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    # What libraries print must not stand where the answer does.
+    # Output of libraries must not mix with the answer.
     answer_to = os.dup(1)
     os.dup2(2, 1)
     try:
@@ -377,4 +377,4 @@ if __name__ == "__main__":
         sys.exit(2)
     os.write(answer_to, f"{told}\n".encode())
     sys.stdout.flush()
-    os._exit(0)  # an engine's own threads and processes are nobody's any more
+    os._exit(0)  # does not wait for threads and processes that an engine left

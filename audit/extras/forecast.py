@@ -225,7 +225,7 @@ def forecast(task: Task[Any], plan: Planned, *, probe_s: float, count_tokens: bo
 def _bytes(plan: Planned, calls: Sequence[Calls]) -> int:
     """Estimate the disk space of the finished run: rows, texts at their longest, and the report."""
     rows = BYTES[plan.kind] * calls[0].n + BYTES["stages"] * sum(each.n for each in calls if each.within)
-    # Of ratings that are read from probabilities nothing is written but what comes before them, and a sample.
+    # Ratings read from probabilities have no text, except a strategy's stages and a sample.
     read_off = plan.config.elicitation_method == "expected" and plan.kind != "replies"
     texts = [each for each in calls if not (read_off and each.what in (PROMPTS, AGAIN, WITHOUT)) and each.n_left]
     tokens = sum(each.tokens_written_most * each.n / each.n_left for each in texts)
@@ -317,7 +317,7 @@ def _count(
                     sizes = _sizes(tokenizer, [replace(prompt, thinks=True) for prompt, _ in asked])
                     before_thoughts += sizes.sum(), (sizes + more).sum()
                     asked = [(replace(prompt, thought=""), names) for prompt, names in asked]
-                    more = more + thinking.max_tokens + 1  # a thought that is closed ends its line
+                    more = more + thinking.max_tokens + 1  # closing a thought adds a line break
                 sizes = _sizes(tokenizer, [prompt for prompt, _ in asked])
                 least[number] += sizes.sum()
                 most[number] += (sizes + more).sum()
@@ -359,7 +359,7 @@ def _count(
 def _beside(plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room: int) -> Iterator[Calls]:
     """Yield the calls that check the ratings: answered in words, asked again, and without identities."""
     config = plan.config
-    # Of a run whose prompts are all there, what was asked beside them is taken to be there too.
+    # If no prompt is left, the checks beside them are assumed to be done too.
     if plan.kind != "ratings" or not isinstance(plan.grid, PromptGrid) or not prompts.n_left:
         return
     mean = None if prompts.tokens_read is None else prompts.tokens_read / prompts.n_left
@@ -400,7 +400,7 @@ def _room(plan: Planned) -> int:
         return plan.strategy.reply.max_tokens
     scale = plan.grid.variant.scale
     if config.elicitation_method == "expected" and scale is not None:
-        # A server may tell the likeliest tokens of what it writes alone.
+        # A server may give probabilities only for tokens that it writes.
         return ExpectedElicitation.of(scale, 1).room if config.model.base_url is not None else 1
     return getattr(config.task, "max_tokens", None) or config.elicitation.max_tokens
 
@@ -518,7 +518,7 @@ def _probe(task: Task[Any], plan: Planned, seconds: float, *, words: bool, say: 
             break
         size = min(size * 4, max(n // _PROBED, 1), 4096)
     timed = took[1:] if len(took) > 1 else took
-    # The first shard tries out the model, too: what it takes beyond the others is the model's, not the prompts'.
+    # The first shard also warms up the model: its extra time counts as loading.
     if len(took) > 1:
         per_prompt = sum(own for _, own in timed) / sum(k for k, _ in timed)
         load_s += max(0.0, took[0][1] - took[0][0] * per_prompt)
@@ -534,7 +534,7 @@ def _probe(task: Task[Any], plan: Planned, seconds: float, *, words: bool, say: 
 
 def _asked(task: Task[Any], plan: Planned, size: int, seconds: float, *, n_shards: int) -> _ProbeFolder:
     n = -(-len(plan.grid) // size)
-    whole = max(n - 1, 1) if len(plan.grid) % size else n  # the last one may be a remnant
+    whole = max(n - 1, 1) if len(plan.grid) % size else n  # the last shard may be smaller
     numbers = sorted({round((k + 0.5) * whole / n_shards - 0.5) for k in range(n_shards)})
     engine = plan.config.engine.model_copy(update={"replicas": 1, "ray": None})
     small = task.plan(plan.config.model_copy(update={"shard_size": size, "engine": engine, "run_dir": None}))
@@ -545,7 +545,7 @@ def _asked(task: Task[Any], plan: Planned, size: int, seconds: float, *, n_shard
                 len(numbers), unit=f"parts of {plural(min(size, len(plan.grid)), 'prompt')}", name="probing"
             ) as progress,
             _ProbeFolder(scratch / "run", numbers, n, seconds=seconds, progress=progress) as folder,
-            # What the run itself says of its progress is of all its prompts, most of which are not asked here.
+            # The run's own progress counts all prompts, most of which are not asked here.
             open(os.devnull, "w", encoding="utf-8") as nowhere,
             contextlib.redirect_stderr(nowhere),
             contextlib.suppress(_EnoughError),
@@ -680,7 +680,7 @@ def subset(plan: Planned, share: float) -> str:
     assert plan.grid.narratives is not None
     by_emotion = Counter(each.emotion for each in plan.grid.narratives.narratives)
     most, n = max(by_emotion.values()), sum(by_emotion.values())
-    # Emotions with few narratives keep all they have: the largest number whose sum is within the share.
+    # Emotions with fewer narratives keep all: find the largest number whose sum is within the share.
     each = max(
         (k for k in range(1, most + 1) if sum(min(k, own) for own in by_emotion.values()) <= share * n), default=0
     )

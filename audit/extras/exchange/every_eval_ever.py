@@ -68,7 +68,7 @@ def _seen(value: Any) -> Any:
 
 def _model_id(manifest: Manifest, told: Told) -> str:
     model = manifest.model
-    # A path of two parts may be a folder of the user's: only what has a revision was found on a hub.
+    # A path of two parts may be a local folder: only a model with a revision was found on a hub.
     found = told.model_id or (model.path if model.revision and "embedded:" not in model.path else "")
     if not _MODEL_ID.fullmatch(found):
         raise ConfigError(
@@ -89,7 +89,7 @@ def _name(collected: Collected) -> str:
 
 def _record(collected: Collected, told: Told, model_id: str) -> dict[str, Any]:
     manifest, now = collected.manifest, f"{time.time():.0f}"
-    # The interface by which a server is asked is no engine: nobody knows what runs there.
+    # A server's interface is no engine: nobody knows what runs there.
     served = bool(manifest.model.address)
     engine = {"name": "" if served else manifest.engine.name, "version": manifest.engine.version}
     return {

@@ -56,7 +56,7 @@ def _statistics(collected: Collected) -> Iterator[tuple[str, tuple[Table, pd.Dat
         if (collected.path / "tables" / f"{table.name}.csv").exists():
             rows = collected.statistics(table.name)
             texts = [name for name, column in table.items() if column.type in (Type.WORD, Type.TEXT)]
-            # An empty field of a CSV file is no text, and reads as a missing one.
+            # An empty text in a CSV file is read as missing.
             yield table.name, (table, rows[list(table)].fillna(dict.fromkeys(texts, "")))
 
 

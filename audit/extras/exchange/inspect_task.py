@@ -77,7 +77,7 @@ def empathy_gap(prompts: str = "", begun: Literal["", "vllm", "native"] = "") ->
         config=GenerateConfig(
             temperature=0.0, max_tokens=asked.max_tokens, extra_body=_extra_body(asked.plan.begun, begun)
         ),
-        fail_on_error=False,  # a prompt without an answer is missing, and counted; the others are asked
+        fail_on_error=False,  # a prompt without an answer is counted as missing; the others are still asked
         version=__version__,
         metadata={"prompts_sha256": asked.export.prompts_sha256},
     )

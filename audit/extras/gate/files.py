@@ -57,7 +57,7 @@ def write_verdict(gated: Gated, folder: Path, *, version: str) -> list[Path]:
     }
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        # A verdict of earlier data must not stand beside a summary of these if this is stopped between two files.
+        # If this is stopped between two files, an old verdict must not lie beside a new summary.
         (folder / "verdict.json").unlink(missing_ok=True)
     for name, content in contents.items():
         write_atomically(folder / name, content)

@@ -245,7 +245,7 @@ def gate_run(
         power=settings["power"],
         n_narratives=run.n_narratives,
     )
-    # All dimensions are one family: to look at one that was chosen afterwards makes nothing easier to show.
+    # All dimensions are one family: choosing one afterwards must not make its gap easier to show.
     rows = tuple(_judged(each, run, other) for each in held if each.gap.dimension in (dimensions or run.dimensions))
     return Gated(
         manifest=run.manifest,
@@ -448,7 +448,7 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
     both = [("", found)]
     if other is not None:
         both.append((_BASELINE, judge_gap(held, other.codes.get(place, frozenset()))))
-    # What limits a run or its baseline goes before what the intervals leave open.
+    # Limits of a run or its baseline come before what the intervals leave open.
     limiting = [(whose, each) for whose, each in both if each.reasons and set(each.reasons) != set(held.reasons)]
     told = {
         held.why if code in held.reasons else f"{whose}{_REASONS.get(code, code)}": code
@@ -467,7 +467,7 @@ def _needed(rows: Sequence[Judged], n_narratives: int) -> float:
     number.
     """
     wanting = [row.n_needed for row in rows if math.isfinite(row.n_needed)]
-    # Those that many must show all gaps at once, so that gaps which pass count, too.
+    # That many narratives must decide all gaps at once, so gaps that pass count, too.
     n = [row.held.n_needed for row in rows if wanting and row.verdict == "passed" and math.isfinite(row.held.n_needed)]
     wanted = max([*wanting, *n], default=math.nan)
     return wanted if wanted > n_narratives else math.nan

@@ -174,7 +174,7 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
             for each in (RUNS, COMPARISONS)
         )
     except FileNotFoundError:
-        return None, ""  # of runs of replies, which no claim is of
+        return None, ""  # runs of replies, which no claim is about
     except (OSError, ValueError, AuditError) as error:
         return None, f"cannot be read ({str(error).splitlines()[0]})"
     known: dict[tuple[str, str], list[Entry]] = {}
@@ -183,7 +183,7 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
     of_label = {}
     for row in runs.to_dict("records"):
         same = known.get((str(row.get("identity")), str(row.get("prompt"))), [])
-        # Of a run that was made twice, the folder whose answers these are.
+        # If a run was made twice, take the folder with these answers.
         there = [one for one in same if RunFolder(one.path).ratings_sha256() == row.get("ratings")]
         if there:
             of_label[row["run"]] = there[0]
@@ -226,7 +226,7 @@ def _without_copies(entries: Sequence[Entry]) -> Iterator[Entry]:
 def _pairs(claim: Claim, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:
     alike: dict[tuple[str, ...], list[Entry]] = {}
     for entry in entries:
-        if all(entry.choices[name] for name in _RECORDED):  # what was not recorded is like nothing else
+        if all(entry.choices[name] for name in _RECORDED):  # what was not recorded equals nothing else
             key = tuple(entry.choices[name] for name in _ALIKE if name not in claim.varies)
             alike.setdefault(key, []).append(entry)
     for own in alike.values():

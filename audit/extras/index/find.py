@@ -58,7 +58,7 @@ def _within(folder: Path, seen: set[Path]) -> Iterator[Found]:
     try:
         place = folder.resolve(strict=True)
         names = sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith(".") and entry.is_dir())
-    except (OSError, RuntimeError) as error:  # a link that leads in a circle is one or the other
+    except (OSError, RuntimeError) as error:  # a circular link raises one or the other
         yield Found(folder, "", f"cannot be searched ({getattr(error, 'strerror', None) or error})")
         return
     if place in seen:

@@ -157,7 +157,7 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
         if len(decided):
             on_gap = [code for code in str(decided["limits"].iloc[0]).split("; ") if code]
         remarks = [*map(_Remark, on_run), *(_Remark(code, *key) for code in on_gap)]
-        # What decides is what is shown, as on the run's page.
+        # Show the deciding numbers, as the run's page does.
         deciding = decided.to_dict("records")[0] if len(decided) else {}
         row = _first(headline, key)
         shown = deciding if math.isfinite(deciding.get("ci_low", math.nan)) else row
@@ -227,7 +227,7 @@ def _of_measures(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iter
         measure = str(row["measure"])
         verdict = decided.get((row["dimension"], row["variant"], row["measure"]))
         said = worded(verdict)
-        # What decides is what is shown, as on the run's page.
+        # Show the deciding numbers, as the run's page does.
         shown = row if verdict is None or not math.isfinite(verdict.number("ci_low")) else verdict
         told = units.get(measure, {})
         control = controls.get((row["dimension"], row["variant"]), {}).get(measure) or control_of(rows_of(gap[:0], ""))

@@ -140,7 +140,7 @@ def _read(found: Found, name: str) -> Iterator[dict[str, Any]]:
     except AuditError as error:
         rows = [_not_read(found, name, str(error))]
     except (KeyError, ValueError, TypeError, ArithmeticError) as error:
-        # Tables that another tool wrote, or a version that is to come: one folder must not hide all others.
+        # Tables of another tool or a later version: one folder must not hide all others.
         rows = [
             _not_read(found, name, f"its tables are not as this version reads them ({type(error).__name__}: {error})")
         ]

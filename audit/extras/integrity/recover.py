@@ -75,7 +75,7 @@ class Recovery:
 class _Held(RunFolder):
     """A run folder in any state."""
 
-    confirms = False  # what is not as the ledger says is what is looked for
+    confirms = False  # files that differ from the ledger are what we look for
 
     def _check(self) -> None:
         if not self.path.is_dir():
@@ -92,7 +92,7 @@ def recover(path: Path) -> Recovery:
     held.check()
     with held as folder:
         faults = _faults(path)
-        if faults.ledger:  # without one nothing else can be written, and what the files were is not known
+        if faults.ledger:  # nothing can be written without one, and what the files were is unknown
             folder.accept(faults)
             made.done.append(f"begun anew: {ledger.FILE}, which {faults.ledger}: the report says so")
             faults = _faults(path)
@@ -135,7 +135,7 @@ def _manifest(folder: RunFolder, asked: PromptsAsked | None, faults: ledger.Faul
                 raise
             fault[name] = "it is gone" if not (folder.path / name).exists() else _why(error, folder.path / name)
         except StoreError:
-            if name == MANIFEST:  # of a comparison, or of a later version: that says what to do itself
+            if name == MANIFEST:  # a comparison's, or of a later version: its error says what to do
                 raise
             fault[name] = "it is gone"
         else:
@@ -165,7 +165,7 @@ def _manifest(folder: RunFolder, asked: PromptsAsked | None, faults: ledger.Faul
         folder.write_manifest(found[COPY])
         made.done.append(f"restored: {MANIFEST}, of its copy")
         return found[COPY]
-    if MANIFEST in found:  # its prompts are another run's: what it says of itself is all there is
+    if MANIFEST in found:  # the prompts are another run's, so the manifest is all there is
         set_aside(folder, PROMPTS, fault[MANIFEST], made)
         return found[MANIFEST]
     for name in (MANIFEST, COPY):
@@ -286,7 +286,7 @@ class _Mender:
                     break
                 self._set_aside(self._beside(parts, name), fault)
                 moved.append(name)
-                if name not in parts:  # of a consolidated table there may be an earlier one beneath
+                if name not in parts:  # a consolidated file may still hold an earlier version of it
                     break
         changed = self._not_ours.get(file.relative_to(self._folder.path).as_posix(), "")
         self._take_out(parts, faults, changed if file.exists() else "")
@@ -339,7 +339,7 @@ class _Mender:
             return _reason(error)
         if rows is None:
             return ""
-        # Of a file that has changed, a part is as it was stored if it would be the same bytes again.
+        # In a changed file, a part is as stored if writing it again gives the same bytes.
         if fault and hashlib.sha256(parts.bytes_of(rows)).hexdigest() != self._was.get(
             beside.relative_to(self._folder.path).as_posix()
         ):

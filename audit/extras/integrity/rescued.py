@@ -104,7 +104,7 @@ def _tables(folder: RunFolder, faults: ledger.Faults, done: list[str]) -> Iterat
         names = parts.names()
     except StoreError as error:
         done.append(f"left out: {_reason(error)}")
-        # What lies beside a file that cannot be read is there all the same.
+        # Parts beside an unreadable file may still be readable.
         parts = parts.beside_alone()
         names = parts.names()
     yield in_pandas(joined((), RATINGS)).astype(object)
@@ -119,7 +119,7 @@ def _tables(folder: RunFolder, faults: ledger.Faults, done: list[str]) -> Iterat
             beside = parts.places[0] / f"{name}.parquet"
             place = (beside if beside.exists() else parts.places[1]).relative_to(folder.path).as_posix()
             stored = was.get(beside.relative_to(folder.path).as_posix())
-            # Of a file that has changed, a part is as it was stored if it would be the same bytes again.
+            # In a changed file, a part is as stored if writing it again gives the same bytes.
             if place in not_ours and hashlib.sha256(parts.bytes_of(rows)).hexdigest() != stored:
                 what = place if beside.exists() else f"{name} of {place}"
                 done.append(f"left out: {what} {not_ours[place]} ({plural(rows.num_rows, 'row')})")

@@ -94,7 +94,7 @@ def verify_run(path: Path, *, defaults: Mapping[str, Any], say: Say, expect: str
     lost = [each.name for each in found if not ledger.is_made(each.name)]
     folder = _Made(path)
     try:
-        if set(lost) <= {ledger.FILE}:  # without a ledger the digest is all that can tell
+        if set(lost) <= {ledger.FILE}:  # without a ledger, only the digest can tell
             found += _digest(folder, manifest, expect, say)
         if lost:
             say("not checked, since what was stored is not as it was: labels, values, tables, page")

@@ -67,7 +67,7 @@ def _made_again(path: Path, manifest: ComparisonManifest, defaults: Mapping[str,
     """Yield files of a comparison that differ from what its runs give."""
     say("not kept: a ledger of a comparison; so all of it is made again from its runs")
     again = f"`{manifest.command}` makes it anew" if manifest.command else "make it anew from its runs"
-    runs: Sequence[Mapping[str, Any]] = manifest.content.get("runs") or ()  # names with values, as it was checked
+    runs: Sequence[Mapping[str, Any]] = manifest.content.get("runs") or ()  # checked to be names with values
     folders = [Path(folder) for folder in dict.fromkeys(str(run.get("folder", "")) for run in runs)]
     absent = [str(folder) for folder in folders if not folder.is_dir()]
     if absent or not folders:

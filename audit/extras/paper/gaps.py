@@ -78,7 +78,7 @@ def _controls_of(study: Study, gap: Row, controls: Mapping[str, Row]) -> Iterato
     for control in CONTROL_ROWS:
         if control not in controls or (control == "all_terms" and not study.is_free(gap)):
             continue
-        # Where all in-group pairs repeat their words, the gap is that of the very same words: it stands there already.
+        # If all in-group pairs repeat their words, the gap is that of the very same words, and is shown already.
         again = math.isclose(float(controls[control]["delta_points"]), float(gap["delta_points"]), rel_tol=1e-9)
         if not (again and control == "same_words" and "placebo" not in controls):
             yield control
@@ -134,7 +134,7 @@ def _laid(name: Line, gap: Row, marks: Marks, decimals: int, corrected: bool = F
     known = has_interval(gap)
     marked = (marks.mark((Told(_sentence(note)),)),) if note and not known else ()
     delta, se = (float(gap[each]) for each in ("delta_points", "se"))
-    # A standard error of a gap without an interval is one that no t goes by.
+    # Without an interval, the standard error has no t distribution.
     t = delta / se if known and se > 0 else math.nan
     cells = [
         count(float(gap["n_narratives"])),

@@ -163,7 +163,7 @@ def _table(document: Any, table: PaperTable) -> None:
             [paragraph] = cell.paragraphs
             _write(paragraph, pieces, size=_TABLE)
             paragraph.alignment = WD_ALIGN_PARAGRAPH.LEFT if column < table.n_words else WD_ALIGN_PARAGRAPH.RIGHT
-            # The head stays with the first row and the notes with the last one; between them a page may end.
+            # Keep the heading with the first row and the notes with the last; a page may end in between.
             paragraph.paragraph_format.keep_with_next = place == 0 or place == len(rows) - 1
             if column == 0:
                 paragraph.paragraph_format.left_indent = Inches(0.2 * depth)

@@ -311,7 +311,7 @@ def find_released(folder: Path) -> list[ReleasedRun]:
     study's order. ConfigError if a name cannot be read, two files belong to one pair, or a pair or a batch is missing:
     all pairs of a dimension's identities must be there, those with the unspecified identity all or none.
     """
-    if not os.path.isdir(folder):  # False too where it may not be looked at
+    if not os.path.isdir(folder):  # also False if access is denied
         raise StoreError(f"{folder} is not a folder; {_PLACE}")
     paths = sorted(folder.glob("*.tsv")) or sorted((folder / "processed_results").glob("*.tsv"))
     if not paths:
@@ -816,7 +816,7 @@ def _side(path: Path, read: pd.DataFrame, side: str, dimension: str, begun: dict
     for text in read[prompt].unique():
         match = _terms(dimension).search(text)
         before = text[: match.start()] if match else None
-        # What stands before the identity is the prompt's own, and the same throughout: else a narrative names it.
+        # The text before the identity is part of the prompt and the same in all rows; otherwise a narrative named it.
         of_text[text] = match[0] if match and begun.setdefault(side, str(before)) == before else None
     found = read[prompt].map(of_text)
     if found.isna().any():

@@ -92,14 +92,14 @@ def plot_contrasts(
             gid="narratives", rasterized=contrasts.size > _MOST_OUTLINES, ax=axes,
         )  # fmt: skip
         axes.axvline(0.0, color=INK, linewidth=0.9, zorder=3, gid="zero")
-        # The mean and its interval stand above the bars, which would hide them.
+        # The mean and its interval are drawn above the bars, which would hide them.
         top = 1.18 * float(np.histogram(contrasts, bins=edges)[0].max())
         axes.plot([mean, mean], [0, top], color=ORANGE, linewidth=1.4, linestyle=(0, (4, 1.5)), zorder=4, gid="mean")
         axes.plot([mean], [top], "D", color=ORANGE, markersize=4, zorder=5)
         if bounded:
             axes.plot([low, high], [top, top], color=ORANGE, linewidth=2, zorder=4, gid="interval")
         ends = (edges[0], edges[-1], mean, 0.0, *((low, high) if bounded else ()))
-        # A single bar is not to fill the figure.
+        # A single bar must not fill the figure.
         room = max(0.03 * (max(ends) - min(ends)), 5 * (edges[1] - edges[0]) if len(edges) == 2 else 0.0)
         axes.set_xlim(min(ends) - room, max(ends) + room)
         axes.set_ylim(0, 1.08 * top)
@@ -252,7 +252,7 @@ def _edges_about_zero(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64
         quartiles = np.quantile(values, [0.25, 0.75])
         wanted = 2 * float(quartiles[1] - quartiles[0]) / values.size ** (1 / 3)
         width = float(np.clip(wanted, spread / _MOST_BINS, spread / _LEAST_BINS))
-    # Where rounding puts an end inside the values, one bin more holds them.
+    # If rounding puts an end inside the values, one more bin covers them.
     first, last = math.floor(float(values.min()) / width), math.floor(float(values.max()) / width) + 1
     first, last = first - (first * width > values.min()), last + (last * width < values.max())
     edges: npt.NDArray[np.float64] = np.arange(first, last + 1, dtype=np.float64) * np.float64(width)

@@ -80,7 +80,7 @@ def draw_figures(
             try:
                 figures[f"{kind}-{dimension}-{variant}"] = draw()
             except (MissingCellError, NotEstimableError):
-                continue  # the page names what is not drawn, and its tables say why
+                continue  # the page names the missing figure, and its tables say why
     return figures
 
 

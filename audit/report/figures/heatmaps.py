@@ -236,9 +236,9 @@ def _diverging(
     if reach is not None and largest > reach * (1 + 1e-9) + 1e-9:
         raise ValueError(f"{place}: a value {largest:g} away from 0 is beyond the colours' reach of {reach:g}")
     reach = largest if reach is None else reach
-    # Below this a value is the rest of a floating-point sum.
+    # A smaller value is floating-point error.
     reach = reach if reach > 1e-9 else 1.0
-    # Many columns have room for three digits and a sign only if the values need no more.
+    # Cells of many columns are narrow, so their numbers get one digit less.
     digits = 1 if max(values.shape) <= 12 else 0
     decimals = min(max(digits - math.floor(math.log10(reach)), 1), 4)
     hatched: Mask = grid.asked & np.isnan(values.to_numpy())

@@ -224,7 +224,7 @@ def _lay_out_narrow(panel: Panel, clusters: Clusters | None) -> _Layout:
     cell = max(digits + 0.07, 0.62 if largest <= 6 else 0.46 if largest <= 12 else 0.3)
     brackets = sum(level.depth for level in _levels(grid.row_groups, clusters, cell=cell, size=SMALL))
     room = (NARROW - PAD - _HEADING - brackets - row_room - _RIGHT_NARROW) / len(column_names)
-    # Rows of two lines need their height, as columns need their width.
+    # Row names of two lines need height, as columns need width.
     cell = max(min(cell, room), _LEAST_CELL)
     if height_of(row_names, size=SMALL) > cell:
         row_names = [plain(str(term), width=12, lines=1) for term in grid.mean.index]
@@ -269,7 +269,7 @@ def _draw(panel: Panel, clusters: Clusters | None, laid: _Layout, width: float) 
             cmap=sns.blend_palette(panel.colours, as_cmap=True),
             linewidths=0.6,
             linecolor="white",
-            # Labels are set below: seaborn draws the figure first, with wordings read as mathematics.
+            # Labels are set below: seaborn would draw the figure first, and read wordings as mathematics.
             xticklabels=False,
             yticklabels=False,
             cbar_kws={"orientation": "horizontal"},
@@ -305,7 +305,7 @@ def _words(terms: pd.Index[Any]) -> list[str]:
 
 
 def _draw_bar(axes: Axes, bar: Axes, legend: str) -> None:
-    # As an image: its 256 steps would be half of a small file.
+    # Embedded as an image: its 256 steps would be half of a small file.
     axes.collections[0].colorbar.solids.set_rasterized(True)  # type: ignore[union-attr]
     bar.tick_params(labelsize=SMALL, length=2.5, pad=2)
     bar.set_xlabel(legend, fontsize=TEXT, loc="left", labelpad=2)

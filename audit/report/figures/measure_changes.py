@@ -82,7 +82,7 @@ def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confi
     step = max(0.26, height_of(labels, size=TEXT) + 0.05)
     below = height_of(titles_below, size=TEXT) + 0.19
     bottom = PAD + height_of([note], size=SMALL) + 0.06 + below
-    # Panels stand side by side or, on a phone, one above the other.
+    # Panels are side by side or, on a phone, one above the other.
     block = len(rows) * step + below + 0.08 if stacked else 0.0
     with drawing():
         figure = new_figure(width, PAD + 0.04 + len(rows) * step + bottom + block)

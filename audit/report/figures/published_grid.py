@@ -65,7 +65,7 @@ def plot_published_grid(
     if not math.isfinite(reach):
         raise NotEstimableError(f"{cells['dimension'].iloc[0]}: no cell of any run has a published value")
     reach = reach if reach > 1e-9 else 1.0
-    # The mean is what `lay_out` orders nothing by: any number does, and the layout is that of all runs' pairs.
+    # `lay_out` ignores the mean for its order, so any number will do; the layout covers the pairs of all runs.
     laid = cells.assign(mean=cells["z"], n_prompts=1, n_rated=1, variant="")
     everywhere = lay_out(laid.drop_duplicates(["perceiver", "experiencer"]), clusters=clusters)
     return _draw(laid, runs, everywhere, reach=reach, n_columns=n_columns or min(_COLUMNS, len(runs)))
@@ -146,7 +146,7 @@ def _panel(axes: Axes, own: pd.DataFrame, everywhere: Grid, *, reach: float, bar
         cbar_ax=bar,
         ax=axes,
     )
-    # As an image: the cells of many panels as paths would be megabytes.
+    # Embedded as an image: paths of so many cells would take megabytes.
     axes.collections[0].set_rasterized(True)
     axes.collections[0].colorbar.solids.set_rasterized(True)  # type: ignore[union-attr]
     axes.set_xlabel("")

@@ -78,7 +78,7 @@ def plot_specification(runs: pd.DataFrame, *, unit: str) -> Figure:
 def _draw(runs: pd.DataFrame, choices: Sequence[str], *, unit: str) -> Figure:
     headings = [plain(name.replace("_", " "), width=16 if is_narrow() else 24, lines=1) for name in choices]
     values = [list(dict.fromkeys(runs[name].astype(object).fillna("not given").astype(str))) for name in choices]
-    # An own order for each choice, but numbers by size and the rest by name, whatever the order of δ.
+    # Options of a choice are sorted by number or name, regardless of δ.
     values = [sorted(own, key=_reading_order) for own in values]
     letters = 16 if is_narrow() else 26
     options = [plain(value, width=letters, lines=1) for own in values for value in own]

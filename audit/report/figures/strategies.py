@@ -94,7 +94,7 @@ def plot_strategies(rows: pd.DataFrame, *, unit: str, confidence: float) -> Figu
     step = max(0.26, height_of(labels, size=TEXT) + 0.05)
     below = PAD + height_of([note], size=SMALL) + 0.06
     bottom = below + height_of(titles, size=TEXT) + 0.19
-    # Panels stand side by side or, on a phone, one above the other.
+    # Panels are side by side or, on a phone, one above the other.
     block = len(rows) * step + bottom - below + 0.08
     whole = PAD + 0.04 + len(rows) * step + bottom + (2 * block if stacked else 0.0)
     with drawing():
@@ -151,7 +151,7 @@ def _draw_cost(axes: Axes, cost: np.ndarray) -> None:
     most = float(np.nanmax(cost, initial=0.0))
     axes.set_xlim(0, 1.06 * most if most > 0 else 1.0)
     write_ticks(axes.xaxis)
-    # Three places are what the narrow panel has room for.
+    # The narrow panel fits three ticks.
     axes.set_xticks(axes.get_xticks()[:: max(1, len(axes.get_xticks()) // 3)])
 
 

@@ -303,7 +303,7 @@ def _slim(svg: str) -> str:
         tag = re.sub(r' transform="rotate\(-0 [^"]*\)"', "", tag)
         return re.sub(r' style="([^"]*)"', class_of, tag)
 
-    # Within tags alone: in the text between them, which comes from users, "<" and ">" are escaped.
+    # Only within tags: the text between them comes from users, with "<" and ">" escaped.
     slimmed = re.sub(r"<(?!style|\?|!)[^<>]+>", slim_tag, svg)
     slimmed = re.sub(r'<g id="text_\d+">\s*(<text [^<>]*>[^<>]*</text>)\s*</g>', r"\1", slimmed)
     rules = "".join(f".{name}{{{rule}}}" for rule, name in classes.items()).replace(own_fonts, _SVG_FONTS)

@@ -184,7 +184,7 @@ def _marks(rows: pd.DataFrame, stage: str, measure: str, groups: list[str], conf
 
 
 def _thin_ticks(axes: Any) -> None:
-    # Three places are what a narrow panel has room for; 0 stays among them.
+    # A narrow panel fits three ticks; 0 stays one of them.
     ticks, labels = list(axes.get_xticks()), [label.get_text() for label in axes.get_xticklabels()]
     every = max(1, -(-len(ticks) // 3))
     zero = next((place for place, tick in enumerate(ticks) if tick == 0), 0)

@@ -69,7 +69,7 @@ def plot_wordings(
         size=SMALL,
     )
     below = PAD + height_of([note], size=SMALL) + 0.06 + height_of([axis], size=TEXT) + 0.22
-    # The bars stand beside the forest or, on a phone, beneath it.
+    # The bars are beside the forest or, on a phone, below it.
     under = bars_high + 0.34 if stacked else 0.0
     axis_room = height_of([axis], size=TEXT) + 0.22
     with drawing():
