@@ -9,7 +9,7 @@ used for, by the rules of the report:
 - Where the report finds nothing and rules nothing out (few narratives, many missing ratings, differing refusals,
   ratings at the ends of the scale ...), nothing passes and nothing fails.
 - A gap beyond the margin fails a model only if repetition of words was controlled for: by terms without a common word,
-  or by invented groups, beyond whose gap only the excess counts. Without a control it may be an echo, which proves
+  or by invented groups, and then only the excess over their gap counts. Without a control it may be an echo, and proves
   nothing against a model: undecided, with what to run. A gap *within* the margin passes without controls, as in the
   report: it is the gap of these words, their repetition included, and an echo in the other direction could hide a part
   of it. A note says so.
