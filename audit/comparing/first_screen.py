@@ -214,7 +214,7 @@ def counted_verdicts(verdicts: Sequence[Row]) -> Markup:
     alike: dict[Markup, list[Markup]] = {}
     for row in sorted(verdicts, key=lambda row: (_ORDER.index(row["code"]), row.number("direction"))):
         words = tallied(row)[1]
-        # Numbers of two runs have two places in the tables: alike is what reads alike.
+        # Equal numbers of two runs link to different cells, so compare the text without its markup.
         alike.setdefault(Markup(words.striptags()), []).append(words)
     return Markup(" \N{MIDDLE DOT} ").join(
         Markup("{}\N{NO-BREAK SPACE}{} {}").format(count(len(each)), CROSS, each[0]) for each in alike.values()

@@ -255,7 +255,7 @@ def compare_runs(
             continue
         found = {label: each.estimates[dimension] for label, each in runs.items() if dimension in each.estimates}
         of_pairs = {label: _is_free(runs[label], dimension) for label in found}
-        # An identifier is only worth as much as the text that it stands for.
+        # Equal identifiers are the same narrative only if they stand for the same text.
         told_apart = [
             replace(
                 each,

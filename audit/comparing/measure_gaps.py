@@ -397,7 +397,7 @@ def _subtracted(
     if of_corpora:
         return found | dict.fromkeys(_INTERVAL, float("nan")) | {"scope": "", "note": NO_INTERVAL}
     over, note = noted_over_conversations(change, units, confidence=confidence)
-    # Utterances' gaps that differ within a conversation vary its mean less than they do each other.
+    # Differences between utterances partly cancel in their conversation's mean, so its slopes vary less.
     slopes = min(slope_variance(over), over.se**2)
     wide = over_groups(over, *pair, confidence=confidence, slopes=slopes)
     return found | {name: getattr(wide, name) for name in _INTERVAL} | {"scope": scope_of(wide, over), "note": note}

@@ -447,7 +447,7 @@ def _head(column: str) -> str:
 
 
 def _is_count(column: str) -> bool:
-    return column.startswith("n_") and column != "n_narratives"  # which is one of the choices, and may be unknown
+    return column.startswith("n_") and column != "n_narratives"  # n_narratives is a choice, and may be unknown
 
 
 def _cell(row: Row, column: str) -> Markup:
