@@ -32,7 +32,7 @@ def cost_of(prompts: pd.DataFrame, stages: pd.DataFrame, *, n_prompts: int, seco
         ``n_calls``, ``n_prompt_tokens``, ``n_tokens``, ``n_question_tokens``, ``shortened_share`` and ``seconds``.
     """
     read = prompts.loc[prompts["n_prompt_tokens"] > 0, "n_prompt_tokens"]
-    # A prompt of an older run can have been asked without its tokens being counted.
+    # Older runs may have asked a prompt without counting its tokens.
     unasked = (prompts["status"].astype(str) == "failed") & ~(prompts["n_prompt_tokens"] > 0)
     shortened = prompts["n_dropped"] > 0
     cost = {
@@ -42,7 +42,7 @@ def cost_of(prompts: pd.DataFrame, stages: pd.DataFrame, *, n_prompts: int, seco
         "n_question_tokens": float(read.mean()) if len(read) else float("nan"),
     }
     if not stages.empty:
-        # A stage after one that failed was not asked: it has read nothing.
+        # A stage after a failed one was not asked, and read nothing.
         cost["n_calls"] += int((stages["n_prompt_tokens"] > 0).sum()) / n_prompts
         cost |= {name: float(stages[name].sum()) / n_prompts for name in ("n_prompt_tokens", "n_tokens")}
         shortened |= prompts["prompt_index"].isin(stages.loc[stages["n_dropped"] > 0, "prompt_index"])
@@ -53,10 +53,10 @@ def cost_of(prompts: pd.DataFrame, stages: pd.DataFrame, *, n_prompts: int, seco
 def cost_rows(
     runs: Mapping[str, RepliesOfRun], *, references: Mapping[str, str], costs: Mapping[str, Mapping[str, float]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``tables.REPLY_COSTS`` (without ``strategy``): how prompts ended, its change, and cost per prompt.
+    """Yield rows of ``tables.REPLY_COSTS`` without ``strategy``: how each run's prompts ended, and what they cost.
 
     Each run has a row for each dimension, and one over all dimensions, intersections left out, if there are several.
-    ``costs`` holds the result of :func:`cost_of` by run.
+    Changes are against the run's reference. ``costs`` holds the result of :func:`cost_of` by run.
     """
     shares = {label: _shares(run) for label, run in runs.items()}
     for label, own in shares.items():
@@ -64,7 +64,7 @@ def cost_rows(
         tokens = replies.loc[replies["status"].isin(SCORED), "n_tokens"]
         for dimension, found in own.items():
             reference = references.get(label, "")
-            # Over all dimensions only where they are the same ones.
+            # Means over all dimensions compare only if the dimensions are the same.
             same = not reference or dimension != OVERALL or _singles(runs[label]) == _singles(runs[reference])
             before = shares[reference].get(dimension, {}) if reference and same else {}
             changes = {

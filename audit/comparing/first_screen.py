@@ -143,7 +143,7 @@ def source_of(runs: Sequence[Row]) -> Markup:
 
 
 def tally(rows: Sequence[Row], column: str, *, alpha: float) -> tuple[int, int, int]:
-    """Count tested changes: lower, higher, and undecided (corrected p not below ``alpha``)."""
+    """Count tested changes in ``column``: lower, higher, and undecided (corrected p not below ``alpha``)."""
     found = [row for row in rows if row.number("p_adjusted") < alpha]
     lower = sum(row.number(column) < 0 for row in found)
     return lower, len(found) - lower, len(rows) - len(found)

@@ -252,7 +252,7 @@ def _own_gap(part: Part) -> Labelled | NotEstimableError:
 
 
 def _no_gap(compared: NarrativeCube, *, confidence: float) -> GapEstimate:
-    in_group_weights(compared)  # or says why nothing can be compared
+    in_group_weights(compared)  # raises NotEstimableError if nothing can be compared
     known = ~np.isnan(compared.y)
     none = np.where(known.any(axis=(1, 2)), 0.0, np.nan)
     return summarise_contrasts(none, rounding=0.0, confidence=confidence, n_ratings=int(known.sum()))

@@ -99,7 +99,7 @@ class RatingComparison(RunsCompared[RatedRun]):
 
     def __init__(self, manifests: Mapping[Path, Manifest], used: Mapping[str, Any]) -> None:
         super().__init__(manifests, used)
-        # All runs' texts are searched for the words of the first run that has any texts.
+        # One word list for all runs: that of the first run with stages.
         led = (manifest.statistics.stereotypes for manifest in manifests.values() if manifest.strategy.stages)
         self.lexicon = load_stereotypes(next(led, None))
 

@@ -158,7 +158,7 @@ def judge_runs(
     _card(asked)  # a secret in the address is refused before the command is written anywhere
     rubric = load_rubric(asked.rubric, asked.rubric_file)
     criterion = asked.criterion or next(iter(rubric.criteria))
-    rubric.pair_prompt(criterion, experiencer="", narrative="", first="", second="", answers="")  # or says why not
+    rubric.pair_prompt(criterion, experiencer="", narrative="", first="", second="", answers="")  # raises StimulusError
     first, second = two_runs(folders)
     paired, remarks = paired_replies(first, second, asked)
     identity = {

@@ -86,7 +86,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     explained = manifest.outside.status_given
     n_of = count_of(ratings["status"])
     if not explained and n_of["rated"] < len(ratings):
-        # Nobody knows why a rating is missing.
+        # The table does not say why a rating is missing, so refusals and failures cannot be counted.
         n_of = {name: n_of[name] for name in ("rated", "unparseable")}
     manifest = manifest.having(counts={**n_of, "total": len(ratings)})
     low, high = manifest.scale.low, manifest.scale.high

@@ -68,7 +68,7 @@ class Answers:
     Attributes
     ----------
     groups
-        Of each perceiver.
+        The group of each perceiver.
     narratives
         The situations imagined; one empty name if narratives are not told apart.
     y

@@ -36,7 +36,7 @@ CORPORA: Final = {
     )
     for n, what in ((1, "words"), (2, "pairs of neighbouring words"))
 }
-"""By n of the n-grams."""
+"""The measures of a corpus, by n of their n-grams."""
 
 
 @dataclass(frozen=True)
