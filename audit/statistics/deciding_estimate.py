@@ -53,22 +53,18 @@ Control: TypeAlias = Literal["echo_free", "placebo", "none", "not_needed"]
 Scope: TypeAlias = Literal["groups", "pairs"]
 Made: TypeAlias = "GapEstimate | NotEstimableError"
 Place: TypeAlias = tuple[str, ...]
-"""A dimension and a variant; of measures of texts, and a measure."""
+"""Dimension and variant; for measures of texts also the measure."""
 FEW_REFUSALS: Final = 10
-"""Narratives with a refusal below which a t interval of their gap is too narrow, and an exact bound is taken."""
+"""With fewer narratives with a refusal, a t interval of their gap is too narrow: an exact bound is used."""
 _NAN: Final = float("nan")
 
 
 @dataclass(frozen=True, eq=False)
 class Gap:
-    """One gap of a run, with the estimate that decides.
+    """One gap of a run, with the estimate that decides about it.
 
     Attributes
     ----------
-    kind, member
-        What it is of: an average, or one emotion or group by its name, or refusals.
-    dimension, variant
-        Where.
     made
         The deciding estimate, in points of the scale, of refusals in percentage points; or why there is none.
     narrative_ids
@@ -80,8 +76,6 @@ class Gap:
         cannot be told; None where none is missing.
     control
         By what repetition of words is controlled; ``not_needed`` of refusals.
-    scope
-        What the estimate speaks of.
     why_pairs
         Why it speaks of these pairs of words alone, in words; empty where it speaks of groups.
     without
@@ -127,17 +121,17 @@ class Gap:
 
     @property
     def place(self) -> Place:
-        """Where it is: dimension and variant, and the measure where it is of one."""
+        """Dimension and variant, and the measure if there is one."""
         return (self.dimension, self.variant, *filter(None, (self.measure,)))
 
     @property
     def n_narratives(self) -> int:
-        """Narratives that it is of; 0 without a gap."""
+        """The number of narratives that the estimate uses; 0 without an estimate."""
         return 0 if isinstance(self.made, NotEstimableError) else self.made.n_narratives
 
     @property
     def reach(self) -> float:
-        """How far from 0 a narrative's gap can lie, in its unit."""
+        """The farthest from 0 that a narrative's gap can lie, in its unit."""
         # A difference of two gaps reaches twice as far as one. So does a group's own gap: what its other ratings lead
         # to expect may itself lie beyond the scale.
         times = (2 if self.kind == "group" else 1) + (1 if self.control == "placebo" else 0)
@@ -145,13 +139,13 @@ class Gap:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What it is told apart by."""
+        """Identifies the gap within a run."""
         return self.dimension, self.variant, self.kind, self.member
 
 
 @dataclass(frozen=True, eq=False)
 class _Estimated:
-    """An estimate, what it speaks of, and what its spread is made of."""
+    """An estimate, its scope, and the parts of its spread."""
 
     estimate: GapEstimate
     without: tuple[Mapping[str, float], ...] = ()
@@ -191,8 +185,6 @@ def gaps_of(
         Leave out emotions, groups and refusals.
     refusals
         Whether the run can see refusals.
-    measure
-        Of texts, which measure the part is of.
 
     Notes
     -----
@@ -216,7 +208,7 @@ def gaps_of(
 
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """How the gaps of one dimension and variant are estimated."""
+    """How the gaps of one dimension and variant are estimated: cube, control, scale and confidence."""
 
     part: Part
     measure: str
@@ -256,7 +248,7 @@ class _Layout:
         return plain if beyond is None else beyond
 
     def average(self, emotion: str = "") -> Gap:
-        """Lay out the average gap of all narratives, or of those of one emotion."""
+        """Return the average gap of all narratives, or of those of one emotion."""
         of = self._of_emotion(emotion)
         gap = self._laid("emotion" if emotion else "average", emotion, of, self.estimate, lambda: designed_weights(of))
         second = self.second
@@ -275,12 +267,12 @@ class _Layout:
 
     @cached_property
     def _why_pairs(self) -> str:
-        """Why no gap of these speaks of groups; empty where one does."""
+        """Why these gaps speak of pairs of words alone; empty if they speak of groups."""
         found = attempt(lambda: self.estimate(self.cube))
         return str(found) if isinstance(found, NotEstimableError) else found.why_pairs
 
     def groups(self) -> Iterator[Gap]:
-        """Lay out each group's own gap, beside the pairs of groups that stand out."""
+        """Yield each group's own gap, estimated beside the pairs of groups that stand out."""
         cube = self._without_odd_pairs
         groups = tuple(dict.fromkeys(cube.perceiver_groups))
         undetermined = (
@@ -294,12 +286,12 @@ class _Layout:
             yield gap if self.second is None else replace(gap, other=self.second._as_control(name))
 
     def _as_control(self, group: str) -> Made:
-        """Estimate a group's own gap; where terms do not tell it, the average stands for it."""
+        """Return a group's own gap as a second control; the average if the terms do not determine the group's own."""
         own = attempt(lambda: self._of_group(self._without_odd_pairs, name=group).estimate)
         return own if isinstance(own, GapEstimate) else attempt(lambda: self.estimate(self.cube).estimate)
 
     def estimate(self, of: NarrativeCube, placebos: Mapping[str, NarrativeCube] | None = None) -> _Estimated:
-        """Estimate the average gap of a cube, in the scope that its groups allow."""
+        """Estimate the average gap of a cube, over groups if it has enough of them, else over pairs."""
         if of is self.cube and self.headline is not None:
             narrow, scope = self.headline
         else:
@@ -336,7 +328,7 @@ class _Layout:
         return group_scope(cube, narrow, confidence=self.confidence, means=means)
 
     def _over(self, narrow: GapEstimate, narrative_ids: Sequence[Any]) -> GapEstimate:
-        """Give an estimate the uncertainty of conversations, where narratives are utterances of them."""
+        """Widen an estimate over conversations, where narratives are utterances of them."""
         return narrow if self.part.dependent is None else self.part.dependent(narrow, narrative_ids)[0]
 
     def _of_group(
@@ -366,9 +358,10 @@ class _Layout:
         )  # fmt: skip
 
     def _invented(self, placebos: Mapping[str, NarrativeCube]) -> Iterator[Mapping[str, float]]:
-        """Of each set of invented groups, what it takes off without each of them.
+        """For each set of invented groups, what it takes off the gap without each of its groups.
 
-        From so many sets on that they are a sample of such sets, their spread is in the difference already.
+        With :data:`RANDOM_SETS` or more, the sets are a sample of such sets, and their spread is in the difference
+        already.
         """
         if self.part.dependent is None and len(placebos) >= RANDOM_SETS:
             return
@@ -407,14 +400,16 @@ class _Layout:
         )
 
     def _units(self, narrative_ids: tuple[Any, ...], made: GapEstimate) -> tuple[Any, ...]:
-        """Return what an estimate has a gap of each of: narratives, or their conversations."""
+        """Return the units that an estimate has a gap for: narratives, or their conversations."""
         if len(made.by_narrative) == len(narrative_ids):
             return narrative_ids
         unit_of = dict(zip(self.part.cube.narrative_ids, self.part.conversations, strict=True))
         return tuple(dict.fromkeys(unit_of[name] for name in narrative_ids))
 
     def _off(self, of: NarrativeCube, estimate: GapEstimate) -> float:
-        """Return how far a gap could be off because ratings are known within bounds; of invented groups', too."""
+        """How far a gap could be off, in points, as ratings, those of invented groups included, are known within
+        bounds.
+        """
         own = gap_off(of, estimate)
         invented = []
         for name, each in self.placebos.items():
@@ -430,7 +425,7 @@ class _Layout:
         self, of: NarrativeCube, estimate: Callable[..., _Estimated], weights: Callable[[], FloatArray],
         found: _Estimated,
     ) -> tuple[GapEstimate, GapEstimate] | NotEstimableError | None:  # fmt: skip
-        """Estimate a gap with every missing rating where it makes it lowest, and highest."""
+        """Return the estimate with every missing rating where it makes the gap lowest, and highest."""
         cubes = [of, *(each.without_baselines() for each in self.placebos.values())]
         if any((each.expected & (each.status < 0)).any() for each in cubes):
             return NotEstimableError("some prompts were never asked")
@@ -461,7 +456,7 @@ class _Layout:
 
 
 def _headline(part: Part) -> tuple[GapEstimate, GroupScope] | None:
-    """Return the run's headline and its wider scope, as they are in the table of gaps; None where there is none."""
+    """Return the run's headline and its wider scope, as the table of gaps has them; None if there is no headline."""
     if not isinstance(part.made, Estimates) or isinstance(part.made.headline, NotEstimableError):
         return None
     scope = part.made.scopes[part.made.estimator]
@@ -469,7 +464,7 @@ def _headline(part: Part) -> tuple[GapEstimate, GroupScope] | None:
 
 
 def moved(estimate: GapEstimate, by: float) -> GapEstimate:
-    """Return an estimate that many points higher, of the same uncertainty; so is each narrative's gap."""
+    """Shift an estimate, and each narrative's gap, by that many points; its uncertainty stays."""
     # Bounds of rare gaps, and changes against a baseline, are made of narratives' gaps and not of their mean.
     return replace(
         estimate, delta_points=estimate.delta_points + by, ci_low=estimate.ci_low + by, ci_high=estimate.ci_high + by,
@@ -478,9 +473,9 @@ def moved(estimate: GapEstimate, by: float) -> GapEstimate:
 
 
 def _filled(cube: NarrativeCube, weights: FloatArray, scale: tuple[float, float]) -> NarrativeCube:
-    """Return the cube with missing ratings at the upper end where weights are positive, at the lower elsewhere.
+    """Fill missing ratings with the upper end of the scale where weights are positive, with the lower end elsewhere.
 
-    Without a scale the ends are the lowest and the highest number that there is.
+    Without a scale, the ends are the lowest and the highest number in the cube.
     """
     ends = float(np.nanmin(cube.y, initial=np.inf)), float(np.nanmax(cube.y, initial=-np.inf))
     low = min(scale[0], ends[0]) if np.isfinite(scale[0]) else ends[0]
@@ -507,7 +502,7 @@ def _group_weights(cube: NarrativeCube, groups: Sequence[str], place: int) -> Fl
 
 
 def _refusals(cube: NarrativeCube, *, confidence: float) -> Gap:
-    """Lay out the gap of refusals; of few refusals with the largest one that they leave possible.
+    """Return the gap of refusals; if there are few, with the largest gap that they leave possible.
 
     Where k of N narratives had a refusal, the share of narratives that would have one lies below Clopper and Pearson's
     limit u with a confidence of 1 − α, and a narrative's gap within ±100 Σ w⁺ percentage points: |gap| ≤ 100 u Σ w⁺, of
@@ -531,5 +526,5 @@ def _refusals(cube: NarrativeCube, *, confidence: float) -> Gap:
 
 
 def rare_share(k: int, n: int, confidence: float) -> float:
-    """Return Clopper and Pearson's upper limit of a share, k of n."""
+    """Clopper and Pearson's upper limit of a share, k of n."""
     return 1.0 if k >= n else float(special.betaincinv(k + 1, n - k, confidence))

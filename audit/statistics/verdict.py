@@ -38,34 +38,25 @@ from audit.tables.formatting import SAME
 
 Code: TypeAlias = Literal["gap", "within", "undecided", "no_verdict", "no_estimate"]
 VOID: Final = ("accepted", "nothing_rated", "constant", "unfinished", "manipulation", "number_mass", "noise_floor")
-"""Remarks under which there is no verdict in either direction, the most telling first."""
+"""Remarks that allow no verdict in either direction, the most telling first."""
 HELD_BACK: Final = (
     "few_narratives", "many_missing", "incomplete_narratives", "refusal_gap", "unrated_identity", "scale_end",
     "beyond_scale", "not_additive", "not_converged",
 )  # fmt: skip
-"""Remarks under which nothing is found and nothing is ruled out."""
+"""Remarks that allow neither finding a gap nor ruling one out."""
 NOT_RULED_OUT: Final = ("intensity_not_followed",)
-"""Remarks under which nothing is ruled out: ratings may be equal for that reason. A gap that is found is one."""
+"""Remarks that allow finding a gap but not ruling one out: they may be why ratings are equal."""
 _NAN: Final = float("nan")
 _MOST_NARRATIVES: Final = 10**6
 _MORE_NARRATIVES: Final = frozenset({"margin_open", "holds_zero", "few_narratives", "not_corrected", "rare_gaps"})
-"""Reasons that more narratives can do away with."""
+"""Reasons that more narratives can remove."""
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedGap:
-    """A gap held against its margin, and what may be said of it.
+    """A gap held against its margin, and the conclusion about it.
 
-    Attributes
-    ----------
-    held
-        Its intervals.
-    outcome
-        ``beyond`` the margin, ``within`` it, or ``undecided``.
-    reasons
-        Codes of what keeps it undecided; else empty.
-    void
-        Whether these allow no verdict at all.
+    ``reasons`` are codes of what keeps the gap undecided, else empty; ``void`` says that they allow no verdict at all.
     """
 
     held: Held
@@ -175,20 +166,14 @@ class Verdict:
     measure: str = ""
 
     def row(self) -> dict[str, Any]:
-        """Return it as a row of ``tables.VERDICTS``: lists are joined by semicolons."""
+        """Return the verdict as a row of ``VERDICTS``, lists joined by semicolons."""
         return {
             each.name: "; ".join(value) if isinstance(value := getattr(self, each.name), tuple) else value
             for each in fields(self)
         }
 
     def limited(self, codes: Set[str]) -> Self:
-        """Return the verdict under limits that came up since; under one that allows none, nothing is left of it.
-
-        Parameters
-        ----------
-        codes
-            Of remarks, beside those that it knows.
-        """
+        """Add the codes of further remarks to the verdict; one that allows no verdict withdraws it."""
         every = {*self.limits, *codes}
         void = tuple(code for code in VOID if code in every)
         limits = tuple(sorted(every))
@@ -201,7 +186,7 @@ class Verdict:
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
-        """Return what :meth:`row` laid out."""
+        """Read a verdict back from what :meth:`row` wrote."""
         lists = ("reasons", "parts_beyond", "parts_not_shown", "limits")
         whole = ("direction", "n_narratives", "rank", "n_dealings")
         known = {each.name: row[each.name] for each in fields(cls) if each.name in row}
@@ -222,40 +207,27 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Limits:
-    """What is known of a run beside its gaps, by the codes of remarks.
+    """The codes of a run's remarks that limit its gaps.
 
-    Attributes
-    ----------
-    on_run
-        Codes that limit all gaps.
-    on_place
-        By dimension and variant, or by these and a measure, codes that limit that one.
+    ``on_run`` limits all gaps; ``on_place`` those of a dimension and variant, or of a measure there.
     """
 
     on_run: frozenset[str] = frozenset()
     on_place: Mapping[Place, Set[str]] = None  # type: ignore[assignment]
 
     def of(self, place: Place) -> Set[str]:
-        """Return the codes that bear on one dimension and variant, or on a measure there."""
+        """Return the codes that limit one dimension and variant, or a measure there."""
         known = self.on_place or {}
         return self.on_run | frozenset(known.get(place[:2], ())) | frozenset(known.get(place, ()))
 
 
 def judge(held: Sequence[Held], limits: Limits) -> list[JudgedGap]:
-    """Say of each gap whether it is shown beyond its margin, within it, or undecided, and why.
-
-    Parameters
-    ----------
-    held
-        As :func:`~audit.statistics.margin_tests.hold` holds them.
-    limits
-        What limits them.
-    """
+    """Decide for each gap whether it is shown beyond its margin, within it, or undecided, and why."""
     return [judge_gap(each, limits.of(each.gap.place)) for each in held]
 
 
 def judge_gap(held: Held, codes: Set[str]) -> JudgedGap:
-    """Say of one gap whether it is shown beyond its margin, within it, or undecided, under these codes of limits."""
+    """Decide whether one gap is shown beyond its margin, within it, or undecided, given the codes of its limits."""
     gap = held.gap
     void = [code for code in VOID if code in codes]
     if void:
@@ -273,7 +245,7 @@ def judge_gap(held: Held, codes: Set[str]) -> JudgedGap:
 
 
 def _held_back(gap: Gap, codes: Set[str]) -> tuple[str, ...]:
-    """Return codes under which nothing of a gap is found and nothing ruled out."""
+    """Return the codes that keep a gap from being found and from being ruled out."""
     # What limits ratings does not limit the gap of what is no rating.
     back = {code for code in HELD_BACK if code in codes and (gap.kind != "refusals" or code == "few_narratives")}
     # Invented groups may have been asked in fewer narratives than the others were.
@@ -283,7 +255,7 @@ def _held_back(gap: Gap, codes: Set[str]) -> tuple[str, ...]:
 
 
 def _against_a_gap(held: Held) -> Iterator[str]:
-    """Yield why a gap beyond the margin is not to be held against a model."""
+    """Yield why a gap beyond the margin must not be held against a model."""
     gap = held.gap
     if gap.kind == "refusals":
         return
@@ -295,7 +267,7 @@ def _against_a_gap(held: Held) -> Iterator[str]:
 
 
 def _speaks_against(gap: Gap, sign: float) -> Iterator[str]:
-    """Yield what an interval that leaves out 0 by itself cannot answer: missing ratings, another control."""
+    """Yield what an interval that leaves out 0 cannot answer: missing ratings, inexact ratings, another control."""
     if gap.worst is not None and not _beyond_zero_at_worst(gap, sign):
         yield "missing"
     if gap.off > 0 and isinstance(gap.made, GapEstimate):
@@ -309,7 +281,7 @@ def _speaks_against(gap: Gap, sign: float) -> Iterator[str]:
 
 
 def _leaves_out_zero(made: GapEstimate | NotEstimableError, sign: float) -> bool:
-    """Whether an estimate is shown to lie on one side of 0; without a spread it is where it is."""
+    """Whether an estimate is shown to lie on the given side of 0; without a spread, whether it lies there."""
     if isinstance(made, NotEstimableError):
         return False
     if not math.isfinite(made.ci_low):
@@ -344,12 +316,12 @@ def verdicts(
 ) -> tuple[list[JudgedGap], list[Verdict]]:
     """Decide about every average gap of a run.
 
+    Returns all gaps, judged, and a verdict for each average, both in the order of ``gaps``.
+
     Parameters
     ----------
     gaps
         All of the run: averages and what lies beneath them.
-    limits
-        What limits them.
     margin
         The gap that is too small to matter, in points; None where none was set.
     least_gap
@@ -362,11 +334,6 @@ def verdicts(
         By dimension and variant, the place among dealings of terms, and their number.
     response
         The fields ``response...`` and ``share_higher`` of :class:`Verdict`.
-
-    Returns
-    -------
-    tuple
-        All gaps, judged; and a verdict for each average, in the order of ``gaps``.
     """
     of_margin = 0.0 if margin is None else margin
     margins: dict[Kind, float] = {
@@ -506,7 +473,7 @@ def _verdict(
 
 
 def _parts(beneath: Sequence[JudgedGap], *, with_margin: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Name emotions and groups beyond the margin, and others not shown within it; the farthest first."""
+    """Names of emotions and groups beyond the margin, and of those not shown within it; the largest first."""
 
     def reach(each: JudgedGap) -> float:
         ends = (abs(each.held.low), abs(each.held.high))
@@ -519,7 +486,7 @@ def _parts(beneath: Sequence[JudgedGap], *, with_margin: bool) -> tuple[tuple[st
 
 
 def _n_needed(gap: Gap, margin: float | None, least_gap: float, *, alpha: float, power: float, n_run: int) -> float:
-    """Return how many narratives of the run would rule out the margin, if groups' own spread allows that at all."""
+    """Narratives of the run that would rule out the margin; NaN if no number does, or if those of the run would do."""
     assert isinstance(gap.made, GapEstimate)
     wanted = (least_gap if margin is None else margin) - gap.off
     made = gap.made
@@ -565,7 +532,7 @@ _NEXT: Final = (
     ("no_interval", "more_narratives"),
     ("not_estimable", "ask_again"),
 )
-"""Of each reason the next step; of several reasons the first one here."""
+"""The next step for each reason; of several reasons the first one here counts."""
 
 
 def _next(reasons: Sequence[str]) -> str:
