@@ -56,10 +56,6 @@ class Analysis:
     tables
         By name, with the columns of ``tables.TABLES``; unrounded, NaN where something does not apply or cannot be
         estimated. ``own_model`` and ``comparisons`` may have no rows.
-    remarks
-        In the order of the tables.
-    averages
-        What verdicts are made of.
     """
 
     tables: dict[str, pd.DataFrame]
@@ -81,6 +77,9 @@ def analyse(
 ) -> Analysis:
     """Compute every table of statistics from the ratings, dimension by dimension and variant by variant.
 
+    What cannot be estimated is a row of NaN and a note or remark that says why; never an exception. A formula of the
+    user's own that cannot be used raises ConfigError.
+
     Parameters
     ----------
     ratings
@@ -92,8 +91,6 @@ def analyse(
     seed
         With the names of dimension and variant it seeds each one's draws, so that what else is in the ratings does not
         alter a p.
-    settings
-        How; None takes the defaults.
     valence
         Emotion → positive, negative or neutral.
     clusters
@@ -104,18 +101,6 @@ def analyse(
         Whether a refusal can be seen in these ratings.
     reasons_known
         Whether statuses say why a rating is missing. If not, numbers, rates and gaps of each reason are missing too.
-
-    Returns
-    -------
-    Analysis
-        What cannot be estimated is a row of NaN and a note or remark that says why; never an exception.
-
-    Raises
-    ------
-    ConfigError
-        If the user's own formula cannot be used.
-    ValueError
-        If a variant has no scale, a prompt occurs twice, or the ratings contradict themselves.
     """
     settings = settings or Settings()
     told = repetition or Repetition()
@@ -171,7 +156,7 @@ def _of_ratings(
     *,
     reasons_known: bool,
 ) -> list[Remark]:
-    """Add what is made of ratings alone to ``rows`` and ``frames``; return what limits them."""
+    """Add the tables that only ratings have to ``rows`` and ``frames``; return the remarks."""
     cube, found, settings, (low, high) = part.cube, part.estimates, part.settings, scale
     confidence, min_number_mass = settings.confidence, settings.min_number_mass
     outcomes = outcome_table(part.prompts, low=low, high=high, min_number_mass=min_number_mass)
@@ -235,14 +220,14 @@ def _corrected(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _contrasts(cube: NarrativeCube, found: Estimates) -> FloatArray:
-    """Each narrative's own gap; NaN where its ratings do not tell it."""
+    """Each narrative's own gap, shape (N,); NaN where its ratings do not determine it."""
     if isinstance(found.contrast, GapEstimate):
         return found.contrast.by_narrative
     return np.full(len(cube.narrative_ids), np.nan)
 
 
 def _on_cues(cube: NarrativeCube, cues: Mapping[str, str]) -> Iterator[Remark]:
-    """Say so where all wordings tell their group in one way."""
+    """Yield a remark if all wordings tell their group in one way."""
     used = {cues[term] for term in (*cube.perceivers, *cube.experiencers) if term in cues}
     if len(used) == 1:
         way = _CUES[used.pop()]

@@ -1,6 +1,6 @@
 """How often a model's labels are those that people gave: accuracy, precision, recall and F1.
 
-What the model left without a readable answer is wrong and is counted apart; it is never dropped.
+A case that the model left without a readable answer is wrong and is counted apart; it is never dropped.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from audit.statistics.ratings import IntArray, divide
 
 @dataclass(frozen=True)
 class LabelScore:
-    """How one label was recognised.
+    """How well one label was recognised.
 
     Attributes
     ----------
-    label
-        The label.
     precision
         Share of the cases given the label whose label it is; NaN where none was given it.
     recall
@@ -43,7 +41,7 @@ class LabelScore:
 
 @dataclass(frozen=True)
 class ClassificationScore:
-    """How labels were recognised; shares between 0 and 1, unrounded.
+    """How well labels were recognised; shares between 0 and 1, unrounded.
 
     Attributes
     ----------
@@ -56,8 +54,6 @@ class ClassificationScore:
     confusion
         Shape (labels, labels + 1): cases by their label (rows) and the one they were given (columns); the last column
         counts those given none.
-    n
-        All cases.
     n_unlabelled
         Of these without a readable label: wrong in ``accuracy`` and ``recall``.
     """
@@ -75,19 +71,8 @@ def score_labels(
 ) -> ClassificationScore:
     """Compare labels with the true ones, case by case.
 
-    Parameters
-    ----------
-    true
-        Each case's label.
-    predicted
-        Length as ``true``: the label it was given; None where the answer held no readable one.
-    labels
-        All labels, in the order to report; None for those that occur or were given, sorted.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ, there are no cases, or a label is not among ``labels`` or occurs twice there.
+    A predicted label is None where the answer held no readable one. ``labels`` are all labels, in the order to report;
+    None takes those that occur or were given, sorted.
 
     Notes
     -----

@@ -55,7 +55,7 @@ Made: TypeAlias = "GapEstimate | NotEstimableError"
 Place: TypeAlias = tuple[str, ...]
 """Dimension and variant; for measures of texts also the measure."""
 FEW_REFUSALS: Final = 10
-"""With fewer narratives with a refusal, a t interval of their gap is too narrow: an exact bound is used."""
+"""Fewer narratives with a refusal make a t interval of their gap too narrow: an exact bound is used."""
 _NAN: Final = float("nan")
 
 
@@ -407,9 +407,7 @@ class _Layout:
         return tuple(dict.fromkeys(unit_of[name] for name in narrative_ids))
 
     def _off(self, of: NarrativeCube, estimate: GapEstimate) -> float:
-        """How far a gap could be off, in points, as ratings, those of invented groups included, are known within
-        bounds.
-        """
+        """How far a gap, less invented groups', could be off in points because ratings are known within bounds."""
         own = gap_off(of, estimate)
         invented = []
         for name, each in self.placebos.items():

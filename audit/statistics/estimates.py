@@ -1,4 +1,4 @@
-"""What an estimate of δ is, and how gaps of narratives are pooled into one."""
+"""An estimate of δ, and how narratives' gaps are pooled into one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from audit.tables.formatting import SAME
 
 EPSILON: Final = float(np.finfo(np.float64).eps)
 _GRID: Final = np.concatenate([[0.0], np.geomspace(1e-6, 1e3, 55)])
-"""Variances between narratives at which the likelihood is looked at first, in units of gaps' variance and noise."""
+"""Variances between narratives at which the likelihood is first evaluated, in units of gaps' variance and noise."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,6 @@ class GapEstimate:
         Narratives that the estimate uses.
     n_narratives_asked
         Those and the narratives left out because ratings are missing.
-    n_ratings
-        Ratings used.
     not_estimable
         Why there is no interval, in words; empty if there is one.
     p_sign_flip
@@ -77,7 +75,7 @@ class GapEstimate:
     rounding: float = field(default=0.0, compare=False)
 
     def among(self, chosen: BoolArray) -> GapEstimate:
-        """Return the estimate of some narratives as one among others: ``chosen``, shape (M,), says which it is of."""
+        """Place the estimate of some narratives among others: ``chosen``, shape (M,), marks those that it is of."""
 
         def laid(own: FloatArray, empty: float) -> FloatArray:
             values = np.full(chosen.size, empty)
@@ -96,11 +94,6 @@ class GapEstimate:
 def t_interval(delta: float, se: float, df: float, *, confidence: float) -> tuple[float, float, float]:
     """Return the ends of the t interval and the two-sided p against 0; NaN where ``se`` or ``df`` is.
 
-    Raises
-    ------
-    ValueError
-        If ``confidence`` is not between 0 and 1.
-
     Examples
     --------
     The 97.5% quantile of t with 11 degrees of freedom is 2.201:
@@ -117,7 +110,7 @@ def t_interval(delta: float, se: float, df: float, *, confidence: float) -> tupl
 
 
 def with_spread(estimate: GapEstimate, *, se: float, df: float, n_informative: int, confidence: float) -> GapEstimate:
-    """Return an estimate with the standard error and degrees of freedom of ``n_informative`` unequal narratives."""
+    """Give an estimate the standard error and degrees of freedom of ``n_informative`` unequal narratives."""
     reason = estimate.not_estimable
     if n_informative < 2:
         reason = "one narrative says nothing about how narratives differ"
@@ -132,17 +125,18 @@ def with_spread(estimate: GapEstimate, *, se: float, df: float, n_informative: i
 
 
 def without_interval(estimate: GapEstimate, reason: str) -> GapEstimate:
-    """Return an estimate without its interval, and why."""
+    """Blank the interval of an estimate, and say why."""
     unknown = dict.fromkeys(("se", "df", "ci_low", "ci_high", "p", "d_z", "p_sign_flip"), float("nan"))
     return replace(estimate, **unknown, not_estimable=reason)  # type: ignore[arg-type]
 
 
 def with_variance(estimate: GapEstimate, extra: float, extra_df: float, *, confidence: float) -> GapEstimate:
-    """Return an estimate with a further, independent part of its variance, in squared points.
+    """Add a further, independent part to an estimate's variance, in squared points.
 
     The degrees of freedom are the fewer of both: Satterthwaite's grow where the further part happens to be estimated
     small, and an own gap was then found in 12 to 15% of runs in which pairs of groups differ and no group has one.
-    Without an interval, or where the further part cannot be estimated (NaN degrees of freedom), it is as it was.
+    Without an interval, or if the further part cannot be estimated (NaN degrees of freedom), the estimate stays as it
+    is.
     """
     if not (estimate.se > 0 and extra_df > 0):
         return estimate
@@ -167,10 +161,6 @@ def summarise_contrasts(
         Shape (N,), in points; NaN for a narrative that is left out. At least one is not.
     rounding
         Differences between contrasts up to twice this are those of floating-point arithmetic.
-    confidence
-        Coverage of the interval, between 0 and 1.
-    n_ratings
-        Ratings that the contrasts are made of.
     noise
         Shape (N,), variance of each about the narrative's true gap, in squared points. If it is None, or unknown for a
         narrative that is used, all count alike.
@@ -241,9 +231,9 @@ def summarise_contrasts(
 
 
 def _shares(gaps: FloatArray, noise: FloatArray) -> tuple[FloatArray | None, float]:
-    """Return what each gap counts for, None if all count alike, and the variance of the true gaps by REML.
+    """Return the weight of each gap, None if all count alike, and the variance of the true gaps by REML.
 
-    Of equal noise v the estimate is max(0, s² − v), s² the variance of the gaps.
+    With equal noise v the estimate is max(0, s² − v), s² the variance of the gaps.
     """
     if np.isnan(noise).any():
         return None, float("nan")
@@ -257,7 +247,7 @@ def _shares(gaps: FloatArray, noise: FloatArray) -> tuple[FloatArray | None, flo
 
 
 def _reml(gaps: FloatArray, noise: FloatArray) -> float:
-    """Variance between narratives that maximises the restricted likelihood.
+    """Find the variance between narratives that maximises the restricted likelihood.
 
     −2 log REML is Σ log(τ² + v_i) + log Σ w_i + Σ w_i (d_i − δ)². It may have two optima: the grid finds the lower, and
     the root of its derivative Σ w_i − Σ w_i²/Σ w_i − Σ w_i² (d_i − δ)² makes it exact.

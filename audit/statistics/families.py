@@ -1,4 +1,4 @@
-"""The parts of δ: gaps of pairs, groups, emotions and clusters, each family corrected for multiplicity.
+"""The breakdown of δ: gaps of pairs, groups, emotions and clusters, each family corrected for multiplicity.
 
 A family is a set of contrasts that a reader searches for the ones that stand out. p is the t-test's: the sign-flip test
 cannot tell small p apart, which a family needs.
@@ -60,7 +60,7 @@ def family_rows(
     cues: Mapping[str, str] | None = None,
     over: Over | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Estimate every family of contrasts of which δ is made.
+    """Estimate every family of contrasts that breaks δ down.
 
     Yields rows of ``FAMILIES``, unrounded. A contrast that cannot be estimated is a row of NaN with a note; it does not
     count in its family, nor does one without a p.

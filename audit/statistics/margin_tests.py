@@ -407,9 +407,7 @@ class _Line:
         return None if self.fault or isinstance(of, NotEstimableError) else of
 
     def n_needed(self, margin: float, *, power: float, n_narratives: int, sd: float) -> float:
-        """Narratives of the run that would show the gap (or its change) within the margin if it is 0; NaN if none
-        would.
-        """
+        """Narratives of the run that show the gap (or its change) within the margin if it is 0; NaN if none do."""
         of = self.planned
         if of is None:
             return _NAN

@@ -1,8 +1,8 @@
-"""Least squares within each narrative, on its own valid ratings alone: its gap, whatever is missing of it.
+"""Least squares within each narrative, on its own valid ratings alone: its gap, whatever is missing.
 
-A narrative's ratings are regressed on in-group (and lesser degrees of sharing, of an intersection), perceiver and
-experiencer. All of these are the narrative's own, so that its gap owes nothing to how the narrative moves perceivers or
-experiencers, complete or not. Of a complete narrative it is the double-centred contrast.
+A narrative's ratings are regressed on in-group (and, for an intersection, lesser degrees of sharing), perceiver and
+experiencer. All of these are the narrative's own, so that its gap does not depend on how the narrative moves perceivers
+or experiencers, complete or not. For a complete narrative it is the double-centred contrast.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from audit.statistics.estimates import EPSILON
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray
 
 _NOTHING = 1e-8
-"""What is left of a 0/1 column's sum of squares, or an eigenvalue of such columns, below which it is nothing."""
+"""A 0/1 column's remaining sum of squares, or an eigenvalue of such columns, counts as 0 below this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class Swept:
 
 @dataclass(frozen=True, eq=False)
 class NarrativeFits:
-    """What each narrative's own ratings say.
+    """The gap of each narrative by its own ratings, and how exact it is.
 
     Attributes
     ----------
@@ -111,8 +111,6 @@ class NarrativeFits:
     residual_variance
         Of a rating about its narrative's fit, pooled over narratives, in squared points; NaN without a degree of
         freedom.
-    residual_df
-        Its degrees of freedom.
     rounding
         What floating-point arithmetic leaves of a gap of 0: smaller ones are set to 0.
     """
@@ -125,7 +123,7 @@ class NarrativeFits:
 
     @property
     def noise(self) -> FloatArray:
-        """Shape (N,), variance of each gap about the narrative's true one, in squared points; NaN where unknown."""
+        """Variance of each gap about the narrative's true one, shape (N,), in squared points; NaN where unknown."""
         known = self.information > 0
         noise: FloatArray = np.where(known, self.residual_variance / np.where(known, self.information, 1.0), np.nan)
         return noise
@@ -133,12 +131,6 @@ class NarrativeFits:
 
 def narrative_fits(cube: NarrativeCube) -> NarrativeFits:
     """Fit each narrative's valid ratings on their own; baselines must be left out of the cube.
-
-    Raises
-    ------
-    NotEstimableError
-        If there are baselines alone; or as :func:`~audit.statistics.contrasts.in_group_weights`, if a narrative is
-        complete.
 
     Notes
     -----
@@ -203,7 +195,7 @@ def narrative_fits(cube: NarrativeCube) -> NarrativeFits:
 def _as_equal(
     sums: Swept, cell_weights: FloatArray, slopes: FloatArray, of_lesser: FloatArray, information: FloatArray
 ) -> FloatArray:
-    """Return s where cells do not count alike: 1 / c'c, c the weights of the ratings in the coefficient.
+    """Return s if cells do not count alike: 1 / c'c, c the weights of the ratings in the coefficient.
 
     c = ω r / Σ ω r g, r what is left of the in-group column g after the others by least squares of weights ω.
     """
@@ -219,23 +211,11 @@ def _as_equal(
 
 
 def designed_weights(cube: NarrativeCube) -> FloatArray:
-    """Weights of each narrative's pairs in its gap when all are rated that it was asked about.
+    """Weights of each narrative's pairs in its gap, shape (N, P, E), if all ratings are there that were asked for.
 
-    Parameters
-    ----------
-    cube
-        Ratings without baselines.
-
-    Returns
-    -------
-    array
-        Shape (N, P, E): ⟨w_i, y_i⟩ is the in-group coefficient of narrative i with its ratings all there, and 0 where
-        it was not to be asked. Where all pairs are asked that is :func:`~audit.statistics.contrasts.in_group_weights`.
-
-    Raises
-    ------
-    NotEstimableError
-        As :func:`~audit.statistics.contrasts.in_group_weights`, or if a narrative's pairs do not determine its gap.
+    ⟨w_i, y_i⟩ is the in-group coefficient of narrative i; pairs that it was not to be asked about have weight 0. Where
+    all pairs are asked, these are :func:`~audit.statistics.contrasts.in_group_weights`. NotEstimableError as there, or
+    if a narrative's pairs do not determine its gap. The cube has no baselines.
     """
     expected = cube.expected
     if expected.all():
@@ -286,12 +266,9 @@ def _pooled(
 
 
 def patterns(valid: BoolArray) -> tuple[IntArray, IntArray]:
-    """Say which narratives have the same ratings missing.
+    """Find the patterns of missing ratings.
 
-    Returns
-    -------
-    tuple
-        Shape (N,), the number of each narrative's pattern; and, by pattern, the first narrative that has it.
+    Returns the number of each narrative's pattern, shape (N,), and for each pattern the first narrative that has it.
     """
     packed = np.packbits(valid.reshape(len(valid), -1), axis=1)
     _, first, pattern_of = np.unique(packed, axis=0, return_index=True, return_inverse=True)

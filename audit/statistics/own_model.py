@@ -48,8 +48,7 @@ _TRANSFORMS: Final = (
 """Functions of patsy that a formula may name; ``Q`` is not among them, since no column of ours needs quoting."""
 _EXAMPLE: Final = "intensity ~ in_group + C(perceiver) + C(experiencer)"
 _DETERMINED: Final = 1e-7
-"""A column that keeps at most this share of its norm against those before it is determined by them, as in R's ``lm``.
-"""
+"""A column that keeps less of its norm than this against those before it is determined by them, as in R's ``lm``."""
 _DEGENERATE: Final = 1e-6
 """A clustered standard error below this share of the ordinary one is a rounding error around 0."""
 _OPTIMISERS: Final = ("bfgs", "nm")

@@ -1,4 +1,4 @@
-"""What a reader must know before trusting the numbers of one dimension and variant, in words."""
+"""Remarks in words on what a reader must know before trusting the numbers of one dimension and variant."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from audit.tables.formatting import brief, count, either, interval, p_value, plu
 COMPLETE_SHARE: Final = 0.8
 """Below this share of complete narratives, leaving the others out may bias a gap."""
 FEW_NARRATIVES: Final = 20
-"""Below this number of narratives an interval leans on how the few that there are differ."""
+"""Below this number of narratives an interval depends on how these few differ."""
 MISSING_SHARE: Final = 0.1
 """Above this share of prompts without a rating, what is missing may matter."""
 NOT_ADDITIVE: Final = 0.01
 """p of additivity below which there is no verdict: at .05 one model of twenty would have none by chance."""
 TOLD_APART: Final = 9
 VALUES: Final = 5
-"""A narrative's ratings, so many and of so many values that another narrative hardly has the same by chance."""
+"""Ratings of a narrative, and distinct values among them, from which another narrative hardly has the same by chance.
+"""
 REPEATED_SHARE: Final = 0.1
 """Above this share of narratives with the ratings of another one, a table may have narratives several times."""
 REFUSAL_GAP: Final = 1.0
@@ -74,16 +75,8 @@ def remarks_of(
 ) -> Iterator[Remark]:
     """Yield the remarks on one dimension and variant.
 
-    Parameters
-    ----------
-    cube, found
-        The ratings with baselines, and the estimates.
-    outcomes, missing, sensitivity
-        Its rows of ``tables.OUTCOMES``, of ``tables.MISSING`` and of ``tables.SENSITIVITY``; the last may be none.
-    low, high
-        The scale's two ends, in points.
-    min_number_mass
-        Number mass below which an answer counts as one of low number mass.
+    ``outcomes``, ``missing`` and ``sensitivity`` are its rows of those tables; the last may be empty. ``low`` and
+    ``high`` are the ends of the scale, in points. The cube has baselines.
     """
     of_pairs = {row["pairs"]: row for row in outcomes.to_dict("records")}
     refusals = next(row for row in missing if row["outcome"] == "refused")
@@ -101,10 +94,10 @@ def remarks_of(
 
 
 def n_repeated(ratings: pd.DataFrame) -> int:
-    """Count narratives that have the very same ratings as another one, pair by pair, in a dimension and variant.
+    """Count narratives that have the same ratings as another one, pair by pair, in a dimension and variant.
 
-    Only those of :data:`TOLD_APART` ratings or more, of :data:`VALUES` values or more, are told apart: others may agree
-    by chance.
+    Only narratives of :data:`TOLD_APART` ratings or more, with :data:`VALUES` values or more, are compared: others may
+    agree by chance.
     """
     most = 0
     for _, own in ratings.groupby(["dimension", "variant"], sort=False):
@@ -115,7 +108,7 @@ def n_repeated(ratings: pd.DataFrame) -> int:
 
 
 def not_additive(cube: NarrativeCube, found: Estimates) -> Iterator[tuple[str, str]]:
-    """Yield code and text where perceivers' and experiencers' effects multiply, and δ is another beside that."""
+    """Yield code and text if perceivers' and experiencers' effects multiply, and δ beside that is another."""
     headline = found.headline
     if isinstance(headline, NotEstimableError) or not headline.se > 0:
         return
