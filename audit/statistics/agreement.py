@@ -35,19 +35,19 @@ class Agreement:
         Krippendorff's α: 1 where all raters of a unit agree, 0 where they agree no more than ratings drawn at random
         from all, negative where less.
     ci_low, ci_high
-        Ends of the percentile interval over what is resampled: units, or the clusters that they come in.
+        Ends of the percentile interval over resampled units, or over the clusters that they come in.
     observed, expected
-        Disagreement within units, and of ratings put together at random, in the unit of the level's squared difference.
+        Disagreement within units, and of ratings paired at random, in the unit of the level's squared difference.
     n
         Pairable ratings: those of units with two ratings or more. Only they count.
     n_left_out
-        Ratings that are alone on their unit.
+        Ratings that are the only one of their unit.
     n_units, n_raters
         Units with two ratings or more, and raters with a rating of one of them.
     n_clusters
-        What is resampled: the clusters that these units are of, or the units.
+        Resampled clusters of these units, or the units themselves.
     n_draws
-        Resamples that the interval is made of: those in which not all ratings are the same.
+        Resamples that the interval uses: those in which not all ratings are the same.
     no_interval
         Why there is no interval, in words; empty if there is one.
     """
@@ -84,14 +84,14 @@ def krippendorff_alpha(
     Parameters
     ----------
     ratings
-        Shape (raters, units); NaN where the rater did not rate the unit. Of nominal ratings, numbers that stand for
-        the categories.
+        Shape (raters, units); NaN where the rater did not rate the unit. Nominal ratings are numbers that stand for the
+        categories.
     level
         ``nominal`` (same or not), ``ordinal`` (order alone), ``interval`` (differences) or ``ratio`` (differences in
         proportion to the size; ratings are not negative).
     clusters
-        Length units: what is resampled as a whole, such as the narrative that a reply is to. None where units are
-        independent.
+        The cluster of each unit, which is resampled as a whole, such as the narrative that a reply is to. None if units
+        are independent.
     n_draws
         Resamples; 0 for no interval.
 

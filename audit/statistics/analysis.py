@@ -54,8 +54,8 @@ class Analysis:
     Attributes
     ----------
     tables
-        By name, with the columns of ``tables.TABLES``; unrounded, NaN where something does not apply or cannot be
-        estimated. ``own_model`` and ``comparisons`` may have no rows.
+        Unrounded; NaN where something does not apply or cannot be estimated. ``own_model`` and ``comparisons`` may be
+        empty.
     """
 
     tables: dict[str, pd.DataFrame]
@@ -83,24 +83,24 @@ def analyse(
     Parameters
     ----------
     ratings
-        Columns of ``tables.RATINGS``, one row a prompt. Not modified. Of a prompt in several wordings the estimates
-        are of the mean over its rated wordings; what counts prompts (``cells``, ``outcomes``, ``missing``, ``modes``,
-        ``distributions``) counts each, and ``controls`` has the interval for any such wordings.
+        One row a prompt. For a prompt in several wordings the estimates use the mean over its rated wordings; tables
+        that count prompts (``cells``, ``outcomes``, ``missing``, ``modes``, ``distributions``) count each, and
+        ``controls`` has the interval for any such wordings.
     scales
         The lower and the upper end of each variant's scale, in points.
     seed
-        With the names of dimension and variant it seeds each one's draws, so that what else is in the ratings does not
-        alter a p.
+        Each dimension and variant is seeded with this and its names, so that the other ratings do not alter a p.
     valence
         Emotion → positive, negative or neutral.
     clusters
         Dimension → group → cultural cluster.
     repetition
-        What tells repeated words from groups; sets of invented groups are in ``controls`` and in no other table.
+        Tells repeated words from groups; sets of invented groups are in ``controls`` and in no other table.
     sees_refusals
-        Whether a refusal can be seen in these ratings.
+        Whether these ratings can show a refusal.
     reasons_known
-        Whether statuses say why a rating is missing. If not, numbers, rates and gaps of each reason are missing too.
+        Whether statuses say why a rating is missing. If not, the numbers, rates and gaps of each reason are missing
+        too.
     """
     settings = settings or Settings()
     told = repetition or Repetition()

@@ -35,13 +35,13 @@ class Averages:
     Attributes
     ----------
     gaps
-        Averages and what lies beneath them, dimension by dimension and variant by variant.
+        Averages and the gaps of emotions, groups and refusals, dimension by dimension and variant by variant.
     overall
-        The means over single dimensions, where there are several.
+        The means over single dimensions, if there are several.
     ranks
-        By dimension and variant, the place of the true dealing of terms, and the number of dealings.
+        By dimension and variant, the rank of the true dealing of terms, and the number of dealings.
     wordings
-        By dimension and variant, why the gap was not shown for other wordings, where several were asked.
+        By dimension and variant, why the gap was not shown for other wordings, if several were asked.
     constant
         Dimensions and variants in which every rating is the same.
     """

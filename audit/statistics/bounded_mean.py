@@ -76,7 +76,7 @@ def narratives_to_bound(
 
 
 def _needed(z: FloatArray, mean: float, *, alpha: float, power: float) -> int:
-    """Return for how many draws from z a mean of ``mean`` is ruled out with that chance."""
+    """Return how many draws from z rule out a mean of ``mean`` with that chance."""
     with np.errstate(divide="ignore"):
         won = np.log1p(np.maximum(_BETS[:, None] / (1 - mean) * (mean - z), -1.0))
     won = won[np.isfinite(won).all(axis=1)]

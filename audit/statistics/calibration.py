@@ -61,12 +61,12 @@ class Truth:
         Standard deviation of the effects of pairs, in points, drawn anew in every data set: other identities would
         have others.
     group_gap_sd
-        Standard deviation, in points, of what the in-group pairs of each perceiver's group have beyond δ, together;
-        drawn anew in every data set.
+        Standard deviation, in points, of the gap beyond δ that all in-group pairs of a perceiver's group share; drawn
+        anew in every data set.
     intercept_variance, slope_variance, covariance
         Of the narratives' level and gap, in squared points.
     residual_variance
-        Of a rating about all that, in squared points.
+        Variance of a rating beyond all other effects, in squared points.
     missing_rates
         Shape (P, E), chance that a prompt of the pair gets no rating.
     selective
@@ -78,7 +78,7 @@ class Truth:
         Its narrative's gap, its narrative's level, or the rating that the prompt would have got, beyond the pair's
         mean: those that would have been high are refused. No estimator can know the last from what was rated.
     perceiver_interaction_variance, experiencer_interaction_variance
-        Of what a narrative adds to all ratings by one perceiver, and to all of one experiencer, in squared points.
+        Of a narrative's effect on all ratings by one perceiver, and on all of one experiencer, in squared points.
     """
 
     level: float
@@ -329,13 +329,13 @@ def calibrate(
     deltas
         Gaps to draw with, in points: 0 for false positives, others for power.
     n_datasets
-        How many. An interrupt ends the count early: the table is then about those done, if there are any.
+        An interrupt ends the count early: the table is then about the data sets that were done, if there are any.
     rng
         Each data set draws from a child of its own, so the first data sets are the same however many there are.
     confidence
-        Coverage of the intervals, and 1 less the level of the tests; the published null interval is one of 95% always.
+        Coverage of the intervals, and 1 less the level of the tests; the published null interval always has 95%.
     n_permutations
-        Shuffles of the published null, where all that can differ are more.
+        Shuffles of the published null, unless there are fewer in all.
     say
         Told after each data set how many are done, and of how many.
 

@@ -90,13 +90,13 @@ class NarrativeCube:
     y
         Shape (N, P, E), intensity in points of the scale; NaN where there is no rating.
     status
-        Shape (N, P, E), place of the prompt's status in ``STATUSES``; −1 where there was no prompt. Of several wordings
-        the first one in that order: rated if one of them is.
+        Shape (N, P, E), index of the prompt's status in ``STATUSES``; −1 where there was no prompt. For several
+        wordings the first one in that order: rated if one of them is.
     number_mass, mode
-        Shape (N, P, E), as in ``tables.RATINGS``; NaN where missing. Of several wordings the mean of those there are.
+        Shape (N, P, E); NaN where missing. For several wordings the mean of those that have one.
     n_shared
-        Shape (P, E), in how many of the crossed dimensions the pair shares the group; 0, and not to be read, where
-        either is a baseline or the pair was never asked.
+        Shape (P, E), in how many of the crossed dimensions the pair shares the group; 0, without meaning, if either is
+        a baseline or the pair was never asked.
     in_group
         Shape (P, E), whether the pair shares the group in all of them; False as above.
     asked
@@ -110,19 +110,20 @@ class NarrativeCube:
     experiencers, experiencer_groups
         Length E; they need not be the perceivers.
     nuisance
-        Shape (M, P, E), 0/1: what δ is estimated beside, next to perceivers, experiencers and lesser sharing; None for
-        nothing. See :mod:`audit.statistics.echo`.
+        Shape (M, P, E), 0/1: further columns beside which δ is estimated, next to perceivers, experiencers and lesser
+        sharing; None if there are none. See :mod:`audit.statistics.echo`.
     echoing
-        Shape (P, E), which pairs share a word, where δ is of those that share none; else None.
+        Shape (P, E), which pairs share a word, if δ is of those that share none; else None.
     off
-        Shape (N, P, E), how far a rating could be from the one reported, in points; NaN where it carries no bound, None
-        where none does. Of several wordings the mean of those there are.
+        Shape (N, P, E), how far a rating could be from the one reported, in points; NaN where it has no bound, None if
+        none has one. For several wordings the mean of those that have one.
     terms_alike
-        Whether every pair of terms counts alike, and so a group by its number of terms; else groups count alike.
+        Whether every pair of terms counts alike, so that a group counts by its number of terms; else groups count
+        alike.
     of_wordings
-        Shape (N, P, E, 5), how many wordings of the prompt had each of ``STATUSES``; None where there is one wording.
+        Shape (N, P, E, 5), how many wordings of the prompt had each of ``STATUSES``; None if there is one wording.
     by_design
-        Whether each narrative was asked about a draw of the pairs: what it was not asked about is not missing.
+        Whether each narrative was asked about a draw of the pairs: the other pairs are not missing.
     """
 
     dimension: str

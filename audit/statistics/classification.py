@@ -21,11 +21,11 @@ class LabelScore:
     Attributes
     ----------
     precision
-        Share of the cases given the label whose label it is; NaN where none was given it.
+        Share of the cases given the label that have it; NaN if none was given it.
     recall
-        Share of the label's cases that were given it; NaN where it has none.
+        Share of the label's cases that were given it; NaN if it has none.
     f1
-        Their harmonic mean, 2 n_correct / (support + n_predicted); NaN where the label neither occurs nor was given.
+        Their harmonic mean, 2 n_correct / (support + n_predicted); NaN if the label neither occurs nor was given.
     support, n_predicted, n_correct
         Cases with the label, cases given it, and cases that are both.
     """
@@ -48,14 +48,14 @@ class ClassificationScore:
     accuracy
         Share of all cases with the right label.
     macro_f1
-        Mean F1 of the labels that have one, each counted alike.
+        Mean F1 of the labels that have one, each counting alike.
     by_label
-        Each label's scores, in the order of the labels.
+        In the order of the labels.
     confusion
         Shape (labels, labels + 1): cases by their label (rows) and the one they were given (columns); the last column
         counts those given none.
     n_unlabelled
-        Of these without a readable label: wrong in ``accuracy`` and ``recall``.
+        Cases without a readable label: wrong in ``accuracy`` and ``recall``.
     """
 
     accuracy: float

@@ -25,7 +25,7 @@ from audit.statistics.scopes import jackknife_variance, widened, widened_by
 from audit.tables.gap import COMPARISONS
 
 _SAME: Final = 1e-9
-"""Contrasts that differ by up to this share of the largest differ by floating-point arithmetic alone."""
+"""Contrasts that differ by up to this share of the largest are equal up to floating-point arithmetic."""
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 _NUMBERS: Final = ("delta_first", "delta_second", "delta_change", *_INTERVAL, "correlation")
 
@@ -37,15 +37,15 @@ class Labelled:
     Attributes
     ----------
     label
-        What sets it apart: the name of a variant, a strategy or a model.
+        The name of a variant, a strategy or a model.
     estimate
-        With a gap, and its noise, for each narrative. NaN throughout leaves every comparison without a number.
+        With a gap and its noise for each narrative. NaN throughout leaves every comparison without a number.
     narrative_ids
         Length N, unique, in the order of ``estimate.by_narrative``.
     scale
         The two ends of the scale, in points.
     without
-        By sample of groups, the estimate without each group, in points; empty where it speaks of these pairs alone.
+        By sample of groups, the estimate without each group, in points; empty if it speaks of these pairs alone.
     """
 
     label: str

@@ -31,11 +31,8 @@ def contrast_weights(n_shared: npt.ArrayLike) -> FloatArray:
     the least-squares coefficient of ``n_shared == d``, against sharing none, next to perceiver and experiencer effects.
     A degree below the largest that the pairs do not determine (none has it, say) is NaN.
 
-    Raises
-    ------
-    NotEstimableError
-        If the largest degree cannot be told from perceiver and experiencer effects and the other degrees: one
-        perceiver or experiencer, nothing shared, everything shared, or no pair that shares none.
+    NotEstimableError if the largest degree cannot be told from perceiver and experiencer effects and the other degrees:
+    one perceiver or experiencer, nothing shared, everything shared, or no pair that shares none.
 
     Notes
     -----

@@ -47,13 +47,13 @@ class Repetition:
     Attributes
     ----------
     stems
-        Dimension → wording → its stem, where that is told; see :meth:`~audit.statistics.echo.Overlap.of`.
+        Dimension → wording → its stem, if stated; see :meth:`~audit.statistics.echo.Overlap.of`.
     placebo
-        Which dimensions are sets of invented groups: they are a control, and have no δ of their own.
+        Dimensions that are sets of invented groups: they are a control, and have no δ of their own.
     cues
-        Dimension → wording → how it tells its group: label, name or context; empty where that is not known.
+        Dimension → wording → how it tells its group: label, name or context; empty if unknown.
     drawn
-        Which dimensions asked each narrative about a draw of the pairs: others are missing by design.
+        Dimensions that asked each narrative about a draw of the pairs: others are missing by design.
     """
 
     stems: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -124,7 +124,7 @@ def control_rows(
     Parameters
     ----------
     stems
-        Its wordings' stems, where they are told; see :meth:`~audit.statistics.echo.Overlap.of`.
+        Stems of the wordings, if stated; see :meth:`~audit.statistics.echo.Overlap.of`.
     placebos, placebo_stems
         By set of invented groups, the ratings of the same variant and the stems of its wordings.
     n_missing
@@ -132,7 +132,7 @@ def control_rows(
     gap_of
         Estimates δ; None takes :func:`~audit.statistics.headline.headline_gap`.
     dependent
-        Widens intervals where narratives are no independent draws; None where they are.
+        Widens intervals if narratives are not independent; None if they are.
 
     Notes
     -----
@@ -192,12 +192,12 @@ def beyond_placebo(
     Parameters
     ----------
     real
-        A gap of the ratings of the very same words (:func:`~audit.statistics.echo.same_words`): the average, or that
-        of some narratives or of one group.
+        A gap of pairs in the very same words (:func:`~audit.statistics.echo.same_words`): the average, or that of some
+        narratives or of one group.
     placebos, stems
-        As of :func:`control_rows`, whose row ``placebo_difference`` is this one of the average.
+        As for :func:`control_rows`, whose row ``placebo_difference`` is this one of the average.
     independent
-        Whether narratives are; where they are not, sets are these sets.
+        Whether narratives are independent; if not, the result speaks of these sets only.
     """
     sets, refused = _placebo_gaps(placebos, stems, gap_of or partial(headline_gap, confidence=confidence))
     if not sets:

@@ -19,10 +19,10 @@ class Crossed:
     Attributes
     ----------
     estimate
-        Its interval; ``by_narrative`` is each narrative's mean over wordings, NaN where it lacks one.
+        ``by_narrative`` is each narrative's mean over wordings, NaN where it lacks one.
     narratives, wordings, rest
-        Variances between narratives' and between wordings' true gaps, and of what is left, in squared points; not below
-        0, NaN where one narrative or one wording does not tell.
+        Variances between narratives' and between wordings' true gaps, and of the residual, in squared points; not below
+        0, NaN if one narrative or one wording does not show any.
     """
 
     estimate: GapEstimate

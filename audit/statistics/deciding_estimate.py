@@ -66,36 +66,36 @@ class Gap:
     Attributes
     ----------
     made
-        The deciding estimate, in points of the scale, of refusals in percentage points; or why there is none.
+        In points of the scale, for refusals in percentage points; or why there is none.
     narrative_ids
-        In the order of ``made.by_narrative``; conversations where narratives are utterances of them.
+        In the order of ``made.by_narrative``; conversations, if narratives are utterances of them.
     scale
-        The two ends of the scale, in points; of refusals 0 and 100; infinite where there is no scale.
+        The two ends of the scale, in points; for refusals 0 and 100; infinite without a scale.
     worst
-        Where ratings are missing, the same estimate with them where they make it lowest and highest, or why that
-        cannot be told; None where none is missing.
+        If ratings are missing, the estimate with them where they make it lowest, and highest, or why that cannot be
+        told; None if none is missing.
     control
-        By what repetition of words is controlled; ``not_needed`` of refusals.
+        The control for repeated words; ``not_needed`` for refusals.
     why_pairs
-        Why it speaks of these pairs of words alone, in words; empty where it speaks of groups.
+        Why it speaks of these pairs of words alone; empty if it speaks of groups.
     without
-        By sample of groups, the estimate without each group, in points; empty where it speaks of pairs.
+        By sample of groups, the estimate without each group, in points; empty if it speaks of pairs.
     pair_variance
-        Of a group's own gap, the part of its variance that pairs of groups make, in squared points; else 0.
+        For a group's own gap, the part of its variance due to pairs of groups, in squared points; else 0.
     plain
-        Where invented groups' gap was taken off, the gap before; else None.
+        The gap before invented groups' gap was taken off; None if none was.
     off
         How far the estimate could be off because ratings are known within bounds, in points.
     other
-        A second control, where there are two: the same words beyond invented groups, of the same emotion or group (of
-        a group that its terms do not tell in the same words, the average); or why it has no estimate.
+        A second control, if there are two: the same words beyond invented groups, of the same emotion or group (of the
+        average, if the group's terms do not tell its own gap in the same words); or why it has no estimate.
     bound
-        Of refusals in fewer than :data:`FEW_REFUSALS` narratives: no gap is larger, in percentage points, with a
+        For refusals in fewer than :data:`FEW_REFUSALS` narratives: no gap is larger, in percentage points, with a
         confidence of 1 − α; else NaN.
     farthest, n_refused
-        Of refusals, the largest gap that a narrative can have, in percentage points; and how many narratives had one.
+        For refusals, the largest gap that a narrative can have, in percentage points; and how many narratives had one.
     measure
-        Of texts, which measure of them it is of; then it is in the measure's unit. Empty of ratings.
+        For texts, their measure, in whose unit the gap is; empty for ratings.
     """
 
     kind: Kind
@@ -171,20 +171,20 @@ def gaps_of(
     Parameters
     ----------
     part
-        As :func:`~audit.statistics.outcome.analyse_outcome` finds it: its gap is echo-free where terms allow that.
-    placebos, repetition
-        By set of invented groups, its ratings in the variant; and what tells repeated words.
+        From :func:`~audit.statistics.outcome.analyse_outcome`: its gap is echo-free if terms allow that.
+    placebos
+        Ratings in the variant by set of invented groups.
     scale
-        The two ends, in points; infinite where there are none.
+        The two ends, in points; infinite without a scale.
     confidence
         Of the intervals, and of the bound of rare refusals.
     missing_shift
-        How far missing ratings are taken to lie from what is expected of them, at most, in points; None takes them to
-        be anywhere on the scale.
+        The farthest that missing ratings may lie from what is expected of them, in points; None lets them be anywhere
+        on the scale.
     average_alone
         Leave out emotions, groups and refusals.
     refusals
-        Whether the run can see refusals.
+        Whether the run can show refusals.
 
     Notes
     -----

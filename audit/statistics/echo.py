@@ -51,7 +51,7 @@ class Overlap:
     same_words
         The experiencer's wording is the perceiver's own.
     same_stem
-        They share a word that is no frame, or its stem, in other words.
+        They share a stem, or a word that is not part of the frame, in other words.
     same_form
         Their frames are the same: "a person who follows …".
     """
@@ -67,11 +67,11 @@ class Overlap:
         Parameters
         ----------
         stems
-            Wording → its stem, where that is stated, or several joined by ``+``: two such wordings share a stem just
-            when one of theirs is the same. A wording without one shares none.
-            :class:`~audit.runs.manifest.ComparedWords` are of a run of an earlier version, for whose numbers words are
-            compared where no stem is stated: equal ones, or of four letters or more with the same first four, are of
-            one stem; articles, "person", "who" and other words of the frame are left out.
+            Wording → its stem, if stated, or several joined by ``+``: two such wordings share a stem just when one of
+            theirs is the same. A wording without a stem shares none. :class:`~audit.runs.manifest.ComparedWords` are
+            from a run of an earlier version, whose numbers rest on comparing words where no stem is stated: equal
+            words, or words of four letters or more with the same first four, share a stem; articles, "person", "who"
+            and other words of the frame are left out.
         """
         compared = isinstance(stems, ComparedWords)
         sides = [[_Term.of(term, stems.get(term), compared) for term in terms] for terms in (perceivers, experiencers)]
@@ -87,7 +87,7 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A wording taken apart."""
+    """A wording split into its words, stem and form."""
 
     text: str
     stem: str | None

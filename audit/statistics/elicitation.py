@@ -34,9 +34,9 @@ class NoiseFloor:
     n
         Prompts rated both times.
     n_changed
-        Prompts of which another thing became the second time: a rating where there was none, or the reverse.
+        Prompts that had a rating only once, the first time or the second.
     rms_points, max_points
-        Root mean square and largest difference of their ratings, in points; NaN without a prompt rated both times.
+        Root mean square and largest difference of their ratings, in points; NaN if no prompt was rated both times.
     """
 
     n: int
@@ -52,13 +52,13 @@ class Elicited:
     Attributes
     ----------
     elicitation
-        Columns of ``tables.ELICITATION``; no rows where nothing was answered in words.
+        Empty if nothing was answered in words.
     controls
-        Rows of ``tables.CONTROLS``: ``elicitation``, ``noise``, and ``noise_`` with each number format.
+        The rows ``elicitation``, ``noise``, and ``noise_`` with each number format.
     noise
-        None where nothing was asked again.
+        None if nothing was asked again.
     noise_formats
-        By number format, what the prompts that were asked again differ by in it from how they were asked again.
+        By number format, how far repeated prompts in it differ from the repeated prompts in the run's own.
     """
 
     elicitation: pd.DataFrame
@@ -83,13 +83,14 @@ def elicitation_tables(
     Parameters
     ----------
     sample, again
-        Columns of ``tables.ELICITATION_SAMPLE``; no rows where nothing was asked.
+        Columns of ``ELICITATION_SAMPLE``; empty if nothing was asked.
     stems, placebo
-        As of :class:`~audit.statistics.controls.Repetition`: δ is the run's headline, and invented groups are left out.
+        As for :class:`~audit.statistics.controls.Repetition`: δ is the run's headline, and invented groups are left
+        out.
     notes
-        What limits the sample, by dimension and variant with a space between.
+        What limits the sample; keys are dimension and variant with a space between.
     in_formats
-        By number format, as ``again``: prompts of it asked in the same order and batches, in that format.
+        By number format, prompts of ``again`` asked in the same order and batches, in that format.
     """
     rows: list[dict[str, Any]] = []
     controls: list[dict[str, Any]] = []

@@ -41,17 +41,17 @@ class Settings:
     confidence
         Coverage of the intervals, between 0 and 1; tests err at 1 less this.
     margin, wanted
-        Gaps in points: to be ruled out, and to be found; None without.
+        Gaps in points, to rule out and to find; None if not set.
     least_gap
         The least gap of interest, in points; None takes 1% of the scale.
     missing_shift
-        How far missing ratings may lie from what is expected of them, in points; None means anywhere on the scale.
+        How far missing ratings may lie from their expected value, in points; None means anywhere on the scale.
     power
-        Chance of a right answer that planning aims at.
+        The chance of a right answer that planning aims at.
     min_number_mass
-        Number mass below which an answer counts as one of low number mass.
+        Below this number mass an answer counts as one of low number mass.
     formula, fit, random, cluster
-        The user's own model; see :func:`~audit.statistics.own_model.own_model_table`. None without.
+        The user's own model; see :func:`~audit.statistics.own_model.own_model_table`. ``formula`` is None without one.
     """
 
     n_permutations: int = 10_000
@@ -86,14 +86,14 @@ class Estimates:
     Attributes
     ----------
     estimator
-        Of the headline: ``contrast``, or ``mixed`` where no narrative's own ratings tell its gap (each was rated by one
-        perceiver, say) and the mixed model still has one.
+        The headline's: ``contrast``, or ``mixed`` if no narrative's own ratings determine its gap (each was rated by
+        one perceiver, say) and the mixed model still has one.
     contrast
         Narratives' own gaps, pooled.
     listwise
-        The same of the complete narratives alone.
+        The same for the complete narratives alone.
     scopes
-        By estimator, ``contrast`` and ``mixed``, what it says of any such identities.
+        By estimator, ``contrast`` and ``mixed``, what it says about any such identities.
     """
 
     estimator: str

@@ -31,10 +31,10 @@ class GapEstimate:
     ci_low, ci_high
         Ends of the t interval, in points.
     p
-        Two-sided p against a gap of 0, of the same t distribution as the interval: it is below 1 less the interval's
+        Two-sided p against a gap of 0, from the same t distribution as the interval: it is below 1 less the interval's
         confidence just when the interval leaves out 0.
     d_z
-        ``delta_points`` over the root of N times ``se``: of gaps that count alike, over their standard deviation.
+        ``delta_points`` over the root of N times ``se``: if gaps count alike, over their standard deviation.
     n_narratives
         Narratives that the estimate uses.
     n_narratives_asked
@@ -42,18 +42,18 @@ class GapEstimate:
     not_estimable
         Why there is no interval, in words; empty if there is one.
     p_sign_flip
-        Two-sided p of flipping the narratives' signs, NaN where that was not done.
+        Two-sided p of flipping the narratives' signs, NaN if not done.
     by_narrative
-        Shape (N,), each asked narrative's gap in points, NaN where it is not used. Of the mixed model they are
+        Shape (N,), each asked narrative's gap in points, NaN where it is not used. For the mixed model they are
         pseudo-values: δ plus N times the narrative's part in it.
     noise
         Shape (N,), variance of each about the narrative's true gap, in squared points; NaN where it is unknown.
     weights
-        Shape (N,), what each counts for: their sum is 1, and 0 where one is not used.
+        Shape (N,), the narratives' weights: they sum to 1, and are 0 for narratives that are not used.
     slope_variance
         Variance of the narratives' true gaps, in squared points; NaN where the noise is unknown.
     rounding
-        What floating-point arithmetic leaves of a narrative's gap of 0, in points.
+        The rounding error of a narrative's gap of 0, in points.
     """
 
     delta_points: float
@@ -160,7 +160,7 @@ def summarise_contrasts(
     contrasts
         Shape (N,), in points; NaN for a narrative that is left out. At least one is not.
     rounding
-        Differences between contrasts up to twice this are those of floating-point arithmetic.
+        Differences between contrasts up to twice this are floating-point arithmetic.
     noise
         Shape (N,), variance of each about the narrative's true gap, in squared points. If it is None, or unknown for a
         narrative that is used, all count alike.

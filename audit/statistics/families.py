@@ -70,15 +70,15 @@ def family_rows(
     cube
         Ratings of one dimension or intersection and one variant, baselines included.
     confidence
-        Coverage of the t intervals, between 0 and 1. The intervals are not corrected for multiplicity.
+        The t intervals are not corrected for multiplicity.
     valence
-        Emotion → its valence, such as ``positive``; narratives of other emotions are in no valence.
+        Emotion → its valence, such as ``positive``; narratives of other emotions have none.
     clusters
         Group → its cultural cluster; a group without one is alone. No family ``cluster`` if no group has one.
     cues
         Wording → how it tells its group: label, name or context. No family ``cue`` without several of them.
     over
-        Gives an estimate another uncertainty, where narratives are not independent.
+        Gives an estimate another uncertainty, if narratives are not independent.
 
     Notes
     -----

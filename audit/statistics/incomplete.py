@@ -34,8 +34,8 @@ class CellContrasts:
         Shape (M,), standard errors clustered by narrative, in points, and their degrees of freedom.
     by_narrative
         Shape (M, N), in points: each contrast plus N times the narrative's part in it, so that their mean is the
-        contrast; NaN where a narrative has no two ratings, and throughout where the ratings do not determine the
-        contrast.
+        contrast; NaN where a narrative has fewer than two ratings, and throughout where the ratings do not determine
+        the contrast.
     n_informative
         Shape (M,), narratives with a rating in a pair that has a weight.
     """

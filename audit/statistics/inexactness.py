@@ -80,7 +80,7 @@ def _with_ends(row: Mapping[str, Any], off: float) -> dict[str, Any]:
 
 
 def _by_narrative(cube: NarrativeCube) -> FloatArray:
-    """Return how far each narrative's own gap could be off, shape (N,); NaN where its ratings determine none."""
+    """Return how far each narrative's own gap could be off, shape (N,); NaN where its ratings tell none."""
     assert cube.off is not None
     flat = np.nan_to_num(cube.off).reshape(len(cube.y), -1)
     valid = ~np.isnan(cube.y).reshape(flat.shape)

@@ -26,11 +26,11 @@ class InteractionVariances:
         Of narrative × perceiver and narrative × experiencer, in squared points; 0 where the estimate is negative, NaN
         where the ratings do not determine it.
     residual
-        Of a rating beyond them, in squared points: what is left within narratives.
+        Of a rating beyond them, in squared points: the variance left within narratives.
     n_narratives
-        Narratives whose ratings tell of either.
+        Narratives whose ratings inform either.
     note
-        Why there is no variance, in words; empty if there are both.
+        Why a variance is missing; empty if there are both.
     """
 
     perceiver: float

@@ -38,9 +38,9 @@ class Response:
     Attributes
     ----------
     points
-        In points of the scale, the mean over narratives.
+        Mean over narratives, in points of the scale.
     ci_low, ci_high
-        Ends of its interval; NaN where it has none.
+        NaN if there is no interval.
     share_higher
         Share of narratives whose own emotion is rated higher.
     n

@@ -81,24 +81,24 @@ class Held:
     Attributes
     ----------
     baseline
-        The baseline's; None where the gap itself is held.
+        The baseline's gap; None if the gap is held by itself.
     margin
         In the gap's unit.
     value
         δ, or |δ| − |δ₀|.
     low, high
-        The interval that must lie inside the margin, missing ratings at their worst included.
+        The interval that must lie inside the margin, with missing ratings at their worst.
     p_beyond, p_adjusted
-        Of lying beyond the margin; and corrected for the family.
+        p of lying beyond the margin, and the same corrected for the family.
     beyond_low, beyond_high, beyond_level
-        The interval that must lie wholly beyond, and its confidence.
+        The interval that must lie wholly beyond the margin, and its confidence.
     decided
-        What is shown of it by itself.
+        What the test of this gap by itself shows.
     why, reasons
-        Why it is not decided, in words and as codes; else empty.
+        Why it is not decided, in words and as codes; empty if it is.
     n_needed
-        Narratives of the run that would show with the planned chance that all gaps lie within, if there is none; NaN
-        where narratives are not what is wanting.
+        Narratives of the run that would show, with the planned chance, that all gaps lie within, if there is no gap;
+        NaN if more narratives would not help.
     """
 
     gap: Gap
@@ -307,7 +307,7 @@ class _Line:
         return _worse(self.change.delta_points, self.sum.delta_points)
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return the interval of that confidence; NaN without one."""
+        """Return the interval at a confidence level; NaN without one."""
         if self.fault or isinstance(self.gap.made, NotEstimableError):
             return _NAN, _NAN
         if self.baseline is None:

@@ -31,10 +31,10 @@ class MissingShifts:
     delta, df
         The headline, in points, and its degrees of freedom.
     parts
-        Shape (N,), each narrative's part in the headline's error, in points: their squares add up to its variance.
+        Shape (N,), each narrative's part in the headline's error, in points: their squares sum to its variance.
     moved
         Shape (N, 2), in-group and out-group: how many points a narrative's contrast moves if its missing ratings of
-        that kind are a point higher.
+        that kind are one point higher.
     n_missing
         In-group and out-group prompts that were asked and gave no rating.
 

@@ -32,7 +32,7 @@ class MixedFit:
     delta_points, se
         The in-group coefficient and its standard error, in points.
     df
-        Satterthwaite's, but never more than the narratives that hold ratings of both kinds, less one.
+        Satterthwaite's, but never more than the number of narratives with ratings of both kinds, less one.
     intercept_variance, slope_variance, covariance
         D, in squared points.
     residual_variance
@@ -42,7 +42,7 @@ class MixedFit:
     criterion
         −2 log REML at the optimum.
     boundary
-        Whether D, or a variance of identities, is singular: an estimate at the boundary of what is possible.
+        Whether D, or a variance of identities, is singular: at the boundary of the possible values.
     converged
         Whether the optimum was confirmed, at the boundary too.
     cell_means

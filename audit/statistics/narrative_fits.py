@@ -106,13 +106,13 @@ class NarrativeFits:
     gaps
         Shape (N,), in points: the in-group coefficient; NaN where the narrative's ratings do not determine it.
     information
-        Shape (N,), s: what is left of the in-group column's sum of squares after the others. The coefficient's variance
+        Shape (N,), s: the remaining sum of squares of the in-group column beside the others. The coefficient's variance
         is that of a rating over s. 0 where the coefficient is not determined.
     residual_variance
-        Of a rating about its narrative's fit, pooled over narratives, in squared points; NaN without a degree of
-        freedom.
+        Variance of a rating about its narrative's fit, pooled over narratives, in squared points; NaN without a degree
+        of freedom.
     rounding
-        What floating-point arithmetic leaves of a gap of 0: smaller ones are set to 0.
+        The rounding error of a gap of 0: smaller gaps are set to 0.
     """
 
     gaps: FloatArray

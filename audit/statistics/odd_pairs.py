@@ -33,10 +33,9 @@ class OddPair:
     Attributes
     ----------
     delta_points
-        How much higher its ratings are than perceivers, experiencers, own gaps and the other pairs lead to expect.
+        How much higher its ratings are, in points, than perceivers, experiencers, own gaps and the other pairs predict.
     se, df, p_adjusted
-        Its standard error and degrees of freedom, held against how the other pairs differ; p is corrected for all
-        pairs (Bonferroni).
+        By how the other pairs differ; p is corrected for all pairs (Bonferroni).
     """
 
     perceiver_group: str
@@ -118,12 +117,12 @@ class Additivity:
     Attributes
     ----------
     slope
-        λ, what the product of both effects counts for, per point: above 0 where those who rate high spread more. NaN
-        where it is not λ that tells, but that perceivers' slopes differ in whatever way.
+        λ, the coefficient of the product of both effects, per point: above 0 if those who rate high spread more. NaN if
+        the test found not λ, but that perceivers' slopes differ in some way.
     p
-        Two-sided p that effects add up, of two tests (Bonferroni).
+        Two-sided p that effects add up, the smaller of two tests (Bonferroni).
     delta_points
-        The gap beside what was found, in points.
+        The gap beside the effects that were found, in points.
     """
 
     slope: float
@@ -211,7 +210,7 @@ def _multiplied(cube: NarrativeCube) -> _Multiplied | None:
 
 
 def _blocks(cube: NarrativeCube) -> tuple[list[str], FloatArray, FloatArray] | None:
-    """Groups, means of pairs of groups, and columns of groups and own gaps; None if a pair has no rating."""
+    """Return groups, means of pairs of groups, and columns of groups and own gaps; None if a pair has no rating."""
     groups = list(dict.fromkeys(cube.perceiver_groups))
     if set(groups) != set(cube.experiencer_groups) or len(groups) < 4 or (cube.n_shared != cube.in_group).any():
         return None

@@ -47,15 +47,15 @@ class Outcome:
     Attributes
     ----------
     values
-        By ``prompt_index``; NaN or no entry where a prompt has no such number. None where the prompts hold it, as
-        ratings do, or it is of a corpus.
+        By ``prompt_index``; NaN or no entry for a prompt without such a number. None if the prompts hold it, as ratings
+        do, or if it is of a corpus.
     corpus
-        In place of values, what makes one number of the texts of a pair of identities.
+        In place of values, makes one number from the texts of a pair of identities.
     scale
-        The two ends of its scale; None without.
+        The two ends of its scale; None without one.
     rated
-        Whether it is a rating that was asked for, in points: δ_z and the model of random perceivers and experiencers
-        are of these alone.
+        Whether it was asked for as a rating, in points: only such have δ_z and the model of random perceivers and
+        experiencers.
     """
 
     name: str
@@ -76,19 +76,19 @@ class Part:
     Attributes
     ----------
     cube
-        Its numbers, with baselines; δ of it is echo-free where the terms allow that.
+        The outcome's numbers, with baselines; its δ is echo-free if the terms allow that.
     prompts
         The same, as compacted ratings.
     conversations
-        The conversation of each narrative; none where narratives are independent.
+        The conversation of each narrative; empty if narratives are independent.
     made
-        The estimates; of a corpus its gap, or why it has none.
+        The estimates; for a corpus its gap, or why it has none.
     gap, repetition
-        Rows of ``tables.GAP``, and of ``tables.CONTROLS`` for the repetition of words.
+        Rows of ``GAP``, and of ``CONTROLS`` for the repetition of words.
     corpora
-        The replies of each pair taken together, where the outcome is of a corpus.
+        The replies of each pair taken together, if the outcome is of a corpus.
     dependent
-        Gives an estimate the uncertainty of conversations; None where narratives are independent.
+        Gives an estimate the uncertainty of conversations; None if narratives are independent.
     """
 
     cube: NarrativeCube
@@ -162,13 +162,13 @@ class Found:
     Attributes
     ----------
     overall
-        Rows of ``tables.GAP`` of the mean over single dimensions.
+        Rows of ``GAP`` for the mean over single dimensions.
     gap
-        All rows: of parts, then of the mean; of utterances with the uncertainty of their conversations.
+        All rows: of parts, then of the mean; for utterances with the uncertainty of their conversations.
     labelled
-        By dimension the headline in each variant that has one.
+        By dimension, the headline in each variant that has one.
     prompts
-        What was analysed, as compacted ratings: sets of invented groups, too.
+        The compacted ratings that were analysed, sets of invented groups included.
     """
 
     parts: tuple[Part, ...]
@@ -193,17 +193,17 @@ def analyse_outcome(
     Parameters
     ----------
     prompts
-        Compacted ratings, one row a prompt, with the outcome's number in place of an intensity; of a corpus any number
+        Compacted ratings, one row a prompt, with the outcome's number in place of an intensity; for a corpus any number
         where a text belongs to it.
     seed
-        With the names of dimension and variant it seeds each one's draws, so that what else is in the prompts does not
-        alter a p, and all outcomes have their signs flipped alike.
+        Each dimension and variant is seeded with this and its names, so that the other prompts do not alter a p, and
+        all outcomes have their signs flipped alike.
     repetition
-        What tells repeated words from groups; sets of invented groups are a control, and have no δ of their own.
+        Tells repeated words from groups; sets of invented groups are a control, and have no δ of their own.
     conversation_of
-        Tells the conversation of a narrative that is an utterance of one; None where narratives are no utterances.
+        Gives the conversation of a narrative; None if narratives are not utterances.
     replies
-        Columns of ``tables.REPLIES``, row by row those of the prompts; None of ratings.
+        Replies to the prompts, row by row; None for ratings.
     """
     told = repetition or Repetition()
     confidence = settings.confidence

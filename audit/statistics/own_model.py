@@ -74,8 +74,8 @@ def own_model_table(
     Parameters
     ----------
     ratings
-        Columns of ``tables.RATINGS``, one row a prompt. Used are rated prompts between identities (``in_group`` is not
-        missing) in which no column of the formula is missing. Not modified.
+        One row a prompt. Rated prompts between identities (``in_group`` is not missing) are used if no column of the
+        formula is missing.
     formula
         In patsy's language, e.g. ``"intensity ~ in_group * C(emotion)"``: on the left one of ``NUMBERS``, on the right
         these, ``LABELS``, patsy's transforms and numpy's elementwise functions, e.g. ``np.log``. Levels are sorted, the

@@ -109,15 +109,16 @@ def power_row(
         Standard error of the headline δ, in points, and the narratives that it comes from. All power follows from
         these two: it is that of another set of as many narratives that differ as these do.
     sum_of_squares
-        s, what a narrative's pairs tell of its gap: :func:`~audit.statistics.narrative_fits.design_information`.
+        s, the information of a narrative's pairs on its gap:
+        :func:`~audit.statistics.narrative_fits.design_information`.
     slope_sd, residual_sd
         Standard deviations of the narratives' true gaps, and of a rating about its narrative's own fit, in points; None
-        where they are unknown. Where sd_contrast is nearly ``slope_sd``, more identities would not make δ more exact,
-        only more narratives.
+        if unknown. If sd_contrast is nearly ``slope_sd``, more identities would not make δ more exact, only more
+        narratives.
     wanted, margin
-        Gaps in points, positive; None where none was named.
+        Gaps in points, positive; None if not set.
     note
-        Why there is no standard error, where the caller knows.
+        Why there is no standard error, if the caller knows.
 
     Notes
     -----

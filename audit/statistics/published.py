@@ -38,8 +38,8 @@ class PublishedGap:
     delta_z
         In-group minus out-group, in standard deviations of the matrix's own cells.
     null_low, null_high
-        2.5 and 97.5 percentiles of δ_z over shuffled matrices: a *null* interval, not a confidence interval. Where all
-        shuffles are listed they are those of the exact null, to which the percentiles of ever more draws come.
+        2.5 and 97.5 percentiles of δ_z over shuffled matrices: a *null* interval, not a confidence interval. If all
+        shuffles are listed they are those of the exact null, the limit for ever more draws.
     null
         Which shuffles those are, in words.
     n_narratives
@@ -68,10 +68,10 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
     Parameters
     ----------
     cube
-        Ratings of one dimension or intersection. Baselines may be in it and are not looked at: a narrative is left out
-        if a rating is missing between identities, not if one is missing by or about the unspecified person.
+        Ratings of one dimension or intersection. Baselines are ignored: a narrative is left out if a rating is missing
+        between identities, not if one is missing by or about the unspecified person.
     n_permutations
-        Independent shuffles of the rows and of the columns; all that can differ, where those are no more.
+        Independent shuffles of the rows and of the columns; all that can differ, if there are no more.
 
     Notes
     -----
@@ -121,7 +121,7 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
 def rounded_means(y: FloatArray) -> FloatArray:
     """Average each cell in points as the released study does: rounded to 2 decimals by Python's ``round``.
 
-    ``y`` has shape (N, P, E), without NaN.
+    ``y``, shape (N, P, E), has the narratives that are kept; a cell that holds NaN has no mean.
 
     Notes
     -----
@@ -232,7 +232,7 @@ def _paired_p(cells: FloatArray, own: FloatArray) -> FloatArray:
 
 
 def standardise_cells(means: FloatArray) -> FloatArray:
-    """Divide cell means, shape (P, E), without baselines, less their mean by their population standard deviation.
+    """Standardise cell means, shape (P, E), without baselines: less their mean, over their population SD.
 
     NotEstimableError if all are equal.
 

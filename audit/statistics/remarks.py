@@ -23,7 +23,7 @@ COMPLETE_SHARE: Final = 0.8
 FEW_NARRATIVES: Final = 20
 """Below this number of narratives an interval depends on how these few differ."""
 MISSING_SHARE: Final = 0.1
-"""Above this share of prompts without a rating, what is missing may matter."""
+"""Above this share of prompts without a rating, missing ratings may matter."""
 NOT_ADDITIVE: Final = 0.01
 """p of additivity below which there is no verdict: at .05 one model of twenty would have none by chance."""
 TOLD_APART: Final = 9
@@ -31,9 +31,9 @@ VALUES: Final = 5
 """Ratings of a narrative, and distinct values among them, from which another narrative hardly has the same by chance.
 """
 REPEATED_SHARE: Final = 0.1
-"""Above this share of narratives with the ratings of another one, a table may have narratives several times."""
+"""Above this share of narratives with the ratings of another one, a table may hold narratives several times."""
 REFUSAL_GAP: Final = 1.0
-"""Above this gap of refusals, in percentage points, one that is no accident matters."""
+"""A gap of refusals above this, in percentage points, matters if it is not due to chance."""
 
 Row = Mapping[Any, Any]
 
@@ -45,7 +45,7 @@ class Remark:
     Attributes
     ----------
     dimension, variant
-        What it is about; both empty for the whole run.
+        Where it applies; both empty for the whole run.
     code
         ``nothing_rated``, ``unrated_identity``, ``not_estimable``, ``no_interval``, ``few_narratives``,
         ``not_converged``, ``no_own_gaps``, ``published_not_estimable``, ``many_missing``, ``incomplete_narratives``,

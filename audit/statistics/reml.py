@@ -44,7 +44,7 @@ class Solution:
     criterion
         −2 log REML.
     gradient
-        Shape of Θ; one more, by log σ², if that was given.
+        Shape of Θ; one longer, by log σ², if that was given.
     residual_variance
         σ².
     coefficients, covariance

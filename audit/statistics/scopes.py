@@ -33,15 +33,15 @@ class GroupScope:
     Attributes
     ----------
     estimate
-        δ with the standard error and interval of this scope; without them where nothing is claimed.
+        δ with the standard error and interval of this scope; without them if nothing is claimed.
     leave_one_out
-        δ in points without each group that counts, by the group's name; empty where groups cannot be left out.
+        δ in points without each group that counts, by the group's name; empty if groups cannot be left out.
     jackknife_se
-        The groups' part of the standard error, in points; NaN where groups cannot be left out.
+        The groups' part of the standard error, in points; NaN if groups cannot be left out.
     no_claim
-        Why there is no interval, in words; empty if there is one.
+        Why there is no interval; empty if there is one.
     uncounted
-        Groups of whose gap the ratings tell nothing.
+        Groups about whose gap the ratings say nothing.
     """
 
     estimate: GapEstimate
@@ -132,8 +132,8 @@ def widened(
     Parameters
     ----------
     without
-        Of each independent sample of groups, what the estimate is without one of them, by the group's name, in points.
-        Values count only by how they differ.
+        For each independent sample of groups, the estimate without each of them, by the group's name, in points. Only
+        their differences count.
     slopes
         The narratives' part of the variance, in squared points; None takes that of the estimate's own narratives.
 

@@ -61,7 +61,7 @@ def text_tables(stages: pd.DataFrame, *, confidence: float) -> dict[str, pd.Data
         ``tables.STAGES``) and the columns of :func:`audit.statistics.texts.scores.score_texts`; those of emotions, as
         :func:`audit.statistics.texts.scores.score_stages` adds them, may be absent and are then left out. Not modified.
     confidence
-        Coverage of the t intervals, between 0 and 1. They are not corrected for multiplicity.
+        The t intervals are not corrected for multiplicity.
 
     Notes
     -----

@@ -72,57 +72,58 @@ class Verdict:
     Attributes
     ----------
     dimension, variant
-        Where; the dimension ``all`` is the mean over dimensions.
+        The dimension ``all`` is the mean over dimensions.
     code
         ``gap``, ``within``, ``undecided``, ``no_verdict`` or ``no_estimate``.
     claim
-        Of a gap: ``groups``, ``pairs`` or ``uncontrolled``; else empty.
+        For a gap: ``groups``, ``pairs`` or ``uncontrolled``; else empty.
     direction
-        1 towards the in-group, −1 towards the out-group, 0 where no gap is found.
+        1 towards the in-group, −1 towards the out-group, 0 if no gap is found.
     size
-        Of a gap: ``beyond`` the margin, ``smaller`` than it, ``tiny`` (smaller than the least gap of interest); empty
-        where that was not shown.
+        For a gap: ``beyond`` the margin, ``smaller`` than it, ``tiny`` (smaller than the least gap of interest); empty
+        if none of these was shown.
     reasons
-        Codes of what keeps the verdict back; of ``no_verdict`` why there is none.
+        Codes of what keeps the verdict back; for ``no_verdict`` why there is none.
     next_step
-        Code of what would decide: ``nothing``, ``more_narratives``, ``more_groups``, ``controls``, ``missing_shift``,
-        ``margin``, ``narrower_bounds``, ``finish``, ``other_scale``, ``other_elicitation``, ``other_model``,
-        ``other_terms`` or ``ask_again``.
+        Code of the step that would decide: ``nothing``, ``more_narratives``, ``more_groups``, ``controls``,
+        ``missing_shift``, ``margin``, ``narrower_bounds``, ``finish``, ``other_scale``, ``other_elicitation``,
+        ``other_model``, ``other_terms`` or ``ask_again``.
     n_needed
-        Narratives that would show with the planned chance that no average gap is larger than the margin, or than the
-        least gap of interest without one; NaN where narratives are not what is wanting.
+        Narratives that would show, with the planned chance, that no average gap is larger than the margin (without one,
+        than the least gap of interest); NaN if more narratives would not help.
     control, scope
-        Of the deciding estimate; see :class:`~audit.statistics.deciding_estimate.Gap`.
+        The deciding estimate's; see :class:`~audit.statistics.deciding_estimate.Gap`.
     why_pairs
-        Why it speaks of these pairs of words alone; empty where it speaks of groups.
+        Why it speaks of these pairs of words alone; empty if it speaks of groups.
     delta_points, se, df, ci_low, ci_high, p, p_adjusted
         The deciding estimate, in points, with its interval; p corrected (Holm) for all averages of the run.
     n_narratives
-        Narratives that it uses.
+        Narratives that the estimate uses.
     bound_low, bound_high
-        The interval that must lie inside the margin, in points: TOST's, with missing ratings at their worst.
+        The interval that must lie inside the margin, in points: that of two one-sided tests (TOST), with missing
+        ratings at their worst.
     margin, least_gap
-        In points; the margin is NaN where none was set.
+        In points; the margin is NaN if none was set.
     supported_margin
-        The smallest margin that these data would support, in points: any average gap is smaller, though narratives with
-        a large gap may not have been drawn. NaN where nothing is ruled out.
+        The smallest margin that these data support, in points: any average gap is smaller, even if narratives with a
+        large gap were not drawn. NaN if nothing is ruled out.
     other_delta, other_low, other_high
-        Where there are two controls, the second: the same words beyond invented groups, in points.
+        The second control, if there are two: the same words beyond invented groups, in points.
     parts_beyond, parts_not_shown
         Emotions and groups shown beyond the margin (beyond 0 without one) after correction for all gaps of the run, and
         with a margin those not shown within it; the largest first.
     of_these_wordings
-        Why the gap was not shown for other wordings of the prompt, where several were asked; else empty.
+        Why the gap was not shown for other wordings of the prompt, if several were asked; else empty.
     limits
-        Codes of all remarks that bear on the gap, in whatever way.
+        Codes of all remarks that bear on the gap.
     rank, n_dealings
-        Of the ways to deal the terms to the groups that were looked at, the true one's place by its gap, and how many;
-        see :func:`~audit.statistics.relabelling.rank_among_dealings`. 0 where groups have one term.
+        The rank of the true gap among the gaps of the ways to deal the terms to the groups, and the number of dealings;
+        see :func:`~audit.statistics.relabelling.rank_among_dealings`. 0 if groups have one term.
     response, response_low, response_high, share_higher
         The response to the story without identities: own less wrong emotion, in points, its interval, and the share of
-        narratives in which the own is rated higher; NaN where it was not asked.
+        narratives in which the own emotion is rated higher; NaN if not asked.
     measure
-        Of texts, which measure of them; all numbers are then in its unit. Empty of ratings.
+        For texts, their measure, in whose unit all numbers then are; empty for ratings.
     """
 
     dimension: str
@@ -321,17 +322,17 @@ def verdicts(
     Parameters
     ----------
     gaps
-        All of the run: averages and what lies beneath them.
+        All of the run: averages, and those of emotions, groups and refusals.
     margin
-        The gap that is too small to matter, in points; None where none was set.
+        The gap that is too small to matter, in points; None if not set.
     least_gap
-        The least gap of interest, in points: smaller ones are called tiny. NaN where there is none.
+        The least gap of interest, in points: smaller ones are called tiny. NaN if there is none.
     alpha, power
-        Error rate; and the chance that ``n_needed`` is for.
+        Error rate; and the chance that ``n_needed`` aims at.
     refusal_margin
-        Of refusals, in percentage points.
+        The margin for refusals, in percentage points.
     ranks
-        By dimension and variant, the place among dealings of terms, and their number.
+        By dimension and variant, the rank among dealings of terms, and their number.
     response
         The fields ``response...`` and ``share_higher`` of :class:`Verdict`.
     """

@@ -72,7 +72,7 @@ class Worded:
     gaps
         Shape (N, V), in points; NaN where a narrative has no gap in a wording.
     crossed
-        What they say of any such wordings, or why they say nothing.
+        The estimate for any such wordings, or why there is none.
     """
 
     cube: NarrativeCube
