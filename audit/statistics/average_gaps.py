@@ -219,7 +219,7 @@ def overall_gaps(
 
     Its control is ``echo_free`` only if that of all dimensions is, its scope ``groups`` only if all speak of groups.
     """
-    means = [row for row in found.gap if row["dimension"] == OVERALL]  # of utterances, over their conversations
+    means = [row for row in found.gap if row["dimension"] == OVERALL]  # for utterances, over conversations
     made = []
     for variant in dict.fromkeys(str(row["variant"]) for row in means):
         own = [gap for gap in gaps if gap.kind == "average" and gap.variant == variant and "+" not in gap.dimension]
@@ -283,7 +283,7 @@ def _estimate(row: Mapping[str, Any], own: list[Gap]) -> GapEstimate:
     columns = []
     for gap in own:
         assert isinstance(gap.made, GapEstimate)
-        before_control = gap.plain or gap.made  # as the row is, which has nothing of invented groups taken off
+        before_control = gap.plain or gap.made  # like the row, from which no gap of invented groups is taken off
         of = dict(zip(gap.narrative_ids, before_control.by_narrative.tolist(), strict=True))
         columns.append([of.get(key, np.nan) for key in ids])
     means = np.array(columns, dtype=np.float64).mean(axis=0)

@@ -423,7 +423,7 @@ def calibrate_ratings(
         except NotEstimableError as error:
             row = {"dimension": dimension, "variant": variant, "n_datasets": 0, "note": str(error)}
             made = pd.DataFrame([row], columns=list(CALIBRATION))
-        except KeyboardInterrupt:  # before the first data set of this one was done
+        except KeyboardInterrupt:  # before the first data set of this dimension and variant
             if not tables:
                 raise
             break
@@ -442,7 +442,7 @@ class _Verdict:
     error: float = _NAN
     se: float = _NAN
     covered: float = _NAN
-    wrong: tuple[float, ...] = ()  # by delta, as are the two below
+    wrong: tuple[float, ...] = ()  # by delta, as are the next two
     wrong_of_others: tuple[float, ...] = ()
     found: tuple[float, ...] = ()
 

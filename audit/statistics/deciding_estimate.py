@@ -314,7 +314,7 @@ class _Layout:
         if scope.no_claim and not alike:
             return _Estimated(left, why_pairs=scope.no_claim, plain=over)
         samples = (scope.leave_one_out, *self._invented(used))
-        if left.not_estimable:  # as of one narrative that has both gaps: groups add to no interval that is not there
+        if left.not_estimable:  # with one narrative that has both gaps, say: there is no interval to widen
             return _Estimated(left, samples, plain=wide)
         return _Estimated(widened(left, samples, confidence=self.confidence), samples, plain=wide)
 
@@ -342,7 +342,7 @@ class _Layout:
         def noisy(narrow: GapEstimate) -> GapEstimate:
             return with_variance(narrow, extra, df, confidence=self.confidence)
 
-        # Few groups are no sample of groups, whatever is asked of one of them.
+        # Few groups are not a sample of groups, for one group's own gap either.
         known = partial(_Estimated, why_pairs=self._why_pairs, pair_variance=extra)
         if self.control != "placebo":
             return known(noisy(gaps[name]))
@@ -463,7 +463,7 @@ def _headline(part: Part) -> tuple[GapEstimate, GroupScope] | None:
 
 def moved(estimate: GapEstimate, by: float) -> GapEstimate:
     """Shift an estimate, and each narrative's gap, by that many points; its uncertainty stays."""
-    # Bounds of rare gaps, and changes against a baseline, are made of narratives' gaps and not of their mean.
+    # Bounds of rare gaps, and changes against a baseline, use narratives' gaps and not their mean.
     return replace(
         estimate, delta_points=estimate.delta_points + by, ci_low=estimate.ci_low + by, ci_high=estimate.ci_high + by,
         by_narrative=estimate.by_narrative + by,

@@ -98,7 +98,7 @@ def elicitation_tables(
         return Elicited(pd.DataFrame(columns=list(ELICITATION)), pd.DataFrame(columns=list(CONTROLS)), None)
     real = without_dimensions(ratings, placebo)
     floor = noise_floor(ratings, again) if len(again) else None
-    # Against what was asked again, not against the run: there order and batches are other ones, too.
+    # Against the repeated prompts, not against the run, whose order and batches differ too.
     formats = {
         name: noise_floor(again, answers.loc[answers["prompt_index"].isin(again["prompt_index"])])
         for name, answers in (in_formats or {}).items()

@@ -95,7 +95,7 @@ def _by_narrative(cube: NarrativeCube) -> FloatArray:
 
 
 def _own_weights(cube: NarrativeCube, rated: BoolArray) -> FloatArray | None:
-    """Return the weights of a narrative's ratings, shape (P · E,), in its own gap; None if they do not determine one."""
+    """Return the weights of a narrative's ratings, shape (P · E,), in its own gap; None if they determine none."""
     target = cube.in_group.ravel().astype(np.float64)
     beside, perceivers, experiencers = effect_columns(cube.columns)
     design = np.hstack([target[:, None], beside, perceivers, experiencers]) * rated[:, None]

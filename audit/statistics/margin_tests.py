@@ -413,7 +413,7 @@ class _Line:
             return _NAN
         if not math.isnan(self.gap.bound):
             return self._n_for_refusals(of.n_narratives, margin)
-        margin -= self.off  # what inexact ratings take of it, no number of narratives gives back
+        margin -= self.off  # no number of narratives makes up for inexact ratings
         if not (of.se > 0 and margin > 0) or self.by_control(margin):
             return _NAN
         if self.baseline is None and groups_differ_too_much(self.gap, margin):

@@ -51,7 +51,7 @@ def missing_rows(cube: NarrativeCube, *, confidence: float) -> Iterator[dict[str
     answered = asked - counts[..., _FAILED]
     shows = {name: (counts[..., code], asked if code == _FAILED else answered) for code, name in enumerate(STATUSES)}
     del shows["rated"]
-    if not counts[..., _INEXACT].any():  # of models whose every token is told there are none
+    if not counts[..., _INEXACT].any():  # models that give the probability of every token have none
         del shows["inexact"]
     shows["missing"] = asked - counts[..., _RATED], asked
     for outcome, (shown, could) in shows.items():

@@ -175,7 +175,7 @@ def narrative_fits(cube: NarrativeCube) -> NarrativeFits:
 
     if weights_of_cells is not None:
         information = _as_equal(sums, weights_of_cells, slopes, lesser @ cross[:, :, None], information)
-        # What ratings vary by about their narrative's fit does not depend on what cells count for.
+        # How ratings vary about their narrative's fit does not depend on the weights of cells.
         alike = narrative_fits(replace(cube, terms_alike=True))
         variance, total_df = alike.residual_variance, alike.residual_df
     gaps = np.where(information > 0, coefficients[:, -1], np.nan)
@@ -220,14 +220,14 @@ def designed_weights(cube: NarrativeCube) -> FloatArray:
     expected = cube.expected
     if expected.all():
         return np.broadcast_to(in_group_weights(cube), expected.shape)
-    in_group_weights(cube)  # or says why there are none
+    in_group_weights(cube)  # raises if there are none
     pattern_of, first = patterns(expected)
     sums = Swept.of(np.where(expected[first], 0.0, np.nan), cube.columns)
     inverse, _ = pseudo_inverse(sums.experiencers)
     slopes = inverse @ sums.experiencers_columns
     beyond = sums.columns_columns - sums.experiencers_columns.transpose(0, 2, 1) @ slopes
     lesser, _ = pseudo_inverse(beyond[:, :-1, :-1])
-    # in-group less what the other columns, experiencers and perceivers make up of it
+    # in-group less its projection on the other columns, experiencers and perceivers
     parts = np.concatenate([-(lesser @ beyond[:, :-1, -1:])[:, :, 0], np.ones((len(first), 1))], axis=1)
     rest = np.einsum("nd,dpe->npe", parts, cube.columns) - (slopes @ parts[:, :, None])[:, None, :, 0]
     rest[~sums.valid] = 0.0

@@ -153,7 +153,7 @@ def additivity(cube: NarrativeCube) -> Additivity | None:
         return None if tested is None else tested.found
     pairs = odd_pairs(cube)
     beside = _multiplied(beside_odd_pairs(cube, pairs)) if pairs else None
-    # Pairs that leave less unexplained than the product does are what there is.
+    # Pairs that leave less unexplained than the product does are the better explanation.
     return beside.found if beside is not None and beside.error_before < tested.error else tested.found
 
 

@@ -118,7 +118,7 @@ class Part:
         """Its gaps in each wording of the prompt; None for a corpus, or if there is one wording."""
         if self.corpora is not None:
             return None
-        # A wording whose ratings do not allow what the headline is of has no δ, and no other one.
+        # A wording whose ratings do not allow the headline's estimate has no δ, rather than another kind of δ.
         stems = self.told.stems.get(self.cube.dimension, {})
         free = {} if self.cube.nuisance is None else {"within": partial(echo_free, stems=stems)}
         return Worded.of(self.prompts, self.cube, confidence=self.settings.confidence, **free)
@@ -149,7 +149,7 @@ class Part:
         if self.corpora is not None:
             return self.corpora.cells(self.cube)
         cells = cell_table(self.prompts)
-        if self.cube.by_design:  # pairs were asked about other narratives each, whose levels differ
+        if self.cube.by_design:  # each pair was asked in other narratives, whose levels differ
             means = cell_means(self.cube.y.reshape(len(self.cube.y), -1))
             cells["mean"] = means[self.cube.asked.ravel()]
         return cells
@@ -301,7 +301,7 @@ def _measured_rows(
     for row in rows:
         if row["estimator"] not in _ESTIMATORS:
             continue
-        # Signs of 0 flipped are 0 again: a p of 1 that tested nothing, and would count as one test more.
+        # Flipping the sign of 0 changes nothing: p would be 1, test nothing, and count as one more test.
         untested = {"p_sign_flip": float("nan")} if row["delta_points"] == 0 and np.isnan(row["se"]) else {}
         yield row | untested | {"note": remark if constant else "; ".join(filter(None, (row["note"], remark)))}
 

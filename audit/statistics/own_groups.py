@@ -117,7 +117,7 @@ def _pair_effects(cube: NarrativeCube) -> _PairEffects | None:
                 for e in range(experiencers.size)]  # fmt: skip
     beside = [] if cube.nuisance is None else list(cube.nuisance.reshape(len(cube.nuisance), -1))
     design = np.array([*columns, *beside], dtype=np.float64).T[rated]
-    # Cells of one pair of two groups, by pair; in-group cells are what is held against them.
+    # Cells of each pair of two groups, by pair: in-group cells are held against them.
     of_pair = np.array([
         ((perceivers == a)[:, None] & (experiencers == b)[None, :]).ravel()[rated]
         for a in groups for b in groups if a != b

@@ -252,7 +252,7 @@ class _Part:
         layouts: tuple[Any, ...] = ()
         fault = ""
         if len(clusters):
-            # Only np: neither our own names nor those of a caller are a formula's.
+            # Only np: a formula must see neither our names nor a caller's.
             environment = patsy.EvalEnvironment([{"np": np}])
             terms = [list(model.fixed), list(model.random)]
             try:
@@ -267,7 +267,7 @@ class _Part:
 
     def design(self, layout: Any) -> _Design:
         """Build the design matrix; NotEstimableError if that fails, or if it holds a number that is not finite."""
-        if not layout.factor_infos:  # patsy cannot tell how long an intercept alone is to be
+        if not layout.factor_infos:  # patsy cannot tell the length of an intercept alone
             return _Design(tuple(layout.column_names), np.ones((self.n_ratings, 1)))
         try:
             (matrix,) = patsy.build_design_matrices([layout], self.columns, NA_action=_KEEP_ALL)
@@ -432,7 +432,7 @@ def _fit(model: _Model, part: _Part, fixed: _Design) -> _Fitted:
 
 
 def _fit_ols(response: FloatArray, fixed: _Design, part: _Part) -> _Fitted:
-    # Inside the function: who has no formula of their own need not wait for statsmodels.
+    # Imported here: statsmodels is slow, and only a user's own formula needs it.
     from statsmodels.regression.linear_model import OLS
 
     try:

@@ -99,7 +99,7 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
     null = exact_null(z, in_group, at_most=n_permutations)
     if null is not None:
         words = f"all {null.size:,} shuffles"
-        # What ever more draws come to: between few values there is nothing to interpolate.
+        # The limit for ever more draws: between few values there is nothing to interpolate.
         null_low, null_high = np.percentile(null, [2.5, 97.5], method="averaged_inverted_cdf")
     else:
         words = f"{n_permutations:,} random shuffles"
@@ -309,7 +309,7 @@ def permutation_null(
     if n_permutations < 1:
         raise ValueError(f"n_permutations is {n_permutations}; it must be at least 1")
     null = np.empty(n_permutations)
-    # Taken once: fresh pages for every chunk would cost more than the shuffles.
+    # Allocated once: fresh pages for every chunk would cost more than the shuffles.
     rows, columns = (np.empty((size, min(_CHUNK, n_permutations)), dtype=np.intp) for size in z.shape)
     row_orders, stay = np.arange(z.shape[0])[:, None], _is_one_to_one(in_group)
     for start in range(0, n_permutations, _CHUNK):

@@ -196,7 +196,7 @@ def _on_beyond(total: Row, *, low: float, high: float) -> Iterator[tuple[str, st
 
 
 def _on_refusals(refusals: Row, *, has_gap: bool) -> Iterator[tuple[str, str]]:
-    # A gap that every narrative shows alike has no interval, and is no accident; one narrative's has none either.
+    # A gap that is equal in all narratives has no interval, and is not due to chance; one narrative has none either.
     certain = refusals["n_narratives"] > 1 and not refusals["ci_low"] <= 0.0 <= refusals["ci_high"]
     if abs(refusals["gap_pp"]) > REFUSAL_GAP and certain:
         others = (

@@ -232,7 +232,7 @@ class Reml:
                     best = criterion, theta
                 if self._is_optimum(best[1]):
                     return best[1], True
-            except linalg.LinAlgError:  # a start from which the search leaves what floating point can hold
+            except linalg.LinAlgError:  # from this start the search leaves the range of floating point
                 continue
         if best is None:
             raise NotEstimableError(
@@ -339,7 +339,7 @@ class Reml:
             hessian = _differentiate(
                 lambda at: self.solve(at[:-1], log_variance=float(at[-1])).gradient[places], full, places
             )
-        except linalg.LinAlgError:  # so little noise that a step aside is past what floating point can hold
+        except linalg.LinAlgError:  # so little noise that a step aside leaves the range of floating point
             return float("inf")
         spread = float(gradient @ np.linalg.pinv((hessian + hessian.T) / 2) @ gradient)
         return 1 / spread if spread > 0 else float("inf")

@@ -162,7 +162,7 @@ class _Tobit:
             raise NotEstimableError(
                 "in-group cannot be told from the effects of identities in the ratings that are left"
             )
-        # Where the likelihood has no maximum it is flat in the end, and its information on the gap is nothing.
+        # A likelihood without a maximum becomes flat, and its information on the gap vanishes.
         if toward @ inverse @ toward > _WIDEST**2:
             raise NotEstimableError("the tobit model's likelihood has no maximum: its gap grows without bound")
         between = self.used & ~self.at_low & ~self.at_high

@@ -106,7 +106,7 @@ def sensitivity_rows(
             row["note"] = str(error)
         if check == "ranks" and _differs(row, headline):
             row["note"] = "; ".join(filter(None, [_NOT_ADDITIVE, row["note"]]))
-        if beyond and check == "tobit":  # ratings beyond an end say that it is none
+        if beyond and check == "tobit":  # ratings beyond an end show that the scale does not end there
             continue
         if beyond and check in _OF_THE_ENDS:
             row["note"] = "; ".join(filter(None, [row["note"], beyond]))
@@ -184,7 +184,7 @@ def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float)
     system = direct - (a * inverse[:, None]).T @ a
     right = x.T @ weighted_y.sum(axis=0) - a.T @ (inverse * weighted_y.sum(axis=1))
     del weighted_y
-    # A column that the narratives' effects take up leaves rounding, which must not be scaled up to 1.
+    # A column that the narratives' effects absorb leaves rounding error, which must not be scaled up to 1.
     left = np.diag(system) > 1e-10 * np.diag(direct)
     scale = np.where(left, 1 / np.sqrt(np.where(left, np.diag(system), 1.0)), 0.0)
     system, right = scale[:, None] * system * scale, scale * right

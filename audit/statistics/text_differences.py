@@ -338,7 +338,7 @@ def _most_marked(
     log_odds, z = (each[tested] for each in log_odds_ratio(inside, outside))
     adjusted, size = adjust_p(2 * special.ndtr(-np.abs(z)), method="Holm")
     chosen = np.flatnonzero(tested)
-    # Words of one z stand in the order of the alphabet.
+    # Words with equal z stand in alphabetical order.
     for k in np.argsort(-z, kind="stable")[:MARKED].tolist():
         if z[k] > 0:
             yield {

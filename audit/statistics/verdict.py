@@ -191,7 +191,7 @@ class Verdict:
         lists = ("reasons", "parts_beyond", "parts_not_shown", "limits")
         whole = ("direction", "n_narratives", "rank", "n_dealings")
         known = {each.name: row[each.name] for each in fields(cls) if each.name in row}
-        if "delta" in row:  # as tables of measures call it
+        if "delta" in row:  # its name in tables of measures
             known["delta_points"] = row["delta"]
         for name, value in known.items():
             default = cls.__dataclass_fields__[name].default
@@ -247,7 +247,7 @@ def judge_gap(held: Held, codes: Set[str]) -> JudgedGap:
 
 def _held_back(gap: Gap, codes: Set[str]) -> tuple[str, ...]:
     """Return the codes that keep a gap from being found and from being ruled out."""
-    # What limits ratings does not limit the gap of what is no rating.
+    # Limits of ratings do not limit the gap of refusals.
     back = {code for code in HELD_BACK if code in codes and (gap.kind != "refusals" or code == "few_narratives")}
     # Invented groups may have been asked in fewer narratives than the others were.
     if gap.control == "placebo" and gap.kind != "emotion" and gap.n_narratives < FEW_NARRATIVES:
