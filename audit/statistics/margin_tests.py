@@ -93,7 +93,7 @@ class Held:
     beyond_low, beyond_high, beyond_level
         The interval that must lie wholly beyond the margin, and its confidence.
     decided
-        What the test of this gap by itself shows.
+        What its interval and its corrected p show, before limits of the run are considered.
     why, reasons
         Why it is not decided, in words and as codes; empty if it is.
     n_needed

@@ -19,8 +19,7 @@ from audit.statistics.incomplete import cell_means
 from audit.tables.verdicts import DEALINGS_DRAWN
 
 MOST: Final = 5_040
-"""The most dealings that are all taken, which is those of the second terms of seven groups; of more, a draw is taken.
-"""
+"""Up to this many dealings (7!, of the second terms of seven groups) all are taken; of more, a draw."""
 _DUST: Final = 1e-9
 
 
