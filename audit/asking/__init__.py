@@ -1,1 +1,1 @@
-"""Asks a model what a run plans: prompts, strategies, workers, and how a rating is got."""
+"""Asks the model what a run plans: prompts, strategies, workers and elicitation."""

@@ -1,7 +1,7 @@
-"""Asks a model what is missing of a run, shard by shard and stage by stage, and keeps what it answers.
+"""Asks the model for the answers that a run is missing, shard by shard and stage by stage, and stores them.
 
-What an answer is, a task says: see :data:`Answer`. Who asks the model, :mod:`audit.asking.workers` knows: this process,
-or several. What runs in those are the functions here whose first argument is :class:`Shared`.
+A task defines what an answer is: see :data:`Answer`. :mod:`audit.asking.workers` runs the model, in this process or in
+several. Functions here whose first argument is :class:`Shared` run inside the workers.
 """
 
 from __future__ import annotations
@@ -46,24 +46,21 @@ if TYPE_CHECKING:
     from audit.asking.strategies.run import Written
     from audit.engines.base import Done, OpenModel
 _WRITTEN: Final = ("text", "status", "n_prompt_tokens", "n_tokens", "n_dropped")
-"""Columns of ``tables.STAGES`` that a later stage needs."""
+"""Columns of ``tables.STAGES`` that later stages need."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Prompts that are asked together, with what is known of each.
+    """Prompts that are asked together, with what came before each.
 
     Attributes
     ----------
-    cells
-        Who is asked about whom.
     values
-        What its templates show.
+        What fills the prompt's templates, one mapping a prompt.
     earlier
-        What the strategy's stages wrote, a list a prompt, or none for any of them.
+        What the strategy's stages wrote: for each stage, one entry a prompt. Empty if there were no stages.
     thoughts
-        What the model thought before each answer; one that the answer may not go on from has failed. None where it is
-        not asked to think.
+        The model's thought before each answer; ``failed`` if no answer may follow it. None if the model does not think.
     """
 
     cells: Sequence[PromptCell]
@@ -73,20 +70,13 @@ class Asked:
 
 
 Answer: TypeAlias = "Callable[[Plan, OpenModel, Asked, Done], dict[str, list[Any]]]"
-"""Asks a model for the answers to prompts, and returns them as columns; is told how many more are done."""
+"""Asks the model and returns the answers as columns. ``Done`` is told how many more prompts are done."""
 
 
 class Shared:
-    """What all jobs of a run share, wherever they are done.
+    """What all jobs of a run share, in whichever process they run.
 
-    Parameters
-    ----------
-    plan
-        What is asked.
-    given
-        The examples and knowledge that the strategy brought, by narrative.
-    answer
-        Asks for answers.
+    ``given`` holds the strategy's examples and knowledge, by narrative.
     """
 
     def __init__(self, plan: Plan, given: Mapping[str, Mapping[str, str]], answer: Answer) -> None:
@@ -94,10 +84,10 @@ class Shared:
         self._last: tuple[Sequence[int], list[dict[str, str]]] | None = None
 
     def asked(self, places: Sequence[int], earlier: Sequence[Sequence[Written]]) -> Asked:
-        """Return prompts of the run by their ``prompt_index``, with what each stage wrote, a thought being the last."""
+        """Look up prompts by ``prompt_index``; ``earlier`` holds one list a stage, the thought last."""
         grid = self.plan.grid
         cells = [grid[place] for place in places]
-        # The stages of a shard come one after another, and are of the same prompts.
+        # A shard's stages come one after another and ask the same prompts.
         if self._last is None or self._last[0] != places:
             self._last = places, [strategy_values(grid, cell, self.given) for cell in cells]
         n_stages = len(self.plan.strategy.stages)
@@ -107,18 +97,15 @@ class Shared:
         return Asked(cells, self._last[1], earlier[:n_stages], thoughts)
 
     def beside(self, cells: Sequence[PromptCell]) -> Asked:
-        """Return prompts that need not be of the run's grid, before which nothing is asked."""
+        """Build prompts, inside or outside the run's grid, with no stages before them."""
         return Asked(cells, [strategy_values(self.plan.grid, cell) for cell in cells], [])
 
 
 @dataclass(frozen=True)
 class Session:
-    """A run whose prompts are all answered, and who asks its model, which may be asked more.
+    """A run whose prompts are all answered, and the workers that can still ask its model more.
 
-    Attributes
-    ----------
-    plan, folder, manifest, workers
-        The run, and who asks. Their jobs share a :class:`Shared`.
+    The workers' jobs get a :class:`Shared`.
     """
 
     plan: Plan
@@ -127,7 +114,7 @@ class Session:
     workers: Workers
 
     def earlier(self, places: Sequence[int]) -> list[list[Written]]:
-        """Return what each stage wrote for prompts, by their ``prompt_index``: it is not asked again."""
+        """Read what each stage wrote for prompts, given by ``prompt_index``, instead of asking again."""
         from audit.asking.strategies.run import Written
 
         plan, folder = self.plan, self.folder
@@ -145,21 +132,10 @@ class Session:
 
 
 def earlier_manifest(plan: Planned, folder: RunFolder, *, say: Say | None = None) -> Manifest | None:
-    """Return the manifest of the run that a folder holds; None in a new one.
+    """Read the manifest of the run in a folder; None if the folder is new.
 
-    Parameters
-    ----------
-    plan
-        What the run asks.
-    folder
-        Need not be entered.
-    say
-        Takes a line for each stored file that is gone, and is collected anew.
-
-    Raises
-    ------
-    StoreError
-        If the folder holds another run, or a damaged manifest, or answers or stages without a manifest.
+    Refuses a folder that holds another run, a damaged manifest, or answers without a manifest. ``say`` gets a line for
+    each stored file that has gone and will be collected again. The folder's lock is not needed.
     """
     manifest, gone = folder.read_lacking()
     if manifest is not None:
@@ -182,7 +158,7 @@ def earlier_manifest(plan: Planned, folder: RunFolder, *, say: Say | None = None
 
 
 def missing_shards(plan: Planned, manifest: Manifest, folder: RunFolder) -> dict[int, range]:
-    """Return the shards that are not there yet, in their order: the places of the grid by their numbers."""
+    """Map the number of each shard that is not stored to its places in the grid, in order."""
     n, size = manifest.n_prompts, manifest.shard_size
     left = sorted(set(range(-(-n // size))) - folder.shards(plan.kind))
     return {number: range(number * size, min((number + 1) * size, n)) for number in left}
@@ -191,21 +167,10 @@ def missing_shards(plan: Planned, manifest: Manifest, folder: RunFolder) -> dict
 def nothing_to_ask(
     plan: Planned, folder: RunFolder, manifest: Manifest, *, say: Say, opened: OpenModel | None = None
 ) -> Manifest:
-    """Say that all prompts are there, if the model is still the one that was asked, and return the manifest with that.
+    """Report that nothing is left to ask. Raise StoreError if the model changed.
 
-    Parameters
-    ----------
-    plan, folder, manifest
-        A run of which nothing is missing.
-    say
-        Takes the line.
-    opened
-        The model, if it is loaded; else its files or its revision are looked at, and nothing is loaded.
-
-    Raises
-    ------
-    StoreError
-        If the model has changed since: what is there is no answer of the one that is asked for.
+    Without ``opened`` the model is not loaded: its files or revision are compared. The returned manifest says if that
+    was not possible.
     """
     from audit.engines.unchanged import compare_model
 
@@ -224,7 +189,7 @@ def nothing_to_ask(
 
 
 def _seen_as(manifest: Manifest, unknown: str) -> Manifest:
-    """Return the manifest that says why the model could not be told to be the same; nothing where it could."""
+    """Note in the manifest why the model could not be compared; drop the note if ``unknown`` is empty."""
     model = {name: value for name, value in manifest.model.content.items() if name != "not_checked"}
     return manifest.having(model={**model, **({"not_checked": unknown} if unknown else {})})
 
@@ -241,32 +206,11 @@ def collect(
     say: Say,
     opened: OpenModel | None = None,
 ) -> Session:
-    """Have the model loaded, do the shards that are missing, and return the run with who asks its model.
+    """Open the model, ask the missing shards, and return the session, whose workers stay open.
 
-    Parameters
-    ----------
-    plan
-        What to ask.
-    folder
-        Where to; entered.
-    earlier
-        What :func:`earlier_manifest` returns.
-    answer
-        Asks for answers.
-    how, writes
-        As of :func:`audit.asking.workers.open.open_workers`; the stages of a strategy are written whatever the answer
-        is.
-    command
-        The command line that asked for it.
-    say
-        Takes lines about progress.
-    opened
-        The model, if it is not to be loaded.
-
-    Raises
-    ------
-    AuditError
-        Whatever the user can mend; what was collected before is kept.
+    ``folder`` is entered and ``earlier`` comes from :func:`earlier_manifest`. ``how`` and ``writes`` are those of
+    :func:`audit.asking.workers.open.open_workers`; a strategy's stages are always written. A model that is ``opened``
+    is not loaded again. After an error, what was collected is kept.
     """
     from audit.asking.strategies.given import give, given_sha256, values_of
     from audit.asking.workers.open import open_workers
@@ -310,7 +254,7 @@ def collect(
         if opened is None:
             for line in shown_prompt(example):
                 say(line)
-        if earlier is None or not (folder.path / PROMPTS).exists():  # a run of an earlier version goes on
+        if earlier is None or not (folder.path / PROMPTS).exists():  # a run of an earlier version
             folder.write_file(PROMPTS, PromptsAsked(plan.grid, plan.strategy).to_bytes())
         manifest = ask_shards(
             plan, folder, manifest, workers, partial(_ask_shard, plan, folder), load_s=load_s, say=say
@@ -332,23 +276,10 @@ def manifest_of(
     command: str,
     say: Say,
 ) -> Manifest:
-    """Return the manifest of a run whose model is loaded: that of a new one, or the earlier one.
+    """Describe a new run once its model is loaded, or check that an earlier run's model is the same.
 
-    Parameters
-    ----------
-    plan, folder, earlier
-        The run.
-    workers
-        Who asks its model.
-    example, given, command
-        As of :func:`audit.runs.provenance.describe_run`.
-    say
-        Takes the line that says which special tokens are added, if any are.
-
-    Raises
-    ------
-    StoreError
-        If the earlier one is of another model, or of another engine.
+    ``example``, ``given`` and ``command`` are those of :func:`audit.runs.provenance.describe_run`. ``say`` gets a line
+    on special tokens if the engine adds any.
     """
     fed: dict[str, str] = {}
     if plan.config.engine.add_special_tokens:
@@ -363,7 +294,7 @@ def manifest_of(
 
 
 def _can_think(shared: object, model: OpenModel, done: Done) -> None:
-    """Refuse a model that is not known to think, before a strategy's stages are asked, and paid for."""
+    """Refuse a model that is not known to think before the strategy's stages are asked and paid for."""
     model.engine.fits([Prompt("", "x", thinks=True)], room=1)
 
 
@@ -372,7 +303,7 @@ def _fed(shared: object, model: OpenModel, done: Done, *, example: Mapping[str, 
 
 
 def end_parts(manifest: Manifest, workers: Workers, folder: RunFolder, *, say: Say) -> Manifest:
-    """End the workers and what was kept of parts, all of which are whole; return the manifest with what was seen."""
+    """Close the workers, drop unfinished parts, and add what was seen of the model to the manifest."""
     workers.close()
     folder.drop_part_begun()
     manifest = with_sight(manifest, workers.known)
@@ -394,25 +325,11 @@ def ask_shards(
     load_s: float,
     say: Say,
 ) -> Manifest:
-    """Count the session, do the shards that are missing, and return the manifest with how long it took.
+    """Ask the missing shards; return the manifest with this session counted and timed.
 
-    A shard that an earlier session had begun is not timed: that session took a part of its time.
-
-    Parameters
-    ----------
-    plan, folder
-        The run; its folder is entered.
-    manifest
-        The run's; written before anything is asked.
-    workers
-        Who asks.
-    ask
-        The course of one shard, of its number, its places in the grid and its part of the progress; returns whether
-        all of it was asked.
-    load_s
-        What loading the model took, in seconds.
-    say
-        Takes lines about progress.
+    The manifest is written before anything is asked. ``ask`` runs one shard, given its number, places and progress, and
+    returns whether this session asked all of it. Shards that an earlier session had begun are not timed, because part
+    of their time was spent there. ``load_s`` is in seconds.
     """
     manifest = manifest.having(n_sessions=manifest.n_sessions + 1)
     folder.write_manifest(manifest)
@@ -439,9 +356,10 @@ def ask_shards(
             n_asked += n_whole
             of_whole += took if n_whole else 0.0
             of_all += took
-    timings = {**timings, "load_s": load_s}  # a session that asks no prompt of the run leaves the others
+    timings = {**timings, "load_s": load_s}  # a session that asks no prompt of the run keeps the earlier timings
     if n_asked:
-        elicit_s = (time.perf_counter() - clock) * of_whole / of_all  # of several at once, each has its share
+        # Shards may overlap, so each gets its share of the wall time.
+        elicit_s = (time.perf_counter() - clock) * of_whole / of_all
         timings |= {"elicit_s": elicit_s, "n_prompts": n_asked, "prompts_per_s": n_asked / elicit_s}
         if workers.n > 1:
             timings["replicas"] = workers.n
@@ -449,7 +367,7 @@ def ask_shards(
 
 
 def _ask_shard(plan: Plan, folder: RunFolder, number: int, places: range, part: Part) -> Course[bool]:
-    """Do one shard, stage by stage, and return whether none of it was there."""
+    """Ask one shard, stage by stage; return whether none of it was stored before."""
     grid = plan.grid
     begun = part_name(number, 0) in folder.parts(STAGES)
     earlier = yield from _lead(plan, folder, number, places, part)
@@ -459,14 +377,14 @@ def _ask_shard(plan: Plan, folder: RunFolder, number: int, places: range, part: 
 
 
 def _stage_of(folder: RunFolder, shard: int, number: int) -> list[dict[str, Any]] | None:
-    """Return what one stage wrote for one shard, in the prompts' order; None where it is not there."""
+    """Read what one stage wrote for one shard, in prompt order; None if it is not stored."""
     part = folder.parts(STAGES).read_part(part_name(shard, number))
     rows: list[dict[str, Any]] | None = None if part is None else part.to_pylist()
     return rows
 
 
 def _lead(plan: Plan, folder: RunFolder, shard: int, places: range, part: Part) -> Course[list[list[Written]]]:
-    """Ask the stages of one shard that have not been asked, and return what all of them wrote."""
+    """Ask those stages of a shard that are not stored, and return what all of them wrote."""
     from audit.asking.strategies.run import Written
 
     earlier: list[list[Written]] = []
@@ -535,9 +453,9 @@ def _write_stage(
 
 
 def cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[Any]]:
-    """Return the columns of ``tables.RATINGS`` that say which prompts rows are of."""
+    """Build the columns of ``tables.RATINGS`` that identify the prompts."""
     columns: dict[str, list[Any]] = {}
-    # Narratives run fastest: what is of the pair alone is found once for many rows.
+    # Narratives vary fastest, so the columns of a pair are computed once for many rows.
     for _, run in groupby(cells, key=lambda cell: (id(cell.dimension), id(cell.perceiver), id(cell.experiencer))):
         of_pair = list(run)
         first = of_pair[0]
@@ -558,10 +476,10 @@ def cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[An
 
 
 def answer_columns(answers: Sequence[Elicited] | Sequence[Written]) -> dict[str, list[Any]]:
-    """Return the columns that say what became of prompts."""
+    """Turn answers into columns, one for each field."""
     columns: dict[str, list[Any]] = {}
     for field in fields(answers[0]):
         own = [getattr(answer, field.name) for answer in answers]
-        # NaN is how Python says missing; the table has nulls.
+        # Missing is NaN in Python and null in the table.
         columns[field.name] = [None if value != value else value for value in own]
     return columns | {"status": [str(status) for status in columns["status"]]}

@@ -1,7 +1,7 @@
-"""What a run asks and what was written on the way, put together: before it is asked, and again for the report.
+"""Reconstructs a run's prompts and what was written before them: for export before the run, and for its report.
 
-A run's folder keeps the parts of its prompts, see :mod:`audit.runs.prompts`. Those of runs of earlier versions are
-built again from the configuration, as long as that gives the same ones.
+A run's folder keeps the parts of its prompts, see :mod:`audit.runs.prompts`. For runs of earlier versions they are
+rebuilt from the configuration, as long as that gives the same prompts.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from stimuli.strategies import THOUGHT, Strategy, strategy_values
 
 @dataclass(frozen=True, slots=True)
 class CallShown:
-    """A turn that came before a prompt's question: a call of its strategy, or an example.
+    """A turn before a prompt's question: a call of its strategy, or an example.
 
     Attributes
     ----------
     name
-        The stage, or which example.
+        The stage, or the number of the example.
     user
-        What was asked; empty where it was not.
+        What was asked; empty if nothing was.
     written
-        What the model wrote, or is shown to have written.
+        What the model wrote, or is shown as written.
     note
-        What else there is to say of it; may be empty.
+        Remarks on it; may be empty.
     system
-        The call's system message, where it is not the question's own; else None.
+        The call's system message if it differs from the question's; else None.
     example
-        Whether the model did not write this, but is shown it.
+        Whether this is an example that the model is shown, not its own text.
     """
 
     name: str
@@ -59,18 +59,18 @@ class CallShown:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one prompt was.
+    """One prompt of a run, with the turns before it.
 
     Attributes
     ----------
     system, user
-        The messages that ask for the rating.
+        The messages that ask for the answer.
     narrative
         The narrative's text in them.
     calls
-        What came before, in order.
+        The turns before them, in order.
     note
-        What else there is to say of these; may be empty.
+        Remarks on them; may be empty.
     """
 
     system: str
@@ -81,12 +81,11 @@ class Asked:
 
 
 def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield every prompt of a run as plain values, in the grid's order: which it is, and the messages of its last call.
+    """Yield every prompt of a run as plain values, in the grid's order: its labels and the messages of its last call.
 
-    Of a strategy with stages there is ``stages``, the messages of each; ``turns`` are what stands between system and
-    user message, where there is anything, and ``begun`` what the answer is begun with. What only a model can tell
-    stands in brackets: the texts of stages and, unless ``given`` has them (rows of ``tables.GIVEN``), similar examples
-    and inferred knowledge.
+    Strategies with stages add ``stages``, the messages of each. ``turns`` come between system and user message, and
+    ``begun`` is the beginning of the answer. What only a model can supply is named in brackets: the texts of stages,
+    and similar examples and inferred knowledge unless ``given`` (rows of ``tables.GIVEN``) has them.
     """
     brought = values_of(preview(plan) if given is None else given)
     strategy = plan.strategy
@@ -113,15 +112,9 @@ def what_was_asked(
     stages: pd.DataFrame,
     given: Sequence[Mapping[str, Any]],
 ) -> tuple[Callable[[int], Asked] | None, str]:
-    """Return what tells a prompt by its ``prompt_index``, or None and why it cannot be told any more.
+    """Return a function from ``prompt_index`` to the prompt, or None and why the prompts are lost.
 
-    Parameters
-    ----------
-    folder, manifest, answers
-        The run's folder, manifest, and ratings or replies.
-    stages, given
-        What its stages wrote, and the examples and knowledge that its strategy brought: columns of ``tables.STAGES``,
-        rows of ``tables.GIVEN``.
+    ``stages`` has the columns of ``tables.STAGES``, ``given`` the rows of ``tables.GIVEN``.
     """
     kept, why_not = _asked_of(folder, manifest)
     if kept is None:
@@ -145,7 +138,7 @@ def what_was_asked(
 
 
 def narratives_of(folder: Path, manifest: Manifest) -> dict[str, str]:
-    """Return the narratives of a run as its prompts showed them, by identifier; none where they cannot be told."""
+    """Map identifiers to narratives as the prompts showed them; empty if the prompts are lost."""
     grid, _ = grid_of(folder, manifest)
     if grid is None:
         return {}
@@ -153,29 +146,29 @@ def narratives_of(folder: Path, manifest: Manifest) -> dict[str, str]:
 
 
 def grid_of(folder: Path, manifest: Manifest) -> tuple[PromptGrid | None, str]:
-    """Return what a run asks, or None and why it cannot be told any more."""
+    """Return the run's prompts, or None and why they are lost."""
     asked, why_not = _asked_of(folder, manifest)
     return (None, why_not) if asked is None else (asked.grid, "")
 
 
 def emotions_of(folder: Path, manifest: Manifest) -> dict[str, EmotionWords]:
-    """Return the words of the emotions of a run's narratives, by name; none where they cannot be told."""
+    """Map each emotion of the run to its words; empty if the prompts are lost."""
     kept = manifest.emotions.words
-    if kept:  # a file of narratives may have moved since
+    if kept:  # the file of narratives may have moved since
         return {emotion: EmotionWords(**words) for emotion, words in kept.items()}
     grid, _ = grid_of(folder, manifest)
     return {} if grid is None else {each.emotion: each.words for each in grid.narratives.narratives}
 
 
 def stages_are_told(manifest: Manifest) -> bool:
-    """Say whether a stage may be shown the narrative's emotion, itself or in the question: naming it says nothing."""
+    """Tell whether a stage is shown the emotion, also through the question: then naming the emotion shows nothing."""
     led = manifest.config.strategy
     shown = [led.get("stage_system") or "", *(stage["prompt"] for stage in led.get("stages") or ())]
     return any(mark in template for template in shown for mark in ("{emotion", "{question}"))
 
 
 def _texts_of(stages: pd.DataFrame) -> Callable[[int], dict[str, _Stage]]:
-    """Return what tells of a prompt the stages that it has; those of prompts that nobody looks at stay in the table."""
+    """Return a function from ``prompt_index`` to the prompt's stages, reading only the rows it needs."""
     ordered = stages.sort_values("prompt_index", kind="stable")
     places = ordered["prompt_index"].to_numpy()
     names, texts, statuses = (ordered[name].to_numpy(dtype=object) for name in ("stage", "text", "status"))
@@ -199,11 +192,11 @@ _THOUGHTS: Final = {
     ("failed", "on"): "failed: no thought",
     ("failed", "budget"): "failed: no thought",
 }
-"""What is said of a thought, by what became of it and how the model was asked to think."""
+"""The note on a thought, by its status and the thinking mode."""
 
 
 class _Stage(NamedTuple):
-    """What the run folder has of one stage of one prompt."""
+    """What the run folder has on one stage of one prompt."""
 
     text: str
     status: str
@@ -220,11 +213,11 @@ def _conversation(
     *,
     thinks: str,
 ) -> Asked:
-    """Return one prompt with all that was asked and written before it; ``n_dropped`` is of the question.
+    """Reconstruct one prompt with all that was asked and written before it.
 
-    ``thinks`` is ``on`` or ``budget`` where the model thought before its answer; else empty.
+    ``n_dropped`` is that of the question. ``thinks`` is ``on``, ``budget``, or empty without a thought.
     """
-    # What a template shows of a stage without a row is not known.
+    # A stage without a row is unknown to templates that show it.
     texts = [
         written[stage.name].text if stage.name in written else f"[what stage {stage.name} wrote]"
         for stage in strategy.stages
@@ -279,7 +272,7 @@ def _left_out(n_dropped: int) -> str:
 
 
 def _asked_of(folder: Path, manifest: Manifest) -> tuple[PromptsAsked | None, str]:
-    """Return a run's prompts as its folder keeps them, or build them again; or say why that cannot be."""
+    """Read a run's prompts from its folder, or rebuild them; else say why neither is possible."""
     if manifest.elicitation.method == "outside":
         return None, "another tool collected the ratings"
     try:

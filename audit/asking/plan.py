@@ -1,4 +1,4 @@
-"""What a run is going to ask, as far as it is known before a model is loaded."""
+"""What a run will ask, as far as it is known before the model is loaded."""
 
 from __future__ import annotations
 
@@ -25,22 +25,16 @@ from stimuli.strategies import CLOSING, NO_STRATEGY, THOUGHT, Strategy, check_st
 
 @dataclass(frozen=True)
 class Plan:
-    """The prompts of a run, and how the model is led to them.
+    """The prompts of a run and the strategy that leads the model to them.
 
     Attributes
     ----------
-    config
-        What it was made of.
-    grid
-        Who is asked about whom, in which narrative and wording.
-    strategy
-        The calls of each prompt.
     pool
-        What its examples are chosen from; None where it shows none.
+        The pool of examples; None if the strategy shows none.
     knowledge
-        What a user's file says of the narratives; None where there is none, or a model is to infer it.
+        Knowledge from a user's file; None if there is none or a model infers it.
     conversations
-        The corpus that the narratives are of; None where they are of none.
+        The corpus that the narratives come from; None for other narratives.
     """
 
     config: AuditConfig
@@ -51,29 +45,29 @@ class Plan:
     conversations: Conversations | None = None
 
     def __post_init__(self) -> None:
-        # A configuration knows the scale of a template alone: a published prompt brings its own.
+        # The configuration knows the scale of templates only: a published prompt brings its own.
         if (scale := self.grid.variant.scale) is not None:
             check_points(self.config.statistics.model_dump(), low=scale.low, high=scale.high)
 
     @property
     def kind(self) -> Kind:
-        """What the model is asked for, and the folder that it is kept in."""
+        """What the model is asked for, and the run's folder that holds it."""
         return self.config.task.stores
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Words for the run folder's name: the task, and where the narratives are from."""
+        """Words for the run folder's name: the task and the source of the narratives."""
         return (*filter(None, [self.config.task.name]), self.config.stimuli.source)
 
     @property
     def before(self) -> tuple[str, ...]:
-        """The calls of each prompt before the one for its answer: the strategy's stages, then the thought, if any."""
+        """The calls before each answer: the strategy's stages, then the thought, if any."""
         stages = (stage.name for stage in self.strategy.stages)
         return (*stages, THOUGHT) if self.config.thinking.is_on else tuple(stages)
 
     @property
     def room(self) -> int:
-        """Tokens that an answer may take, whichever way it is got."""
+        """The most tokens that an answer may take, however it is elicited."""
         scale, reply = self.grid.variant.scale, self.strategy.reply
         if scale is not None:
             return max(self.config.elicitation.max_tokens, len(str(scale.high)) + 2)
@@ -82,12 +76,12 @@ class Plan:
 
     @property
     def begun(self) -> str:
-        """What each answer is begun with; a text is begun by nobody but the model."""
+        """The text that each answer is begun with; always empty for written answers."""
         return "" if self.grid.variant.scale is None else self.config.elicitation.prefill
 
     @property
     def announced(self) -> str:
-        """What is asked of whom, in a line."""
+        """One line on what is asked of whom."""
         grid, strategy = self.grid, self.strategy
         narratives = grid.narratives
         wordings = f" x {len(grid.wordings)} wordings" if len(grid.wordings) > 1 else ""
@@ -118,16 +112,16 @@ class Plan:
         settings = settings_of(config)
         for key in (*PLACES, *TOLD):
             settings["stimuli"].pop(key)
-        # The narratives' hash stands for what a corpus shows; its labels, causes and identities are answered to, too.
+        # The narratives' hash covers only the text of a corpus; its labels, causes and identities matter too.
         settings["stimuli"].pop("conversations")
         if self.conversations is not None:
             settings["conversations"] = self.conversations.sha256
         asked = grid_identity(grid)
         settings["prompt"] = asked.pop("prompt")
-        # A run in one wording is the run that it was before there were several.
+        # Runs in one wording keep the identity that they had before there were several.
         if len(grid.wordings) > 1:
             settings["wordings"] = len(grid.wordings)
-        # A run that leads the model to nothing is the run that it was before there were strategies.
+        # Runs without a strategy keep the identity that they had before there were strategies.
         led = settings.pop("strategy")
         if self.strategy.name != NO_STRATEGY:
             settings["strategy"] = {"name": self.strategy.name, "sha256": self.strategy.sha256}
@@ -142,7 +136,7 @@ class Plan:
         del settings["task"]
         if config.task.name:
             settings["task"] = config.task.identity()
-        if grid.variant.scale is None:  # nothing is rated; what is asked is in the prompt's hash
+        if grid.variant.scale is None:  # nothing is rated; the prompt's hash covers the task
             settings["elicitation"] = None
         else:
             settings["elicitation"]["method"] = config.elicitation_method
@@ -151,7 +145,7 @@ class Plan:
         return settings | asked
 
     def described(self) -> dict[str, Any]:
-        """Return how an answer is got, as the manifest keeps it: the task, and of ratings the elicitation and scale."""
+        """Describe how answers are elicited, for the manifest: the task, and for ratings the elicitation and scale."""
         config, scale = self.config, self.grid.variant.scale
         task = {"task": config.task.model_dump(mode="json")}
         if scale is None:
@@ -161,15 +155,9 @@ class Plan:
 
 
 def make_plan(config: AuditConfig) -> Plan:
-    """Read all that a configuration's prompts are made of, and check that it fits together.
+    """Build the prompts of a configuration and check that its parts fit together.
 
-    Raises
-    ------
-    StimulusError
-        If any of it cannot be used, an example is among the narratives that are asked about, or a narrative lacks
-        knowledge.
-    ConfigError
-        If the configuration lacks what one of them needs.
+    Refuses examples that are among the narratives asked about, and narratives that lack knowledge.
     """
     conversations = _read_corpus(config)
     grid = build_grid(config, conversations)
@@ -200,7 +188,7 @@ def make_plan(config: AuditConfig) -> Plan:
 
 
 def _check_wordings(config: AuditConfig, strategy: Strategy) -> None:
-    """Refuse several wordings where stages are asked before the question: their texts are compared prompt by prompt."""
+    """Refuse several wordings for a strategy with stages: the texts of stages are compared in one wording only."""
     if config.wordings > 1 and strategy.stages:
         raise ConfigError(
             f"wordings={config.wordings}: strategy {strategy.name} has stages, whose texts are compared in one wording "
@@ -209,7 +197,7 @@ def _check_wordings(config: AuditConfig, strategy: Strategy) -> None:
 
 
 def _check_thinking(plan: Plan) -> None:
-    """Refuse a thought that could not be told from a stage, or leaves no room for a prompt and its answer."""
+    """Refuse a stage named like the thought, and thoughts too long to leave room for a prompt and its answer."""
     thinking, longest = plan.config.thinking, plan.config.model.max_model_len
     if not thinking.is_on:
         return
@@ -227,7 +215,7 @@ def _check_thinking(plan: Plan) -> None:
 
 
 def _check_room(config: AuditConfig, strategy: Strategy) -> None:
-    """Refuse a stage that could not be asked, whatever the prompt."""
+    """Refuse a stage that leaves no room for any prompt."""
     room = config.model.max_model_len
     for stage in (*strategy.stages, *filter(None, [strategy.reply])):
         if stage.max_tokens >= room:
@@ -238,7 +226,7 @@ def _check_room(config: AuditConfig, strategy: Strategy) -> None:
 
 
 def _read_corpus(config: AuditConfig) -> Conversations | None:
-    """Read the conversations that are asked about, where there are any."""
+    """Read the conversations that are asked about; None if the narratives have another source."""
     stimuli = config.stimuli
     if stimuli.source != "conversations":
         return None
@@ -257,22 +245,7 @@ def _read_corpus(config: AuditConfig) -> Conversations | None:
 
 
 def build_grid(config: AuditConfig, conversations: Conversations | None = None) -> PromptGrid:
-    """Cross the identities, narratives and prompt variant of a configuration.
-
-    Parameters
-    ----------
-    config
-        Which.
-    conversations
-        The corpus, where the narratives are of one.
-
-    Raises
-    ------
-    StimulusError
-        If any of them cannot be used, or they do not fit together.
-    ConfigError
-        If the configuration lacks what one of them needs.
-    """
+    """Cross the identities, narratives and prompt variant of a configuration."""
     variant, *paraphrases = config.prompt_wordings(conversations.choice if conversations is not None else "")
     stimuli, pack = config.stimuli, config.pack
     dimensions = load_dimensions(
@@ -321,18 +294,12 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
 
 
 def dimensions_in(pack: LanguagePack | None, dimensions: Sequence[Dimension]) -> tuple[Dimension, ...]:
-    """Return dimensions worded in a pack's language; without one as they are.
-
-    Raises
-    ------
-    StimulusError
-        If the pack lacks an identity.
-    """
+    """Word dimensions in the pack's language. Raises StimulusError if the pack lacks an identity."""
     return tuple(dimensions) if pack is None else tuple(map(pack.dimension, dimensions))
 
 
 def labels(cell: PromptCell, variant: str) -> dict[str, str]:
-    """Return the columns of the ratings table that say which prompt a row is of, but for its wording."""
+    """Build the columns of the ratings table that identify a prompt, except for its wording."""
     return {
         "dimension": cell.dimension.name,
         "variant": variant,

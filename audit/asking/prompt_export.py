@@ -1,8 +1,8 @@
-"""Prompts that another stack asks: an id for each, what is kept beside them, and what of all there is they are.
+"""Exports prompts for another tool to ask: gives them ids and keeps what an analysis of the answers needs.
 
-``FILE.jsonl`` has the prompts, ``FILE.jsonl.run.json`` beside it all that an analysis of their answers needs: the
-configuration, the parts of the prompts (identities with their groups, in-group pairs, narratives, wordings, scale) and
-the SHA-256 of the prompts' file. So nothing is guessed when answers come back.
+``FILE.jsonl`` has the prompts. ``FILE.jsonl.run.json`` beside it has the configuration, the parts of the prompts
+(identities with their groups, in-group pairs, narratives, wordings, scale) and the SHA-256 of the prompts' file, so
+that nothing is guessed when answers come back.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from stimuli.identities import Dimension, load_dimensions
 
 _FORMAT: Final = 1
 _OF_A_MODEL: Final = ("model", "engine", "elicitation", "special_tokens")
-"""Keys of a run's identity that say who is asked, and how an answer is read: prompts are the same for all."""
+"""Keys of a run's identity about the model and how answers are read; prompts do not depend on them."""
 
 
 def export_id(plan: Planned) -> str:
-    """Return what the ids of a run's prompts begin with: the same for the same prompts, whoever is asked."""
+    """Return the prefix of the ids of a run's prompts, which depends on the prompts only, not on the model."""
     asked = {key: value for key, value in plan.identity().items() if key not in _OF_A_MODEL}
     return fingerprint({**asked, "begun": getattr(plan, "begun", "")})[:12]
 
 
 def with_ids(records: Iterator[dict[str, Any]], export: str) -> Iterator[dict[str, Any]]:
-    """Yield prompts with an id each, and with their messages as other stacks take them.
+    """Add an id to each prompt, and its messages in the usual chat format.
 
-    What an answer is begun with is a last message of the assistant. A prompt that shows what only a model can tell has
-    no messages: it cannot be asked as it stands.
+    The beginning of an answer becomes a last assistant message. A prompt with parts that only a model can supply has no
+    messages, because it cannot be asked as it is.
     """
     for place, record in enumerate(records):
         named = {"id": f"{export}-{place}", **record}
@@ -66,18 +66,12 @@ def _messages(record: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def file_beside(prompts: Path) -> Path:
-    """Return where an export keeps what its prompts' file does not say."""
+    """Return the file beside an export's prompts."""
     return prompts.with_name(f"{prompts.name}.run.json")
 
 
 def messages_in(prompts: Path) -> list[list[tuple[str, str]]]:
-    """Return role and text of the messages of each prompt of a file, in their order.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be read.
-    """
+    """Read the role and text of each prompt's messages, in order."""
     try:
         with io.TextIOWrapper(open_file(prompts), encoding="utf-8") as lines:
             return [[(each["role"], each["content"]) for each in json.loads(line)["messages"]] for line in lines]
@@ -89,20 +83,16 @@ def messages_in(prompts: Path) -> list[list[tuple[str, str]]]:
 
 @dataclass(frozen=True)
 class Export:
-    """What was written beside prompts.
+    """What is stored beside exported prompts.
 
     Attributes
     ----------
     id
-        What the prompts' ids begin with.
+        Prefix of the prompts' ids.
     prompts_sha256
         Of the file of prompts.
     preset
-        The experiment that it is.
-    config
-        What the prompts were made of.
-    asked
-        The prompts.
+        Name of the experiment.
     """
 
     id: str
@@ -126,13 +116,7 @@ class Export:
 
     @classmethod
     def read(cls, prompts: Path) -> Self:
-        """Return what was written beside a file of prompts.
-
-        Raises
-        ------
-        StoreError
-            If there is no such file, it cannot be read, or the prompts were changed since.
-        """
+        """Read it from beside a file of prompts, and check that the prompts have not changed."""
         beside = file_beside(prompts)
         try:
             with open_file(prompts) as stream:
@@ -168,13 +152,7 @@ class Export:
         return found
 
     def plan(self, *, model: str) -> Plan:
-        """Return the plan of the run whose answers are read.
-
-        Parameters
-        ----------
-        model
-            What the model is called.
-        """
+        """Build the plan of the run whose answers are read; ``model`` is the model's name."""
         own = self.config
         card = load_model(
             {
@@ -191,11 +169,11 @@ class Export:
         )
         changes: dict[str, Any] = {
             "model": card,
-            # Whoever asked, it was no engine of ours; a judge of the replies may be run by one.
+            # No engine of ours asked; but a judge of the replies may use one.
             "engine": EngineConfig.model_validate(
                 {**own.engine.model_dump(exclude={"server", "batch"}), "name": "auto", "add_special_tokens": False}
             ),
-            # What is asked beside the ratings was not.
+            # The other tool did not ask the extra samples of ratings.
             "elicitation": ElicitationConfig(
                 method="generate",
                 max_tokens=own.elicitation.max_tokens,
@@ -210,14 +188,9 @@ class Export:
 
 
 def why_not_elsewhere(plan: Planned, *, kind: str, readable: bool) -> str:
-    """Return why the answers to a run's prompts cannot be read from a file; empty where they can be.
+    """Say why the answers to a run's prompts cannot be read from a file; empty if they can.
 
-    Parameters
-    ----------
-    plan
-        The run's.
-    kind, readable
-        The task's name, and whether its answers can be read at all.
+    ``kind`` is the task's name, ``readable`` whether answers of this task can be read at all.
     """
     strategy = plan.strategy
     if not readable:
@@ -232,7 +205,7 @@ def why_not_elsewhere(plan: Planned, *, kind: str, readable: bool) -> str:
 
 
 def sample_of(plan: Planned) -> str:
-    """Return what a run's prompts leave out of all there is, and how to have all; empty where that is nothing."""
+    """Say which part of all possible prompts a run leaves out, and how to include it; empty if nothing."""
     config, narratives = plan.config, plan.grid.narratives
     stimuli = config.stimuli
     left_out, remedies = [], []

@@ -1,4 +1,4 @@
-"""One prompt as a terminal shows it, before a model is asked: whether the text is of the person whom it asks about."""
+"""Prints one prompt in the terminal before the model is asked, so that the user can check whom the text is about."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from typing import Any, Final
 from audit.tables.formatting import plural
 
 _SHOWN: Final = 700
-"""Letters of a message that are shown."""
+"""Longest message that is shown whole, in characters."""
 
 
 def shown_prompt(prompt: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a prompt, shortened.
 
-    Parameters
-    ----------
-    prompt
-        ``system``, ``user`` and, where there are any, ``turns`` between them and what the answer is ``begun`` with.
+    ``prompt`` has ``system`` and ``user`` and, if there are any, ``turns`` between them and the ``begun`` answer.
     """
     n_turns, begun = len(prompt.get("turns", ())), prompt.get("begun", "")
     before = f"({plural(n_turns, 'message')} before it) " if n_turns else ""
@@ -28,5 +25,5 @@ def shown_prompt(prompt: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _middle_out(text: str) -> str:
-    """Return a text, of a long one its beginning and its end."""
+    """Return a text, without its middle if it is long."""
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} … {text[-_SHOWN // 2 :]}"

@@ -1,1 +1,1 @@
-"""The command line: a module a command, its help beside it; :mod:`audit.cli.main` lists them."""
+"""The command line: one module for each command and its help; :mod:`audit.cli.main` lists them."""

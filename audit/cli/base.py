@@ -17,15 +17,15 @@ from stimuli.errors import StimulusError
 
 OK: Final = 0
 FAILED: Final = 2
-"""The user can mend it: one line says how."""
+"""The user can fix it: one line says how."""
 UNEXPECTED: Final = 70
-"""Nobody foresaw it, as ``EX_SOFTWARE`` of sysexits.h: one line names a log; see :mod:`audit.cli.unexpected`."""
+"""An unexpected error, like ``EX_SOFTWARE`` of sysexits.h: one line names a log; see :mod:`audit.cli.unexpected`."""
 INTERRUPTED: Final = 130
 
 LONGEST_LINE: Final = 2000
-"""Letters of a line about a fault; a file may hold a value of any length, which the line names."""
+"""Most characters of an error line, which may quote a value of any length from a file."""
 _END: Final = 600
-"""Letters that are kept of its end, where the remedy stands."""
+"""Characters kept of its end, which has the remedy."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,17 @@ class Command:
 
     Attributes
     ----------
-    name
-        What the user types.
     summary
-        What it is for, in a line or two of the list of commands.
+        A line or two for the list of commands.
     help
-        Returns what ``--help`` prints, from "usage: " to the last newline. It imports nothing heavy.
+        Returns what ``--help`` prints, from "usage: " to the last newline; imports nothing heavy.
     do
-        Takes the words after the command and returns the exit code. It imports what it needs when it is called. What
-        the user can mend it raises as an ``AuditError`` or a ``StimulusError``.
+        Takes the words after the command and returns the exit code; imports what it needs when called. Errors that the
+        user can fix are raised as ``AuditError`` or ``StimulusError``.
     unread
-        Exit code where whoever reads the output has gone before its end.
+        Exit code if the reader of the output leaves early.
     usages
-        The ways to call it, for the completion of shells.
+        The ways to call it, for shell completion.
     overrides
         Whether it also takes overrides of the configuration.
     """
@@ -61,7 +59,7 @@ class Command:
 
 
 def shortened(text: str) -> str:
-    """Return a text as one line that can be printed; of what is very long, the beginning and the end."""
+    """Return a text as one printable line, without its middle if it is very long."""
     line = printable(" ".join(text.split()))
     if len(line) <= LONGEST_LINE:
         return line
@@ -70,15 +68,7 @@ def shortened(text: str) -> str:
 
 @dataclass(frozen=True)
 class Fault:
-    """What a step ended with.
-
-    Attributes
-    ----------
-    line
-        What was said of it.
-    code
-        The exit code that it stands for: ``FAILED`` or ``UNEXPECTED``.
-    """
+    """How a step failed: the line shown, and the exit code ``FAILED`` or ``UNEXPECTED``."""
 
     line: str
     code: int = FAILED
@@ -88,14 +78,9 @@ class Fault:
 
 
 def attempt(step: Callable[[], None], words: Sequence[str]) -> Fault | None:
-    """Do a step; show whatever it ends with as one line, and return that, or None if all went well.
+    """Run a step; print its failure as one line and return it, or None if all went well.
 
-    Parameters
-    ----------
-    step
-        What to do. Ctrl-C, and a reader of the output who has gone, are not taken for its faults.
-    words
-        The command line, for the log of what nobody foresaw.
+    Ctrl-C and a closed output pipe are passed on. ``words`` is the command line, for the log of unexpected errors.
     """
     try:
         step()
@@ -113,7 +98,7 @@ def attempt(step: Callable[[], None], words: Sequence[str]) -> Fault | None:
 
 @contextmanager
 def writing_out(out: Path | None) -> Iterator[None]:
-    """Turn what keeps ``out=FILE`` from being written into one line; whoever reads a pipe may leave."""
+    """Turn an error in writing ``out=FILE`` into one line; a closed output pipe is passed on."""
     try:
         yield
     except BrokenPipeError:

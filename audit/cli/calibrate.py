@@ -1,4 +1,4 @@
-"""``calibrate``: simulate data like a run's, and say how often its estimators err."""
+"""``calibrate``: simulates data like a run's, and reports how often its estimators err."""
 
 from __future__ import annotations
 

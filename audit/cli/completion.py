@@ -1,7 +1,7 @@
-"""``completion``: the script by which a shell completes commands, options and their choices.
+"""``completion``: prints a shell's completion script for commands, options and their choices.
 
-The script holds all words, so that a shell asks nobody while the user types. They are those of
-:mod:`audit.configuration.options` and of the commands' own options, at the time that the script is printed.
+The script contains all words, so the shell need not call the program while the user types. They come from
+:mod:`audit.configuration.options` and the commands' own options when the script is printed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from stimuli.errors import suggest
 
 SHELLS: Final = ("bash", "zsh", "fish")
 FILES: Final = "@files"
-"""Stands for the names of files after an option's equals sign."""
+"""Stands for file names after an option's equals sign."""
 _COMMANDS: Final = "commands"
 _OVERRIDES: Final = "overrides"
 _SETTINGS: Final = "settings"
 _PLACES: Final = frozenset({"RUN", "RUN_DIR", "RUN_A", "FOLDER", "FILE"})
-"""How the help of commands writes files and folders."""
+"""The names of files and folders in the commands' help."""
 _USAGE: Final = Usage("completion", "|".join(SHELLS))
 _HELP: Final = """
 Prints the script that completes commands, options, their choices and names of files, for `empathy-audit` and for
@@ -46,11 +46,9 @@ class Candidate:
     Attributes
     ----------
     scope
-        Of which command it is; ``commands`` of these; ``overrides`` and ``settings`` where several commands share it.
+        A command; ``commands`` for their names; ``overrides`` or ``settings`` for words that several commands share.
     word
-        The word, with what may follow its equals sign: ``model=``, ``model=llama3``, ``run_dir=@files``.
-    meaning
-        What it is for, in one line.
+        With what may follow its equals sign: ``model=``, ``model=llama3``, ``run_dir=@files``.
     """
 
     scope: str
@@ -59,7 +57,7 @@ class Candidate:
 
 
 def candidates(commands: Collection[Command]) -> Iterator[Candidate]:
-    """Yield all words that may be typed, of every command."""
+    """Yield all words that may be typed, for every command."""
     for command in commands:
         yield Candidate(_COMMANDS, command.name, command.summary)
         yield Candidate(command.name, "--help", "explains the command")
@@ -77,7 +75,7 @@ def candidates(commands: Collection[Command]) -> Iterator[Candidate]:
 
 
 def scopes(commands: Collection[Command]) -> Mapping[str, tuple[str, ...]]:
-    """Return for each command whose words it takes; ``@files`` where it also takes files or folders."""
+    """Map each command to the scopes of its words; ``@files`` if it also takes files or folders."""
     return {
         command.name: (
             command.name,
@@ -90,25 +88,19 @@ def scopes(commands: Collection[Command]) -> Mapping[str, tuple[str, ...]]:
 
 
 def script(shell: str, commands: Collection[Command]) -> str:
-    """Return the script by which a shell completes these commands.
-
-    Raises
-    ------
-    ConfigError
-        If there is none for it; suggests one.
-    """
+    """Build the completion script of a shell."""
     if shell not in SHELLS:
         raise ConfigError(f"completion {shell}: there is no script for it; {suggest(shell, SHELLS)}")
     text = (Path(__file__).parent / "shells" / f"completion.{shell}").read_text("utf-8")
     rows = dict.fromkeys(candidates(commands))
-    shown = rows if shell != "bash" else (replace(row, meaning="") for row in rows)  # which bash does not show
+    shown = rows if shell != "bash" else (replace(row, meaning="") for row in rows)  # bash shows no meanings
     lines = "\n".join("\t".join((row.scope, row.word, _plain(row.meaning))) for row in shown)
     taken = "\n".join(" ".join((name, *of)) for name, of in scopes(commands).items())
     return text.replace("@TABLE@", _quoted(lines)).replace("@SCOPES@", _quoted(taken))
 
 
 def _of_table() -> Iterator[Candidate]:
-    """Yield the words of the table of options: overrides, settings, and the names that `options` explains."""
+    """Yield the words of the option table: overrides, settings, and the names that `options` explains."""
     for flag, meaning in FLAGS.items():
         head, sign, value = flag.partition("=")
         shown = head + sign + ("" if value.isupper() else value)
@@ -123,7 +115,7 @@ def _of_table() -> Iterator[Candidate]:
             yield Candidate(_OVERRIDES, f"{group.name}={choice.name}", choice.meaning)
     for row in option_rows():
         yield Candidate("options", row.name, row.meaning)
-        if "NAME" in row.name.split("."):  # which the user chooses
+        if "NAME" in row.name.split("."):  # the user chooses the name
             continue
         words = row.choices or (("true", "false") if "true or false" in row.type else ())
         null = ("null",) if row.type.endswith("null") else ()
@@ -149,7 +141,7 @@ def _plain(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text in single quotes, as all three shells take it."""
+    """Quote a text in single quotes that all three shells accept."""
     return "'" + text.replace("\\", "/").replace("'", "\N{RIGHT SINGLE QUOTATION MARK}") + "'"
 
 
@@ -158,7 +150,7 @@ def _help() -> str:
 
 
 def completing(commands: Collection[Command]) -> tuple[Command, ...]:
-    """Return these commands, and the one that completes them and itself."""
+    """Add the command that completes these commands and itself."""
 
     def complete(words: Sequence[str]) -> int:
         given = _USAGE.read(words)

@@ -1,4 +1,4 @@
-"""``consolidate``: put the parts of finished runs together, one file a table."""
+"""``consolidate``: merges the parts of finished runs into one file for each table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``options``: what every option of a run means, with its default and its choices."""
+"""``options``: explains every option of a run, with its default and choices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stimuli.errors import suggest
 
 _USAGE: Final = Usage("options", "[GROUP ...]")
 _LONGEST: Final = 60
-"""Letters of a default that are shown: a prompt's text may be a page."""
+"""Most characters shown of a default: a prompt's text may fill a page."""
 _HELP: Final = """
 Says what the options of `run`, `plan`, `prompts` and `doctor` mean, with their defaults and choices. GROUP is a group
 of them, such as statistics, an option, such as model.dtype, or the beginning of names, such as stimuli.columns. Without
@@ -47,13 +47,7 @@ def _options(words: Sequence[str]) -> int:
 
 
 def _say_whose_values(word: str) -> None:
-    """Say of ``GROUP=CHOICE`` where that choice's values are shown: what is listed are those of the usual choice.
-
-    Raises
-    ------
-    ConfigError
-        If the group has no such choice.
-    """
+    """For ``GROUP=CHOICE``, say how to show that choice's values, since the list shows the default choice's."""
     group, _, choice = word.partition("=")
     usual = next((each.default for each in group_rows() if each.name == group), "")
     if not (usual and choice):
@@ -68,7 +62,7 @@ def _say_whose_values(word: str) -> None:
 
 
 def _show(group: GroupRow, rows: Sequence[OptionRow], *, whole: bool) -> None:
-    """Print options of a group; of a whole group what may be chosen, too."""
+    """Print options of a group; for a ``whole`` group also its choices."""
     if whole:
         _heading(group)
     for row in rows:

@@ -1,4 +1,4 @@
-"""``doctor``: what is installed, which engine would be taken, and whether it answers."""
+"""``doctor``: reports what is installed, which engine would be used, and whether it answers."""
 
 from __future__ import annotations
 

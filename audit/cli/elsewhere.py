@@ -1,7 +1,7 @@
-"""A sweep whose jobs other processes do, on this machine or as jobs of Slurm, by one of Hydra's launchers.
+"""Sweeps whose jobs run in other processes, on this machine or in Slurm, through one of Hydra's launchers.
 
-A launcher takes what a job does there, and brings nothing back but a value that Hydra drops. So a job that is done
-elsewhere leaves a file that says what became of it, which the command reads when all have ended.
+A launcher sends a job away and brings back nothing except a value that Hydra drops. So each job leaves a file with its
+outcome, which the command reads when all have ended.
 """
 
 from __future__ import annotations
@@ -21,17 +21,14 @@ from audit.errors import ConfigError, StoreError
 
 LAUNCHER: Final = "hydra/launcher="
 _HERE: Final[set[str]] = set()
-"""Tokens of the sweeps of this process; a process that was made for a job has none."""
+"""Tokens of this process's sweeps; a process that was started for a job has none."""
 
 
 @dataclass
 class Jobs:
-    """What became of jobs, wherever they were done.
+    """The outcomes of jobs, in whichever process they ran.
 
-    Attributes
-    ----------
-    place
-        Where a job that is done elsewhere leaves its file; None where all are done here.
+    Jobs in other processes leave their files in ``place``; None if all run here.
     """
 
     place: Path | None = None
@@ -39,7 +36,7 @@ class Jobs:
     _done: list[Any] = field(default_factory=list)
 
     def add(self, number: int | None, job: Any) -> None:
-        """Take what became of a job; from another process, the command reads it later."""
+        """Record a job's outcome; from another process, leave it in a file."""
         if self.place is None or _is_here(self._token):
             self._done.append(job)
         else:
@@ -48,7 +45,7 @@ class Jobs:
             unfinished.rename(self.place / f"{number}.job")
 
     def all(self) -> list[Any]:
-        """Return all of them, in the order of the sweep."""
+        """Return all outcomes, in the order of the sweep."""
         if self.place is None:
             return self._done
         files = sorted(self.place.glob("*.job"), key=lambda file: int(file.stem))
@@ -56,14 +53,14 @@ class Jobs:
 
 
 def _is_here(token: str) -> bool:
-    return token in _HERE  # of the module, not of what was pickled: a function's own globals go with it
+    return token in _HERE  # the module's set, because pickling would copy a function's own globals
 
 
 def without_results(error: Exception, overrides: Sequence[str]) -> ConfigError:
-    """Return what a launcher says of settings, of jobs that it could not begin, or of no result, as one line."""
+    """Turn a launcher's error (settings, jobs that did not start, no result) into one line."""
     asked = next(word for word in reversed(overrides) if word.lstrip("+").startswith(LAUNCHER))
     said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    if isinstance(error, NameError):  # as submitit tells of a setting that it does not know
+    if isinstance(error, NameError):  # submitit raises it for an unknown setting
         return ConfigError(f"{asked}: {said}; correct the name in hydra.launcher.NAME=VALUE, or leave it out")
     return ConfigError(
         f"{asked}: {said}; look into .submitit/ of the sweep's folder, and whether other jobs still run; the same "
@@ -73,22 +70,7 @@ def without_results(error: Exception, overrides: Sequence[str]) -> ConfigError:
 
 @contextmanager
 def gathered(overrides: Sequence[str], *, may: bool) -> Iterator[Jobs]:
-    """Gather what becomes of jobs.
-
-    Parameters
-    ----------
-    overrides
-        The words of the command line.
-    may
-        Whether the command's jobs may be done elsewhere.
-
-    Raises
-    ------
-    ConfigError
-        If they may not, there is no sweep, or what the launcher needs is not installed.
-    StoreError
-        If the folder of the command cannot be written.
-    """
+    """Gather the outcomes of jobs; refuses launchers unless ``may`` is true and it is a sweep."""
     launchers = [word for word in overrides if word.lstrip("+").startswith(LAUNCHER)]
     if not launchers or launchers[-1].endswith("=basic"):
         yield Jobs()
@@ -99,7 +81,7 @@ def gathered(overrides: Sequence[str], *, may: bool) -> Iterator[Jobs]:
     if not {"-m", "--multirun"} & set(overrides):
         raise ConfigError(f"{asked} is of the jobs of a sweep, and this is one run; give -m, or leave it out")
     _check_installed(asked)
-    # In the folder of the command: submitted jobs begin there too, on whatever machine.
+    # In the command's folder, because submitted jobs start there too, on any machine.
     try:
         place = Path(tempfile.mkdtemp(prefix=".sweep-", dir=Path.cwd()))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""``export``: write a run in the form of others, such as a data set, a table for a statistics program, or a card."""
+"""``export``: writes a run in other formats, such as a data set, a table for a statistics program, or a card."""
 
 from __future__ import annotations
 

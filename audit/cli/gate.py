@@ -1,4 +1,4 @@
-"""``gate``: hold a run against a margin, for a release pipeline."""
+"""``gate``: holds a run against a margin, for a release pipeline."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _help() -> str:
 
 
 def _places(words: Sequence[str]) -> Iterator[Path]:
-    """Yield where a verdict may lie that this command is to replace, however wrong its words are."""
+    """Yield where this command's verdict will go, even if its words are wrong."""
     out = [text for name, _, text in (word.partition("=") for word in words) if name == _OUT.name and text]
     yield from map(Path, out or [os.path.join(word, _FOLDER) for word in words if os.path.isdir(word)])
 
@@ -70,7 +70,7 @@ def _gate(words: Sequence[str]) -> int:
     from audit.extras.gate.files import table_of, withdraw_verdict, write_verdict
     from audit.extras.gate.judge import gate_run, reasons_of, sentence
 
-    # A pipeline that reads the files must not find those of an earlier run where this one comes to no verdict.
+    # A pipeline must not read the files of an earlier run if this one reaches no verdict.
     for place in _places(words):
         withdraw_verdict(place)
     given = _USAGE.read(words)

@@ -1,4 +1,4 @@
-"""``index``: all runs of a folder on one page."""
+"""``index``: shows all runs of a folder on one page."""
 
 from __future__ import annotations
 

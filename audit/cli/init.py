@@ -1,4 +1,4 @@
-"""``init``: a folder to begin with, of a user's own situations and groups, and the command to audit a model on them."""
+"""``init``: makes a starter folder for a user's own situations and groups, and prints the command that audits them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _init(words: Sequence[str]) -> int:
 
 
 def run_command(folder: Path) -> str:
-    """Return the command that audits the embedded model on a folder's files, as it is typed."""
+    """Return the command line that audits the embedded model on a folder's files."""
     places = {
         "stimuli.path": folder / "vignettes.csv",
         "stimuli.own_identities": folder / "identities.yaml",
@@ -61,10 +61,10 @@ def run_command(folder: Path) -> str:
 
 
 def _value(text: str) -> str:
-    """Return a text as the value of an override: in double quotes, unless it is plain."""
+    """Write a text as an override's value: in double quotes unless it is plain."""
     if re.fullmatch(r"[A-Za-z_/.][\w./-]*", text, re.ASCII):
         return text
-    # Before a quote, and at the end, backslashes are read two for one.
+    # Backslashes are halved before a quote and at the end.
     escaped = re.sub(r'(\\*)("|$)', lambda found: 2 * found[1] + ('\\"' if found[2] else ""), text).replace(
         "${", "\\${"
     )
@@ -72,7 +72,7 @@ def _value(text: str) -> str:
 
 
 def _check_empty(folder: Path) -> None:
-    """Refuse a folder that holds anything, and what is no folder."""
+    """Refuse a file, and a folder that is not empty."""
     try:
         str(folder).encode()
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""What commands share that take overrides of the configuration: their help, and a job or the jobs of a sweep."""
+"""Shared by commands that take overrides: their help, and running one job or those of a sweep."""
 
 from __future__ import annotations
 
@@ -37,33 +37,25 @@ all options and their values with these overrides: python -m audit {command} ...
 
 
 def told_apart(usage: Usage, words: Sequence[str]) -> tuple[Given, list[str]]:
-    """Return a command's own options, and the overrides of the configuration that stand among them.
-
-    Raises
-    ------
-    ConfigError
-        If an option is given twice.
-    """
+    """Separate a command's own options from configuration overrides."""
     own = [word for word in words if word.partition("=")[0] in usage.names]
     return usage.read(own), [word for word in words if word not in own]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What became of one composed configuration.
+    """The outcome of one composed configuration.
 
     Attributes
     ----------
     number
-        Its place in a sweep; None outside one.
-    overrides
-        The words that made it.
+        Its place in a sweep; None outside a sweep.
     config
-        The configuration; None where it could not be validated.
+        None if it could not be validated.
     folder
-        The run's folder; None where there is none.
+        The run's folder; None if there is none.
     fault
-        What it ended with; None where all went well.
+        None if all went well.
     """
 
     number: int | None
@@ -74,7 +66,7 @@ class Job:
 
 
 def overrides_help(command: str) -> str:
-    """Return what the help of a command says of overrides, with the packaged choices."""
+    """Write the help on overrides, with the packaged choices."""
     groups = "\n".join(_listed(name, names) for name, names in offered().items() if names)
     return _OVERRIDES.format(command=command, groups=groups)
 
@@ -82,29 +74,17 @@ def overrides_help(command: str) -> str:
 def each_job(
     overrides: Sequence[str], do: Callable[[AuditConfig, Composed], Path | None], *, elsewhere: bool = False
 ) -> tuple[int, list[Job]]:
-    """Do a job with the configuration, or with each one of a sweep.
+    """Do a job with the configuration, or with each of a sweep.
 
-    Parameters
-    ----------
-    overrides
-        The words of the command line.
-    do
-        Takes a configuration and what it was composed of; returns the run's folder, if it makes one.
-    elsewhere
-        Whether the jobs of a sweep may be done by other processes, see :mod:`audit.cli.elsewhere`.
-
-    Returns
-    -------
-    code, jobs
-        The exit code, and what became of each job: a sweep goes on after one that fails, and its code is that of the
-        worst fault.
+    ``do`` returns the run's folder, if it makes one. With ``elsewhere``, other processes may do a sweep's jobs, see
+    :mod:`audit.cli.elsewhere`. A sweep goes on after a job that fails; the exit code is that of the worst fault.
     """
     with gathered(overrides, may=elsewhere) as jobs:
 
         def composed() -> None:
             try:
                 compose(list(overrides), _task(jobs, do, overrides), say=say)
-            except (RuntimeError, NameError) as error:  # as which launchers tell of theirs
+            except (RuntimeError, NameError) as error:  # launchers report their own errors as these
                 if jobs.place is None:
                     raise
                 raise without_results(error, overrides) from error
@@ -121,7 +101,7 @@ def each_job(
 def _task(
     jobs: Jobs, do: Callable[[AuditConfig, Composed], Path | None], words: Sequence[str]
 ) -> Callable[[Composed], None]:
-    """Return what does one job, here or where it is sent."""
+    """Return a function that does one job, here or in another process."""
 
     def task(composed: Composed) -> None:
         config: AuditConfig | None = None
@@ -139,7 +119,7 @@ def _task(
 
 
 def _listed(group: str, names: Sequence[str]) -> str:
-    """Write a group and its choices, in lines of a terminal's width."""
+    """Write a group and its choices, wrapped for a terminal."""
     head = f"  {group + '=':<13}"
     return textwrap.fill(
         " ".join(names), WIDTH, initial_indent=head, subsequent_indent=" " * 15, break_on_hyphens=False

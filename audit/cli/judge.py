@@ -1,4 +1,4 @@
-"""``judge``: have a model compare the replies of two runs, pair by pair, in both orders."""
+"""``judge``: has a model compare the replies of two runs, pair by pair, in both orders."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``python -m audit COMMAND``: the list of commands, and the way to each.
+"""``python -m audit COMMAND``: lists the commands and runs them.
 
-Nothing heavy is imported before a command needs it: ``--help`` and ``--version`` answer at once.
+Nothing heavy is imported before a command needs it, so ``--help`` and ``--version`` answer at once.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _COMMANDS: Final = (
     doctor.COMMAND,
 )
 COMMANDS: Final[dict[str, Command]] = {command.name: command for command in completing(_COMMANDS)}
-"""All commands, as ``--help`` lists them. A new one is a module beside these, and a line here."""
+"""All commands, in the order of ``--help``. To add one, add a module beside these and a line here."""
 
 _HELP: Final = """\
 usage: python -m audit COMMAND ...
@@ -77,7 +77,7 @@ commands:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose help is written by hand, and whose faults end in one line as all others do."""
+    """A parser with a handwritten help, whose errors end in one line like all others."""
 
     def __init__(self, *, text: Callable[[], str], prog: str) -> None:
         super().__init__(prog=prog, allow_abbrev=False)
@@ -93,8 +93,8 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
-    0 is all well, 2 what the user can mend, 70 what nobody foresaw, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP. ``gate`` and
-    ``doctor`` have verdicts of their own beside these, see their help.
+    0 is success, 2 an error that the user can fix, 70 an unexpected error, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
+    ``gate`` and ``doctor`` have further codes, see their help.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     speak_any_encoding()
@@ -115,13 +115,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(f"\n{how}; what was collected is kept, and the same command goes on from there")
         return INTERRUPTED - signal.SIGINT + number
     except BrokenPipeError:
-        # Whoever read our output has gone (`| head`); Python must not complain again when it closes the pipe.
+        # The reader of our output has gone (`| head`); Python must not complain again when it closes the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return COMMANDS[words[0]].unread if words and words[0] in COMMANDS else OK
 
 
 class _Ended(KeyboardInterrupt):
-    """The process was asked to end; all that waits for Ctrl-C waits for this."""
+    """The process was asked to end; handled like Ctrl-C."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class _Ended(KeyboardInterrupt):
 
 @contextmanager
 def _ended_as_by_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, the first time; what nohup ignores stays ignored."""
+    """Let the first SIGTERM or SIGHUP end a command like Ctrl-C; what nohup ignores stays ignored."""
     names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     taken = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
@@ -160,7 +160,7 @@ def _dispatch(words: Sequence[str]) -> int:
     for command in COMMANDS.values():
         commands.add_parser(command.name, text=command.help, prog=f"{parser.prog} {command.name}")
     try:
-        # A command's own words are all "unknown" here: folders, KEY=VALUE and what Hydra takes, in their order.
+        # To this parser, a command's own words (folders, KEY=VALUE, Hydra's) are all unknown; their order is kept.
         _, own = parser.parse_known_args(["--help" if name == "help" else name, *rest])
     except SystemExit:
         return OK if words else FAILED

@@ -1,4 +1,4 @@
-"""KEY=VALUE options: each is described once, and from that it is read, refused and listed in the help."""
+"""KEY=VALUE options: one declaration serves parsing, error messages and help."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _Value = TypeVar("_Value")
 _Choice = TypeVar("_Choice", bound=str)
 
 Reader: TypeAlias = Callable[[str, str], _Value]
-"""From an option's name and the text after its "=" to its value; raises ``ConfigError`` with both."""
+"""Parses the text after "=", given the option's name; raises ``ConfigError`` with both."""
 
 _MOST_DIGITS: Final = 18
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 SETTING: Final = "statistics."
-"""What the settings of an analysis begin with."""
+"""Prefix of the settings of an analysis."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,13 @@ class Option(Generic[_Value]):
     Attributes
     ----------
     name
-        What stands before "=".
+        The text before "=".
     read
-        Makes the value of the text.
-    default
-        The value where it is not given.
-    help
-        What it is for.
+        Parses the value.
     shown
-        What the help writes after "=". If empty, the default is written.
+        What the help writes after "="; if empty, the default.
     choices
-        Returns the words that it takes, where these are fixed and neither ``read`` nor ``shown`` has them.
+        Returns the fixed words that it takes, if neither ``read`` nor ``shown`` has them.
     """
 
     name: str
@@ -57,7 +53,7 @@ class Option(Generic[_Value]):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that it takes, where these are fixed."""
+        """The fixed words that it takes, if any."""
         if self.read is true_or_false:
             return ("true", "false")
         if isinstance(self.read, _OneOf):
@@ -75,13 +71,11 @@ class Usage:
     Attributes
     ----------
     command
-        The command, with its step where it has steps: "people export".
+        With its step, if it has steps: "people export".
     places
-        The folders and files it takes, as the help writes them: "RUN_DIR".
+        The folders and files it takes, as in the help: "RUN_DIR".
     needed
         Options that must be given.
-    options
-        Options that may be given.
     settings
         Whether it also takes ``statistics.KEY=VALUE``.
     """
@@ -98,13 +92,7 @@ class Usage:
         return tuple(option.name for option in (*self.needed, *self.options))
 
     def read(self, words: Sequence[str]) -> Given:
-        """Tell folders and files from options.
-
-        Raises
-        ------
-        ConfigError
-            If there is a flag, an option that the command does not have, or the same one twice.
-        """
+        """Separate folders and files from options; refuse flags, unknown options and repeated ones."""
         names = [*self.names, *(_settings() if self.settings else ())]
         places: list[str] = []
         texts: dict[str, str] = {}
@@ -137,17 +125,14 @@ class Usage:
 class Given:
     """What the user gave a command.
 
-    A value is read where it is asked for: ``given[OPTION]``. What stands in an option that the command does not come
-    to is nobody's fault.
+    A value is parsed when it is asked for, ``given[OPTION]``, so options that the command does not use cause no error.
 
     Attributes
     ----------
-    command
-        The command, with its step where it has steps.
     places
-        The folders and files, in their order.
+        The folders and files, in order.
     texts
-        Of each option that was given, by its name, what stands after "=".
+        The text after "=" of each given option, by name.
     """
 
     command: str
@@ -155,43 +140,25 @@ class Given:
     texts: Mapping[str, str]
 
     def __getitem__(self, option: Option[_Value]) -> _Value:
-        """Return an option's value, or its default.
-
-        Raises
-        ------
-        ConfigError
-            If the text is no such value.
-        """
+        """Parse an option's value, or return its default."""
         return option.read(option.name, self.texts[option.name]) if option.name in self.texts else option.default
 
     def need(self, option: Option[_Value | None], *, to: str) -> _Value:
-        """Return the value of an option that must be given.
-
-        Raises
-        ------
-        ConfigError
-            If it is not given, or empty; says what it is needed to do.
-        """
+        """Return the value of an option that must be given; the error says what it is needed ``to`` do."""
         value = self[option] if self.texts.get(option.name) else None
         if value is None:
             raise ConfigError(f"{option.name}= must be given to {to}; {see(self.command)}")
         return value
 
     def one_folder(self, what: str = "run folder") -> Path:
-        """Return the one folder that was given.
-
-        Raises
-        ------
-        ConfigError
-            If there is none, or more than one.
-        """
+        """Return the only folder given; ConfigError if there is none or more than one."""
         if len(self.places) != 1:
             given = shlex.join(self.places) or "none"
             raise ConfigError(f"{self.command} takes one {what}, got {given}; {see(self.command)}")
         return Path(self.places[0])
 
     def settings(self) -> dict[str, str | None]:
-        """Return the settings of the analysis, as words: a formula is no YAML."""
+        """Return the settings of the analysis as text, since a formula is not YAML."""
         return {
             name.removeprefix(SETTING): None if text == "null" else text
             for name, text in self.texts.items()
@@ -200,19 +167,19 @@ class Given:
 
 
 def see(command: str) -> str:
-    """Return where a command is explained, as the end of a fault's line."""
+    """Say where a command is explained, for the end of an error message."""
     return f"see {command_line(*command.split(), '--help')}"
 
 
 def usage_lines(*usages: Usage) -> str:
-    """Return the ways to call a command as its help begins with them, with the last newline."""
+    """Write the usage lines that begin a command's help."""
     lines = []
     for number, usage in enumerate(usages):
         head = f"{'       ' if number else 'usage: '}{' '.join(PROGRAM)} {usage.command} "
         words = [usage.places] if usage.places else []
         words += [*map(str, usage.needed), *(f"[{option}]" for option in usage.options)]
         words += [f"[{SETTING}KEY=VALUE ...]"] if usage.settings else []
-        # A line never ends inside of brackets, or between a folder and the "..." after it.
+        # No line breaks inside brackets, or between a folder and the "..." after it.
         kept = " ".join(word.replace(" ", "\N{NO-BREAK SPACE}") for word in words)
         filled = _fill(kept, head, indent=len(head))
         lines.append(filled.replace("\N{NO-BREAK SPACE}", " "))
@@ -220,13 +187,13 @@ def usage_lines(*usages: Usage) -> str:
 
 
 def option_lines(*options: Option[Any]) -> str:
-    """Return what each option is for, as the help lists them, without the last newline."""
+    """Write the help on each option, without the last newline."""
     width = max(len(str(option)) for option in options) + 3
     return "\n".join(_fill(option.help, f"  {option!s:<{width}}", indent=width + 2) for option in options)
 
 
 def a_text(name: str, text: str) -> str:
-    """Take a text as it is, if it is one: of what the shell hands on not all bytes are."""
+    """Return a text unchanged, or refuse it if the shell passed bytes that are not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -235,14 +202,14 @@ def a_text(name: str, text: str) -> str:
 
 
 def a_path(name: str, text: str) -> Path:
-    """Read the path of a file or folder, which may not be there; an empty one is no folder that was meant."""
+    """Parse the path of a file or folder, which need not exist; an empty one is a mistake."""
     if not text:
         raise ConfigError(f"{name}= is empty; name a path, or leave it out")
     return Path(text)
 
 
 def a_number(name: str, text: str) -> float:
-    """Read a number that is finite, in digits with a point: Python takes 1_0 for 10, and few people do."""
+    """Parse a finite number in plain digits; Python would also take 1_0 for 10."""
     number = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
     if not math.isfinite(number):
         raise ConfigError(f"{name}={text}: a number is wanted")
@@ -250,7 +217,7 @@ def a_number(name: str, text: str) -> float:
 
 
 def numbers(name: str, text: str) -> tuple[float | str, ...]:
-    """Read a number, or a text that stands for one in a table, or a list of them in brackets."""
+    """Parse a number, a text that stands for one in a table, or a list of these in brackets."""
     inside = text.strip()
     if inside.startswith("[") and inside.endswith("]"):
         inside = inside[1:-1]
@@ -265,10 +232,10 @@ def numbers(name: str, text: str) -> tuple[float | str, ...]:
 
 
 def whole_from(least: int) -> Reader[int]:
-    """Return what reads a whole number from the least one on."""
+    """Make a reader for whole numbers of at least ``least``."""
 
     def read(name: str, text: str) -> int:
-        # Of more digits Python makes no number, and nothing is so many.
+        # Python refuses to convert very long digit strings, and no count needs them.
         if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) >= least):
             raise ConfigError(f"{name}={text}: a whole number from {least} on is wanted")
         return int(text)
@@ -277,7 +244,7 @@ def whole_from(least: int) -> Reader[int]:
 
 
 class _OneOf(Generic[_Choice]):
-    """Reads one of some words."""
+    """Parses one of some words."""
 
     def __init__(self, choices: Sequence[_Choice]) -> None:
         self.choices = choices
@@ -291,12 +258,12 @@ class _OneOf(Generic[_Choice]):
 
 
 def one_of(*choices: _Choice) -> Reader[_Choice]:
-    """Return what reads one of some words."""
+    """Make a reader for one of some words."""
     return _OneOf(choices)
 
 
 def true_or_false(name: str, text: str) -> bool:
-    """Read ``true`` or ``false``."""
+    """Parse ``true`` or ``false``."""
     return one_of("true", "false")(name, text) == "true"
 
 

@@ -1,4 +1,4 @@
-"""``people``: have people rate a run's replies or narratives, or choose between two runs; import what they saved."""
+"""``people``: has people rate a run's replies or narratives, or choose between two runs, and imports their files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``plan``: what a run is going to take, before anything is asked."""
+"""``plan``: says what a run will take before anything is asked."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _plan(words: Sequence[str]) -> int:
 
 
 def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
-    """Plan one run, print it, and return it as plain values."""
+    """Plan one run, print the plan, and return it as plain values."""
     from audit.extras.forecast import WORDED, detectable, forecast, unlike
     from audit.tasks.registry import TASKS
     from stimuli.mentions import remarks
@@ -106,7 +106,7 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     for text in (*remarks(plan.grid.narratives, plan.grid.dimensions), *reach_remarks(plan.grid.dimensions)):
         note(text)
     served = config.model.base_url is not None
-    if options["like"] is not None:  # before a probe takes its time
+    if options["like"] is not None:  # fail before the probe takes its time
         unlike(options["like"], plan)
         detectable(options["like"], plan)
     if options["hours"] is not None and served and options["probe"] is None:
@@ -227,7 +227,7 @@ def _timed(found: Forecast, config: AuditConfig, *, writes: bool) -> list[tuple[
 
 
 def _price(found: Forecast, options: dict[str, Any]) -> tuple[tuple[float, float, float], str] | None:
-    """Return money as :meth:`Forecast.money` does, and how it reads; None where no price is given."""
+    """Return the cost of :meth:`Forecast.money` and its wording; None without prices."""
     of_input, of_output = options["price.input"], options["price.output"]
     if of_input is None or of_output is None:
         return None
@@ -243,7 +243,7 @@ def _fitting(
     price: tuple[tuple[float, float, float], str] | None,
     options: dict[str, Any],
 ) -> list[str]:
-    """Say which override takes as many narratives as are wanted, or as time and money are enough for."""
+    """Say which overrides take as many narratives as are wanted, or as time and money allow."""
     from audit.extras.forecast import subset
 
     if plan.grid.narratives is None:

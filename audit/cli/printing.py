@@ -1,4 +1,4 @@
-"""How commands speak: remarks on standard error, what was found as a table on standard output."""
+"""Output of commands: remarks on standard error, results as tables on standard output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = ("python", "-m", "audit")
 WIDTH: Final = 118
-"""Letters of a line of help."""
+"""Characters in a line of help."""
 
 
 _WITHOUT: Final[Mapping[str, str]] = {
@@ -30,11 +30,11 @@ _WITHOUT: Final[Mapping[str, str]] = {
     "\N{GREEK SMALL LETTER DELTA}": "delta",
     "\N{MULTIPLICATION SIGN}": "x",
 }
-"""What stands for our own signs where a terminal has none of them: a minus that is left out would be another number."""
+"""Replacements for signs that a terminal lacks; a dropped minus would change the number."""
 
 
 def speak_any_encoding() -> None:
-    """Let what a terminal's encoding lacks be written in other letters: a command ends with its result all the same."""
+    """Replace characters that a terminal's encoding lacks, so that a command still ends with its result."""
     codecs.register_error("audit", _in_other_letters)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -50,27 +50,27 @@ def _in_other_letters(error: UnicodeError) -> tuple[str, int]:
 
 
 def command_line(*words: str) -> str:
-    """Return a command as the user may type it again."""
+    """Write a command as the user may type it again."""
     return shlex.join([*PROGRAM, *words])
 
 
 def say(line: str) -> None:
-    """Tell the user something on standard error; what would act in a terminal is escaped."""
+    """Print to standard error, with control characters escaped."""
     print("\n".join(map(printable, line.split("\n"))), file=sys.stderr, flush=True)
 
 
 def note(text: str) -> None:
-    """Tell the user what to know of what was found."""
+    """Print a remark on the result to standard error."""
     say(f"note: {text}")
 
 
 def tell(line: str) -> None:
-    """Tell the user on standard output what was found, or where; what would act in a terminal is escaped."""
+    """Print a result to standard output, with control characters escaped."""
     print(printable(line))
 
 
 def print_table(lines: Sequence[Sequence[str]]) -> None:
-    """Print lines of cells, the head first, in columns."""
+    """Print rows of cells in columns, the heading first."""
     shown = [[printable(cell) for cell in line] for line in lines]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for line in shown:
@@ -78,14 +78,14 @@ def print_table(lines: Sequence[Sequence[str]]) -> None:
 
 
 def percent(row: Mapping[Any, Any], *names: str, signed: bool) -> str:
-    """Write a share of a row in percent, or two of them as an interval; "none" where it is missing."""
+    """Write a share of a row in percent, or two as an interval; "none" if missing."""
     if row[names[0]] != row[names[0]]:
         return "none"
     return " to ".join(fixed(100 * row[name], decimals=1, signed=signed) for name in names)
 
 
 def show_outcome(outcome: Published) -> None:
-    """Print what was found in a run, and where its report lies."""
+    """Print what was found in a run, and the path of its report."""
     about: dict[str, list[str]] = {}
     for remark in outcome.remarks:
         about.setdefault(remark.text, []).extend([dimension_title(remark.dimension)] if remark.dimension else [])

@@ -1,4 +1,4 @@
-"""``prompts``: write the prompts of a run as JSON lines, without a model."""
+"""``prompts``: writes the prompts of a run as JSON lines, without a model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _prompts(words: Sequence[str]) -> int:
 
 
 def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
-    """Write the prompts of one configuration; ``written`` are the files of earlier jobs, and grows."""
+    """Write the prompts of one configuration; ``written`` collects the files of a sweep's jobs."""
     from audit.asking.prompt_export import Export, export_id, file_beside, sample_of, why_not_elsewhere, with_ids
     from audit.runs.prompts import PromptsAsked
     from audit.tasks.registry import TASKS
@@ -61,7 +61,7 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
         if out is None:
             target: AbstractContextManager[BinaryIO] = nullcontext(sys.stdout.buffer)
         else:
-            # The jobs of a sweep follow each other in one file; what was in it before goes.
+            # The jobs of a sweep are appended to one file; its earlier contents go.
             target = out.open("ab" if follows else "wb")
             written.add(out)
             file_beside(out).unlink(missing_ok=True)

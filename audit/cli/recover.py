@@ -1,4 +1,4 @@
-"""``recover``: bring back what can be of a run's folder that was damaged."""
+"""``recover``: restores as much as possible of a damaged run folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``replicate``: reproduce the published study's numbers and figures from its released results."""
+"""``replicate``: reproduces the published study's numbers and figures from its released results."""
 
 from __future__ import annotations
 

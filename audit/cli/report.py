@@ -1,4 +1,4 @@
-"""``report``: analyse a run again without its model, put runs side by side, or take another tool's ratings."""
+"""``report``: analyses a run again without its model, compares runs, or analyses ratings from another tool."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _ALL: Final = Usage(
     options=(*_OUTSIDE.needed, *_OUTSIDE.options, _ANSWERS, _PROMPTS, _BY),
     settings=True,
 )
-"""Has the options of all forms."""
+"""The options of all forms."""
 
 _HELP: Final = """
 Reads the ratings of a run, writes tables/, figures/ and report.html anew and prints the gap; of a run that is not
@@ -247,7 +247,7 @@ def _show_changes(comparison: Comparison) -> None:
 
 
 _SHOWN: Final = {"gaps": _show_gaps, "measures": _show_changes}
-"""How a comparison is printed, by what is compared."""
+"""How to print a comparison, by what is compared."""
 COMMAND: Final = Command(
     "report",
     "analyse and render a run folder again, without its model; or ratings that another tool collected; or put several "

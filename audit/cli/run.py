@@ -1,4 +1,4 @@
-"""``run``: elicit ratings from a model, compute the gap, render a report; a sweep's runs are put side by side."""
+"""``run``: elicits ratings from a model, computes the gap and renders a report; compares the runs of a sweep."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def run_job(config: AuditConfig, composed: Composed, *, command: str) -> Path:
 
 
 def _compare_jobs(jobs: Sequence[Job]) -> None:
-    """Put the runs of a sweep side by side; those that came to nothing are named."""
+    """Compare the runs of a sweep, and name the jobs that failed."""
     from audit.comparing.comparison import compare_folders
 
-    # Jobs that differ in statistics alone are one run.
+    # Jobs that differ in statistics only share one run.
     folders = list(dict.fromkeys(job.folder for job in jobs if job.folder is not None))
     everywhere = set.intersection(*(set(job.overrides) for job in jobs))
     left_out = [

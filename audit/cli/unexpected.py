@@ -1,8 +1,8 @@
-"""The last resort: an error that nobody foresaw ends in one line too, and a log file keeps its traceback.
+"""The last resort: an unexpected error also ends in one line, and a log file keeps its traceback.
 
-What ends here is a fault of this program or of a library, or a limit of the machine. The user can mend none of it by
-the words of the command, so the exit code is one of its own, :data:`audit.cli.base.UNEXPECTED`. A log says nothing of
-the environment: values of variables that may be secret are cut out wherever they stand.
+It is a fault of this program or of a library, or a limit of the machine. The user cannot fix it by changing the
+command, so it has an exit code of its own, :data:`audit.cli.base.UNEXPECTED`. The log does not reveal the environment:
+values of variables that may be secret are removed wherever they appear.
 """
 
 from __future__ import annotations
@@ -24,27 +24,19 @@ from audit.configuration.version import __version__
 from audit.tables.formatting import brief
 
 SWITCH: Final = "AUDIT_TRACEBACK"
-"""A variable of the environment; if it is set to anything but 0, tracebacks are printed at once, too."""
+"""An environment variable; unless it is empty or 0, tracebacks are also printed."""
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
-"""What names of variables with secrets hold."""
+"""Parts of the names of variables that hold secrets."""
 _SHORTEST: Final = 6
-"""Letters of a value that is cut out; a shorter one is a number or a switch, which stands everywhere."""
+"""In characters. A shorter value is a number or a switch, which appears everywhere."""
 _LONGEST: Final = 400
-"""Letters of what an error says of itself; the log has the rest."""
+"""Most characters of an error's own message in the line; the log has all of it."""
 _IN_URL: Final = re.compile(r"(?<=://)[^/\s@'\"]+(?=@)")
 _KEPT: Final = "what was collected is kept"
 
 
 def line_of(error: BaseException, words: Sequence[str]) -> str:
-    """Keep an unexpected error's traceback, and return the line for the user: what happened, and where more is said.
-
-    Parameters
-    ----------
-    error
-        What was raised.
-    words
-        The command line, without the program.
-    """
+    """Log an unexpected error's traceback, and return the line for the user: what happened and where the log is."""
     text = _log(error, words)
     if os.environ.get(SWITCH, "0") not in ("", "0"):
         _print(text)
@@ -57,7 +49,7 @@ def line_of(error: BaseException, words: Sequence[str]) -> str:
 
 
 def _named(error: BaseException) -> str:
-    """Say what happened: the limits of a machine by name, and of any other error its type and its own words."""
+    """Describe what happened: limits of the machine by name, other errors by type and message."""
     if isinstance(error, MemoryError):
         return "the machine's memory is used up (MemoryError); give the command where there is more"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -69,15 +61,15 @@ def _named(error: BaseException) -> str:
 
 
 def _words(error: BaseException) -> str:
-    """Return an error's own words in one line; nothing where it cannot say them."""
+    """Return an error's message on one line; empty if it cannot be made."""
     try:
         return " ".join(str(error).split())
-    except Exception:  # an error whose text cannot be made is one more error
+    except Exception:  # an error whose message fails is one more error
         return ""
 
 
 def _log(error: BaseException, words: Sequence[str]) -> str:
-    """Return what the log holds."""
+    """Write the text of the log."""
     said = [
         f"empathy-audit {__version__}, {datetime.now(UTC).isoformat(timespec='seconds')}",
         f"command: python -m audit {' '.join(map(repr, words))}",
@@ -90,7 +82,7 @@ def _log(error: BaseException, words: Sequence[str]) -> str:
 
 
 def _traceback(error: BaseException) -> str:
-    """Return the traceback, without the values of variables; of an error that cannot be shown, where it was raised."""
+    """Return the traceback without variables; for an error that cannot be formatted, where it was raised."""
     try:
         return "".join(traceback.format_exception(error))
     except Exception:
@@ -98,18 +90,18 @@ def _traceback(error: BaseException) -> str:
 
 
 def _packages() -> Iterator[str]:
-    """Yield the packages that are imported by now, with their versions: those took part."""
+    """Yield the packages imported so far, with versions."""
     from importlib.metadata import packages_distributions, version
 
     loaded = {name.partition(".")[0] for name in sys.modules}
-    with suppress(Exception):  # a package whose metadata are damaged keeps no traceback from its reader
+    with suppress(Exception):  # damaged package metadata must not cost the reader the traceback
         owners = packages_distributions()
         for name in sorted({owner for module in loaded for owner in owners.get(module, ())}, key=str.lower):
             yield f"{name} {version(name)}"
 
 
 def _without_secrets(text: str, words: Sequence[str]) -> str:
-    """Cut out of a text what variables of the environment hold that may be secret, and who logs in by a URL."""
+    """Remove from a text the values of environment variables that may be secret, and logins in URLs."""
     named = {word.partition("api_key_env=")[2].strip("'\"") for word in words}
     secrets = {
         value.strip(): name
@@ -122,14 +114,9 @@ def _without_secrets(text: str, words: Sequence[str]) -> str:
 
 
 def _written(text: str) -> Path:
-    """Write a log of its own under ``XDG_STATE_HOME``, else ``~/.local/state``, and return where it is.
+    """Write a log under ``XDG_STATE_HOME``, else ``~/.local/state``, else the temporary folder; return its path.
 
-    Where that cannot be written it goes to the folder for temporary files.
-
-    Raises
-    ------
-    OSError
-        If that cannot be written either.
+    Raises OSError if none of them can be written.
     """
     content = text.encode("utf-8", "backslashreplace")
     begin = datetime.now(UTC).strftime("%Y%m%dT%H%M%S-")
@@ -149,7 +136,7 @@ def _new_file(content: bytes, *, prefix: str, folder: Path | None) -> Path:
 
 
 def _print(text: str) -> None:
-    """Print a traceback; the terminal may be gone."""
+    """Print a traceback; the terminal may have gone."""
     from audit.cli.printing import say
 
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""``verify``: whether a run's folder is what was collected, and its tables and page are made of that."""
+"""``verify``: checks that a run's folder is what was collected, and that its tables and page are made from that."""
 
 from __future__ import annotations
 

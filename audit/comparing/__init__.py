@@ -1,1 +1,1 @@
-"""Runs side by side: what sets them apart, their gaps, what changes, and one page."""
+"""The comparison of runs: how they differ, their gaps, what changes, and one page."""

@@ -1,4 +1,4 @@
-"""What a comparison of runs is made of, whatever their outcome: the runs, what limits them, and what is written."""
+"""The shape of a comparison of runs, for ratings and replies alike: the runs, their caveats, and the files written."""
 
 from __future__ import annotations
 
@@ -20,25 +20,23 @@ if TYPE_CHECKING:
     from audit.comparing.paper_table import PaperTable
 
 _PACKAGED: Final = "geneva"
-"""Narratives that come with this package: an identifier is one text, whatever else was asked."""
+"""Source of the narratives packaged here: their identifiers always stand for the same texts."""
 
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """A run that is compared.
+    """A run in a comparison.
 
     Attributes
     ----------
-    folder, manifest
-        Where it is, which is only read; and what it says of itself.
     choices
         See :func:`audit.runs.differences.choices_of`.
     counts
-        By status, what became of its prompts.
+        Prompts by status.
     cost
-        What a prompt took; see :func:`audit.comparing.costs.cost_of`.
+        Cost per prompt; see :func:`audit.comparing.costs.cost_of`.
     sha256
-        Of what was collected.
+        Hash of the collected answers.
     """
 
     folder: Path
@@ -49,7 +47,7 @@ class ComparedRun:
     sha256: str
 
     def row(self, label: str) -> dict[str, Any]:
-        """Return what the tables of runs say of it, whatever it collected."""
+        """Return the columns that every table of runs has."""
         return {
             "run": label,
             **self.choices,
@@ -68,26 +66,20 @@ RunT = TypeVar("RunT", bound=ComparedRun)
 
 @dataclass(frozen=True)
 class Compared:
-    """What several runs show side by side.
+    """The content of a comparison, before it is written.
 
     Attributes
     ----------
-    tables, described
-        By name, and what describes them.
     shown
-        The table that a reader looks at first.
+        Name of the main table.
     collected
-        The column of the table of runs with the hash of what was collected.
-    remarks
-        What a reader must know beside it, in words.
+        The column of the table ``runs`` that holds the hash of the collected answers.
     papers
-        Tables to paste, by the file without its ending.
-    draw
-        Draws the figures, by name.
+        Tables for a paper, by file stem.
     render
-        Renders the page, from figures as SVG by name.
+        Renders the page from the figures as SVG, by name.
     facts
-        What the manifest says besides.
+        Further entries of the manifest.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -101,12 +93,12 @@ class Compared:
     facts: Mapping[str, Any]
 
     def hashes(self) -> list[dict[str, str]]:
-        """Say of each run where it was, and what it held."""
+        """Return each run's label, folder, identity and hash of its answers, for the manifest."""
         columns = ("run", "folder", "identity", self.collected)
         return [{name: str(row[name]) for name in columns} for row in self.tables["runs"].to_dict("records")]
 
     def files(self, drawn: Mapping[str, Any]) -> dict[str, bytes]:
-        """Return all files but the manifest: tables, figures, what can be pasted, and the page."""
+        """Return all files except the manifest, by path: tables, figures, tables for a paper, and the page."""
         from audit.report.figures.style import figure_files, page_svgs
 
         figures = page_svgs(drawn)
@@ -121,39 +113,19 @@ class Compared:
 
 
 class RunsCompared(ABC, Generic[RunT]):
-    """Reads runs of one kind, and puts them side by side.
-
-    Parameters
-    ----------
-    manifests
-        By folder.
-    used
-        Values of ``settings``.
-    """
+    """Compares runs of one kind: reads each folder, then sets the runs side by side."""
 
     settings: ClassVar[tuple[str, ...]]
-    """Settings of an analysis that the comparison has a use for."""
+    """Settings of the analysis that the comparison uses."""
 
     def __init__(self, manifests: Mapping[Path, Manifest], used: Mapping[str, Any]) -> None:
         self.manifests = manifests
         self.used = used
 
     def side_by_side(self, *, left_out: Sequence[str], command: str, say: Callable[[str], None]) -> Compared:
-        """Read all runs, name them, and compare them.
+        """Read all runs, label them by what sets them apart, and compare them.
 
-        Parameters
-        ----------
-        left_out
-            Runs that were asked for and have come to nothing, in words.
-        command
-            The command line that makes it.
-        say
-            Takes lines about progress.
-
-        Raises
-        ------
-        StoreError
-            If a run is not complete.
+        ``left_out`` describes runs that were asked for and failed. Raises StoreError if a run is incomplete.
         """
         runs: list[RunT] = []
         for folder, manifest in self.manifests.items():
@@ -164,26 +136,26 @@ class RunsCompared(ABC, Generic[RunT]):
 
     @abstractmethod
     def read(self, folder: Path) -> Iterable[RunT]:
-        """Read what a complete run collected, and keep what is small of it; a prompt variant is a run of its own."""
+        """Read a complete run, one ComparedRun for each prompt variant.
+
+        Keep only what is small: the next run is read while this one is held.
+        """
 
     @abstractmethod
     def compare(self, runs: Mapping[str, RunT], *, left_out: Sequence[str], command: str) -> Compared:
-        """Put runs, by label, side by side."""
+        """Compare runs, given by label."""
 
 
 def texts_of(choices: Mapping[str, str]) -> str:
-    """Say which narratives a run's identifiers stand for."""
+    """Return what a run's narrative identifiers stand for: equal only if the same identifier means the same text."""
     source = choices["narratives"]
     return source if source == _PACKAGED else f"{source} {choices['texts']}"
 
 
 def other_identities(asked: Mapping[str, Iterable[Sequence[Iterable[str]]]]) -> Iterator[str]:
-    """Say of which dimensions the runs asked about different identities.
+    """Warn of dimensions in which the runs asked about different identities.
 
-    Parameters
-    ----------
-    asked
-        By dimension, of each run that asked about it, the perceivers and the experiencers.
+    ``asked`` holds, by dimension, the perceivers and experiencers of each run that asked about it.
     """
     for dimension, sides in asked.items():
         if dimension != OVERALL and len({tuple(map(frozenset, each)) for each in sides}) > 1:
@@ -194,7 +166,7 @@ def other_identities(asked: Mapping[str, Iterable[Sequence[Iterable[str]]]]) -> 
 
 
 def other_languages(runs: Mapping[str, ComparedRun]) -> Iterator[str]:
-    """Say what is confounded where the runs' prompts are in several languages."""
+    """Warn that language and translation are confounded if the prompts are in several languages."""
     spoken: dict[str, list[str]] = {}
     for label, run in runs.items():
         if run.choices["language"]:
@@ -210,7 +182,7 @@ def other_languages(runs: Mapping[str, ComparedRun]) -> Iterator[str]:
 
 
 def analysed_otherwise(runs: Mapping[str, ComparedRun], used: Mapping[str, Any]) -> Iterator[str]:
-    """Say which runs' own reports were made with other settings."""
+    """Name the runs whose own reports used other settings of the analysis."""
     otherwise: dict[tuple[str, str], list[str]] = {}
     for label, run in runs.items():
         own = run.manifest.statistics.content
@@ -223,7 +195,7 @@ def analysed_otherwise(runs: Mapping[str, ComparedRun], used: Mapping[str, Any])
 
 
 def which(labels: Sequence[str], runs: Mapping[str, ComparedRun]) -> str:
-    """Name some of the runs, or say that it is all of them."""
+    """Name the runs, or say "all runs"."""
     return "all runs" if len(labels) == len(runs) else "; ".join(labels)
 
 

@@ -1,4 +1,4 @@
-"""The order of the stages of a comparison, and nothing else: run folders, gaps, differences, figures, one folder."""
+"""The steps of a comparison, in order: run folders, gaps, differences, figures, one folder."""
 
 from __future__ import annotations
 
@@ -24,30 +24,22 @@ from audit.tables.formatting import encodable
 from audit.tasks.registry import task_of
 
 _COMPARISONS: Final[dict[str, type[RunsCompared[Any]]]] = {"gaps": RatingComparison, "measures": ReplyComparison}
-"""What makes the comparison, by what runs are compared by."""
+"""By the task's ``compared_by``."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison ended in.
+    """A finished comparison.
 
     Attributes
     ----------
-    path
-        Its folder.
-    page
-        The rendered page.
     gap
-        ``tables/gap.csv``, see :data:`audit.comparing.tables.COMPARED_GAP`; of runs of replies
+        ``tables/gap.csv``, see :data:`audit.comparing.tables.COMPARED_GAP`; for runs of replies
         ``tables/measure_changes.csv``, see :data:`audit.comparing.reply_tables.MEASURE_CHANGES`.
     confidence
-        Level of the intervals in ``gap``.
-    remarks
-        What a reader must know beside it, in plain words.
+        Coverage of the intervals in ``gap``.
     compared_by
-        What the runs' task is compared by: ``gaps`` or ``measures``.
-    described
-        Its tables by name.
+        ``gaps`` or ``measures``.
     """
 
     path: Path
@@ -70,35 +62,30 @@ def compare_folders(
     left_out: Sequence[str] = (),
     say: Callable[[str], None],
 ) -> Comparison:
-    """Put complete runs side by side in one page; nothing is written before all of it has succeeded.
+    """Compare complete runs on one page. Nothing is written until everything has succeeded.
 
     Parameters
     ----------
     folders
-        The runs' folders, two or more. They are only read.
+        Two or more run folders. They are only read.
     out
-        Where the comparison is kept; an earlier one there is replaced. None takes a name made of the runs' identities
-        in ``reports_dir``.
-    reports_dir
-        Where such a folder lies.
+        Replaces an earlier comparison there. None: a name made from the runs' identities, in ``reports_dir``.
     defaults
-        Settings of the analysis that the first run did not record.
+        Settings of the analysis, for those that the first run did not record.
     settings
-        Settings that take the place of the first run's: those of :class:`audit.comparing.ratings.RatingComparison`, or
-        of runs of replies those of :class:`audit.comparing.replies.ReplyComparison`.
+        Settings that override those of the first run; see the ``settings`` of
+        :class:`audit.comparing.ratings.RatingComparison` and :class:`audit.comparing.replies.ReplyComparison`.
     command
-        The command line that asked for it; None takes one that does.
+        The command line to record. None: one that makes the same comparison.
     left_out
-        Runs that were asked for and have come to nothing, in words.
-    say
-        Takes lines about progress.
+        Runs that were asked for and failed, in words.
 
     Raises
     ------
     StoreError
-        If a folder is none of a run's, a run is not complete, or ``out`` holds anything but a comparison.
+        If a folder holds no run, a run is incomplete, or ``out`` holds anything but a comparison.
     ConfigError
-        If there are fewer than two runs, one of them twice, they are of several tasks, or a setting cannot be used.
+        If there are fewer than two runs, one is given twice, their tasks differ, or a setting cannot be used.
     """
     manifests = {folder: Manifest.read(folder) for folder in _each_once(folders)}
     identities = _different_runs(manifests)
@@ -132,7 +119,7 @@ def compare_folders(
 
 
 def _draw(compared: Compared) -> Mapping[str, Any]:
-    """Draw what there is to draw."""
+    """Draw all figures. A function of its own, so that tests can leave drawing out."""
     return compared.draw()
 
 
@@ -149,7 +136,7 @@ def _each_once(folders: Sequence[Path]) -> list[Path]:
 
 
 def _different_runs(manifests: Mapping[Path, Manifest]) -> list[str]:
-    """Return the runs' identities, or refuse two folders of the same run."""
+    """Return the runs' identities. Raise ConfigError if two folders hold the same run."""
     seen: dict[str, Path] = {}
     for folder, manifest in manifests.items():
         identity = identity_of(manifest)
@@ -160,7 +147,7 @@ def _different_runs(manifests: Mapping[Path, Manifest]) -> list[str]:
 
 
 def _compared_by(manifests: Mapping[Path, Manifest]) -> str:
-    """Return what is compared of runs of one task; ConfigError if they are of several, or nothing can be compared."""
+    """Return what runs of this task are compared by. Raise ConfigError if tasks differ or cannot be compared."""
     tasks = {folder: task_of(manifest) for folder, manifest in manifests.items()}
     (first, task), *others = tasks.items()
     odd = next((folder for folder, other in others if other is not task), None)
@@ -177,7 +164,7 @@ def _compared_by(manifests: Mapping[Path, Manifest]) -> str:
 def _settings(
     first: Manifest, defaults: Mapping[str, Any], settings: Mapping[str, Any], *, known: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the settings that all runs are analysed by."""
+    """Return the settings that all runs are analysed with: the first run's, unless overridden."""
     unused = next((name for name in settings if name not in known), None)
     if unused is not None:
         raise ConfigError(f"statistics.{unused}: a comparison of runs has no use for it; it takes {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""What a prompt of a run took: calls, tokens, room and time; and what became of the replies that were asked for."""
+"""What a prompt of a run cost (calls, tokens, time), and how the requested replies ended."""
 
 from __future__ import annotations
 
@@ -14,28 +14,25 @@ from audit.tables.shared import OVERALL
 
 
 def cost_of(prompts: pd.DataFrame, stages: pd.DataFrame, *, n_prompts: int, seconds: float) -> dict[str, float]:
-    """Return the mean cost of a run's prompts, by the names of ``tables.STRATEGIES``.
+    """Return the mean cost of a run's prompts; NaN for what was not recorded.
 
     Parameters
     ----------
     prompts
-        ``prompt_index``, ``status``, ``n_prompt_tokens`` and ``n_dropped`` of ratings or replies, one row a prompt; the
-        last two missing where they are not known, or the prompt was not asked. Not modified.
+        ``prompt_index``, ``status``, ``n_prompt_tokens`` and ``n_dropped``, one row a prompt. The last two are missing
+        if unknown, or if the prompt was not asked.
     stages
-        Columns of ``tables.STAGES``; no rows without a strategy.
-    n_prompts
-        Of the run.
+        Columns of ``tables.STAGES``; empty without a strategy.
     seconds
-        That a prompt took in its last session; NaN if that is not known.
+        Per prompt, in the run's last session; NaN if unknown.
 
     Returns
     -------
     dict
-        ``n_calls``, ``n_prompt_tokens``, ``n_tokens``, ``n_question_tokens``, ``shortened_share`` and ``seconds``; NaN
-        where it was not recorded.
+        ``n_calls``, ``n_prompt_tokens``, ``n_tokens``, ``n_question_tokens``, ``shortened_share`` and ``seconds``.
     """
     read = prompts.loc[prompts["n_prompt_tokens"] > 0, "n_prompt_tokens"]
-    # A prompt of an older run can have been asked without its tokens being counted.
+    # Older runs may have asked a prompt without counting its tokens.
     unasked = (prompts["status"].astype(str) == "failed") & ~(prompts["n_prompt_tokens"] > 0)
     shortened = prompts["n_dropped"] > 0
     cost = {
@@ -45,7 +42,7 @@ def cost_of(prompts: pd.DataFrame, stages: pd.DataFrame, *, n_prompts: int, seco
         "n_question_tokens": float(read.mean()) if len(read) else float("nan"),
     }
     if not stages.empty:
-        # A stage after one that failed was not asked: it has read nothing.
+        # A stage after a failed one was not asked, and read nothing.
         cost["n_calls"] += int((stages["n_prompt_tokens"] > 0).sum()) / n_prompts
         cost |= {name: float(stages[name].sum()) / n_prompts for name in ("n_prompt_tokens", "n_tokens")}
         shortened |= prompts["prompt_index"].isin(stages.loc[stages["n_dropped"] > 0, "prompt_index"])
@@ -56,20 +53,10 @@ def cost_of(prompts: pd.DataFrame, stages: pd.DataFrame, *, n_prompts: int, seco
 def cost_rows(
     runs: Mapping[str, RepliesOfRun], *, references: Mapping[str, str], costs: Mapping[str, Mapping[str, float]]
 ) -> Iterator[dict[str, Any]]:
-    """Say what became of each run's prompts, what changed in that against its reference, and what a prompt took.
+    """Yield rows of ``tables.REPLY_COSTS`` without ``strategy``: how each run's prompts ended, and what they cost.
 
-    Parameters
-    ----------
-    runs, references
-        As for :func:`audit.comparing.measure_gaps.change_rows`.
-    costs
-        By label, what a prompt took; see :func:`cost_of`.
-
-    Yields
-    ------
-    dict
-        A row of ``tables.REPLY_COSTS`` but ``strategy``, run by run, in each dimension, and over all that are no
-        intersection where there are several.
+    Each run has a row for each dimension, and one over all dimensions, intersections left out, if there are several.
+    Changes are against the run's reference. ``costs`` holds the result of :func:`cost_of` by run.
     """
     shares = {label: _shares(run) for label, run in runs.items()}
     for label, own in shares.items():
@@ -77,7 +64,7 @@ def cost_rows(
         tokens = replies.loc[replies["status"].isin(SCORED), "n_tokens"]
         for dimension, found in own.items():
             reference = references.get(label, "")
-            # Over all dimensions only where they are the same ones.
+            # Means over all dimensions compare only if the dimensions are the same.
             same = not reference or dimension != OVERALL or _singles(runs[label]) == _singles(runs[reference])
             before = shares[reference].get(dimension, {}) if reference and same else {}
             changes = {
@@ -95,7 +82,7 @@ def _singles(run: RepliesOfRun) -> set[str]:
 
 
 def _shares(run: RepliesOfRun) -> dict[str, dict[str, float]]:
-    """Return by dimension how many prompts between identities there are, and which share came to what."""
+    """Return, by dimension, the number of prompts between identities and the share with each status."""
     parts = {dimension: run.between(dimension)["status"].astype(str) for dimension in run.dimensions}
     if len(run.single_dimensions) > 1:
         parts[OVERALL] = pd.concat([parts[name] for name in run.single_dimensions])

@@ -1,7 +1,6 @@
-"""One model, one question, several ways to get a rating: whether δ, its sign and its verdict depend on the way.
+"""Whether δ, its sign and its verdict depend on the elicitation: one model and question, several elicitations.
 
-Which way is right is not in the ratings. So the ways are set side by side, the first as the reference, and nothing is
-averaged over them.
+The ratings cannot say which elicitation is right. So each is compared with the first, and none are averaged.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from audit.statistics.families import adjust_p
 from audit.tables.shared import OVERALL
 
 _ZERO: Final = 1e-9
-"""Share of the scale under which a gap is the rest of a floating-point sum, and has no sign."""
+"""Share of the scale: a smaller gap is floating-point error and has no sign."""
 _CLAIMED: Final = ("claim", "direction", "size", "control", "scope", "parts_beyond", "parts_not_shown")
 _GAP: Final = ("delta_points", "ci_low", "ci_high", "note")
 _NONE: Final = ("no_verdict", "no_estimate")
-"""Codes of no verdict: what such ratings say, or not, depends on nothing."""
+"""Codes of verdicts that say nothing about the gap, so that nothing depends on the elicitation."""
 
 
 def elicitation_rows(
@@ -31,30 +30,24 @@ def elicitation_rows(
     verdicts: Mapping[tuple[str, str], Mapping[str, Any]],
     confidence: float,
 ) -> Iterator[dict[str, Any]]:
-    """Set the headline gaps of one set of runs beside the first's, dimension by dimension.
+    """Yield rows of ``tables.ELICITATIONS``: each run's headline gap beside the first run's, dimension by dimension.
 
     Parameters
     ----------
     runs
-        By label, at least those of the set.
+        By label; at least those of the set.
     elicitations
-        By label, what the elicitation of each run of the set is; the first is the reference. The runs differ in
-        nothing else: their scale, narratives and identities are the same.
+        The name of each run's elicitation, by label; the first is the reference. The runs differ in nothing else: their
+        scale, narratives and identities are the same.
     verdicts
-        By label and dimension, rows of ``tables.VERDICTS``.
-    confidence
-        Coverage of the t intervals, between 0 and 1.
-
-    Yields
-    ------
-    dict
-        A row of ``tables.ELICITATIONS``. There is none for the mean over dimensions where it is not of the same ones.
+        Rows of ``tables.VERDICTS``, by label and dimension.
 
     Notes
     -----
-    The gap is the one that the run's verdict rests on, where that has an interval: no sign is told of another one than
-    the run's own page tells. The change is that of :func:`audit.statistics.comparisons.compare`, the run's gap less the
-    reference's; p is corrected by Holm over the elicitations of the dimension, each against the reference.
+    The gap is the one that the run's verdict rests on, if that has an interval, so that this table and the run's own
+    page agree on the sign. The change is that of :func:`audit.statistics.comparisons.compare`, the run's gap minus the
+    reference's; p is corrected by Holm over the elicitations of the dimension, each against the reference. The mean
+    over dimensions has no row if the runs asked about different dimensions.
     """
     own = {label: runs[label] for label in elicitations}
     reference = next(iter(own))
@@ -87,28 +80,23 @@ def elicitation_rows(
 def elicitation_range(
     rows: Sequence[Mapping[str, Any]], *, scale: tuple[float, float], confidence: float
 ) -> dict[str, Any]:
-    """Say how far a dimension's gap goes over the elicitations of a set, and what of it is the same in all of them.
+    """Return a row of ``tables.ELICITATION_RANGES``: how much a dimension's gap varies over elicitations.
 
     Parameters
     ----------
     rows
-        Of one set and dimension, as :func:`elicitation_rows` yields them.
+        Rows of :func:`elicitation_rows`, of one set and dimension.
     scale
         The two ends of the set's scale, in points.
     confidence
-        1 less the level at which a corrected p counts.
-
-    Returns
-    -------
-    dict
-        A row of ``tables.ELICITATION_RANGES``.
+        A difference is found if its corrected p is below 1 − confidence.
 
     Notes
     -----
-    A sign is that of the estimate. Estimates on both sides of 0 may be chance; the sign *reverses* only where two
-    intervals leave out 0 on opposite sides. Two verdicts may differ where the gaps hardly do: whether the gap itself
-    differs is for the paired differences to say. Of a run without a verdict neither sign nor change counts: its ratings
-    carry neither.
+    A sign is that of the estimate. Estimates on both sides of 0 may be chance; the sign *reverses* only if two
+    intervals exclude 0 on opposite sides. Two verdicts may differ although the gaps hardly do: whether the gaps
+    themselves differ is for the paired differences to say. Runs without a verdict are left out of signs and changes:
+    their ratings support neither.
     """
     known = [row for row in rows if np.isfinite(row["delta_points"])]
     decided = [row for row in known if row["verdict"] not in _NONE]
@@ -139,7 +127,7 @@ def elicitation_range(
 
 
 def _claimed(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what a verdict claims; one that decides nothing claims nothing by control, scope or parts."""
+    """Return what a verdict claims. One that decides nothing makes no claim by control, scope or parts."""
     said = (row["verdict"], row["claim"], row["direction"], row["size"])
     if row["verdict"] not in ("gap", "within"):
         return said
@@ -147,7 +135,7 @@ def _claimed(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _pairs(run: Measured, dimension: str) -> str:
-    """Say which in-group pairs a gap is of."""
+    """Return which in-group pairs a gap uses: ``echo_free``, ``all_terms`` or ``mixed``."""
     if dimension not in run.estimates:
         return ""
     free = {

@@ -1,4 +1,4 @@
-"""Whether the answer depends on how the rating is got: one sentence a set of runs and dimension, and its table."""
+"""Whether the answer depends on the elicitation: one sentence and one table for each set of runs and dimension."""
 
 from __future__ import annotations
 
@@ -25,30 +25,20 @@ from audit.tables.formatting import (
 )
 
 Verdicts: TypeAlias = Mapping[tuple[str, str], Markup]
-"""What the runs' own pages say, by run and dimension."""
+"""The verdicts on the runs' own pages, by run and dimension."""
 _PAIRS: Final = {
     "echo_free": "without a word in common",
     "all_terms": "in whatever words",
     "mixed": "without a word in common where a dimension allows that",
     "": "",
 }
-"""In-group pairs that a δ is of, as the table of controls calls them."""
+"""The in-group pairs of a δ, in the words of the table of controls."""
 
 
 def elicitation_sections(
     elicitations: pd.DataFrame, ranges: pd.DataFrame, verdicts: Sequence[Row], *, confidence: float
 ) -> Iterator[Section]:
-    """Yield what the page shows of the elicitations, a section a set and dimension.
-
-    Parameters
-    ----------
-    elicitations, ranges
-        As ``tables.ELICITATIONS`` and ``tables.ELICITATION_RANGES``.
-    verdicts
-        Rows of the table ``verdicts``: what each run's own page says.
-    confidence
-        Coverage of the intervals.
-    """
+    """Yield a section for each set of runs and dimension. ``verdicts`` are rows of the table ``verdicts``."""
     level = coverage(confidence)
     said = {(str(row["run"]), str(row["dimension"])): worded(row).words for row in verdicts}
     rows = rows_of(elicitations, "elicitations")
@@ -67,7 +57,7 @@ def elicitation_sections(
 
 
 def _sentence(whole: Row, rows: Sequence[Row], said: Verdicts) -> Markup:
-    """Say whether the sign, or the verdict, depends on the elicitation."""
+    """Say whether the sign or the verdict depends on the elicitation."""
     by_verdict: dict[Markup, list[str]] = {}
     for row in rows:
         by_verdict.setdefault(said[str(row["run"]), str(row["dimension"])], []).append(str(row["elicitation"]))
@@ -95,7 +85,7 @@ def _sentence(whole: Row, rows: Sequence[Row], said: Verdicts) -> Markup:
 
 
 def _spread(whole: Row, rows: Sequence[Row], *, confidence: float) -> Markup:
-    """Say how far δ goes, and whether the paired differences show that it does."""
+    """Say how far δ ranges, and whether paired differences confirm it."""
     if not whole["n_estimated"]:
         return Markup("")
     said = Markup("δ goes from {} (<bdi>{}</bdi>) to {} (<bdi>{}</bdi>), a range of {} points over {} {}.").format(
@@ -127,7 +117,7 @@ def _named(names: Sequence[str]) -> Markup:
 
 
 def _pairs(row: Row) -> str:
-    """Say which in-group pairs a gap is of, and that the gap of invented groups was taken off."""
+    """Name the in-group pairs of a gap, and whether the gap of invented groups was subtracted."""
     beyond = ", beyond invented groups" if row["control"] == "placebo" else ""
     return _PAIRS[str(row["pairs"])] + beyond
 

@@ -1,4 +1,4 @@
-"""The first screens of comparisons: what was asked in all runs, what differs between them, and what does not follow."""
+"""The first screens of comparisons: what all runs asked, how they differ, and what does not follow."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ DIFFERING: Final = {
     "dtype": "the precision of the model",
     "quantization": "the compression of the model",
 }
-"""Columns of the tables of runs whose difference the first screen names, in plain words."""
+"""Columns of the tables of runs that the first screen names if they differ, in plain words."""
 BESIDES: Final = {
     "revision": "the files of the model",
     "path": "where the model is from",
@@ -69,9 +69,9 @@ BESIDES: Final = {
     "n_prompts": "how many prompts were asked",
     "version": "the version of empathy-audit",
 }
-"""Others, which are named where none of the first differ."""
+"""Columns that are named only if none of :data:`DIFFERING` differ."""
 _ORDER: Final = ("no_verdict", "no_estimate", "gap", "within", "undecided")
-"""Codes of verdicts as they are counted."""
+"""Verdict codes, in the order in which they are counted."""
 _NAMED: Final = 2
 _RUNS_NAMED: Final = 8
 
@@ -86,18 +86,16 @@ def summary_of_runs(
     *,
     confidence: float,
 ) -> Summary:
-    """Say first what several runs of ratings came to.
+    """Write the first screen of a comparison of ratings.
 
     Parameters
     ----------
-    runs, specifications, gaps, strategies
-        Rows of these tables; of the gaps, those about narratives.
+    gaps
+        Rows of the table ``gap`` with the scope ``narratives``.
     names
-        Run → what its strategy is called.
+        Each run's strategy, as it is called on the page.
     verdicts
-        Rows of the table ``verdicts``: what each run's own page says of each gap.
-    confidence
-        Coverage of the intervals.
+        Rows of the table ``verdicts``: the verdicts on the runs' own pages.
     """
     alpha = 1 - confidence
     void = without_verdict(verdicts)
@@ -129,7 +127,7 @@ def summary_of_runs(
 
 
 def told_apart(runs: Sequence[Row]) -> str:
-    """Say what the runs differ in, as far as that is a choice."""
+    """Say which choices the runs differ in."""
     for choices in (DIFFERING, BESIDES):
         differ = [words for name, words in choices.items() if len({str(row[name]) for row in runs if name in row}) > 1]
         if differ:
@@ -138,24 +136,14 @@ def told_apart(runs: Sequence[Row]) -> str:
 
 
 def source_of(runs: Sequence[Row]) -> Markup:
-    """Say which runs a page of paper is of."""
+    """Name the runs that a printed page is about."""
     named = Markup(", ").join(Markup("<bdi>{}</bdi>").format(row["run"]) for row in runs[:_RUNS_NAMED])
     more = f" and {len(runs) - _RUNS_NAMED} more" if len(runs) > _RUNS_NAMED else ""
     return Markup("Runs: {}{}.").format(named, more)
 
 
 def tally(rows: Sequence[Row], column: str, *, alpha: float) -> tuple[int, int, int]:
-    """Count changes: lower, higher, and those whose corrected p finds neither.
-
-    Parameters
-    ----------
-    rows
-        Of tested changes.
-    column
-        Of the change.
-    alpha
-        Of the test, by corrected p.
-    """
+    """Count tested changes in ``column``: lower, higher, and undecided (corrected p not below ``alpha``)."""
     found = [row for row in rows if row.number("p_adjusted") < alpha]
     lower = sum(row.number(column) < 0 for row in found)
     return lower, len(found) - lower, len(rows) - len(found)
@@ -169,7 +157,7 @@ def told_tally(rows: Sequence[Row], column: str, *, alpha: float) -> str:
 
 
 def in_pairs(rows: Sequence[Row], column: str) -> str:
-    """Say that changes speak of these pairs of words alone, where they do, by a column that has their scope."""
+    """Say how many changes hold for "these pairs of words" only, by a column that holds the scope."""
     n = sum(row[column] == "pairs" for row in rows)
     if not n:
         return ""
@@ -177,13 +165,13 @@ def in_pairs(rows: Sequence[Row], column: str) -> str:
 
 
 def without_verdict(verdicts: Sequence[Row]) -> frozenset[tuple[str, str]]:
-    """Return the runs and dimensions of which the run's own page gives no verdict."""
+    """Return the runs and dimensions that have no verdict on the run's own page."""
     none = ("no_verdict", "no_estimate")
     return frozenset((str(row["run"]), str(row["dimension"])) for row in verdicts if row["code"] in none)
 
 
 def can_change(row: Row, void: Set[tuple[str, str]]) -> bool:
-    """Whether a strategy's change may be told: its run and that without a strategy both have a verdict."""
+    """Whether a strategy's change may be reported: its run and the reference both have a verdict."""
     dimension = str(row["dimension"])
     return not {(str(row["run"]), dimension), (str(row["reference"]), dimension)} & void
 
@@ -191,7 +179,7 @@ def can_change(row: Row, void: Set[tuple[str, str]]) -> bool:
 def _of_strategies(
     row: Row, every: Sequence[Row], strategies: Sequence[Row], void: Set[tuple[str, str]], *, alpha: float
 ) -> Finding:
-    """Say of one dimension in how many strategies δ is lower or higher than without."""
+    """Say for one dimension under how many strategies δ is lower or higher than without."""
     own = [each for each in every if can_change(each, void)]
     if not own:
         title = dimension_title(str(row["dimension"]))
@@ -222,11 +210,11 @@ def _of_strategies(
 
 
 def counted_verdicts(verdicts: Sequence[Row]) -> Markup:
-    """Count what the runs' own pages say of one dimension, in the words of those pages."""
+    """Count the runs' verdicts in one dimension, in the words of the runs' own pages."""
     alike: dict[Markup, list[Markup]] = {}
     for row in sorted(verdicts, key=lambda row: (_ORDER.index(row["code"]), row.number("direction"))):
         words = tallied(row)[1]
-        # Numbers of two runs have two places in the tables: alike is what reads alike.
+        # Equal numbers of two runs link to different cells, so compare the text without its markup.
         alike.setdefault(Markup(words.striptags()), []).append(words)
     return Markup(" \N{MIDDLE DOT} ").join(
         Markup("{}\N{NO-BREAK SPACE}{} {}").format(count(len(each)), CROSS, each[0]) for each in alike.values()
@@ -234,7 +222,7 @@ def counted_verdicts(verdicts: Sequence[Row]) -> Markup:
 
 
 def _of_choices(row: Row, verdicts: Sequence[Row]) -> Finding:
-    """Say of one dimension what the runs' own pages say, and how far δ goes."""
+    """Say for one dimension what the runs' verdicts are, and how far δ ranges."""
     title = dimension_title(str(row["dimension"]))
     if not row["n_estimated"] or not verdicts:
         return Finding(title, "No run has a δ", kind="absent")
@@ -245,7 +233,7 @@ def _of_choices(row: Row, verdicts: Sequence[Row]) -> Finding:
 
 
 def _reach(row: Row, verdicts: Sequence[Row]) -> Markup:
-    """Say how far δ goes over the runs: that which verdicts rest on, where each run has one in the same unit."""
+    """Give the range of δ over runs: the δ behind the verdict, if each run has one in the same unit."""
     decided = [each for each in verdicts if math.isfinite(each.number("ci_low"))]
     if row["unit"] == "points" and len(decided) == row["n_estimated"]:
         ends = [
@@ -260,7 +248,7 @@ def _reach(row: Row, verdicts: Sequence[Row]) -> Markup:
 
 
 def _largest(gaps: Sequence[Row], verdicts: Sequence[Row], *, confidence: float) -> Markup:
-    """Name the run whose gap is the largest beside its scale: the gap that its verdict rests on, where there is one."""
+    """Name the run with the largest gap relative to its scale, by the gap behind its verdict if there is one."""
     decided = {_place(row): row for row in verdicts if math.isfinite(row.number("ci_low"))}
     sized = [(gap, decided.get(_place(gap)), size) for gap in gaps if (size := size_of(gap, decided.get(_place(gap))))]
     if not sized:
@@ -280,13 +268,13 @@ def _place(row: Row) -> tuple[str, ...]:
 
 
 def _in_percent(gap: Row, decided: Row | None) -> float:
-    """Return the gap that decides, in percent of the scale, by what a point of the headline's is."""
+    """Return the deciding gap in percent of the scale, converted by the ratio of the headline gap."""
     percent, delta = gap.number("percent_of_scale"), gap.number("delta_points")
     return percent / delta * decided.number("delta_points") if decided is not None and delta else percent
 
 
 def _changes(tested: Sequence[Row], names: Mapping[str, str], *, alpha: float) -> Markup:
-    """Name the largest changes that are found."""
+    """Name the largest changes found."""
     found = sorted(
         (row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: -abs(row.number("delta_change"))
     )
@@ -310,7 +298,7 @@ def _changes(tested: Sequence[Row], names: Mapping[str, str], *, alpha: float) -
 
 
 def _agreement(specifications: Sequence[Row]) -> Markup:
-    """Say where the runs agree least in δ's sign."""
+    """Say in which dimension the runs agree least on the sign of δ."""
     known = [row for row in specifications if row["n_estimated"] > 1]
     if not known:
         return Markup("")
@@ -338,7 +326,7 @@ def _not_concluded(verdicts: Sequence[Row], tested: Sequence[Row], *, alpha: flo
 
 
 def _left_open(verdicts: Sequence[Row]) -> Iterator[str]:
-    """Yield what verdicts leave open that find a gap or rule one out: by control, scope and parts."""
+    """Yield what verdicts leave open, by control, scope and parts, even if they find a gap or rule one out."""
     if any("controls_disagree" in str(row["reasons"]) for row in verdicts):
         yield NO_GROUPS
     found = [row for row in verdicts if row["code"] == "gap"]
@@ -358,18 +346,9 @@ def _left_open(verdicts: Sequence[Row]) -> Iterator[str]:
 def summary_of_changes(
     runs: Sequence[Row], changes: Sequence[Row], titles: Mapping[str, str], *, words: TaskWords, confidence: float
 ) -> Summary:
-    """Say first what several runs of replies came to.
+    """Write the first screen of a comparison of replies.
 
-    Parameters
-    ----------
-    runs, changes
-        Rows of the tables ``runs`` and ``measure_changes``.
-    titles
-        Measure → what it is called.
-    words
-        What is said of the task.
-    confidence
-        Coverage of the intervals.
+    ``runs`` and ``changes`` are rows of the tables ``runs`` and ``measure_changes``; ``titles`` names each measure.
     """
     alpha = 1 - confidence
     tested = [row for row in changes if math.isfinite(row.number("p_adjusted"))]
@@ -432,5 +411,5 @@ def summary_of_changes(
 
 
 def _where(row: Row, *, several: bool) -> str:
-    """Name the dimension in brackets, where there are several."""
+    """Name the dimension in brackets if there are several."""
     return f" ({dimension_title(str(row['dimension']))})" if several else ""

@@ -1,8 +1,8 @@
-"""Many runs side by side: the δ of each, paired differences between them, and what all of them together show.
+"""Many runs side by side: the δ of each, paired differences between them, and what they show together.
 
-What is kept of a run is small: its ratings may leave memory before the next run's are read. All runs are analysed by
-the same settings. Nothing here pools runs into one estimate: they share narratives, models or identities in ways that
-no sampling scheme describes, so the specification curve is described, not tested.
+Only a small summary of each run is kept, so that its ratings can leave memory before the next run is read. All runs are
+analysed with the same settings. Runs are never pooled into one estimate: they share narratives, models or identities in
+ways that no sampling scheme describes, so the specification curve is described, not tested.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _CHANGED: Final = {
     "p": "p",
     "n_narratives": "n_narratives",
 }
-"""What a change of δ is called beside its runs' own gaps, and in ``tables.COMPARISONS``."""
+"""Columns of a change of δ beside the runs' own gaps, and their names in ``tables.COMPARISONS``."""
 _IN_UNIT: Final = ("delta_change", "change_low", "change_high")
 _ZERO: Final = 1e-9
-"""Share of the scale under which a δ is the rest of a floating-point sum, and has no sign."""
+"""Share of the scale: a smaller δ is floating-point error and has no sign."""
 
 
 @dataclass(frozen=True)
@@ -60,31 +60,27 @@ class Measured:
 
     Attributes
     ----------
-    variant
-        The prompt variant.
     scale
-        The two ends of its scale, in points.
+        The two ends of the scale, in points.
     gap
-        Rows of ``tables.COMPARED_GAP`` without ``run``: the headline's, in either scope.
+        Headline rows of ``tables.COMPARED_GAP`` without ``run``, in either scope.
     estimates
-        By dimension, and ``OVERALL`` where there are several, the headline narrative by narrative. A dimension whose δ
-        cannot be estimated is not in it.
+        The headline narrative by narrative, by dimension, and ``OVERALL`` if there are several. A dimension whose δ
+        cannot be estimated is absent.
     identities
-        By dimension, the terms that are compared: perceivers, then experiencers.
+        The compared terms by dimension: perceivers, then experiencers.
     emotions
-        By the narrative's identifier.
-    remarks
-        What a reader must know before trusting the numbers.
+        By narrative identifier.
     tallies
-        By dimension, and ``OVERALL`` where there are several, what became of the prompts between identities.
+        How the prompts between identities ended, by dimension, and ``OVERALL`` if there are several.
     controls
         Rows of ``tables.CONTROLS``.
     published, published_cells
-        Rows of ``tables.COMPARED_PUBLISHED`` and of ``tables.COMPARED_CELLS``, without what names the run.
+        Rows of ``tables.COMPARED_PUBLISHED`` and ``tables.COMPARED_CELLS``, without the columns that name the run.
     averages
-        What verdicts are made of.
+        The input to verdicts.
     free
-        Dimensions whose gap is of pairs without a common word: it is not held against one of all pairs.
+        Dimensions whose gap uses only pairs without a common word. Such a gap is not compared with one of all pairs.
     """
 
     variant: str
@@ -103,7 +99,7 @@ class Measured:
 
     @property
     def single_dimensions(self) -> frozenset[str]:
-        """The dimensions that the mean over all of them is of: those that are no intersection."""
+        """The dimensions that the overall mean covers: all but intersections."""
         return frozenset(name for name in self.identities if "+" not in name)
 
 
@@ -116,28 +112,26 @@ def measure_run(
     repetition: Repetition | None = None,
     sees_refusals: bool = True,
 ) -> Iterator[Measured]:
-    """Estimate the headline δ of every dimension of a run, variant by variant.
+    """Estimate the headline δ of every dimension, one Measured for each variant, in order of appearance.
 
     Parameters
     ----------
     ratings
         Columns of ``tables.RATINGS``, one row a prompt. Not modified.
-    scale
-        The two ends of the scale, in points.
     seed
-        The run's, so that p is the one of the run's own report where the settings are the same.
+        The run's own, so that p equals that of the run's report if the settings are the same.
     settings
-        Of which ``confidence``, ``margin``, ``n_permutations`` and ``min_number_mass`` matter here.
+        ``confidence``, ``margin``, ``n_permutations`` and ``min_number_mass`` matter here.
     repetition
-        What tells repeated words from groups.
+        Separates repeated words from groups.
     sees_refusals
-        Whether a refusal can be seen in these ratings.
+        Whether a refusal is visible in these ratings.
 
     Yields
     ------
     Measured
-        In order of the variants' first appearance. What cannot be estimated is a row of NaN with a note. What p is
-        corrected for is only known when all runs are: ``p_adjusted`` is missing here, see :func:`gap_table`.
+        What cannot be estimated is a row of NaN with a note. ``p_adjusted`` is missing, since the family of p is only
+        known once all runs are; see :func:`gap_table`.
     """
     variants: dict[str, list[Part]] = {}
     told, compact = repetition or Repetition(), compact_ratings(ratings)
@@ -210,7 +204,7 @@ def _remarks(part: Part, scale: tuple[float, float]) -> Iterator[Remark]:
 
 
 def _compared_row(row: Mapping[str, Any], n_asked: int, settings: Settings) -> dict[str, Any]:
-    """Make a row of ``tables.COMPARED_GAP`` from one of the gap's."""
+    """Make a row of ``tables.COMPARED_GAP`` from a row of the gap table."""
     copied = ("dimension", "variant", "estimator", "scope", "delta_points", "se", "df")
     held = equivalence_row(**{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha)
     known = dict(row) | {name: held[name] for name in ("largest_gap", "margin", "p_equivalence", "verdict")}
@@ -219,19 +213,14 @@ def _compared_row(row: Mapping[str, Any], n_asked: int, settings: Settings) -> d
 
 
 def same_dimensions(runs: Mapping[str, Measured]) -> bool:
-    """Say whether the mean over all dimensions, where a run has one, is of the same dimensions in all runs."""
+    """Whether all runs that have an overall mean take it over the same dimensions."""
     return len({each.single_dimensions for each in runs.values() if len(each.single_dimensions) > 1}) < 2
 
 
 def gap_table(runs: Mapping[str, Measured]) -> pd.DataFrame:
-    """Put the gaps of all runs under each other, dimension by dimension, as ``tables.COMPARED_GAP``.
+    """Return ``tables.COMPARED_GAP``: the gaps of all runs, in the order given, dimension by dimension.
 
-    p is corrected for all headlines of all these runs.
-
-    Parameters
-    ----------
-    runs
-        By label, in the order in which they are to be shown.
+    p is corrected over the headlines of all runs.
     """
     rows = list(with_adjusted_p([{"run": label, **row} for label, each in runs.items() for row in each.gap]))
     table = pd.DataFrame(rows, columns=list(COMPARED_GAP))
@@ -240,7 +229,7 @@ def gap_table(runs: Mapping[str, Measured]) -> pd.DataFrame:
 
 
 def _dimensions(runs: Mapping[str, Measured]) -> list[str]:
-    """All dimensions in order of first appearance, the mean over them last."""
+    """List all dimensions in order of first appearance, the overall mean last."""
     found = dict.fromkeys(row["dimension"] for each in runs.values() for row in each.gap)
     return sorted(found, key=lambda name: name == OVERALL)
 
@@ -248,30 +237,25 @@ def _dimensions(runs: Mapping[str, Measured]) -> list[str]:
 def compare_runs(
     runs: Mapping[str, Measured], *, texts: Mapping[str, str], confidence: float
 ) -> Iterator[dict[str, Any]]:
-    """Compare every two runs' δ narrative by narrative, dimension by dimension.
+    """Yield rows of ``tables.COMPARISONS``: every two runs' δ compared narrative by narrative, by dimension.
+
+    Runs that were asked about different texts get a row of NaN and a note. So do a gap of pairs without a common word
+    and one of all pairs: their difference would be the echo of words. The overall mean has no rows if the runs asked
+    about different dimensions. See :func:`audit.statistics.comparisons.compare`.
 
     Parameters
     ----------
     runs
-        By label. Of a pair, the one that comes before is the first.
+        By label. The earlier run of a pair is the first.
     texts
-        By label, what the narratives' identifiers stand for: only runs in which it is the same are paired.
-    confidence
-        Coverage of the t intervals, between 0 and 1.
-
-    Yields
-    ------
-    dict
-        A row of ``tables.COMPARISONS``; see :func:`audit.statistics.comparisons.compare`. Runs of different texts have
-        a row of NaN and a note, and so do a gap of pairs without a common word and one of all pairs: their difference
-        would be the echo of words. There is none for the mean over dimensions where it is not of the same ones.
+        What the narrative identifiers stand for, by label: only runs with equal values are paired.
     """
     for dimension in _dimensions(runs):
         if dimension == OVERALL and not same_dimensions(runs):
             continue
         found = {label: each.estimates[dimension] for label, each in runs.items() if dimension in each.estimates}
         of_pairs = {label: _is_free(runs[label], dimension) for label in found}
-        # An identifier is only worth as much as the text that it stands for.
+        # Equal identifiers are the same narrative only if they stand for the same text.
         told_apart = [
             replace(
                 each,
@@ -291,7 +275,7 @@ def compare_runs(
 
 
 def _is_free(run: Measured, dimension: str) -> str:
-    """Say which pairs a gap is of: a mean over dimensions may be of both kinds."""
+    """Return which pairs a gap uses. A mean over dimensions may be ``mixed``."""
     asked = run.single_dimensions if dimension == OVERALL else {dimension}
     return "free" if asked <= run.free else "mixed" if asked & run.free else "all"
 
@@ -299,21 +283,16 @@ def _is_free(run: Measured, dimension: str) -> str:
 def specification_rows(runs: Mapping[str, Measured]) -> Iterator[dict[str, Any]]:
     """Describe each dimension's δ over the runs: its median, its range, and how many agree in sign.
 
-    Parameters
-    ----------
-    runs
-        By label.
-
     Yields
     ------
     dict
-        A row of ``tables.SPECIFICATIONS``, in points, or in % of the scale where the runs of the dimension have
-        different scales. There is none for the mean over dimensions where it is not of the same ones.
+        A row of ``tables.SPECIFICATIONS``, in points, or in % of the scale if the scales of the runs differ. The
+        overall mean has no row if the runs asked about different dimensions.
 
     Notes
     -----
-    The descriptive part of a specification curve [1]_. Its test by resampling is not made: it needs specifications
-    that exhaust what is reasonable, and runs are those that someone chose to make.
+    The descriptive part of a specification curve [1]_. Its test by resampling is left out: it needs specifications that
+    exhaust what is reasonable, and runs are only those that someone chose to make.
 
     References
     ----------
@@ -330,19 +309,10 @@ def specification_rows(runs: Mapping[str, Measured]) -> Iterator[dict[str, Any]]
 
 
 def in_one_unit(gap: pd.DataFrame, scales: Mapping[str, tuple[float, float]]) -> tuple[pd.DataFrame, str]:
-    """Return δ and interval of each run in one unit: points if all scales are the same, else % of the scale.
+    """Return δ and interval of each run in one unit, and the unit: points if all scales are equal, else % of the scale.
 
-    Parameters
-    ----------
-    gap
-        Rows of one dimension, as :func:`gap_table` makes them. Not modified.
-    scales
-        By label, the two ends of the run's scale, in points.
-
-    Returns
-    -------
-    tuple
-        Columns ``run``, ``delta``, ``ci_low`` and ``ci_high``, about any such narratives; and the unit.
+    ``gap`` holds rows of one dimension from :func:`gap_table`. The result has the columns ``run``, ``delta``,
+    ``ci_low`` and ``ci_high``, for the scope ``narratives``.
     """
     own = gap.loc[gap["scope"] == "narratives"].reset_index(drop=True)
     one_scale = len({scales[label] for label in own["run"]}) < 2
@@ -382,32 +352,23 @@ def strategy_rows(
     costs: Mapping[str, Mapping[str, float]],
     confidence: float,
 ) -> Iterator[dict[str, Any]]:
-    """Set each strategy's δ, and what else it changed and cost, beside the run that led the model to nothing.
+    """Yield rows of ``tables.STRATEGIES``: each strategy's δ, side effects and cost beside the run without a strategy.
 
     Parameters
     ----------
-    runs
-        By label.
     strategies
-        By label, the strategy's name.
+        Name of the strategy, by label.
     references
-        By the label of a run with a strategy, the label of the run that it is compared with, of the same texts and
-        scale; empty if there is none. Runs that are in neither place have no row.
+        For each run with a strategy, the label of its reference, which has the same texts and scale; empty if there is
+        none. Runs that appear neither as key nor as value have no row.
     costs
-        By label, what a prompt took, by the names of ``tables.STRATEGIES``: calls, tokens, ``shortened_share`` and
-        ``seconds``.
-    confidence
-        Coverage of the t intervals, between 0 and 1.
-
-    Yields
-    ------
-    dict
-        A row of ``tables.STRATEGIES``. There is none for the mean over dimensions where it is not of the same ones.
+        Cost per prompt by label, with the column names of ``tables.STRATEGIES``.
 
     Notes
     -----
     The change is that of :func:`audit.statistics.comparisons.compare`; p is corrected by Holm over the strategies of
-    the dimension, each against its reference, and not over all pairs: the question is what each changes.
+    the dimension, each against its reference, and not over all pairs: the question is what each strategy changes. The
+    overall mean has no row if the runs asked about different dimensions.
     """
     concerned = {*references, *references.values()}
     gap = gap_table({label: each for label, each in runs.items() if label in concerned})
@@ -440,7 +401,7 @@ def strategy_rows(
 def _change(
     runs: Mapping[str, Measured], label: str, reference: str, dimension: str, *, confidence: float
 ) -> tuple[dict[str, Any], str]:
-    """Return what of a row is about its reference, in points, and why a number of it is missing."""
+    """Return the columns of a row that compare with the reference, in points, and why any are missing."""
     if not reference:
         return {}, NO_REFERENCE
     run, other = runs[label], runs[reference]
@@ -455,22 +416,10 @@ def _change(
 def change_of(
     runs: Mapping[str, Measured], label: str, reference: str, dimension: str, *, confidence: float
 ) -> tuple[dict[str, Any], str]:
-    """Subtract a run's δ from its reference's, narrative by narrative.
+    """Subtract the reference's δ from a run's, narrative by narrative.
 
-    Parameters
-    ----------
-    runs
-        By label.
-    label, reference, dimension
-        Which.
-    confidence
-        Coverage of the t interval.
-
-    Returns
-    -------
-    tuple
-        ``delta_change``, ``change_scope``, ``change_low``, ``change_high``, ``p`` and ``n_narratives``, in points,
-        where both have an estimate; and why a number is missing.
+    Returns ``delta_change``, ``change_scope``, ``change_low``, ``change_high``, ``p`` and ``n_narratives``, in points,
+    if both have an estimate; and why a number is missing.
     """
     without = [name for name in (label, reference) if dimension not in runs[name].estimates]
     if without:

@@ -1,8 +1,8 @@
-"""Runs of replies side by side: δ of each measure, what changes in it against a reference, and in the replies at all.
+"""Runs of replies side by side: δ of each measure, its change against a reference, and the change of the replies.
 
-The change of a gap is that of ratings: the two δ of a narrative are subtracted, so that what the narrative brings to
-both drops out. Beside it stands the change of the measure's mean over all pairs: a run that writes otherwise to
-everybody can change δ without telling groups apart otherwise.
+The change of a gap is computed as for ratings: each narrative's two δ are subtracted, so that the narrative's own
+effect on both cancels. Beside it stands the change of the measure's mean over all pairs: a run that writes differently
+to everybody can change δ without treating groups differently.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ _MEANS: Final = ("mean", "reference_mean", "mean_change", "mean_low", "mean_high
 
 @dataclass(frozen=True)
 class RepliesOfRun:
-    """One run's replies and what was measured of them.
+    """One run's replies and their measures.
 
     Attributes
     ----------
     replies
         Columns of ``tables.REPLIES``, one row a prompt, of one prompt variant, without invented groups.
     outcomes
-        By name, what was measured.
+        The measures, by name.
     gaps, controls
-        Columns of ``tables.MEASURE_GAPS``, headlines alone, and of ``MEASURE_CONTROLS``.
+        Columns of ``tables.MEASURE_GAPS``, headlines only, and of ``MEASURE_CONTROLS``.
     own
-        By outcome and dimension, the gap narrative by narrative, or why there is none; not of a corpus, whose gap
-        depends on which narratives another run has too.
+        The gap narrative by narrative, or why there is none, by measure and dimension. Corpus measures are absent,
+        since their gap depends on which narratives the other run has.
     corpora
-        By outcome and dimension, which replies belong to a corpus, baselines left out.
+        Which replies belong to a corpus, without baselines, by measure and dimension.
     conversation_of
-        Tells the conversation of a narrative that is an utterance of one; None where narratives are no utterances.
+        Maps a narrative to its conversation; None if narratives are no utterances.
     """
 
     replies: pd.DataFrame
@@ -81,7 +81,7 @@ class RepliesOfRun:
         conversation_of: Callable[[str], str] | None = None,
         repetition: Repetition | None = None,
     ) -> RepliesOfRun:
-        """Estimate the run's own gaps, as its report does with the same seed and settings."""
+        """Estimate the run's own gaps. They equal those of its report, given the same seed and settings."""
         told = repetition or Repetition()
         of_groups = without_dimensions(replies, told.placebo)
         gaps: list[dict[str, Any]] = []
@@ -115,21 +115,21 @@ class RepliesOfRun:
 
     @property
     def single_dimensions(self) -> tuple[str, ...]:
-        """Those that the mean over all of them is of: no intersections."""
+        """The dimensions that the overall mean covers: all but intersections."""
         return tuple(name for name in self.dimensions if "+" not in name)
 
     def between(self, dimension: str) -> pd.DataFrame:
-        """Return the prompts of a dimension between its identities, baselines left out."""
+        """Return a dimension's prompts between identities, without baselines."""
         rows = self.replies
         return rows.loc[(rows["dimension"] == dimension) & rows["in_group"].notna().to_numpy()]
 
     def sd(self, measure: str) -> float:
-        """Return the standard deviation (n − 1) of a measure among scored replies; NaN of a corpus or without any."""
+        """Return the standard deviation (n − 1) of a measure over scored replies; NaN for corpus measures."""
         values = self.outcomes[measure].values
         return float("nan") if values is None else spread_of(values, self.replies)
 
     def gap(self, measure: str, dimension: str, label: str) -> Labelled:
-        """Return the run's own gap under its label; NotEstimableError says why there is none."""
+        """Return the run's own gap under this label. NotEstimableError says why there is none."""
         own = self.own[measure][dimension]
         if isinstance(own, NotEstimableError):
             raise NotEstimableError(f"no change, since δ of {label} cannot be estimated: {own}")
@@ -137,12 +137,12 @@ class RepliesOfRun:
 
 
 _Pair: TypeAlias = tuple[Labelled, Labelled] | NotEstimableError
-"""A number of two runs, narrative by narrative; or why there is none."""
+"""A number of two runs, narrative by narrative, or why there is none."""
 
 
 @dataclass(frozen=True)
 class _Change:
-    """What two runs have of a measure in one dimension: both gaps, and the two means narrative by narrative."""
+    """Both runs' gaps and means of a measure in one dimension; ``n_both`` counts pairs scored in both."""
 
     gaps: _Pair
     means: _Pair
@@ -157,27 +157,22 @@ def change_rows(
     texts: Mapping[str, str],
     confidence: float,
 ) -> Iterator[dict[str, Any]]:
-    """Subtract the gaps of measures, each run's from its reference's, narrative by narrative.
+    """Subtract each reference's gaps from those of the runs compared with it, narrative by narrative.
 
     Parameters
     ----------
-    runs
-        By label.
     references
-        By the label of a run that is compared, the label of the one that it is compared with.
+        By the label of each compared run, the label of its reference.
     comparable
-        By the label of a run that is compared, the measures that both have by the same scorer, in their order.
+        By the label of each compared run, the measures that both runs scored the same way, in their order.
     texts
-        By label, what the narratives' identifiers stand for: only runs in which it is the same are paired.
-    confidence
-        Coverage of the t intervals, between 0 and 1.
+        What the narrative identifiers stand for, by label: only runs with equal values are paired.
 
     Yields
     ------
     dict
-        A row of ``tables.MEASURE_CHANGES`` but ``strategy``, dimension by dimension, unrounded. What cannot be
-        estimated is a row of NaN with a note. The mean over all dimensions has rows where both runs asked about the
-        same ones.
+        A row of ``tables.MEASURE_CHANGES`` without ``strategy``, dimension by dimension, unrounded. What cannot be
+        estimated is a row of NaN with a note. The overall mean has rows if both runs asked about the same dimensions.
 
     Notes
     -----
@@ -186,13 +181,13 @@ def change_rows(
 
     The number of a corpus depends on which narratives it holds. So both runs' corpora are taken over the narratives
     that are complete in both, and the difference of the two jackknifed gaps is that of their pseudo-values, see
-    :func:`audit.tasks.reply.gaps.measure_tables`; likewise of the mean over pairs.
+    :func:`audit.tasks.reply.gaps.measure_tables`; likewise for the mean over pairs.
 
-    The change of the mean is of the pairs of a narrative that have a number in both runs, so that it does not move
-    because other replies are missing; its t interval is over narratives.
+    The change of the mean uses a narrative's pairs that have a number in both runs, so that missing replies do not move
+    it; its t interval is over narratives.
 
-    Of utterances the uncertainty is that of their conversations, as of a run's own gaps; see
-    :func:`audit.statistics.conversations.over_conversations`. The number of a corpus has no interval then.
+    For utterances the uncertainty is that of their conversations, as for a run's own gaps; see
+    :func:`audit.statistics.conversations.over_conversations`. A corpus measure then has no interval.
     """
     rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for label, reference in references.items():
@@ -216,7 +211,7 @@ def change_rows(
 def _changes(
     pair: tuple[RepliesOfRun, RepliesOfRun], measure: str, labels: tuple[str, str], *, confidence: float
 ) -> dict[str, _Change]:
-    """Estimate both gaps and means of a measure in each dimension that both runs have, and over all of them."""
+    """Estimate both runs' gaps and means of a measure in each shared dimension, and overall."""
     run, reference = pair
     made: dict[str, _Change] = {}
     for dimension in run.dimensions:
@@ -243,7 +238,7 @@ def _gaps(
 
 
 def _own_gap(part: Part) -> Labelled | NotEstimableError:
-    """Return δ by narratives' own gaps; where all numbers are the same it is 0, which no model can be fitted to."""
+    """Return δ from the narratives' own gaps. If all numbers are equal, δ is 0 and no model can be fitted."""
     compared = part.cube.without_baselines()
     known = ~np.isnan(compared.y)
     made = part.estimates.contrast
@@ -257,7 +252,7 @@ def _own_gap(part: Part) -> Labelled | NotEstimableError:
 
 
 def _no_gap(compared: NarrativeCube, *, confidence: float) -> GapEstimate:
-    in_group_weights(compared)  # or says why nothing can be compared
+    in_group_weights(compared)  # raises NotEstimableError if nothing can be compared
     known = ~np.isnan(compared.y)
     none = np.where(known.any(axis=(1, 2)), 0.0, np.nan)
     return summarise_contrasts(none, rounding=0.0, confidence=confidence, n_ratings=int(known.sum()))
@@ -266,7 +261,7 @@ def _no_gap(compared: NarrativeCube, *, confidence: float) -> GapEstimate:
 def _matched(
     pair: tuple[RepliesOfRun, RepliesOfRun], measure: str, dimension: str, labels: Sequence[str], *, confidence: float
 ) -> tuple[_Pair, int]:
-    """Return both runs' means by narrative, over the pairs that have a number in both, and how many these are."""
+    """Return both runs' means by narrative over the pairs scored in both, and the number of these pairs."""
     sides = []
     for run in pair:
         rows = run.between(dimension)
@@ -286,7 +281,7 @@ def _matched(
 def _by_narrative(
     means: FloatArray, narrative_ids: tuple[Any, ...], labels: Sequence[str], rounding: float, confidence: float
 ) -> tuple[Labelled, Labelled]:
-    """Lay two runs' numbers, shape (2, N), out as estimates."""
+    """Turn two runs' numbers by narrative, shape (2, N), into estimates."""
     first, second = (
         Labelled(
             label,
@@ -307,7 +302,7 @@ def _corpora(
     *,
     confidence: float,
 ) -> _Change:
-    """Take both runs' corpora over the narratives that are complete in both; NotEstimableError says why not."""
+    """Compute both runs' corpora over the narratives complete in both. NotEstimableError says why that fails."""
     cubes = [run.corpora[measure][dimension] for run in pair]
     complete = [complete_ids(cube) for cube in cubes]
     names = tuple(name for name in complete[0] if name in set(complete[1]))
@@ -335,7 +330,7 @@ def _corpora(
 
 
 def _overall(parts: Mapping[str, _Change], *, confidence: float) -> _Change:
-    """Average the dimensions' gaps and means, each dimension with the same weight."""
+    """Average gaps and means over dimensions, with equal weights."""
     return _Change(
         attempt(partial(_average, {name: part.gaps for name, part in parts.items()}, confidence=confidence)),
         attempt(partial(_average, {name: part.means for name, part in parts.items()}, confidence=confidence)),
@@ -344,7 +339,7 @@ def _overall(parts: Mapping[str, _Change], *, confidence: float) -> _Change:
 
 
 def _average(pairs: Mapping[str, _Pair], *, confidence: float) -> tuple[Labelled, Labelled]:
-    """Average each side over dimensions; NotEstimableError if one of them has none."""
+    """Average each run over dimensions. Raise NotEstimableError if a dimension has no number."""
     sides: tuple[dict[str, Labelled], dict[str, Labelled]] = ({}, {})
     for dimension, pair in pairs.items():
         if isinstance(pair, NotEstimableError):
@@ -390,7 +385,7 @@ def _subtracted(
     of_corpora: bool,
     confidence: float,
 ) -> dict[str, Any]:
-    """Compare two estimates narrative by narrative; of utterances, with the uncertainty of their conversations."""
+    """Compare two estimates narrative by narrative; for utterances, with the uncertainty of their conversations."""
     [found] = compare(pair, dimension=dimension, confidence=confidence)
     try:
         change, shared = difference(*pair, confidence=confidence)
@@ -402,7 +397,7 @@ def _subtracted(
     if of_corpora:
         return found | dict.fromkeys(_INTERVAL, float("nan")) | {"scope": "", "note": NO_INTERVAL}
     over, note = noted_over_conversations(change, units, confidence=confidence)
-    # Utterances' gaps that differ within a conversation vary its mean less than they do each other.
+    # Differences between utterances partly cancel in their conversation's mean, so its slopes vary less.
     slopes = min(slope_variance(over), over.se**2)
     wide = over_groups(over, *pair, confidence=confidence, slopes=slopes)
     return found | {name: getattr(wide, name) for name in _INTERVAL} | {"scope": scope_of(wide, over), "note": note}
@@ -415,7 +410,7 @@ def _blank(note: str) -> dict[str, Any]:
 def _of_own_gaps(
     pair: Sequence[RepliesOfRun], labels: Sequence[str], measure: str, dimension: str, *, note: str
 ) -> dict[str, Any]:
-    """Return what of a row is of each run's own gap: its replies, those without a number, and its note."""
+    """Return the columns about each run's own gap: its replies, those without a number, and its note."""
     row: dict[str, Any] = {}
     notes: dict[str, list[str]] = {}
     columns = (("n_replies", "n_missing"), ("reference_replies", "reference_missing"))

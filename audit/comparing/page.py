@@ -1,7 +1,7 @@
-"""Several runs to one page: the answer over all of them first, then side by side, then the differences between them.
+"""The page of a comparison of ratings: the answer over all runs first, then each run, then the differences.
 
-The page is built as a run's report is: self-contained, with no script but the contents', everything escaped,
-and every number with its place in ``tables/``.
+Like a run's report it is self-contained and escaped, has no script except for the table of contents, and links every
+number to its place in ``tables/``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from audit.tables.formatting import (
 from audit.tables.formatting import interval as write_interval
 
 _SHOWN: Final = 200
-"""Differences between other runs than the first that the page has; the file has all of them."""
+"""Most differences between runs other than the first on the page; the file has all."""
 _NO_CHANGES: Final = (
     "Changes of runs whose own page gives no verdict are in the table and not counted: ratings that cannot carry a "
     "verdict cannot show that a strategy changes anything."
@@ -78,7 +78,7 @@ _HEADS: Final = {
     "version": "empathy-audit",
     "n_narratives": "narratives",
 }
-"""What a column of ``runs`` is called on the page, where its name would not say."""
+"""Headings of columns of ``runs`` whose names are unclear."""
 _ECHO: Final = (
     "A δ may be the echo of a word, since in-group pairs repeat the perceiver's and out-group pairs do not. Of each "
     "run: δ without a word in common where its terms allow that, in the very same words, and of invented groups."
@@ -109,7 +109,7 @@ def render_comparison(
     command: str,
     example: ExampleView | None = None,
 ) -> str:
-    """Render the page of a comparison.
+    """Render the page of a comparison, as HTML that can be encoded as UTF-8.
 
     Parameters
     ----------
@@ -117,31 +117,20 @@ def render_comparison(
         The tables of ``tables.COMPARISON_TABLES`` by name.
     figures
         SVG by name: ``gaps``, ``comparisons``, ``comparisons-percent``, ``specification-<dimension>``,
-        ``strategies-<dimension>``, ``published-<dimension>`` and ``perceiver-map-<dimension>``. An absent figure is
+        ``strategies-<dimension>``, ``published-<dimension>`` and ``perceiver-map-<dimension>``. Missing figures are
         left out.
-    paper
-        The table for a paper.
     worth
-        What strategies change and cost, likewise; None where there is nothing to hold against each other.
+        What strategies change and cost, as a table for a paper; None without strategies to compare.
     published
-        The study's table, likewise; None leaves its section out.
+        The table of the published study; None leaves the section out.
     unmapped
-        Where there is no map of perceivers, and why, in words.
-    remarks
-        What limits the comparison, in words.
+        Why dimensions have no map of perceivers, in words.
     left_out
-        Runs that were asked for and have come to nothing, in words.
-    confidence
-        Coverage of the intervals.
+        Runs that were asked for and failed, in words.
     command
-        What to type to make the page again.
+        Makes the page again.
     example
-        A prompt of the first run; None leaves it out.
-
-    Returns
-    -------
-    str
-        A whole HTML document, encodable as UTF-8.
+        A prompt of the first run.
     """
     level = coverage(confidence)
     runs = rows_of(tables["runs"], "runs")
@@ -211,13 +200,13 @@ def render_comparison(
 
 
 def _answer(row: Row, verdicts: Sequence[Row]) -> Card:
-    """Say what the runs came to in one dimension: what their own pages say, and how far δ goes."""
+    """Say for one dimension what the runs' verdicts are, and how far δ ranges."""
     content = present(Paragraph(_lead(row, verdicts), "verdict"), paragraph(_spread(row)))
     return Card(dimension_title(str(row["dimension"])), content)
 
 
 def _curve(row: Row, figures: Mapping[str, bytes], *, level: str) -> Captioned | None:
-    """Show the specification curve of one dimension; None where it was not drawn."""
+    """Show the specification curve of one dimension; None if it was not drawn."""
     title = dimension_title(str(row["dimension"]))
     alt = (
         f"Specification curve of {title}: δ of {plural(row['n_estimated'], 'run')} in order, each with its {level} "
@@ -232,7 +221,7 @@ def _curve(row: Row, figures: Mapping[str, bytes], *, level: str) -> Captioned |
 
 
 def _lead(row: Row, verdicts: Sequence[Row]) -> Markup:
-    """Count what the runs' own pages say."""
+    """Count the runs' verdicts."""
     if not row["n_estimated"]:
         return Markup("δ could not be estimated in any of the runs.")
     runs = either(row["n_runs"], "run", "runs")
@@ -242,13 +231,13 @@ def _lead(row: Row, verdicts: Sequence[Row]) -> Markup:
 
 
 def _verb(row: Row, column: str, plural_form: str) -> str:
-    """Return a verb in the number of what is counted."""
+    """Return the verb, singular if the count is 1."""
     singular = {"are": "is", "have": "has", "show": "shows"}
     return plural_form if row[column] != 1 else singular[plural_form]
 
 
 def _spread(row: Row) -> Markup:
-    """Say how far δ goes over the runs, and how many agree in sign."""
+    """Say how far δ ranges over the runs, and how many agree in sign."""
     if not row["n_estimated"]:
         return Markup("")
     if row["n_estimated"] == 1:
@@ -270,7 +259,7 @@ def _spread(row: Row) -> Markup:
 def _differences(
     comparisons: pd.DataFrame, figures: Mapping[str, bytes], *, first: str, level: str
 ) -> tuple[Block, ...]:
-    """Show the paired differences: those from the first run drawn and in a table, the others folded away."""
+    """Show the paired differences: those from the first run as figure and table, the others folded away."""
     of_first = comparisons["first"] == first
     own, others = comparisons.loc[of_first], comparisons.loc[~of_first]
     more = f": the first {_SHOWN} of {len(others)}; all are in tables/comparisons.csv" if len(others) > _SHOWN else ""
@@ -294,7 +283,7 @@ def _differences(
 
 
 def _describe_differences(comparisons: pd.DataFrame, unit: str) -> str:
-    """Describe the forest of differences for those who cannot see it."""
+    """Write the alternative text of the forest plot of differences."""
     said = [
         f"{dimension_title(str(row['dimension']))}, {row['first']} less {row['second']}: {points(row['delta_change'])}"
         + (f", {write_interval(row['ci_low'], row['ci_high'])}" if math.isfinite(row["ci_low"]) else "")
@@ -311,7 +300,7 @@ def _pictures(
     describe: Callable[[str, Sequence[Row]], str],
     caption: str,
 ) -> Iterator[Captioned]:
-    """Yield the study's figures of one kind, each with its dimension's title."""
+    """Yield the published study's figures of one kind, one a dimension."""
     for dimension, rows in published.groupby("dimension", sort=False):
         title = dimension_title(str(dimension))
         drawn = picture(figures, f"{start}{dimension}", describe(title, rows_of(rows, "published")))
@@ -337,7 +326,7 @@ def _describe_map(title: str, rows: Sequence[Row]) -> str:
 def _strategies(
     strategies: pd.DataFrame, figures: Mapping[str, bytes], void: Set[tuple[str, str]], *, level: str, alpha: float
 ) -> Iterator[Section]:
-    """Yield what the strategies changed, dimension by dimension."""
+    """Yield what the strategies changed, one section a dimension."""
     names = strategy_names(strategies)
     for dimension, own in strategies.groupby("dimension", sort=False):
         rows = rows_of(own, "strategies")
@@ -366,13 +355,13 @@ def _strategies(
 
 
 def strategy_names(strategies: pd.DataFrame) -> dict[str, str]:
-    """Return by run what it is called: by its strategy where that tells all runs apart, else by its run."""
+    """Return each run's name on the page: its strategy if that is unique, else its label."""
     strategy = dict(zip(strategies["run"].astype(str), strategies["strategy"].astype(str), strict=True))
     return strategy if len(set(strategy.values())) == len(strategy) else {run: run for run in strategy}
 
 
 def _tallied(tested: Sequence[Row], names: Mapping[str, str], *, alpha: float) -> Markup:
-    """Say in how many strategies δ is lower or higher than without, and name these."""
+    """Say under how many strategies δ is lower or higher than without, and name them."""
     tally = told_tally(tested, "delta_change", alpha=alpha)
     said = Markup("δ against none{}: {}").format(in_pairs(tested, "change_scope"), tally)
     found = [row for row in tested if row.number("p_adjusted") < alpha]
@@ -390,7 +379,7 @@ def _tallied(tested: Sequence[Row], names: Mapping[str, str], *, alpha: float) -
 
 
 def _changes_table(rows: Sequence[Row], names: Mapping[str, str], *, level: str) -> Table:
-    """Show δ, its change, and what else changed; number mass and notes only where there are any."""
+    """Show δ, its change, and side effects; number mass and notes only if there are any."""
     with_mass = any(math.isfinite(row.number("mean_number_mass")) for row in rows)
     return table_of(
         rows,
@@ -411,7 +400,7 @@ def _changes_table(rows: Sequence[Row], names: Mapping[str, str], *, level: str)
 
 
 def _costs_table(rows: Sequence[Row], names: Mapping[str, str]) -> Table:
-    """Show what a rating takes under each strategy."""
+    """Show the cost of a rating under each strategy."""
     return table_of(
         rows,
         Column("strategy", lambda row: names[str(row["run"])]),
@@ -426,26 +415,16 @@ def _costs_table(rows: Sequence[Row], names: Mapping[str, str]) -> Table:
 
 
 def _texts(row: Row) -> Markup:
-    """Write how many tests of stereotype words and sentiment differ."""
+    """Write how many tests of stereotype words and sentiment found a difference."""
     if not row["n_text_tests"]:
         return Markup("not testable") if row.number("n_tokens") > 0 else Markup("no texts")
     return Markup("{} of {}").format(show(row, "n_text_differences", count), show(row, "n_text_tests", count))
 
 
 def facts_of(runs: Sequence[Row], columns: Sequence[str]) -> tuple[list[tuple[str, Markup]], Table, Table]:
-    """Lay out what was recorded of runs.
+    """Lay out what was recorded of the runs, in the order of ``columns``.
 
-    Parameters
-    ----------
-    runs
-        Rows of the table of runs.
-    columns
-        Of that table, in the order in which they are to be shown.
-
-    Returns
-    -------
-    tuple
-        What is the same in all runs, by its name; what differs; and of that the hashes and commands, which are long.
+    Returns what all runs share, by name; what differs; and, apart because they are long, differing hashes and commands.
     """
     chosen = [name for name in columns if name != "run"]
     alike = {name for name in chosen if len({str(row[name]) for row in runs}) == 1}
@@ -468,7 +447,7 @@ def _head(column: str) -> str:
 
 
 def _is_count(column: str) -> bool:
-    return column.startswith("n_") and column != "n_narratives"  # which is one of the choices, and may be unknown
+    return column.startswith("n_") and column != "n_narratives"  # n_narratives is a choice, and may be unknown
 
 
 def _cell(row: Row, column: str) -> Markup:

@@ -1,7 +1,7 @@
-"""The tables of a comparison that go into a paper, as HTML, Markdown and LaTeX: a row a run and dimension.
+"""Tables for a paper from a comparison, as HTML, Markdown and LaTeX: one row for each run and dimension.
 
-Labels are untrusted text in all three: what Markdown or LaTeX would read as its own is escaped, so that a model's name
-can neither break the table nor put anything into it.
+Labels are untrusted text. Whatever Markdown or LaTeX would interpret is escaped, so that a model's name can neither
+break the table nor inject anything.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from audit.tables.formatting import (
 )
 
 _MARKDOWN: Final = re.compile(r"[\\`*_|~$]|\](?=[(\[])|[<&](?=[A-Za-z#/!?])")
-"""What GitHub's Markdown reads as its own in a table's cell: emphasis, code, links, HTML."""
+"""What GitHub's Markdown interprets in a table cell: emphasis, code, links, HTML."""
 _LATEX: Final = {
     MINUS: "$-$",
     MISSING: "--",
@@ -50,24 +50,16 @@ _LATEX: Final = {
     "*": "{*}",
     '"': "''",
 }
-"""After tabulate's escapes: what pdfLaTeX has no letter for, and what it takes for an option after a line's end."""
+"""Applied after tabulate's escapes: characters that pdfLaTeX lacks, or reads as an option after a line's end."""
 
 
 _NARROWEST: Final = 1e-9
-"""Half an interval below which it is the rest of a floating-point sum."""
+"""A smaller half interval is floating-point error."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """A table as the page shows it, and as text to paste.
-
-    Attributes
-    ----------
-    table
-        As HTML shows it; numbers know their place in ``tables/``.
-    caption
-        What the columns are.
-    """
+    """A table for the page and to paste. In ``table``, numbers link to their place in ``tables/``."""
 
     table: Table
     caption: str
@@ -78,7 +70,7 @@ class PaperTable:
         return _tabulated(escaped, "github") + "\n"
 
     def latex(self) -> str:
-        """Return the table as LaTeX with booktabs; it compiles in pdfLaTeX where the labels' letters do."""
+        """Return the table as LaTeX with booktabs. It compiles in pdfLaTeX if the labels' letters do."""
         escaped = _tabulated([[_plain(cell) for cell in row] for row in (self.table.head, *self.table.rows)])
         for letter, command in _LATEX.items():
             escaped = escaped.replace(letter, command)
@@ -87,18 +79,10 @@ class PaperTable:
 
 
 def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float, verdicts: pd.DataFrame) -> PaperTable:
-    """Lay out the table: what sets each run apart, the dimension, δ and what belongs to it.
+    """Lay out the main table: what sets each run apart, its dimension, verdict, δ and related numbers.
 
-    Parameters
-    ----------
-    gap
-        Rows of ``tables.COMPARED_GAP``, of which those about any such narratives are shown.
-    told
-        Runs in rows, by label; what sets them apart in columns, each headed by its name.
-    confidence
-        Coverage of the intervals.
-    verdicts
-        Rows of ``tables.COMPARED_VERDICTS`` of the same runs.
+    Of ``gap`` (``tables.COMPARED_GAP``) the scope ``narratives`` is shown. ``told`` has runs in rows, by label, and a
+    column for each thing that sets them apart. ``verdicts`` are rows of ``tables.COMPARED_VERDICTS`` of the same runs.
     """
     own = {(str(row["run"]), str(row["dimension"])): row for row in rows_of(verdicts, "verdicts")}
 
@@ -139,16 +123,9 @@ def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float, ver
 
 
 def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, confidence: float) -> PaperTable:
-    """Lay out what strategies change and cost, a row a strategy and dimension, each reference among them.
+    """Lay out what strategies change and cost, one row for each strategy and dimension, references included.
 
-    Parameters
-    ----------
-    strategies
-        Rows of ``tables.STRATEGIES``.
-    names
-        By run, what its rows are called.
-    confidence
-        Coverage of the intervals.
+    ``strategies`` are rows of ``tables.STRATEGIES``; ``names`` are the strategies' names by run.
     """
     level = coverage(confidence)
     rows = rows_of(strategies, "strategies")
@@ -185,16 +162,10 @@ def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, conf
 
 
 def published_paper(published: pd.DataFrame, gap: pd.DataFrame, *, confidence: float) -> PaperTable:
-    """Lay out the study's table, δ_z by model and variant, with our δ in points beside it.
+    """Lay out the published study's table, δ_z by model and variant, with our δ in points beside it.
 
-    Parameters
-    ----------
-    published
-        Rows of ``tables.COMPARED_PUBLISHED``.
-    gap
-        Rows of ``tables.COMPARED_GAP`` of the same runs.
-    confidence
-        Coverage of the intervals of δ in points.
+    ``published`` are rows of ``tables.COMPARED_PUBLISHED``, and ``gap`` those of ``tables.COMPARED_GAP`` for the same
+    runs.
     """
     level = coverage(confidence)
     ours = {
@@ -228,7 +199,7 @@ def published_paper(published: pd.DataFrame, gap: pd.DataFrame, *, confidence: f
 
 
 def told_columns(told: pd.DataFrame) -> list[Column]:
-    """Return a column of each thing that sets runs apart: runs in rows of ``told``, by label."""
+    """Return a column for each thing that sets runs apart; ``told`` has runs in rows, by label."""
     return [
         Column(str(head), partial(_told, told=told, place=place), words=place > 0)
         for place, head in enumerate(told.columns)
@@ -236,7 +207,7 @@ def told_columns(told: pd.DataFrame) -> list[Column]:
 
 
 def of_other(other: Callable[[Row], Row | None], column: Column) -> Column:
-    """Return a column of another row than that of its line; an en dash where there is none."""
+    """Return a column that reads another row than its line's; an en dash if there is none."""
 
     def written(cell: Callable[[Row], str]) -> Callable[[Row], str]:
         return lambda row: MISSING if (found := other(row)) is None else cell(found)
@@ -291,7 +262,7 @@ def _caption(gap: pd.DataFrame, confidence: float) -> str:
 
 
 def _plain(cell: str) -> str:
-    """Return a cell without its tags, on one line and without what no line can hold."""
+    """Return a cell as one line of printable text, without tags."""
     text = Markup(cell.replace("<sub>", "_")).striptags() if isinstance(cell, Markup) else cell
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
@@ -301,6 +272,6 @@ def _markdown(cell: str) -> str:
 
 
 def _tabulated(rows: list[list[str]], form: str = "latex_booktabs") -> str:
-    """Let tabulate set the table; cells are text, whatever they look like."""
+    """Set the table with tabulate; cells stay text even if they look like numbers."""
     head, *body = rows
     return str(tabulate(body, headers=head, tablefmt=form, disable_numparse=True))

@@ -1,4 +1,4 @@
-"""The study's table and its heatmaps of one run, dimension by dimension: what a comparison sets side by side."""
+"""One run's rows for the published study's table and heatmaps, by dimension."""
 
 from __future__ import annotations
 
@@ -14,20 +14,15 @@ from audit.statistics.published import PublishedGap, released_matrix
 
 
 def published_row(cube: NarrativeCube, published: PublishedGap | NotEstimableError) -> dict[str, Any]:
-    """Return the row of ``tables.COMPARED_PUBLISHED`` of one dimension, without what names the run.
+    """Return a dimension's row of ``tables.COMPARED_PUBLISHED``, without the columns that name the run.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension and variant with baselines.
-    published
-        Its published gap, or why there is none.
+    ``cube`` holds the ratings of one dimension and variant with baselines.
 
     Notes
     -----
-    The study drops a narrative from δ_z for a rating missing between identities, and from the heatmap for one missing
-    with the unspecified identity too; shares are of the narratives asked. A perceiver given no persona is no part of
-    either matrix.
+    The study drops a narrative from δ_z if a rating is missing between identities, and from the heatmap if one is
+    missing with the unspecified identity too; shares are of the narratives asked. A perceiver without a persona is in
+    neither matrix.
     """
     n_asked = len(cube.narrative_ids)
     compared = cube.without_baselines()
@@ -51,12 +46,9 @@ def published_row(cube: NarrativeCube, published: PublishedGap | NotEstimableErr
 
 
 def compared_cell_rows(cube: NarrativeCube) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``tables.COMPARED_CELLS``, one a pair that was asked, without ``run``.
+    """Yield rows of ``tables.COMPARED_CELLS`` without ``run``, one for each pair asked.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension and variant with baselines.
+    ``cube`` holds the ratings of one dimension and variant with baselines.
     """
     sides = (cube.perceivers, cube.experiencers)
     of_perceiver, of_experiencer = ({name: place for place, name in enumerate(side)} for side in sides)

@@ -1,4 +1,4 @@
-"""Runs of ratings side by side: their gaps, the differences between them, and what strategies and elicitations do."""
+"""The comparison of runs of ratings: gaps, differences between them, and the effects of strategies and elicitations."""
 
 from __future__ import annotations
 
@@ -58,18 +58,18 @@ if TYPE_CHECKING:
     from audit.comparing.gaps import Measured
 
 _DRAWN: Final = 60
-"""Runs that a figure has room for; the tables have all of them."""
+"""Most runs in a figure; the tables have all."""
 _ASIDE: Final = 7
-"""Panels of a figure that stand side by side at most: the variants of the study."""
+"""Most panels in a row of a figure: the number of variants in the study."""
 _UNKNOWN: Final = "outside"
-"""Stands for the texts of a table of ratings, which it does not hold."""
+"""Stands for texts that are unknown, as in a table of ratings."""
 
 
 COMPARISON_TABLES: Final = by_name(
     RUNS, COMPARED_VERDICTS, COMPARED_GAP, COMPARED_CONTROLS, COMPARISONS, SPECIFICATIONS, STRATEGIES, ELICITATIONS,
     ELICITATION_RANGES, COMPARED_PUBLISHED, COMPARED_CELLS, PERCEIVER_MAP,
 )  # fmt: skip
-"""What is made of several runs of ratings."""
+"""Tables of a comparison of runs of ratings."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,12 @@ class RatedRun(ComparedRun):
 
     Attributes
     ----------
-    measured
-        What was estimated of them.
     text_differences
-        By dimension and variant, how many differences in what the stages wrote were tested and found.
+        Numbers of tests and of differences found in the texts of the stages, by dimension and variant.
     verdicts
-        Rows of ``tables.VERDICTS``, by the comparison's settings.
+        Rows of ``tables.VERDICTS``, with the comparison's settings.
     checks
-        Codes of what limits all of its gaps: whether ratings follow what is told, files that were changed.
+        Codes of what limits all gaps of the run, such as ratings that do not follow the story, or changed files.
     """
 
     measured: Measured
@@ -95,13 +93,13 @@ class RatedRun(ComparedRun):
 
 
 class RatingComparison(RunsCompared[RatedRun]):
-    """Puts runs of ratings side by side."""
+    """Compares runs of ratings."""
 
     settings = ("confidence", "margin", "n_permutations", "min_number_mass", "least_gap", "missing_shift", "power")
 
     def __init__(self, manifests: Mapping[Path, Manifest], used: Mapping[str, Any]) -> None:
         super().__init__(manifests, used)
-        # All runs' texts are searched for the words of the first run that has any texts.
+        # One word list for all runs: that of the first run with stages.
         led = (manifest.statistics.stereotypes for manifest in manifests.values() if manifest.strategy.stages)
         self.lexicon = load_stereotypes(next(led, None))
 
@@ -118,7 +116,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         from audit.tasks.measures.emotion import EmotionScorer, run_vocabulary
 
         manifest, used = self.manifests[folder], self.used
-        # Without its lock: a complete run does not change, and may lie where nothing can be written.
+        # No lock: a complete run does not change, and may lie in a read-only place.
         stored = RunFolder(folder)
         ratings = stored.ratings_of(manifest)
         digest = stored.ratings_sha256()
@@ -271,7 +269,7 @@ def _verdicts(
 def _elicitation_tables(
     measured: Mapping[str, Measured], sets: Sequence[Mapping[str, str]], verdicts: pd.DataFrame, *, confidence: float
 ) -> dict[str, pd.DataFrame]:
-    """Set the elicitations of each set beside each other, dimension by dimension."""
+    """Compare the elicitations of each set, by dimension."""
     from audit.comparing.elicitations import elicitation_range, elicitation_rows
 
     decided = {
@@ -299,7 +297,7 @@ def _elicitation_tables(
 
 
 def _clusters(runs: Mapping[str, RatedRun]) -> dict[str, dict[str, str]]:
-    """Return the cultural cluster of each group, dimension by dimension; the first run's, where runs differ."""
+    """Return each group's cultural cluster by dimension. If runs differ, the first run decides."""
     clusters: dict[str, dict[str, str]] = {}
     for run in runs.values():
         for dimension, own in run.manifest.clusters.items():
@@ -308,7 +306,7 @@ def _clusters(runs: Mapping[str, RatedRun]) -> dict[str, dict[str, str]]:
 
 
 def _published_tables(runs: Mapping[str, RatedRun]) -> dict[str, pd.DataFrame]:
-    """Make the study's table, and the cells of its heatmaps, dimension by dimension."""
+    """Make the published study's table and the cells of its heatmaps, by dimension."""
     measured = {label: run.measured for label, run in runs.items()}
     names = dict.fromkeys(row["dimension"] for each in measured.values() for row in each.published)
     rows = [
@@ -334,7 +332,7 @@ def _published_tables(runs: Mapping[str, RatedRun]) -> dict[str, pd.DataFrame]:
 def _perceiver_map(
     cells: pd.DataFrame, runs: Mapping[str, RatedRun], clusters: Mapping[str, Mapping[str, str]]
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Place each run's perceivers in the plane; the second part says where that could not be done, and why."""
+    """Place each run's perceivers in the plane. The second value says where that failed, and why."""
     from audit.statistics.tsne import map_perceivers
 
     rows: list[dict[str, Any]] = []
@@ -361,7 +359,7 @@ def _draw_published(
     choices: Mapping[str, Mapping[str, str]],
     clusters: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
-    """Draw the study's own figures: the grid of heatmaps, and the map of perceivers, of each dimension."""
+    """Draw the published study's figures for each dimension: heatmaps and perceiver map."""
     from audit.report.figures.perceiver_map import plot_perceiver_map
     from audit.report.figures.published_grid import plot_published_grid
 
@@ -383,7 +381,7 @@ def _draw_published(
 
 
 def _panels_aside(choices: Mapping[str, Mapping[str, str]], labels: Sequence[str]) -> int | None:
-    """Return how many panels stand side by side where runs are models by prompts, a line a model; else None."""
+    """Return the panels in a row if runs are models crossed with prompts, one row a model; else None."""
     pairs = [(choices[label]["model"], choices[label]["prompt"]) for label in labels]
     models, prompts = (list(dict.fromkeys(each)) for each in zip(*pairs, strict=True))
     crossed = pairs == [(model, prompt) for model in models for prompt in prompts]
@@ -391,7 +389,7 @@ def _panels_aside(choices: Mapping[str, Mapping[str, str]], labels: Sequence[str
 
 
 def _with_texts(strategies: pd.DataFrame, runs: Mapping[str, RatedRun]) -> pd.DataFrame:
-    """Say how much of what each strategy wrote differs between groups; over all dimensions, in each of them."""
+    """Add how many differences between groups each strategy's texts show; overall, the sum over dimensions."""
     counts = [
         [
             sum(
@@ -411,7 +409,7 @@ def _with_texts(strategies: pd.DataFrame, runs: Mapping[str, RatedRun]) -> pd.Da
 def _draw(
     tables: Mapping[str, pd.DataFrame], runs: Mapping[str, Measured], told: pd.DataFrame, used: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Draw what there is to draw: the gaps side by side, each dimension's curve, differences from the first run."""
+    """Draw the gaps side by side, each dimension's curve, differences from the first run, and strategies."""
     from audit.comparing.gaps import in_one_unit
     from audit.report.figures.forests import plot_comparisons, plot_gaps
     from audit.report.figures.specification import plot_specification
@@ -449,10 +447,10 @@ def _draw(
 
 
 def _texts(runs: Mapping[str, RatedRun]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Say which narratives each run's identifiers stand for, and what was taken on trust.
+    """Return what each run's narrative identifiers stand for, and remarks on what was assumed.
 
-    A table of another tool does not hold the texts. Its narratives count as those of a run of ours that has all of its
-    identifiers with the same emotions, which is what prompts that were written for another tool come back as.
+    A table of another tool has no texts. Its narratives count as those of a run of ours that has all of its identifiers
+    with the same emotions: prompts exported for another tool come back so.
     """
     texts: dict[str, str] = {}
     for label, run in runs.items():
@@ -478,7 +476,7 @@ def _texts(runs: Mapping[str, RatedRun]) -> tuple[dict[str, str], tuple[str, ...
 
 
 def _remarks(runs: Mapping[str, RatedRun], used: Mapping[str, Any]) -> Iterator[str]:
-    """Say what limits the comparison."""
+    """Yield what limits the comparison."""
     yield from accepted_in({label: run.manifest for label, run in runs.items()})
     from audit.comparing.gaps import same_dimensions
     from audit.report.sentences import LIMITS

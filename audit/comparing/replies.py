@@ -1,7 +1,7 @@
-"""The comparison of runs of replies: what was measured in each, by what, and what changes against a reference.
+"""The comparison of runs of replies: the measures of each run, their scorers, and the changes against a reference.
 
-Of two runs a measure is compared only where the same scorer took it: the same model, files, template and lists. What
-is not compared is said, with the reason.
+A measure of two runs is compared only if the same scorer took it: the same model, files, template and lists. The page
+says what is not compared, and why.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from audit.statistics.outcome import Outcome
 
 _DRAWN: Final = 40
-"""Figures at most; the tables have all changes."""
+"""Most figures; the tables have all changes."""
 _NO_REFERENCE: Final = (
     "no run of strategy none has the same model, files of it, prompt, narratives, kind of reply, seed and identities"
 )
@@ -70,12 +70,12 @@ _NO_REFERENCE: Final = (
 REPLY_COMPARISON_TABLES: Final = by_name(
     REPLY_RUNS, COMPARED_MEASURES, MEASURE_GAP_ALL, COMPARED_MEASURE_CONTROLS, MEASURE_CHANGES, REPLY_COSTS
 )
-"""What is made of several runs of replies."""
+"""Tables of a comparison of runs of replies."""
 
 
 @dataclass(frozen=True)
 class WrittenRun(ComparedRun):
-    """A run's replies, and what was measured of them.
+    """A run's replies and their measures.
 
     Attributes
     ----------
@@ -83,10 +83,8 @@ class WrittenRun(ComparedRun):
         Columns of ``tables.REPLIES``.
     table
         Columns of ``tables.MEASURES``.
-    outcomes
-        What was measured.
     taken
-        By measure, all that its numbers depend on beside the replies.
+        All that a measure's numbers depend on besides the replies, by measure.
     """
 
     replies: pd.DataFrame
@@ -96,7 +94,7 @@ class WrittenRun(ComparedRun):
 
 
 class ReplyComparison(RunsCompared[WrittenRun]):
-    """Puts runs of replies side by side."""
+    """Compares runs of replies."""
 
     settings = ("confidence", "n_permutations")
 
@@ -105,7 +103,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         from audit.tasks.reply.measure_values import measures_of
 
         manifest = self.manifests[folder]
-        # Without its lock: a complete run does not change, and may lie where nothing can be written.
+        # No lock: a complete run does not change, and may lie in a read-only place.
         stored = RunFolder(folder)
         replies = stored.read("replies", n_prompts=manifest.n_prompts)
         shards = stored.shards("replies")
@@ -225,7 +223,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
 
 
 def reply_choices(manifest: Manifest) -> dict[str, str]:
-    """Return a run's choices; in place of an elicitation, what a reply may be."""
+    """Return a run's choices, with the sampling of replies in place of an elicitation."""
     task = manifest.task
     kind = f"{task.max_tokens} tokens, temperature {task.temperature:g}"
     if task.temperature and task.top_p != 1:
@@ -234,7 +232,7 @@ def reply_choices(manifest: Manifest) -> dict[str, str]:
 
 
 def _taken(manifest: Manifest) -> dict[str, Mapping[str, Any]]:
-    """Return by measure all that its numbers depend on beside the replies."""
+    """Return all that each measure's numbers depend on besides the replies."""
     return {
         measure["name"]: {"asked": taken.asked, "facts": taken.facts.content, "measure": measure}
         for taken in manifest.scorers.values()
@@ -243,7 +241,7 @@ def _taken(manifest: Manifest) -> dict[str, Mapping[str, Any]]:
 
 
 def _with_same_outcomes(runs: Mapping[str, WrittenRun]) -> dict[str, WrittenRun]:
-    """Give every run the outcomes that any run's replies show: 0 for every reply that did not fail."""
+    """Add absent status measures as 0 for every reply that did not fail, so that runs have equal measures."""
     from audit.statistics.outcome import Outcome
 
     names = [measure.name for measure in OUTCOMES.values()]
@@ -268,9 +266,10 @@ def _with_same_outcomes(runs: Mapping[str, WrittenRun]) -> dict[str, WrittenRun]
 def _references(
     choices: Mapping[str, Mapping[str, str]],
 ) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
-    """Return which run each is compared with, why others are not, and what a reader must know of that.
+    """Return each run's reference, why other runs have none, and remarks on both.
 
-    Where strategies differ it is the run without one that differs in nothing else, else the first run.
+    If strategies differ, the reference is the run without a strategy that differs in nothing else; otherwise the first
+    run.
     """
     led = reference_runs(choices)
     first, *others = choices
@@ -313,7 +312,7 @@ def _measure_rows(
 
 
 def _not_asked_for(label: str, run: WrittenRun, reference: str, other: WrittenRun) -> list[dict[str, Any]]:
-    """Make rows of what the reference has and the run neither has nor names as absent."""
+    """Make rows for the reference's measures that the run neither has nor reports as absent."""
     there = {each.name for each in run.outcomes}
     absent = set(run.table.loc[run.table["status"] == "absent", "measure"])
     named = {name for scorer, names in _scorers(other).items() if scorer in absent for name in names}
@@ -326,7 +325,7 @@ def _not_asked_for(label: str, run: WrittenRun, reference: str, other: WrittenRu
 
 
 def _why_not(name: str, run: WrittenRun, reference: WrittenRun, label: str) -> str:
-    """Say why a measure of a run is not compared with the reference's; empty where it is."""
+    """Say why a measure is not compared with the reference's; empty if it is."""
     if name not in {each.name for each in reference.outcomes}:
         absent = reference.table.loc[reference.table["status"] == "absent", "measure"]
         scorer = next((key for key, taken in _scorers(run).items() if name in taken), name)
@@ -336,7 +335,7 @@ def _why_not(name: str, run: WrittenRun, reference: WrittenRun, label: str) -> s
     if own == other:
         return ""
     found = first_difference(other, own)
-    if found is None:  # the reference's has a setting more
+    if found is None:  # the reference has one more setting
         more = first_difference(own, other)
         assert more is not None
         found = Difference(more.setting, there=more.here, here=more.there)
@@ -345,13 +344,13 @@ def _why_not(name: str, run: WrittenRun, reference: WrittenRun, label: str) -> s
 
 
 def _scorers(run: WrittenRun) -> dict[str, set[str]]:
-    """Return by scorer the names of its measures."""
+    """Return the names of each scorer's measures."""
     own = {scorer: {measure["name"] for measure in taken.measures} for scorer, taken in run.manifest.scorers.items()}
     return own | {"diversity": {measure.name for measure in CORPORA.values()}}
 
 
 def _all(runs: Mapping[str, RepliesOfRun], table: str, columns: Table) -> pd.DataFrame:
-    """Put a table of all runs under each other."""
+    """Concatenate a table over all runs."""
     tables = [getattr(run, table).assign(run=label)[list(columns)] for label, run in runs.items()]
     filled = [each for each in tables if len(each)]
     return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=list(columns))
@@ -360,7 +359,7 @@ def _all(runs: Mapping[str, RepliesOfRun], table: str, columns: Table) -> pd.Dat
 def _remarks(
     read: Mapping[str, WrittenRun], runs: Mapping[str, RepliesOfRun], references: Mapping[str, str]
 ) -> Iterator[str]:
-    """Say what limits the comparison."""
+    """Yield what limits the comparison."""
     yield from accepted_in({label: run.manifest for label, run in read.items()})
     from audit.tasks.reply.measure_values import reply_remarks
 
@@ -396,7 +395,7 @@ def _remarks(
 
 
 def _draw(tables: Mapping[str, pd.DataFrame], *, confidence: float) -> dict[str, Any]:
-    """Draw each run's changes against its reference, dimension by dimension."""
+    """Draw each run's changes against its reference, by dimension."""
     from audit.report.figures.measure_changes import plot_measure_changes
 
     changes = tables["measure_changes"]

@@ -1,7 +1,7 @@
-"""Several runs of replies to one page: what changes in the gap of each measure, and in the replies at all.
+"""The page of a comparison of replies: the change of each measure's gap, and of the replies themselves.
 
-The page is built as a run's report is: self-contained, with no script but the contents', everything escaped,
-and every number with its place in ``tables/``.
+Like a run's report it is self-contained and escaped, has no script except for the table of contents, and links every
+number to its place in ``tables/``.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ from audit.tables.formatting import (
 from audit.tables.replies import ReplyStatus
 
 _SHOWN_CHANGES: Final = 6
-"""Changes that an answer names; the others stand in the tables."""
+"""Most changes named in an answer; the tables have the others."""
 _SHOWN_SECTIONS: Final = 24
-"""Runs and dimensions whose changes the page has; the file has all."""
+"""Most sections of changes, one for each run and dimension; the file has all."""
 _SHOWN_BESIDE: Final = 8
-"""Runs that stand beside each other in one table."""
+"""Most runs side by side in a table."""
 _SHOWN_ROWS: Final = 200
-"""Rows of the table to paste that the page shows; its files have all."""
+"""Most rows on the page of the table for a paper; its files have all."""
 _STATUSES: Final = tuple(status for status in ReplyStatus if status != ReplyStatus.WRITTEN)
 _DECIDING: Final = (
     "what decides whether a gap is one between groups, run by run. Without a word in common: δ of pairs that repeat "
@@ -81,33 +81,20 @@ def render_reply_comparison(
     command: str,
     example: ExampleView | None = None,
 ) -> str:
-    """Render the page of a comparison of runs of replies.
+    """Render the page of a comparison of runs of replies, as HTML that can be encoded as UTF-8.
 
     Parameters
     ----------
     tables
-        The tables of ``tables.REPLY_COMPARISON_TABLES`` by name, as they are written (indexed from 0).
+        The tables of ``tables.REPLY_COMPARISON_TABLES`` by name, indexed from 0 as they are written.
     figures
-        SVG by name: ``changes-<dimension>-<place of the run, from 1>``. An absent figure is left out.
-    paper
-        The table to paste.
-    words
-        What is said of the runs' task.
-    remarks
-        What limits the comparison, in words.
+        SVG by name: ``changes-<dimension>-<place of the run, from 1>``. Missing figures are left out.
     left_out
-        Runs that were asked for and have come to nothing, in words.
-    confidence
-        Coverage of the intervals.
+        Runs that were asked for and failed, in words.
     command
-        What to type to make the page again.
+        Makes the page again.
     example
-        A prompt of the first run; None leaves it out.
-
-    Returns
-    -------
-    str
-        A whole HTML document, encodable as UTF-8.
+        A prompt of the first run.
     """
     level = coverage(confidence)
     runs = rows_of(tables["runs"], "runs")
@@ -158,16 +145,9 @@ def render_reply_comparison(
 
 
 def changes_paper(tables: Mapping[str, pd.DataFrame], told: pd.DataFrame, *, confidence: float) -> PaperTable:
-    """Lay out the table to paste: a row a run, dimension and measure, with its change against the reference.
+    """Lay out the table for a paper: the change against the reference, one row for each run, dimension and measure.
 
-    Parameters
-    ----------
-    tables
-        The tables of ``tables.REPLY_COMPARISON_TABLES`` by name.
-    told
-        Runs in rows, by label; what sets them apart in columns, each headed by its name.
-    confidence
-        Coverage of the intervals.
+    ``told`` has runs in rows, by label, and a column for each thing that sets them apart.
     """
     level = coverage(confidence)
     rows = rows_of(tables["measure_changes"], "measure_changes")
@@ -205,7 +185,7 @@ def _with_interval(row: Row, name: str, low: str, high: str) -> Markup:
 
 
 def _controls(controls: pd.DataFrame, titles: Mapping[str, str], *, level: str) -> Iterator[Section | None]:
-    """Yield for each dimension the control that decides whether a gap is one between groups, run by run."""
+    """Yield, by dimension and run, the control that shows whether a gap is one between groups."""
     for dimension, own in controls.loc[controls["headline"].astype(bool)].groupby("dimension", sort=False):
         shown = own.loc[own["run"].isin(list(dict.fromkeys(own["run"]))[:_SHOWN_BESIDE])]
         title = dimension_title(str(dimension))
@@ -220,12 +200,12 @@ def _controls(controls: pd.DataFrame, titles: Mapping[str, str], *, level: str) 
 
 
 def _of_references(changes: Sequence[Row]) -> list[tuple[str, str]]:
-    """List which run is held against which, once each."""
+    """List each run with its reference, once."""
     return list(dict.fromkeys((str(row["run"]), str(row["reference"])) for row in changes))
 
 
 def _answer(rows: Sequence[Row], titles: Mapping[str, str], *, confidence: float) -> Card:
-    """Say which gaps change after correction, and which way; or what changes the intervals leave possible."""
+    """Say which gaps change after correction, and in which direction; or what changes remain possible."""
     title = dimension_title(str(rows[0]["dimension"]))
     tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
     if not tested:
@@ -257,7 +237,7 @@ def _card(title: str, kind: str, verdict: str, lead: Markup, changes: Bullets | 
 
 
 def _change(row: Row, titles: Mapping[str, str], *, level: str) -> Markup:
-    """Say how a gap changes, and what stands beside it."""
+    """Describe one change of a gap, and of the mean beside it."""
     write = rounded(row)
     sentence = Markup("<bdi>{}</bdi>, {} ({}): δ = <strong>{}</strong>, and {} in <bdi>{}</bdi>").format(
         row["run"], titles[row["measure"]], row["unit"], show(row, "delta", write), show(row, "reference_delta", write),
@@ -296,7 +276,7 @@ def _sections(
     *,
     confidence: float,
 ) -> Iterator[Section]:
-    """Yield the changes, dimension by dimension and run by run."""
+    """Yield the changes, by dimension and run."""
     level = coverage(confidence)
     for dimension, run in dict.fromkeys((str(row["dimension"]), str(row["run"])) for row in changes):
         rows = [row for row in changes if (row["dimension"], row["run"]) == (dimension, run)]
@@ -343,7 +323,7 @@ def _sections(
 
 
 def _described(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
-    """Describe a figure for those who cannot see it."""
+    """Write the alternative text of a figure of changes."""
     said = [
         f"{titles[row['measure']]}: {points(row.number('change_sd'))}"
         + (f", {interval(row['sd_ci_low'], row['sd_ci_high'])}" if math.isfinite(row.number("sd_ci_low")) else "")
@@ -354,7 +334,7 @@ def _described(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
 
 
 def _gaps_table(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) -> Table:
-    """Show both gaps of each measure, and what changes in it."""
+    """Show both gaps of each measure, and their change."""
     return table_of(
         rows,
         Column("measure", lambda row: _named(row, titles)),
@@ -371,7 +351,7 @@ def _gaps_table(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) -
 
 
 def _means_table(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) -> Table:
-    """Show both means of each measure, what changes in it, and how many replies there are."""
+    """Show both means of each measure, their change, and the numbers of replies."""
 
     def mean(row: Row, name: str, *, signed: bool = False) -> Markup:
         return show(row, name, rounded(row, "mean_low", "mean_high", signed=signed))
@@ -396,13 +376,13 @@ def _named(row: Row, titles: Mapping[str, str]) -> Markup:
 
 
 def _changes(row: Row) -> bool:
-    """Say whether there is anything to see: a test, or numbers that differ between the runs."""
+    """Whether a row has anything to show: a test, or numbers that differ between the runs."""
     numbers = (row.number("delta_change"), row.number("mean_change"))
     return math.isfinite(row.number("p")) or any(math.isfinite(number) and number != 0 for number in numbers)
 
 
 def _costs_table(rows: Sequence[Row]) -> Table:
-    """Show what became of the prompts of each run, and what a reply takes."""
+    """Show how each run's prompts ended, and the cost of a reply."""
     names = [status for status in _STATUSES if any(row.number(f"{status}_share") for row in rows)]
     if ReplyStatus.REFUSED not in names:
         names.insert(0, ReplyStatus.REFUSED)
@@ -422,7 +402,7 @@ def _costs_table(rows: Sequence[Row]) -> Table:
 
 
 def _share(row: Row, status: ReplyStatus) -> Markup:
-    """Write a share, and in percentage points what changed in it."""
+    """Write a share, with its change in percentage points."""
     share = show(row, f"{status}_share", rate)
     if not math.isfinite(row.number(f"{status}_change")):
         return share
@@ -430,7 +410,7 @@ def _share(row: Row, status: ReplyStatus) -> Markup:
 
 
 def _beside(gaps: pd.DataFrame, titles: Mapping[str, str], *, level: str) -> Iterator[Captioned]:
-    """Yield for each dimension δ of each measure, a column a run."""
+    """Yield a table of each measure's δ for each dimension, one column a run."""
     labels = list(dict.fromkeys(gaps["run"]))[:_SHOWN_BESIDE]
     narrow = gaps.loc[(gaps["scope"] == "narratives") & gaps["run"].isin(labels)]
     for dimension, own in narrow.groupby("dimension", sort=False):

@@ -1,4 +1,4 @@
-"""Runs of replies side by side."""
+"""Tables of a comparison of runs of replies."""
 
 from __future__ import annotations
 

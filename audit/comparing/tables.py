@@ -1,4 +1,4 @@
-"""Runs of ratings side by side."""
+"""Tables of a comparison of runs of ratings."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Settings: their schema, what each means, and how Hydra composes them."""
+"""Settings: their schema, their meanings, and how Hydra composes them."""

@@ -1,6 +1,6 @@
-"""Hydra: from the words of the command line to validated configurations, one or those of a sweep.
+"""Composes validated configurations from command-line words with Hydra, for one run or a sweep.
 
-The only place that imports Hydra; its own command line is not ours, and what it cannot take is said in our words.
+Only this module imports Hydra. Its errors are reworded, and its own command line is not used.
 """
 
 from __future__ import annotations
@@ -35,23 +35,21 @@ if TYPE_CHECKING:
     from audit.configuration.schema import AuditConfig
 
 _SHOWN: Final = ("stimuli", "prompt", "task", "strategy", "elicitation", "thinking", "measures")
-"""Groups of which models are shown texts."""
+"""Groups whose texts are shown to models."""
 
 
 @dataclass(frozen=True)
 class Composed:
-    """A configuration as Hydra composed it, not validated yet.
+    """A configuration as Hydra composed it, not yet validated.
 
     Attributes
     ----------
     number
-        Its place in a sweep; None outside one.
-    overrides
-        The words that made it.
+        Its place in a sweep; None outside a sweep.
     preset
-        The experiment that was chosen; "defaults" where none was.
+        The experiment chosen, or "defaults".
     own_files
-        The user's files that it is made of, of ``--config-dir``.
+        The files of ``--config-dir`` that it uses.
     """
 
     number: int | None
@@ -61,13 +59,7 @@ class Composed:
     own_files: tuple[Path, ...] = ()
 
     def validated(self) -> AuditConfig:
-        """Return the configuration.
-
-        Raises
-        ------
-        ConfigError
-            If a value is missing or cannot be used.
-        """
+        """Resolve and validate the configuration."""
         from omegaconf import OmegaConf
         from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
@@ -89,7 +81,7 @@ class Composed:
             raise ConfigError(self._placed(str(error))) from error
 
     def _placed(self, fault: str) -> str:
-        """Return a fault with the user's file and line that it is of, if it is of one."""
+        """Prefix an error with the user's file and line that caused it, if one did."""
         from stimuli.yaml_files import line_of
 
         name = fault.partition(":")[0]
@@ -104,15 +96,10 @@ class Composed:
 
 
 def _check_no_environment(values: Any) -> None:
-    """Refuse what would show a model, or a server, a variable of the user's environment: it may be a key.
+    """Refuse texts that would show a model or server an environment variable, which may be a key.
 
-    A prompt file may come from anybody. The variable may be reached by way of another option, so the texts are resolved
+    Prompt files may come from anybody. The variable may be reached through another option, so all texts are resolved
     once with a resolver that refuses.
-
-    Raises
-    ------
-    ConfigError
-        If a prompt, strategy, task, elicitation, measure or the stimuli show one.
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
@@ -132,7 +119,7 @@ def _check_no_environment(values: Any) -> None:
             try:
                 OmegaConf.to_container(values[group], resolve=True)
             except OmegaConfBaseException:
-                continue  # said when all is resolved
+                continue  # reported when everything is resolved
             if asked:
                 raise ConfigError(
                     f"{group}: shows ${{oc.env:{asked[0]}}}, a variable of your environment, which may be secret; what "
@@ -143,28 +130,23 @@ def _check_no_environment(values: Any) -> None:
 
 
 def statistics_file() -> Path:
-    """Return the file of the packaged defaults of an analysis."""
+    """Return the file with the packaged defaults of an analysis."""
     return conf_folder() / "statistics" / "default.yaml"
 
 
 def statistics_defaults() -> dict[str, Any]:
-    """Return the packaged defaults of an analysis, by the names of ``StatisticsConfig``."""
+    """Read the packaged defaults of an analysis, by field of ``StatisticsConfig``."""
     from stimuli.yaml_files import read_yaml
 
     return dict(read_yaml(statistics_file()))
 
 
 def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Callable[[str], None] = print) -> None:
-    """Let Hydra compose the configuration, once or for every job of a sweep, and do a task with each.
+    """Compose the configuration, or each of a sweep, and call ``task`` with it.
 
-    Raises
-    ------
-    ConfigError
-        If an override cannot be used; names it.
-    BrokenPipeError, RecursionError
-        If the task raises it.
+    Passes on a BrokenPipeError or RecursionError of the task, which Hydra would report as its own.
     """
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us as exceptions, not as text and exit code 1
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # get exceptions from Hydra, not text and exit code 1
     import hydra
     from hydra.core.hydra_config import HydraConfig
     from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -197,7 +179,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Call
                     ),
                 )
             )
-        except (BrokenPipeError, RecursionError) as error:  # not past Hydra, which would report it, or has its own
+        except (BrokenPipeError, RecursionError) as error:  # Hydra would report the first, and raises the second too
             gone.append(error)
 
     overrides = arranged(overrides)
@@ -212,7 +194,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Call
     def parse(word: str) -> Any | None:
         try:
             return parser.parse_override(word)
-        except (HydraException, ValueError, RecursionError):  # the last two where it breaks at a word
+        except (HydraException, ValueError, RecursionError):  # the last two if it crashes on a word
             return None
 
     for text in given_twice(words):
@@ -239,7 +221,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Call
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_explain(error, words, parse, options)) from error
     except (ValueError, TypeError, AssertionError, LookupError, AttributeError) as error:
-        if begun:  # of what was done with a configuration, and not of composing it
+        if begun:  # raised by the task, not by composing
             raise
         said = " ".join(str(error).split()) or "its defaults are none"
         own = next((word for word in words if word.lstrip("+~").startswith("hydra")), None)
@@ -253,15 +235,16 @@ def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Call
 
 
 def _chosen(overrides: Sequence[str]) -> str:
-    """Return which choices a fault of a file may be of."""
+    """Name the choices that may have caused an error in a file."""
     chosen = [override for override in overrides if override.lstrip("+").partition("=")[0] in choices()]
     return " or ".join(chosen) or "a file of --config-dir"
 
 
 def _composed_once(words: list[str]) -> tuple[Any, Any]:
-    """Return a configuration and Hydra's own part of it.
+    """Compose one configuration; return it and Hydra's own settings.
 
-    ``hydra.main`` composes everything a first time to learn whether it is a sweep, which words without a flag are not.
+    Faster than ``hydra.main``, which composes everything an extra time to detect a sweep; words without a flag never
+    ask for one.
     """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
@@ -276,7 +259,7 @@ def _composed_once(words: list[str]) -> tuple[Any, Any]:
 
 
 def _normalise(overrides: Sequence[str]) -> list[str]:
-    """Let ``+model=x`` mean ``model=x``, and a model's path without a card mean a model of one's own."""
+    """Read ``+model=x`` as ``model=x``, and ``model.path`` without a card as ``model=own``."""
     groups = choices()
     plain = []
     for override in overrides:
@@ -286,26 +269,20 @@ def _normalise(overrides: Sequence[str]) -> list[str]:
     chosen = {override.partition("=")[0] for override in plain}
     if "model.path" in chosen and "model" not in chosen:
         plain.append("model=own")
-    # Hydra's own parser takes a flag only before the overrides.
+    # Hydra's parser accepts flags only before the overrides.
     flags = list(dict.fromkeys(word for word in plain if word.startswith("-")))
     return [*flags, *(word for word in plain if word not in flags)]
 
 
 def _options() -> Options:
-    """Return what overrides may name."""
+    """List what overrides may name."""
     from audit.configuration.schema import option_types
 
     return Options(offered(), option_types())
 
 
 def _check_folders(words: Sequence[str]) -> None:
-    """Refuse a user's folder of choices with a file that OmegaConf would not come to the end of.
-
-    Raises
-    ------
-    StimulusError
-        If there is one.
-    """
+    """Refuse a file in a user's config folder that is too large for OmegaConf."""
     from stimuli.yaml_files import check_size
 
     for place in _folders(words):
@@ -314,7 +291,7 @@ def _check_folders(words: Sequence[str]) -> None:
 
 
 def _not_yaml(words: Sequence[str]) -> str:
-    """Return what is wrong with the first of the user's files of choices that is not YAML, in our own words."""
+    """Explain what is wrong with the user's first file that is not YAML; empty if all are."""
     from stimuli.errors import StimulusError
     from stimuli.yaml_files import read_yaml
 
@@ -328,19 +305,13 @@ def _not_yaml(words: Sequence[str]) -> str:
 
 
 def _folders(words: Sequence[str]) -> list[Path]:
-    """Return the user's folders of choices, by the flags that name them."""
+    """Return the user's config folders, from ``--config-dir`` or ``-cd``."""
     flags = [(flag.partition("="), value) for flag, value in zip_longest(words, words[1:], fillvalue="")]
     return [Path(joined if sign else value) for (name, sign, joined), value in flags if name in ("--config-dir", "-cd")]
 
 
 def _check_parsed(words: Sequence[str], parser: Any) -> None:
-    """Refuse an override that Hydra's parser does not say anything of, but breaks at.
-
-    Raises
-    ------
-    ConfigError
-        If there is one; a word that it refuses itself is left to it.
-    """
+    """Refuse an override that crashes Hydra's parser; one that it rejects properly is left to it."""
     from hydra.errors import HydraException
 
     from audit.errors import ConfigError
@@ -358,12 +329,9 @@ def _check_parsed(words: Sequence[str], parser: Any) -> None:
 
 
 def _check_choices(words: Sequence[str], parse: Parse) -> None:
-    """Refuse a group's choice that is no name: Hydra merges those of a list under the last one's name.
+    """Refuse a choice that is not a name: Hydra would merge a list under its last name.
 
-    Raises
-    ------
-    ConfigError
-        If there is one; a word that cannot be parsed is left to Hydra.
+    Words that cannot be parsed are left to Hydra.
     """
     from hydra.core.override_parser.types import ChoiceSweep, RangeSweep
 
@@ -391,7 +359,7 @@ def _check_choices(words: Sequence[str], parse: Parse) -> None:
 
 
 def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Options) -> str:
-    """Say in our own words which override Hydra could not take."""
+    """Explain in our own words which override Hydra rejected."""
     from stimuli.errors import suggest
 
     sweeps = "--multirun" in words

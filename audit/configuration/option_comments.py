@@ -1,4 +1,4 @@
-"""Reads a file of ``conf/`` with its comments: each option's value as it is typed, and what is written beside it."""
+"""Reads a file of ``conf/`` with its comments: each option's value as it is typed, and the comment on it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from yaml import Node
 
 _DEFAULTS: Final = "defaults"
-"""The key of what a file builds on, which is no option."""
+"""The key of a file's defaults list, which is no option."""
 _GLOBAL: Final = "# @package _global_"
-"""The first line of a file whose options are written with their full names."""
+"""The first line of a file that gives options by their full names."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a file says of an option.
+    """What a file says about an option.
 
     Attributes
     ----------
     value
-        As it is typed after the equals sign, in one line.
+        As typed after the equals sign, on one line.
     comment
-        The comment beside it, with the lines that go on with it; or else the comment lines above it.
+        The comment beside it with its continuation lines, or else the comment lines above it.
     """
 
     value: str
@@ -41,11 +41,11 @@ class Commented:
     Attributes
     ----------
     head
-        The first sentence of the comment that it begins with.
+        The first sentence of its opening comment.
     defaults
-        The choices that it begins with, by their groups.
+        The choices in its defaults list, by group.
     options
-        What it says of options, by their full names, in its order.
+        By full name, in the file's order.
     """
 
     head: str
@@ -54,14 +54,9 @@ class Commented:
 
 
 def read_commented(path: Path, *, group: str = "") -> Commented:
-    """Read a file of the configuration, which must be well-formed.
+    """Read a well-formed file of the configuration.
 
-    Parameters
-    ----------
-    path
-        A YAML file.
-    group
-        What its options' names begin with, unless its first line says that they are full names.
+    ``group`` prefixes the names of its options, unless the first line says that they are full names.
     """
     text = path.read_text("utf-8")
     lines = text.splitlines()
@@ -82,7 +77,7 @@ def _defaults(root: Node | None) -> dict[str, str]:
 
 
 def _options(root: Node | None, lines: Sequence[str], prefix: tuple[str, ...]) -> Iterator[tuple[str, Written]]:
-    """Yield the options of a mapping and of those in it, by their full names."""
+    """Yield the options of a mapping and of those nested in it, by full name."""
     for key, value in _pairs(root):
         if len(prefix) < 2 and key.value in (_DEFAULTS, "hydra"):
             continue
@@ -92,7 +87,7 @@ def _options(root: Node | None, lines: Sequence[str], prefix: tuple[str, ...]) -
 
 
 def _comment(key: Node, value: Node, lines: Sequence[str]) -> str:
-    """Return the comment beside an option with the lines that go on with it, or the comment lines above it."""
+    """Return the comment beside an option with its continuation lines, or the comment lines above it."""
     place = value.end_mark if value.start_mark.line == key.start_mark.line and _is_flow(value) else key.end_mark
     line = lines[place.line] if place.line < len(lines) else ""
     beside = re.search(r"(?:^|\s)# ?(.*)$", line[place.column :])
@@ -113,7 +108,7 @@ def _comment(key: Node, value: Node, lines: Sequence[str]) -> str:
 
 
 def _is_flow(value: Node) -> bool:
-    """Tell whether a value ends on the line that it is written on; of a block, marks lie after it."""
+    """Tell whether a value ends on its first line; the end mark of a block lies after it."""
     style = getattr(value, "style", None)
     return style not in ("|", ">") if isinstance(value.value, str) else bool(getattr(value, "flow_style", False))
 
@@ -125,7 +120,7 @@ def _leading(lines: Sequence[str]) -> list[str]:
 
 
 def _first_sentence(head: Sequence[str]) -> str:
-    """Return the first sentence of comment lines; what is indented in them is a command, and no part of it."""
+    """Return the first sentence of comment lines; indented lines are commands and do not count."""
     plain = itertools.takewhile(lambda line: not line.startswith("#  "), head)
     text = " ".join(line.lstrip("# ").strip() for line in plain)
     found = re.match(r"(.+?)(?<!e\.g)(?<!al)[.:](?: (?=[A-Z(])|$)", text)
@@ -133,7 +128,7 @@ def _first_sentence(head: Sequence[str]) -> str:
 
 
 def _as_typed(value: Node) -> str:
-    """Return a value as it may be typed after the equals sign, in one line."""
+    """Write a value as typed after the equals sign, on one line."""
     if isinstance(value.value, str):
         return " ".join(value.value.split()) if value.value else '""' if getattr(value, "style", None) else "null"
     if value.tag.endswith(":seq"):
@@ -142,7 +137,7 @@ def _as_typed(value: Node) -> str:
 
 
 def _pairs(node: Node | None) -> list[tuple[Any, Node]]:
-    """Return the keys and values of a mapping; nothing of what is none."""
+    """Return the keys and values of a mapping; empty for other nodes."""
     return list(node.value) if node is not None and node.tag.endswith(":map") else []
 
 

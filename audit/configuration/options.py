@@ -1,8 +1,8 @@
-"""What every option means: one table, of the schema (:mod:`audit.configuration.schema`) and of the files in ``conf/``.
+"""The table of all options, from the schema (:mod:`audit.configuration.schema`) and the files in ``conf/``.
 
-Types and choices are the schema's. A default and its meaning stand together in ``conf/``: the comment beside an option,
-or the comment lines above it. ``python -m audit options``, the completion of shells and the reference page of the
-documentation are made of this table, and of nothing else.
+Types and choices come from the schema. A default and its meaning stand together in ``conf/``: the comment beside an
+option, or the comment lines above it. ``python -m audit options``, shell completion and the reference page of the
+documentation are made from this table only.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 RUN: Final = "run"
-"""What the options are listed under that belong to no group, such as ``seed``."""
+"""The heading of options that belong to no group, such as ``seed``."""
 _GIVEN: Final = "???"
-"""What Hydra writes where a value must be given."""
+"""Hydra's mark for a value that must be given."""
 _BY_CHOICE: Final = "..."
-"""Stands for a value that each choice of a group has its own of; the schema's is shown, if it has one."""
+"""Marks a value that differs by choice; the schema's default is shown if there is one."""
 _FEW: Final = 4
 _SHORT: Final = 30
-"""So many choices are listed with the values of an option, if these have so few letters."""
+"""Up to 4 choices are listed with their values if no value is longer than this."""
 _OR_NULL: Final = ", or null"
 _PRESETS: Final = "experiment"
-"""The group whose choices set options of other groups, and has none of its own."""
+"""The group whose choices set options of other groups and has no options itself."""
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,16 @@ class OptionRow:
     Attributes
     ----------
     group
-        The group it belongs to, such as ``model``; ``run`` where it belongs to none.
+        Such as ``model``; ``run`` if it belongs to none.
     name
-        Its full name, as it is typed: ``model.dtype``. ``NAME`` in it stands for a name that the user chooses.
+        The full name as typed: ``model.dtype``. ``NAME`` in it stands for a name that the user chooses.
     type
-        What it takes, in words: ``whole number, at least 1``.
+        In words: ``whole number, at least 1``.
     default
-        The packaged value as it is typed, in one line, or the values of the choices that have the option:
-        ``256 (budget), 1024 (on)``. Empty where each choice has its own, or a value must be given. Cards of models may
-        set others.
+        The packaged value as typed, on one line, or the values by choice: ``256 (budget), 1024 (on)``. Empty if each
+        choice has its own or a value must be given. Model cards may set others.
     choices
-        The words that it takes, where these are fixed.
-    meaning
-        What it does.
+        The words that it takes, if these are fixed.
     """
 
     group: str
@@ -69,15 +66,7 @@ class OptionRow:
 
 @dataclass(frozen=True)
 class ChoiceRow:
-    """One choice of a group: ``model=llama3``.
-
-    Attributes
-    ----------
-    name
-        What is typed after the equals sign.
-    meaning
-        What it is, in a sentence.
-    """
+    """One choice of a group: ``llama3`` of ``model=llama3``."""
 
     name: str
     meaning: str
@@ -85,17 +74,7 @@ class ChoiceRow:
 
 @dataclass(frozen=True)
 class GroupRow:
-    """One group of options.
-
-    Attributes
-    ----------
-    name
-        What is typed before the equals sign; ``run`` is no group, but has the options that belong to none.
-    default
-        The choice that is made where none is given; empty of ``run``.
-    choices
-        What may be chosen.
-    """
+    """One group of options; ``run`` stands for the options of no group, and its default is empty."""
 
     name: str
     default: str
@@ -103,19 +82,19 @@ class GroupRow:
 
 
 def choices() -> dict[str, list[str]]:
-    """Return the choices of each group of the packaged configuration."""
+    """List the choices of each group of the packaged configuration."""
     folders = sorted(path for path in conf_folder().iterdir() if path.is_dir() and path.name != "hydra")
     return {f.name: sorted(p.stem for p in f.glob("*.yaml") if p.stem not in ("base", "none")) for f in folders}
 
 
 def offered() -> dict[str, list[str]]:
-    """Return the choices of each group as :func:`choices` does, with ``none`` where a group has it."""
+    """List the choices of each group, including ``none`` for groups that have it."""
     has = {group for group in choices() if (conf_folder() / group / "none.yaml").is_file()}
     return {group: sorted([*names, *(["none"] if group in has else [])]) for group, names in choices().items()}
 
 
 def group_rows() -> tuple[GroupRow, ...]:
-    """Return the groups, with what may be chosen; ``run`` comes first.
+    """List the groups with their choices; ``run`` comes first.
 
     Examples
     --------
@@ -133,17 +112,10 @@ def group_rows() -> tuple[GroupRow, ...]:
 
 
 def option_rows(group: str | None = None) -> tuple[OptionRow, ...]:
-    """Return all options of a run, or those of a group, in the schema's order.
+    """List all options of a run, or those of a group, in the schema's order.
 
-    Parameters
-    ----------
-    group
-        A group, ``run`` for the options of none, or the beginning of names: ``stimuli.columns``. If None, all.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such group or option; suggests one.
+    ``group`` is a group, ``run``, an option, or the beginning of names such as ``stimuli.columns``. A ConfigError
+    suggests a name if there is no match.
 
     Examples
     --------
@@ -162,7 +134,7 @@ def option_rows(group: str | None = None) -> tuple[OptionRow, ...]:
 
 
 def _nearest(asked: str) -> str:
-    """Return ``did you mean`` with what a name resembles, and the groups that there are."""
+    """Suggest what a name resembles, and list the groups."""
     groups = [group.name for group in group_rows()]
     names = [row.name for row in _rows()]
     whole = {name for row in names for name in itertools.accumulate(row.split("."), "{}.{}".format)}
@@ -180,9 +152,7 @@ def _rows() -> tuple[OptionRow, ...]:
     written = _written()
     rows: dict[str, OptionRow] = {}
     for name, field in _fields(AuditConfig):
-        if (
-            name not in written or name in _usual()
-        ):  # what no file names cannot be typed, but only be given in another one
+        if name not in written or name in _usual():  # what no file names can only be given inside another option
             continue
         head = name.partition(".")[0]
         value = written[name].value
@@ -195,13 +165,13 @@ def _rows() -> tuple[OptionRow, ...]:
             written[name].comment,
         )
         rows[name] = _both(rows[name], row) if name in rows else row
-    # Options of the run itself come first, as its flags do.
+    # Options of the run itself come first, like its flags.
     return tuple(sorted(rows.values(), key=lambda row: [RUN, *_usual()].index(row.group)))
 
 
 @cache
 def _usual() -> dict[str, str]:
-    """Return the choice of each group that is made where none is given, in the order of ``audit.yaml``."""
+    """Map each group to its default choice, in the order of ``audit.yaml``."""
     return read_commented(conf_folder() / "audit.yaml").defaults
 
 
@@ -211,9 +181,9 @@ def _file(group: str, name: str) -> Commented:
 
 
 def _written() -> dict[str, Written]:
-    """Return what is written of each option: its packaged value, and the meaning of the first file that tells.
+    """Collect each option's packaged value, and its meaning from the first file that has one.
 
-    A model's card sets what is its own model's, so that the values of ``model`` are those of any card.
+    A card only sets the values of its own model, so those of ``model`` may come from any card.
     """
     found = dict(read_commented(conf_folder() / "audit.yaml").options)
     for group, usual in _usual().items():
@@ -234,7 +204,7 @@ def _written() -> dict[str, Written]:
 
 
 def _packaged(by_file: Mapping[str, Written], first: Sequence[str]) -> str:
-    """Return the value of the usual choice; of an option that it has not, those of the choices that have it."""
+    """Return the value of the default choice; if that lacks the option, the values of the choices that have it."""
     of_usual = [by_file[name].value for name in first if name in by_file]
     if of_usual:
         return of_usual[-1]
@@ -247,7 +217,7 @@ def _packaged(by_file: Mapping[str, Written], first: Sequence[str]) -> str:
 
 
 def _general(name: str) -> str:
-    """Return an option's name with NAME for what a user names: a strategy's stages have any names."""
+    """Put NAME in an option's name for the part that users name: a strategy's stages."""
     parts = name.split(".")
     return (
         ".".join(["strategy", "stages", "NAME", *parts[3:]])
@@ -257,7 +227,7 @@ def _general(name: str) -> str:
 
 
 def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Yield the options that the schema has, but for those that only hold others and cannot be null."""
+    """Yield the schema's options, except those that only hold others and cannot be null."""
     from stimuli.faults import nested_models
 
     for name, field in model.model_fields.items():
@@ -270,7 +240,7 @@ def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Fie
 
 
 def _both(row: OptionRow, other: OptionRow) -> OptionRow:
-    """Return an option that several models have, such as ``task.kind``: it takes what either takes."""
+    """Merge an option that several models have, such as ``task.kind``: it takes what either takes."""
     types = [each.type.removesuffix(_OR_NULL) for each in (row, other)]
     null = _OR_NULL if any(each.type.endswith(_OR_NULL) for each in (row, other)) else ""
     choices = tuple(dict.fromkeys([*row.choices, *other.choices]))
@@ -278,7 +248,7 @@ def _both(row: OptionRow, other: OptionRow) -> OptionRow:
 
 
 def _as_typed(field: FieldInfo) -> str:
-    """Return the default of the schema, or nothing where it has none."""
+    """Write the schema's default as it is typed; empty if there is none."""
     if field.is_required():
         return ""
     value = field.get_default(call_default_factory=True)
@@ -290,7 +260,7 @@ def _as_typed(field: FieldInfo) -> str:
 
 
 def _choices(annotation: Any) -> tuple[str, ...]:
-    """Return the words that an annotation allows, of whatever is in it."""
+    """List the words that an annotation allows, at any depth."""
     if get_origin(annotation) is Literal:
         return tuple(each for each in get_args(annotation) if isinstance(each, str))
     inside = get_args(annotation)[:1] if get_origin(annotation) is Annotated else get_args(annotation)
@@ -303,7 +273,7 @@ _KINDS: Final[Mapping[Any, str]] = {
 
 
 def _type(field: FieldInfo) -> str:
-    """Return what an option takes, in words."""
+    """Describe in words what an option takes."""
     from audit.configuration.schema import bare_model
 
     also = ["text"] if any(getattr(each, "func", None) is bare_model for each in field.metadata) else []
@@ -338,7 +308,7 @@ def _kinds(annotation: Any) -> Iterator[str]:
 
 
 def _bound(mark: Any) -> str:
-    """Return what a mark of an annotation says of a number's size, in words."""
+    """Describe in words the bound that an annotation sets on a number."""
     if getattr(mark, "min_length", None) is not None:
         return "not empty"
     for name, words in (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below")):

@@ -1,7 +1,7 @@
-"""The words of the command line that are overrides or flags: what is wrong with one, in our own words.
+"""Checks command-line words that are overrides or flags, and explains in our own words what is wrong.
 
-Every remedy that is named here can be typed as it stands: it is quoted as a shell takes it, and it was parsed before it
-is shown. Hydra is not imported here; :mod:`audit.configuration.composition` hands in how a word is parsed.
+Every suggested fix can be typed as it stands: it is quoted for the shell and was parsed before it is shown. Hydra is
+not imported here; :mod:`audit.configuration.composition` passes in the parser.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from audit.errors import ConfigError
 from stimuli.errors import suggest
 
 Parse: TypeAlias = Callable[[str], Any | None]
-"""From a word to what Hydra makes of it; None where it can make nothing of it."""
+"""Parses a word; None if it cannot be parsed."""
 
 _LONG: Final = {"-m": "--multirun", "-c": "--cfg", "-cd": "--config-dir", "-p": "--package"}
 _SWITCHES: Final = ("--multirun", "--resolve")
 _VALUED: Final = {"--cfg": "job", "--config-dir": "FOLDER", "--package": "GROUP"}
-"""Flags that take a value, and what is shown for it."""
+"""Flags that take a value, with its placeholder."""
 _FLAGS: Final = ("-m", "-c", "-cd", "-p", *_SWITCHES, *_VALUED)
 FLAGS: Final[Mapping[str, str]] = {
     "-m": "runs a sweep over all values with commas between them: -m prompt=origin,persona-1",
@@ -33,21 +33,22 @@ FLAGS: Final[Mapping[str, str]] = {
     "--resolve": "with --cfg: shows what stands for another option's value as that value",
     "--package=GROUP": "with --cfg: shows the options of one group alone",
 }
-"""The flags of commands that take overrides, as they are typed, and what each is for."""
+"""The flags of commands that take overrides, as they are typed, with their meaning."""
 _SHOWN: Final = ("job", "hydra", "all")
-"""What ``--cfg`` shows."""
+"""Values of ``--cfg``."""
 _OF_HYDRA: Final = ("--info", "--hydra-help", "--shell-completion", "-sc", "--config-path", "-cp", "--config-name",
                     "-cn", "--experimental-rerun", "--run", "-r")  # fmt: skip
 _FEW: Final = 3
 _LONGEST: Final = 100_000
 _MOST_SIGNS: Final = 2500
-"""Letters of a word, and signs between names in it: each costs the parser a moment, several times over."""
+"""The length of a word in characters, and its signs between names: the parser takes time for each, several times
+over."""
 _QUOTED: Final = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 _NESTED: Final = re.compile(r"[\[{(]{100}")
 _SIGN: Final = re.compile(r"[^\w]")
 _HYDRAS: Final = re.compile(r"hydra\b")
 _HANDED: Final = re.compile(r"hydra(?:[./](?:launcher|sweeper)\b|\.job_logging=\w*$)")
-"""What a sweep is handed to; a word for the logging Hydra refuses itself."""
+"""Hydra settings that are allowed, for the launchers of sweeps; Hydra itself rejects its logging."""
 _NAME: Final = re.compile(r"[A-Za-z_][\w\-]*([./@:][\w\-]+)*", re.ASCII)
 _CLOSED_BY: Final = {"[": "]", "{": "}", "(": ")"}
 
@@ -56,42 +57,30 @@ _CLOSED_BY: Final = {"[": "]", "{": "}", "(": ")"}
 class Options:
     """What an override may name.
 
-    Attributes
-    ----------
-    groups
-        Groups of the configuration, with their choices.
-    takes
-        Options by their full names, each with what it takes: ``path``, ``text``, ``list``, ``number`` and so on, see
-        :func:`audit.configuration.schema.option_types`.
+    ``takes`` maps full option names to what they take, see :func:`audit.configuration.schema.option_types`.
     """
 
     groups: Mapping[str, Sequence[str]]
     takes: Mapping[str, frozenset[str]]
 
     def of(self, name: str) -> frozenset[str]:
-        """Return what an option takes; nothing of one that is not there."""
+        """Return what an option takes; empty if there is no such option."""
         return self.takes.get(name.lstrip("+~"), frozenset())
 
     def near(self, name: str) -> str:
-        """Return ``did you mean`` with the option or group that a name resembles, or nothing."""
+        """Suggest the option or group that a name resembles; empty if there is none."""
         return did_you_mean(name, [*self.groups, *self.takes])
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
-    """Return ``did you mean`` with the names that end in a name, or the one that it resembles; or nothing."""
+    """Suggest up to three names that end in a name, or the one that it resembles; empty if there is none."""
     by_end = [each for each in names if each.endswith(f".{name}")]
     near = by_end or difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
     return f"did you mean {' or '.join(map(repr, near[:_FEW]))}? " if near else ""
 
 
 def arranged(words: Sequence[str]) -> list[str]:
-    """Return the words with flags in their long form, each in one word with its value.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such flag, its value is missing or cannot be used, or flags do not go together.
-    """
+    """Bring flags to their long form, each in one word with its value; refuse what cannot be used."""
     made: list[str] = []
     left = list(words)
     while left:
@@ -133,12 +122,12 @@ def arranged(words: Sequence[str]) -> list[str]:
 
 
 def _is_value(flag: str, word: str) -> bool:
-    """Tell whether the next word is a flag's value, and no override; a folder's name may have an equals sign."""
+    """Tell whether the next word is a flag's value and not an override; a folder's name may have an equals sign."""
     return "=" not in word or (flag == "--config-dir" and Path(word).is_dir())
 
 
 def _checked(given: str, flag: str, value: str) -> str:
-    """Return a flag's value; ConfigError if it cannot be used."""
+    """Return a flag's value, or raise ConfigError if it cannot be used."""
     if not value:
         raise ConfigError(f"{given} needs a value: {given}={_VALUED[flag]}")
     if flag == "--cfg" and value not in _SHOWN:
@@ -150,13 +139,7 @@ def _checked(given: str, flag: str, value: str) -> str:
 
 
 def check_lengths(words: Sequence[str]) -> None:
-    """Refuse a word over which Hydra's parser would sit for long; what stands in quotes costs it nothing.
-
-    Raises
-    ------
-    ConfigError
-        If there is one.
-    """
+    """Refuse a word that would keep Hydra's parser busy for long; text in quotes costs it nothing."""
     for word in words:
         if len(word) > _LONGEST or len(_SIGN.findall(_QUOTED.sub("", word))) > _MOST_SIGNS:
             if _NESTED.search(word):
@@ -170,13 +153,7 @@ def check_lengths(words: Sequence[str]) -> None:
 
 
 def check_of_hydra(words: Sequence[str]) -> None:
-    """Refuse settings of Hydra's own, which may write anywhere, but for those of what a sweep is handed to.
-
-    Raises
-    ------
-    ConfigError
-        If there is one.
-    """
+    """Refuse Hydra's own settings, which may write anywhere, except those of the launchers of sweeps."""
     for word in words:
         bare = word.lstrip("+~")
         if _HYDRAS.match(bare) and not _HANDED.match(bare):
@@ -187,12 +164,9 @@ def check_of_hydra(words: Sequence[str]) -> None:
 
 
 def check_texts(words: Sequence[str], parse: Parse, options: Options) -> None:
-    """Refuse for a path what Hydra reads as a number, a list or nothing, with the form in which it is a path.
+    """Refuse a path that Hydra would read as a number, a list or null, and show how to quote it.
 
-    Raises
-    ------
-    ConfigError
-        If there is one; a word that cannot be parsed is left to :func:`why_unread`.
+    A word that cannot be parsed is left to :func:`why_unread`.
     """
     for word in words:
         name, sign, text = word.partition("=")
@@ -217,7 +191,7 @@ def check_texts(words: Sequence[str], parse: Parse, options: Options) -> None:
 
 
 def given_twice(words: Sequence[str]) -> list[str]:
-    """Return what to say of options that are given more than once, of which Hydra silently takes the last.
+    """Report options that are given more than once, because Hydra silently takes the last.
 
     Examples
     --------
@@ -238,16 +212,9 @@ def given_twice(words: Sequence[str]) -> list[str]:
 
 
 def why_unread(word: str, rest: Sequence[str], parse: Parse, options: Options) -> str:
-    """Say why a word is no override, and how it would be one.
+    """Explain why a word is no override, and how to write it.
 
-    Parameters
-    ----------
-    word
-        What Hydra could not parse.
-    rest
-        The words after it: a list that was written with spaces goes on there.
-    parse, options
-        As of :func:`check_texts`.
+    ``rest`` are the words after it, where a list that was written with spaces would continue.
     """
     said = f"{word!r} is no option, KEY=VALUE is wanted"
     name, sign, value = word.partition("=")
@@ -282,7 +249,7 @@ def why_unread(word: str, rest: Sequence[str], parse: Parse, options: Options) -
 
 
 def several_values(word: str, name: str, values: str, options: Options, parse: Parse) -> str:
-    """Say what a word with several values may mean where no sweep is asked for."""
+    """Explain what a word with several values may mean outside a sweep."""
     sweep = f"run {shlex.join(['-m', word])} makes a run of each"
     takes = options.of(name)
     if name not in options.groups and "(" not in values:
@@ -294,7 +261,7 @@ def several_values(word: str, name: str, values: str, options: Options, parse: P
 
 
 def stands_for(reason: str, words: Sequence[str]) -> str:
-    """Say that ``${...}`` in a word stands for something that is not there; nothing if that is not the reason."""
+    """Explain that ``${...}`` in a word refers to a missing option; empty if that is not the reason."""
     shown = next((word for word in words if "${" in word), None)
     if shown is None or "nterpolation" not in reason:
         return ""
@@ -306,11 +273,11 @@ def stands_for(reason: str, words: Sequence[str]) -> str:
 
 
 def quoted_override(word: str, parse: Parse) -> str:
-    """Return an override whose value stands in quotes, as a shell takes it; empty where that says something else."""
+    """Put an override's value in quotes, for the shell; empty if that would change its meaning."""
     key, sign, value = word.partition("=")
     if not sign or not value or not all(map(_is_typed, value)):
         return ""
-    # Before a quote, and at the end, backslashes are read two for one.
+    # Backslashes are halved before a quote and at the end.
     escaped = re.sub(r'(\\*)("|$)', lambda found: 2 * found[1] + ('\\"' if found[2] else ""), value)
     quoted = f'{key}="{escaped}"'
     parsed = parse(quoted)
@@ -323,7 +290,7 @@ def _in_quotes(word: str, parse: Parse) -> str:
 
 
 def _closed(word: str, rest: Sequence[str], parse: Parse) -> str | None:
-    """Return the override that a word and those after it make in quotes of a shell, or with its brackets closed."""
+    """Find an override in a word and those after it, by shell quotes or closed brackets."""
     for n in range(1, len(rest) + 1):
         whole = " ".join([word, *rest[:n]])
         if "=" in rest[n - 1]:
@@ -342,12 +309,12 @@ def _closed(word: str, rest: Sequence[str], parse: Parse) -> str | None:
 
 
 def _is_typed(letter: str) -> bool:
-    """Tell whether a letter can be typed as it is shown: no control, no line's end, no byte that is no UTF-8."""
+    """Tell whether a letter can be typed as shown: no control or format character, line end or invalid byte."""
     return unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def _is_unicode(text: str) -> bool:
-    """Tell whether a text has no byte that could not be read as UTF-8."""
+    """Tell whether a text is valid UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""The validated configuration of a run: what Hydra composes becomes frozen objects, or one clear line."""
+"""The validated configuration of a run: turns what Hydra composed into frozen objects, or raises a one-line error."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ from stimuli.prompts import PromptVariant, Scale, read_published_variant
 from stimuli.strategies import NO_STRATEGY, THOUGHT, Examples, Stage, Strategy
 
 _MOST: Final = 10_000
-"""Values of a list, or names of a mapping."""
+"""Limit on the values of a list or the names of a mapping."""
 _LARGEST: Final = 10**15
-"""Above all that is counted; a number beyond it is a slip, and some libraries have no room for it."""
+"""No count is this large, so a larger number is a slip; some libraries could not hold it."""
 _LONGEST_NAME: Final = 100
-"""Letters; names of files are made of names."""
+"""In characters: names become file names."""
 
 
 class _Strict(BaseModel):
-    # Not pydantic's own strictness: settings of the command line come as texts, and 1e3 is a whole number.
+    # Not pydantic's strict mode: command-line settings arrive as text, and 1e3 is a whole number.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
 
 
@@ -75,7 +75,7 @@ def _is_a_name_of_a_hub(text: str) -> str:
 
 
 def _checked_name(text: str, *, may_have: str) -> str:
-    """Return a name of which the name of a file or folder can be made; ValueError if it leads elsewhere, or is none."""
+    """Return ``text`` if it can name a file or folder. Raise ValueError if it is empty, invisible or a path."""
     if len(text) > _LONGEST_NAME:
         raise ValueError(f"has {len(text):,} letters; a name has {_LONGEST_NAME} at most")
     if not text.isprintable() or not text.strip():
@@ -87,9 +87,9 @@ def _checked_name(text: str, *, may_have: str) -> str:
 
 
 Name = Annotated[str, Field(min_length=1), AfterValidator(_is_a_name)]
-"""What something is called; names of files are made of it."""
+"""A name that file names are made of."""
 ModelName = Annotated[str, Field(min_length=1), AfterValidator(_is_a_name_of_a_hub)]
-"""The same of a model, which a hub calls ``maker/model``."""
+"""A model's name, which may have the form ``maker/model`` of a hub."""
 
 
 def _one_or_several(value: object) -> object:
@@ -97,18 +97,18 @@ def _one_or_several(value: object) -> object:
 
 
 def bare_model(value: object) -> object:
-    """Return a model that is named alone as one with all that it may have."""
+    """Expand a model given by name alone to a mapping."""
     return {"model": value} if isinstance(value, str) else value
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_one_or_several)]
-"""A list of words; a single word is a list of one."""
+"""A list of words; a single word stands for a list of one."""
 
 
 MeasureName: TypeAlias = Literal[
     "lexical", "emotion", "lexicon", "diversity", "perplexity", "eq", "regard", "bertscore", "epitome", "judge"
 ]
-"""What a reply can be scored by."""
+"""The measures that can score a reply."""
 
 
 ThinksIn: TypeAlias = (
@@ -136,18 +136,18 @@ ThinksIn: TypeAlias = (
     ]
     | tuple[str, str]
 )
-"""By which marks a model's thought is told from its answer, see :mod:`audit.engines.dialects`; or the two of them."""
+"""How a model marks its thoughts: a dialect of :mod:`audit.engines.dialects`, or the opening and closing mark."""
 
 
 _Serialized: TypeAlias = dict[str, Any]
 
 
 DATE: Final = "2024-07-26"
-"""The date that chat templates are told, YYYY-MM-DD: the one that Llama's write where nobody tells them any."""
+"""The date that chat templates are given (YYYY-MM-DD): the one that Llama's templates use by default."""
 
 
 class _Elsewhere(_Strict):
-    """What has settings that earlier versions had not, as those of servers: at their defaults they are not named."""
+    """Omits newer settings from manifests while they have their defaults, so that old run identities stay valid."""
 
     _of_servers: ClassVar[tuple[str, ...]] = ()
 
@@ -159,7 +159,7 @@ class _Elsewhere(_Strict):
 
 
 class _AtServer(_Elsewhere):
-    """A model that may be a server's: its address, and the name of the variable that holds its key."""
+    """A model that may run on a server: its address and the environment variable that holds its key."""
 
     _of_servers: ClassVar[tuple[str, ...]] = ("base_url", "api_key_env")
     base_url: str | None = None
@@ -170,7 +170,7 @@ class _AtServer(_Elsewhere):
     def _names_a_server_alone(cls, url: str | None) -> str | None:
         if url is None:
             return None
-        # What is wrong is not repeated: it may be a secret.
+        # The message does not repeat the URL: it may contain a secret.
         try:
             parts = urlsplit(url)
             told = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -198,7 +198,7 @@ class _AtServer(_Elsewhere):
 
 
 class ModelConfig(_AtServer):
-    """A model's card: what it is and how it is loaded."""
+    """A model card: which model it is and how to load it."""
 
     _of_servers = (*_AtServer._of_servers, "chat_template", "date", "thinks_in")
 
@@ -228,9 +228,9 @@ class ModelConfig(_AtServer):
 
 
 class ServerConfig(_Strict):
-    """How a server is asked; nothing of it changes an answer.
+    """How to call a server; none of this changes an answer.
 
-    ``max_requests`` and ``max_tokens`` are of a session; None is without end.
+    ``max_requests`` and ``max_tokens`` limit one session; None means no limit.
     """
 
     concurrency: int = Field(default=16, ge=1, le=1024)
@@ -243,11 +243,11 @@ class ServerConfig(_Strict):
 
 
 HANG_S: Final = 3600.0
-"""Seconds, see ``engine.hang_s``."""
+"""Default of ``engine.hang_s``, in seconds."""
 
 
 class RayConfig(_Strict):
-    """Which Ray cluster a run is shared out on; ``address`` None is one of this machine."""
+    """The Ray cluster to run on; if ``address`` is None, one is started on this machine."""
 
     address: str | None = None
     num_cpus: int = Field(default=1, ge=1)
@@ -282,7 +282,7 @@ class EngineConfig(_Elsewhere):
 
 
 class ElicitationConfig(_Strict):
-    """How a rating is got from the model."""
+    """How a rating is elicited from the model."""
 
     method: Literal["auto", "generate", "expected"]
     max_tokens: int = Field(ge=1)
@@ -320,10 +320,11 @@ class ElicitationConfig(_Strict):
 
 
 class ThinkingConfig(_Elsewhere):
-    """Whether the model thinks before its answer, how long, and how the thought is drawn.
+    """Whether the model thinks before it answers, for how long, and how thoughts are sampled.
 
-    ``on`` lets it end its thought itself: an answer whose thought did not end in ``max_tokens`` is missing. ``budget``
-    closes the thought there. ``marks`` are the two that a thought stands between, where no dialect has them.
+    With ``on`` the model ends its thought itself, and if it does not within ``max_tokens`` the answer is missing. With
+    ``budget`` the thought is closed there. ``marks`` are the opening and closing mark of a thought, for models whose
+    dialect is unknown.
     """
 
     _of_servers = ("marks",)
@@ -345,17 +346,17 @@ class ThinkingConfig(_Elsewhere):
 
     @property
     def is_on(self) -> bool:
-        """Whether a thought is asked for."""
+        """Whether the model is asked to think."""
         return self.mode != "off"
 
     @property
     def stage(self) -> Stage:
-        """How the thought is written, as the stages of strategies are."""
+        """The thought's settings, in the form of a strategy's stage."""
         return Stage(THOUGHT, "", self.max_tokens, self.temperature, self.top_p)
 
 
 class ColumnsConfig(_Strict):
-    """The columns of a user's own narratives; None where the file has none."""
+    """Column names in a user's file of narratives; None if the file lacks the column."""
 
     narrative_id: str | tuple[str, ...] | None
     emotion: str | None
@@ -367,7 +368,7 @@ class ColumnsConfig(_Strict):
 
 
 class ConversationsConfig(_Strict):
-    """The columns of a user's own corpus, None where it has none, what of it is shown, and words for its labels."""
+    """Column names in a user's corpus (None if absent), how much history is shown, and synonyms of its labels."""
 
     conversation_id: str | tuple[str, ...]
     turn: str
@@ -401,17 +402,17 @@ class StimuliConfig(_Strict):
     cues: Words | None = None
     perceiver_terms: int | None = None
     experiencer_terms: int | None = None
-    check_person: bool = False  # before there was a check
+    check_person: bool = False  # False is what runs did before the check existed
     missing: Words | None = None
     pairs: PairsAsked = "all"
 
 
 MOST_PERMUTATIONS: Final = 10_000_000
-"""More would tell smaller p apart, which no corrected test asks for."""
+"""More would only separate smaller p-values, which no corrected test needs."""
 
 
 class StatisticsConfig(_Strict):
-    """How the gap is computed, and what it stands beside; may change between analyses of the same ratings."""
+    """How the gap is computed and compared; may change between analyses of the same ratings."""
 
     n_permutations: int = Field(ge=100)
     confidence: float = Field(gt=0.5, lt=1)
@@ -450,7 +451,7 @@ class ScorerConfig(_Strict):
 
 
 class HypothesesConfig(_Strict):
-    """What EQ tries whether a reply entails it; None is our wording."""
+    """Hypotheses whose entailment by a reply EQ measures; None means our wording."""
 
     emotion: Annotated[str, Field(min_length=1)] | None = None
     perspective: Annotated[str, Field(min_length=1)] | None = None
@@ -463,7 +464,7 @@ class HypothesesConfig(_Strict):
 
 
 class EqConfig(ScorerConfig):
-    """A model of natural language inference, and what it is asked."""
+    """A natural language inference model and its hypotheses."""
 
     hypotheses: HypothesesConfig = HypothesesConfig()
 
@@ -472,7 +473,7 @@ _Label = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True)]
 
 
 class RegardLabelsConfig(_Strict):
-    """A classifier's own names of the four classes."""
+    """The classifier's labels for the four classes of regard."""
 
     negative: _Label
     neutral: _Label
@@ -488,7 +489,7 @@ class RegardLabelsConfig(_Strict):
 
 
 class RegardConfig(ScorerConfig):
-    """A classifier of regard; ``labels`` None takes its labels by their names."""
+    """A classifier of regard; if ``labels`` is None, its own label names are used."""
 
     labels: RegardLabelsConfig | None = None
 
@@ -510,7 +511,7 @@ class BertScoreConfig(ScorerConfig):
 
 
 class LexiconConfig(_Strict):
-    """A lexicon of words and emotions; ``path`` None is the packaged one."""
+    """A lexicon of words and emotions; if ``path`` is None, the packaged one."""
 
     path: Path | None = None
     narrative: Literal["text", "emotion"] = "text"
@@ -520,9 +521,9 @@ _Classifier = Annotated[ScorerConfig | None, BeforeValidator(bare_model)]
 
 
 class EpitomeConfig(_Strict):
-    """A user's trained classifiers, one a mechanism; ``labels``, the levels of people's replies.
+    """The user's trained classifiers, one for each mechanism, and ``labels`` with the levels of human replies.
 
-    A classifier is a folder or hub id, or a mapping of ``model`` and ``revision``.
+    A classifier is a folder, a hub id, or a mapping of ``model`` and ``revision``.
     """
 
     emotional_reactions: _Classifier = None
@@ -532,7 +533,7 @@ class EpitomeConfig(_Strict):
 
 
 class JudgeConfig(_AtServer):
-    """A model that scores replies by a rubric; ``model`` None is no judge."""
+    """A model that scores replies by a rubric; if ``model`` is None, there is no judge."""
 
     model: str | None
     revision: str | None
@@ -546,7 +547,7 @@ class JudgeConfig(_AtServer):
 
 
 class MeasuresConfig(_Strict):
-    """What replies are scored by; may change between scorings of the same replies."""
+    """How replies are scored; may change between scorings of the same replies."""
 
     names: Annotated[tuple[MeasureName, ...], BeforeValidator(_one_or_several)]
     device: str = Field(min_length=1)
@@ -562,7 +563,7 @@ class MeasuresConfig(_Strict):
 
 
 class ScaleConfig(_Strict):
-    """The ends of the rating scale."""
+    """The two ends of the rating scale."""
 
     low: int
     high: int
@@ -571,7 +572,7 @@ class ScaleConfig(_Strict):
 
 
 class OriginalsConfig(_Strict):
-    """What paraphrases are paraphrases of, as it stands in the prompt; None is not checked."""
+    """The prompt texts that the paraphrases were written for; None skips the check."""
 
     persona: str | None = None
     system: str | None = None
@@ -579,7 +580,7 @@ class OriginalsConfig(_Strict):
 
 
 class ParaphrasesConfig(_Strict):
-    """Other wordings of a prompt's parts, in order; a part without any stays as it is in every wording."""
+    """Further wordings of a prompt's parts, in order. A part without paraphrases is the same in every wording."""
 
     originals: OriginalsConfig = OriginalsConfig()
     persona: Words = ()
@@ -588,13 +589,13 @@ class ParaphrasesConfig(_Strict):
 
     @property
     def parts(self) -> dict[str, tuple[str, ...]]:
-        """The paraphrases of each part that has some; their outer blanks are not meant."""
+        """The paraphrases of each part that has any, stripped."""
         lists = {name: getattr(self, name) for name in type(self.originals).model_fields}
         return {name: tuple(text.strip() for text in texts) for name, texts in lists.items() if texts}
 
 
 class TemplateConfig(_Strict):
-    """A prompt variant in our or the user's wording."""
+    """A prompt variant in the toolkit's or the user's wording."""
 
     kind: Literal["template"]
     name: Name
@@ -607,7 +608,7 @@ class TemplateConfig(_Strict):
 
 
 class PublishedConfig(_Strict):
-    """A prompt variant in the study's wording, from the user's copy."""
+    """A prompt variant in the study's wording, read from the user's copy of its code."""
 
     kind: Literal["published"]
     variant: str
@@ -615,47 +616,42 @@ class PublishedConfig(_Strict):
 
 
 class TaskConfig(_Strict):
-    """What the perceiver is asked to do, by its settings; what comes of it is in :mod:`audit.tasks`."""
+    """The settings of what the perceiver is asked to do; :mod:`audit.tasks` analyses the answers."""
 
     stores: ClassVar[Literal["ratings", "replies", "answers"]]
-    """What the model is asked for, and the folder that it is kept in."""
+    """What the model is asked for, and the run's folder that holds it."""
     has_wordings: ClassVar[bool] = False
     """Whether a prompt may be asked in several wordings."""
     has_languages: ClassVar[bool] = False
-    """Whether all that it shows is the prompt's, which language packs have."""
+    """Whether all of its text comes from the prompt, which language packs translate."""
     may_be_led: ClassVar[bool] = False
-    """Whether a strategy's ``reply_stage`` may write what is asked for."""
+    """Whether a strategy's ``reply_stage`` may write the answer."""
     kind: str
 
     @property
     def name(self) -> str:
-        """What a run is named and known by, beside its prompts; empty where that is the prompts alone."""
+        """What a run's name and identity add for the task; empty for ratings of intensity."""
         return self.kind
 
     @property
     def stage(self) -> Stage | None:
-        """How the call goes in which the answer is written; None where it is got in another way."""
+        """The settings of the call that writes the answer; None if the answer is not a text."""
         return None
 
     def identity(self) -> dict[str, Any]:
-        """Return what answers depend on, beside prompts."""
+        """Return the settings that answers depend on beside the prompts."""
         return {"kind": self.kind}
 
     def variant(self, rates: PromptVariant, labels: str) -> PromptVariant:
-        """Return the prompt variant that asks for it, made of the one that asks for ratings.
+        """Derive the task's prompt variant from the one that asks for ratings.
 
-        Parameters
-        ----------
-        rates
-            The prompt's own; brings the persona.
-        labels
-            As of :meth:`AuditConfig.prompt_variant`.
+        ``labels`` is that of :meth:`AuditConfig.prompt_variant`.
         """
         return rates
 
 
 class RatedTask(TaskConfig):
-    """The perceiver rates something; all wording is the prompt's."""
+    """The perceiver rates something; all text comes from the prompt."""
 
     stores = "ratings"
     has_wordings = True
@@ -669,12 +665,12 @@ class IntensityTask(RatedTask):
 
     @property
     def name(self) -> str:
-        """Empty: runs were named before there were other tasks."""
+        """Empty, because runs got their names before other tasks existed."""
         return ""
 
 
 class WrittenTask(TaskConfig):
-    """The perceiver writes a text; the persona is the prompt's."""
+    """The perceiver writes a text; the persona comes from the prompt."""
 
     stores = "replies"
     system: str
@@ -686,11 +682,11 @@ class WrittenTask(TaskConfig):
 
     @property
     def stage(self) -> Stage:
-        """How long and how freely a text is written."""
+        """The length and sampling settings of the text."""
         return Stage(self.kind, "", max_tokens=self.max_tokens, temperature=self.temperature, top_p=self.top_p)
 
     def identity(self) -> dict[str, Any]:
-        """Return the same, and what it is."""
+        """Return ``kind`` and the sampling settings."""
         return self.model_dump(mode="json", include={"kind", "max_tokens", "temperature", "top_p"})
 
     def variant(self, rates: PromptVariant, labels: str) -> PromptVariant:
@@ -704,20 +700,23 @@ class WrittenTask(TaskConfig):
 
 
 class ReplyTask(WrittenTask):
-    """A reply to the experiencer."""
+    """The perceiver replies to the experiencer."""
 
     may_be_led = True
     kind: Literal["reply"]
 
 
 class RecognitionTask(WrittenTask):
-    """The emotion of an utterance of a conversation, by its label; or the words that brought it on."""
+    """The perceiver names the emotion of an utterance, or the words that caused it."""
 
     kind: Literal["emotion", "cause"]
 
 
 class InventoryTask(TaskConfig):
-    """The perceiver fills in a questionnaire; ``path`` None is the packaged affect words, other None our defaults."""
+    """The perceiver fills in a questionnaire.
+
+    If ``path`` is None, it is the packaged list of affect words. Other settings that are None have defaults.
+    """
 
     stores = "answers"
     kind: Literal["inventory"]
@@ -739,7 +738,7 @@ class StageConfig(_Strict):
 
 
 class ExampleColumnsConfig(_Strict):
-    """The columns of a user's own pool of examples."""
+    """Column names in a user's pool of examples."""
 
     example_id: str = "example_id"
     text: str = "text"
@@ -748,7 +747,7 @@ class ExampleColumnsConfig(_Strict):
 
 
 class ExamplesConfig(_Strict):
-    """Examples that are shown before the first call; ``pool`` None is the packaged one."""
+    """Examples that are shown before the first call; if ``pool`` is None, the packaged ones."""
 
     n: int
     choice: Literal["random", "similar"]
@@ -767,7 +766,7 @@ class ExamplesConfig(_Strict):
 
 
 class KnowledgeConfig(_Strict):
-    """What is known of each narrative: read from a user's file, or inferred by a local COMET model."""
+    """Knowledge about each narrative: read from a user's file, or inferred by a local COMET model."""
 
     source: Literal["file", "comet"]
     path: str | None = None
@@ -785,11 +784,11 @@ class KnowledgeConfig(_Strict):
 
 
 class StrategyConfig(_Strict):
-    """How the model is led to its answer; the default is not at all.
+    """The calls that lead the model to its answer; none by default.
 
-    ``stages`` are by name, in order; one that is null is left out. As plain values they are a list: an order survives
-    where a mapping is written sorted. ``reply_stage`` names the last of them where what it writes is the reply that
-    task=reply asks for; ``reply_prompt`` is what it is asked then, empty for the stage's own prompt.
+    ``stages`` maps names to calls, in order; a null stage is skipped. It is serialised as a list, because mappings are
+    written sorted. ``reply_stage`` names the last stage if it writes the reply that task=reply asks for, and
+    ``reply_prompt`` is that stage's prompt then; empty keeps the stage's own.
     """
 
     name: Name = NO_STRATEGY
@@ -826,7 +825,7 @@ class StrategyConfig(_Strict):
 
     @field_serializer("reply_stage", "reply_prompt")
     def _of_a_stage_that_is_asked(self, value: str | None, field: FieldSerializationInfo) -> str | None:
-        # A stage that is left out is not in the list, where nothing can name it.
+        # A skipped stage is not in the list, so nothing can name it.
         return self.__class__.model_fields[field.field_name].default if self._writer_is_left_out else value
 
     @property
@@ -834,21 +833,11 @@ class StrategyConfig(_Strict):
         return self.reply_stage in self.stages and self.stages[self.reply_stage] is None
 
     def strategy(self, *, replies: bool = False) -> Strategy:
-        """Return the strategy that the configuration describes.
+        """Build the strategy.
 
-        Parameters
-        ----------
-        replies
-            Whether replies are asked for, which ``reply_stage`` may write; where it is left out, the question asks.
-
-        Raises
-        ------
-        StimulusError
-            If a template cannot be filled, or nothing would be asked.
-        ConfigError
-            If ``reply_stage`` is not the last stage.
+        With ``replies``, ``reply_stage`` writes the reply in place of the question, unless that stage is skipped.
         """
-        # As of prompts: a YAML block's last newline is not meant.
+        # The last newline of a YAML block is not part of the text, as in prompts.
         kept_apart = {"stages", "examples", "knowledge", "reply_stage", "reply_prompt"}
         fields = {key: value.strip() for key, value in self.model_dump(exclude=kept_apart).items()}
         stages = [
@@ -874,7 +863,7 @@ class StrategyConfig(_Strict):
         )
 
     def _reply(self, stages: Sequence[Stage]) -> Stage | None:
-        """Return the stage that writes the reply, as it is asked then; None if there is none, or it is left out."""
+        """Return the stage that writes the reply, with its prompt; None if there is none or it is skipped."""
         if self.reply_stage is None:
             if self.reply_prompt.strip():
                 raise ConfigError(
@@ -929,7 +918,7 @@ class AuditConfig(_Elsewhere):
     @model_validator(mode="before")
     @classmethod
     def _marks_are_of_the_model(cls, asked: Any) -> Any:
-        """Tell the model's card of ``thinking.marks``: who opens a model is handed its card alone."""
+        """Copy ``thinking.marks`` to the model's card, because engines only get the card."""
         thinking, model = (asked.get(name) for name in ("thinking", "model")) if isinstance(asked, Mapping) else (0, 0)
         marks = thinking.get("marks") if isinstance(thinking, Mapping) else None
         if not isinstance(marks, (list, tuple)) or len(marks) != 2 or not isinstance(model, Mapping):
@@ -948,28 +937,18 @@ class AuditConfig(_Elsewhere):
 
     @property
     def pack(self) -> LanguagePack | None:
-        """The pack of the language that prompts are in; None of English. Raises StimulusError if there is none."""
+        """The language pack of the prompts; None for English. Raises StimulusError if there is no such pack."""
         return load_language(self.language)
 
     @property
     def nobody(self) -> Identity:
-        """Who stands for the experiencer where no identity is told."""
+        """The experiencer of prompts that name no identity."""
         return NOBODY if self.pack is None else self.pack.identity(NOBODY)
 
     def prompt_variant(self, labels: str = "") -> PromptVariant:
-        """Return the prompt variant that the configuration describes.
+        """Build the prompt variant.
 
-        Parameters
-        ----------
-        labels
-            What stands for ``{labels}`` in a task's system message, where emotions are to be chosen from.
-
-        Raises
-        ------
-        StimulusError
-            If a template or the study's file cannot be used.
-        ConfigError
-            If ``prompt.path`` is needed and missing, or several wordings are asked for where nothing is rated.
+        ``labels`` fills ``{labels}`` in a task's system message: the emotions to choose from.
         """
         if self.wordings > 1 and not self.task.has_wordings:
             raise ConfigError(
@@ -980,17 +959,9 @@ class AuditConfig(_Elsewhere):
         return variant if self.pack is None else self.pack.variant(variant)
 
     def prompt_wordings(self, labels: str = "") -> tuple[PromptVariant, ...]:
-        """Return the prompt variant in each of the wordings that the configuration asks for, the original first.
+        """Build the prompt variant in all its wordings, the original first.
 
-        Parameters
-        ----------
-        labels
-            As of :meth:`prompt_variant`.
-
-        Raises
-        ------
-        StimulusError, ConfigError
-            As of :meth:`prompt_variant`; or if there are fewer wordings, or the paraphrases are of another original.
+        Refuses more wordings than there are, and paraphrases of another original.
         """
         original = self.prompt_variant(labels)
         if self.wordings == 1:
@@ -1028,7 +999,7 @@ class AuditConfig(_Elsewhere):
                 return read_published_variant(self.prompt.variant, self.prompt.path)
             case template:
                 fields = template.model_dump(exclude={"kind", "scale", "paraphrases"})
-                # A YAML block leaves a newline at its end, which nobody means to ask.
+                # A YAML block ends with a newline that is not part of the prompt.
                 stripped = {name: text.strip() for name, text in fields.items()}
                 return PromptVariant(**stripped, scale=Scale(**template.scale.model_dump()))
 
@@ -1037,19 +1008,12 @@ _Model = TypeVar("_Model", bound=_Strict)
 
 
 def load_config(composed: Mapping[str, Any]) -> AuditConfig:
-    """Validate a composed configuration.
-
-    Raises
-    ------
-    ConfigError
-        If a key is unknown or missing, or a value has the wrong type or range: names the key and the value; or if what
-        is asked for has no text in the language.
-    """
+    """Validate a composed configuration. A ConfigError names the key and the value."""
     return _in_its_language(_validate(AuditConfig, composed))
 
 
 def _in_its_language(config: AuditConfig) -> AuditConfig:
-    """Return a configuration whose answers are begun in its language; refuse what is worded in English alone."""
+    """Translate the beginning of answers; refuse settings whose text exists in English only."""
     if config.language == ENGLISH:
         return config
     asked = f"language={config.language}"
@@ -1076,29 +1040,17 @@ def _in_its_language(config: AuditConfig) -> AuditConfig:
 
 
 def load_model(values: Mapping[str, Any]) -> ModelConfig:
-    """Validate a model's card, by its names without ``model.``.
-
-    Raises
-    ------
-    ConfigError
-        As :func:`load_config`.
-    """
+    """Validate a model card, given by names without ``model.``."""
     return _validate(ModelConfig, values, "model")
 
 
 def load_statistics(values: Mapping[str, Any]) -> StatisticsConfig:
-    """Validate the settings of an analysis, by their names without ``statistics.``.
-
-    Raises
-    ------
-    ConfigError
-        As :func:`load_config`.
-    """
+    """Validate analysis settings, given by names without ``statistics.``."""
     return _validate(StatisticsConfig, values, "statistics")
 
 
 def _validate(model: type[_Model], values: Mapping[str, Any], *part: str) -> _Model:
-    """Make a model of the configuration, or of a part of it; ConfigError with the fault's full name."""
+    """Build a model of the configuration or of one part; a ConfigError gives the full name of the option."""
     _check_kinds((model,), values, part)
     try:
         return model.model_validate(values)
@@ -1112,21 +1064,10 @@ def _validate(model: type[_Model], values: Mapping[str, Any], *part: str) -> _Mo
 
 
 def _check_kinds(models: Sequence[type[BaseModel]], values: Mapping[Any, Any], place: Sequence[str]) -> None:
-    """Refuse what pydantic would make something of: true for a number, 1 for true; and what is too much of anything.
+    """Refuse what pydantic would convert silently (true for a number, 1 for true) and what is too large or long.
 
-    Parameters
-    ----------
-    models
-        One of which the values are of.
-    values
-        By the names of fields; of a name that none of the models has, pydantic speaks.
-    place
-        The names that lead to them.
-
-    Raises
-    ------
-    ConfigError
-        If there is such a value.
+    ``models`` are the alternatives that ``values`` may belong to, ``place`` the names that lead to them. Unknown names
+    are left to pydantic.
     """
     for name, value in values.items():
         annotations = [of.model_fields[name].annotation for of in models if name in of.model_fields]
@@ -1138,7 +1079,7 @@ def _check_kinds(models: Sequence[type[BaseModel]], values: Mapping[Any, Any], p
         if isinstance(value, str) and (Path in _leaves_of(annotations) or name == "path"):
             if "\0" in value:
                 raise ConfigError(f"{full}: holds a NUL character, which no path has; write the path again")
-            if not (name == "path" and values.get("base_url")):  # a server's model goes by an id, which names no file
+            if not (name == "path" and values.get("base_url")):  # a server's model is an id, not a path
                 _check_path(full, value)
         if not isinstance(value, (Mapping, list, tuple)):
             continue
@@ -1157,13 +1098,13 @@ def _leaves_of(annotations: Sequence[Any]) -> frozenset[Any]:
 
 
 def _check_path(name: str, text: str) -> None:
-    """Refuse a path that no file can have."""
+    """Refuse a path with a part that is too long for a file name."""
     if longest := next((part for part in re.split(r"[/\\]", text) if len(part.encode("utf-8", "replace")) > 255), ""):
         raise ConfigError(f"{name}: {longest[:40]!r}... is longer than the name of a file can be; shorten it")
 
 
 def _wrong_kind(kinds: frozenset[Any], value: object) -> str:
-    """Return what is wanted in a value's place; nothing where it may stand."""
+    """Say what is wanted instead of a value; empty if the value is fine."""
     if isinstance(value, bool):
         wanted = "" if bool in kinds else "a number is wanted" if float in kinds else "a whole number is wanted"
         return wanted if {int, float} & kinds else ""
@@ -1177,7 +1118,7 @@ def _wrong_kind(kinds: frozenset[Any], value: object) -> str:
 
 
 def _leaves(annotation: Any) -> frozenset[Any]:
-    """Return the plain types that an annotation allows as a value of its own, and not inside a list."""
+    """Collect the plain types that an annotation allows outside a list."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _leaves(get_args(annotation)[0])
@@ -1187,7 +1128,7 @@ def _leaves(annotation: Any) -> frozenset[Any]:
 
 
 def _origins(annotation: Any) -> set[Any]:
-    """Return what kinds of collections an annotation allows."""
+    """Collect the collection types that an annotation allows."""
     inside = get_args(annotation) if get_origin(annotation) in (Annotated, Union, UnionType) else ()
     return {get_origin(annotation), *(origin for each in inside for origin in _origins(each))}
 
@@ -1198,9 +1139,9 @@ def option_names() -> list[str]:
 
 
 def option_types() -> dict[str, frozenset[str]]:
-    """Return what each option takes, by its full name: ``path``, ``text``, ``list``, ``names`` or ``other``.
+    """Map each option's full name to what it takes: ``path``, ``text``, ``list``, ``names`` or ``other``.
 
-    Of a model it is the name of a file or folder or of what lies on a hub: a path, too.
+    ``model.path`` may also be a hub id, so it takes text and a path.
     """
     found: dict[str, frozenset[str]] = {}
 
@@ -1218,7 +1159,7 @@ def option_types() -> dict[str, frozenset[str]]:
 
 
 def _kinds(annotation: Any) -> Iterator[str]:
-    """Yield what kinds of values an annotation allows."""
+    """Yield the kinds of values that an annotation allows."""
     origin = get_origin(annotation)
     if origin is Annotated:
         yield from _kinds(get_args(annotation)[0])
@@ -1236,14 +1177,14 @@ def _kinds(annotation: Any) -> Iterator[str]:
 
 
 NOT_MEASURED: Final = frozenset({"statistics", "measures", "run_dir", "reports_dir", "out", "shard_size"})
-"""Keys that do not change what a prompt or its rating is."""
+"""Keys that change neither a prompt nor its answer."""
 
 
 def measured(config: AuditConfig) -> dict[str, Any]:
-    """Return the part of the configuration that ratings depend on, as plain values."""
+    """Return the part of the configuration that answers depend on, as plain values."""
     return config.model_dump(mode="json", exclude=set(NOT_MEASURED))
 
 
 def fingerprint(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a mapping of plain values, whatever the order of its keys."""
+    """Hash plain values with SHA-256, independently of key order."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode()).hexdigest()

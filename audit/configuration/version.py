@@ -1,3 +1,3 @@
-"""The version of this package, which files that it writes name."""
+"""The package's version, which is stored in the files that it writes."""
 
 __version__ = "0.1.0"

@@ -1,1 +1,1 @@
-"""What runs a model: one library each, imported only when it is opened."""
+"""Engines that run a model: one library each, imported only when opened."""

@@ -1,9 +1,8 @@
-"""An engine whose answers another stack has collected: a file with a line or row a prompt, by the prompts' ids.
+"""An engine for answers that another stack collected: a file with a line or row for each prompt id.
 
-A line has an ``id``, or a ``custom_id``, and the model's text as it was written, under one of the names of
-:data:`TEXTS`; or it is a line of a batch's output, whose ``response`` has a chat completion as its ``body``. A log of
-Inspect is read too: its samples' ids are the prompts'. Nothing is guessed: what is not understood ends in one line that
-says where it stands.
+A line has an ``id`` or ``custom_id`` and the model's text under one of the names in :data:`TEXTS`, or it is a line of a
+batch's output, whose ``response`` has a chat completion as its ``body``. Logs of Inspect are read too; their sample ids
+are prompt ids. Nothing is guessed: anything unclear ends in one line that says where it is.
 """
 
 from __future__ import annotations
@@ -32,35 +31,35 @@ TEXTS: Final = ("text", "response", "output", "completion", "content", "answer")
 """Names under which a line may have the model's text."""
 _IDS: Final = ("custom_id", "id")
 _TABLES: Final = SUFFIXES - {".jsonl", ".ndjson"}
-"""How the names of tables end: a line of JSON may hold more than a cell, such as a whole completion."""
+"""Suffixes of tables. JSON lines are read separately, since they may have whole completions."""
 _LARGEST_LOG: Final = 4 * LARGEST_TABLE
-"""Bytes of a log, unpacked: it repeats what each prompt shows."""
+"""Bytes of an unpacked log, which repeats every prompt."""
 _SHOWN: Final = 60
-"""Letters of an id that are shown."""
+"""Characters of an id to show."""
 Messages: TypeAlias = Sequence[tuple[str, str]]
-"""Role and text of what a model is shown, in order."""
+"""(role, text) of what a model is shown, in order."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers that were read from a file.
+    """Answers read from a file.
 
     Attributes
     ----------
     texts
-        What was written after prompts, by their places in the run; of a prompt without an answer no entry.
+        Texts by prompt index; prompts without an answer have no entry.
     n_prompts
-        Of the run.
+        Prompts of the run.
     n_without
         Lines that say themselves that there is no answer.
     n_repeated
-        Lines that say the same as an earlier one.
-    path, sha256
-        The file, and the SHA-256 of its bytes.
+        Lines that repeat an earlier one.
+    sha256
+        SHA-256 of the file's bytes.
     model, by
-        What the file itself says of the model and of who asked it; empty where it says nothing.
+        The model and the stack, as the file names them; empty if it does not.
     remarks
-        What else it says that a reader of the answers must know.
+        Further facts in the file that readers of the answers must know.
     """
 
     texts: Mapping[int, Generated]
@@ -75,18 +74,18 @@ class Answers:
 
     @property
     def n_unsigned(self) -> int:
-        """Texts of which the file does not say whether they are whole."""
+        """Texts that the file marks as neither complete nor cut."""
         return sum(text.cut is None for text in self.texts.values())
 
     @property
     def n_absent(self) -> int:
-        """Prompts that no line is of."""
+        """Prompts without a line."""
         return self.n_prompts - len(self.texts) - self.n_without
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """An answer as it stands in a file: where that is, in full and in short, whose it is, and what was written."""
+    """An answer in a file: its place in full and in short, its prompt id, and the text."""
 
     where: str
     spot: str
@@ -97,27 +96,17 @@ class _Answer:
 def read_answers(
     path: Path, *, export: str, n_prompts: int, asked: Callable[[], Sequence[Messages]] | None = None
 ) -> Answers:
-    """Read answers.
+    """Read and check answers.
 
     Parameters
     ----------
     path
-        A file of JSON lines in UTF-8, whose empty lines are skipped, a log of Inspect, or a table with ``id`` and a
-        column of :data:`TEXTS`, in which an empty cell is no answer.
+        JSON lines in UTF-8 (empty lines are skipped), a log of Inspect, or a table with ``id`` and a column of
+        :data:`TEXTS`, in which an empty cell is no answer.
     export
-        What the ids of the run's prompts begin with.
-    n_prompts
-        How many prompts it has.
+        Prefix of the run's prompt ids.
     asked
-        Returns the prompts' messages, in their order, against which those of a log are held. If None, they are not.
-
-    Raises
-    ------
-    StoreError
-        If the file cannot be read.
-    ConfigError
-        If a line is no JSON, has no id or one of another export, or is not understood; if a sample of a log was asked
-        otherwise than the prompt; if a prompt has two different answers, or there is no answer at all.
+        Returns the prompts' messages, in order, to compare a log's with. If None, they are not compared.
     """
     name = f"answers={path}"
     try:
@@ -179,7 +168,7 @@ def _of_table(path: Path, name: str) -> Iterator[_Answer]:
             written, where = row[text] if text < len(row) else "", f"{name}: {place}"
             answer = None
             if written.strip():
-                told = dict(zip(header, row, strict=False))  # a row may be shorter than the header
+                told = dict(zip(header, row, strict=False))  # rows may be shorter than the header
                 answer = _ended(Generated(storable(cell_text(written)), 0, None), told, where)
             yield _Answer(where, f"on {place}", row[own].strip() if own < len(row) else "", answer)
     except (StimulusError, MalformedRowError) as error:
@@ -188,7 +177,7 @@ def _of_table(path: Path, name: str) -> Iterator[_Answer]:
 
 
 def _column(header: Sequence[str], names: Sequence[str], name: str) -> int:
-    """Return the place of the one column that is called by one of some names."""
+    """Return the position of the one column with one of these names."""
     places = [place for place, column in enumerate(header) if column in names]
     if len(places) != 1:
         raise ConfigError(
@@ -206,7 +195,7 @@ def _of_log(log: InspectLog, name: str) -> Iterator[_Answer]:
 
 
 def _check_asked(log: InspectLog, name: str, prompts: Sequence[Messages], *, export: str) -> None:
-    """Refuse a log whose samples were asked otherwise than the prompts: a solver may have added or changed messages."""
+    """Refuse a log whose samples were asked other messages: a solver may have added or changed some."""
     for sample in log.samples:
         where = f"{name}: sample {sample.id[:_SHOWN]!r}"
         if tuple(sample.asked) != tuple(prompts[_place(sample.id, where, export=export, n_prompts=len(prompts))]):
@@ -242,7 +231,7 @@ def _object(raw: bytes, where: str) -> dict[str, Any]:
 
 
 def _id(line: Mapping[str, Any], where: str) -> str:
-    # A line of a batch has an id of its own beside ours.
+    # A batch's line has an id of its own; ours is custom_id.
     named = next((line[name] for name in _IDS if name in line), None)
     if not isinstance(named, str):
         raise ConfigError(f"{where} has no id; give each answer the id of its prompt: {_FORM}")
@@ -250,7 +239,7 @@ def _id(line: Mapping[str, Any], where: str) -> str:
 
 
 def _place(named: str, where: str, *, export: str, n_prompts: int) -> int:
-    """Return which prompt an id is of."""
+    """Return the prompt index of an id."""
     own, _, number = named.rpartition("-")
     shown = repr(named[:_SHOWN])
     if own != export:
@@ -264,7 +253,7 @@ def _place(named: str, where: str, *, export: str, n_prompts: int) -> int:
 
 
 def _text(line: Mapping[str, Any], where: str) -> Generated | None:
-    """Return what a model wrote; None where the line says that there is no answer."""
+    """Return the model's text; None if the line says that there is no answer."""
     named = [name for name in TEXTS if name in line]
     if len(named) > 1:
         raise ConfigError(f"{where} has {' and '.join(named)}; keep the one that is the model's text")
@@ -288,7 +277,7 @@ def _text(line: Mapping[str, Any], where: str) -> Generated | None:
 
 
 def _ended(written: Generated, told: Mapping[str, Any], where: str) -> Generated:
-    """Return a text with how it ended, by all that is told beside it."""
+    """Return a text with how it ended, from everything beside it."""
     ending = ending_of(told)
     if ending.unknown:
         raise ConfigError(
@@ -302,7 +291,7 @@ def _completion(body: Any, where: str) -> Generated:
     """Return the text of a chat completion."""
     choices = body.get("choices") if isinstance(body, dict) else None
     if isinstance(body, dict) and choices is None:
-        # As other providers write a message: its parts stand in it, and no choices.
+        # Other providers put a message's parts here, without choices.
         for name in ("content", "output"):
             if isinstance(body.get(name), list) and body[name]:
                 return _of_parts(body[name], f"{where}.{name}")
@@ -319,7 +308,7 @@ def _completion(body: Any, where: str) -> Generated:
         written = _of_parts(text, f"{where} has a message whose content")
         return replace(written, refused=written.refused or bool(declined))
     if not isinstance(text, str):
-        # As of a server: reasoning that took all tokens, a call of a tool; there is no text to be read.
+        # No text: reasoning used all tokens, or the answer is a tool call.
         text = declined if isinstance(declined, str) else ""
     return Generated(storable(text), 0, None, None, bool(declined))
 
@@ -341,14 +330,8 @@ def _kind(value: object) -> str:
 class AskedElsewhere:
     """A model that another stack asked; a :class:`audit.engines.base.ModelSource`.
 
-    Attributes
-    ----------
-    name, by
-        What the user calls the model and the stack: nobody checked it.
-    answers
-        What was read.
-    prompts_sha256
-        Of the file of prompts.
+    ``name`` and ``by`` are the user's names for the model and the stack, which nothing verifies. ``prompts_sha256`` is
+    of the file of prompts.
     """
 
     name: str
@@ -358,7 +341,7 @@ class AskedElsewhere:
 
     @property
     def revision(self) -> str | None:
-        """See :class:`audit.engines.base.ModelSource`: nobody told."""
+        """None: unknown. See :class:`audit.engines.base.ModelSource`."""
         return None
 
     def facts(self) -> dict[str, Any]:
@@ -387,14 +370,9 @@ class AskedElsewhere:
 
 
 class AnsweredEngine:
-    """Gives the answers that were read, each to its prompt; see :class:`audit.engines.base.Engine`.
+    """Returns the stored answer to each prompt; see :class:`audit.engines.base.Engine`.
 
-    Parameters
-    ----------
-    answers
-        What was read.
-    by
-        What the user calls the stack that asked.
+    ``by`` is the user's name for the stack that asked.
     """
 
     def __init__(self, answers: Answers, *, by: str) -> None:
@@ -407,14 +385,14 @@ class AnsweredEngine:
         self._places = places
 
     def forget(self) -> None:
-        """Forget nothing."""
+        """Do nothing."""
 
     def in_format(self, dtype: str) -> AbstractContextManager[None]:
         """See :class:`audit.engines.base.Engine`."""
         raise ModelError(f"answers that were collected elsewhere are not asked again in {dtype}")
 
     def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
-        """See :class:`audit.engines.base.Engine`: whoever asked knows."""
+        """See :class:`audit.engines.base.Engine`; always True, since the prompts have been asked."""
         return [True] * len(prompts)
 
     def write(
@@ -439,7 +417,7 @@ class AnsweredEngine:
         return [self._answers.texts.get(place, missing) for place in places]
 
     def close(self) -> None:
-        """Hold nothing."""
+        """Do nothing."""
 
 
 def answered_model(name: str, by: str, answers: Answers, *, prompts_sha256: str) -> OpenModel:

@@ -1,8 +1,8 @@
-"""What an engine is asked for, so that all of them are asked the same prompts and fill the same tables.
+"""The interface of engines, so that all of them are asked the same prompts and fill the same tables.
 
-Every engine takes conversations and writes texts. What needs more asks for more: the probabilities of tokens are read
-by a :class:`TokenReader`, which :func:`token_reader` finds, or says in a line that the engine is none. Files, hashes,
-chat templates and token ids are of the engines that have them, see :mod:`audit.engines.local`.
+Every engine takes conversations and writes texts. Token probabilities need a :class:`TokenReader`, which
+:func:`token_reader` returns, or an error in one line. Files, hashes, chat templates and token ids belong to the engines
+that have them, see :mod:`audit.engines.local`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from stimuli.prompts import Prompt
 
 TokenIds: TypeAlias = Sequence[int]
 Done: TypeAlias = Callable[[int], None]
-"""Takes how many prompts more have been answered."""
+"""Called with the number of further prompts answered."""
 
 
 def unwatched(n_prompts: int) -> None:
-    """Be told of answered prompts, and do nothing."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class Generated:
     Attributes
     ----------
     text
-        Without special tokens; None where the engine could give none.
+        Without special tokens; None if the engine gave none.
     n_tokens
-        Tokens written, the one that ends the text among them.
+        Tokens written, including the one that ends the text.
     cut
-        Whether the text stopped at ``max_tokens``, and not at an end of its own; None where nobody said.
+        Whether the text stopped at ``max_tokens`` instead of its own end; None if unknown.
     n_prompt_tokens
-        Tokens that the model read; None where it was not asked, or they were not told.
+        Tokens that the model read; None if not asked or not reported.
     refused
         Whether a server says that the request was declined, whatever the text.
     """
@@ -66,15 +66,15 @@ class Generated:
 
 
 def storable(text: str) -> str:
-    """Return a text as UTF-8 can hold it: half of a pair of surrogates, which JSON may have, is replaced."""
+    """Return a text that UTF-8 can encode: lone surrogates, which JSON may have, are replaced."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Engine(Protocol):
     """Runs one model.
 
-    An engine's answers depend on the prompts of one call and on nothing before it, so that a run that was
-    interrupted and goes on gives the same ratings as one that was not.
+    Answers depend only on the prompts of one call and on nothing before it, so that an interrupted run gives the same
+    ratings as an uninterrupted one.
     """
 
     @property
@@ -83,31 +83,21 @@ class Engine(Protocol):
         ...
 
     def forget(self) -> None:
-        """Drop whatever was cached of earlier prompts; called before each shard."""
+        """Drop all caches of earlier prompts; called before each shard."""
         ...
 
     def in_format(self, dtype: str) -> AbstractContextManager[None]:
-        """Compute in another number format for a while; the weights are as they were afterwards, to the last bit.
+        """Compute in another number format for a while, then restore the weights exactly.
 
-        Parameters
-        ----------
-        dtype
-            ``bfloat16``, ``float16`` or ``float32``.
-
-        Raises
-        ------
-        ModelError
-            If that is the engine's own format, or it cannot change it.
+        ``dtype`` is ``bfloat16``, ``float16`` or ``float32``. Raises ModelError if that is the engine's own format, or
+        it cannot change it.
         """
         ...
 
     def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
-        """Say of each prompt whether it and ``room`` tokens of answer are within the model's context.
+        """Return for each prompt whether it and ``room`` answer tokens fit into the model's context.
 
-        Raises
-        ------
-        ModelError
-            If the model's chat template cannot show a prompt.
+        Raises ModelError if the chat template cannot show a prompt.
         """
         ...
 
@@ -121,43 +111,34 @@ class Engine(Protocol):
         seeds: Sequence[int] | None = None,
         done: Done = unwatched,
     ) -> list[Generated]:
-        """Return what the model writes after each prompt; no text of one that is too long, which is not asked.
+        """Return what the model writes after each prompt; a prompt that is too long is not asked and gets no text.
 
-        A sampled text depends on its prompt, its seed and these settings alone: not on what else is in the call, nor on
-        the order. As at temperature 0, this holds up to the rounding of logits, which a batch may alter in their last
-        bits. Two engines draw different texts from one seed.
+        A sampled text depends only on its prompt, its seed and these settings: not on other prompts in the call, nor on
+        the order. As at temperature 0, this holds up to the rounding of logits, whose last bits may depend on the
+        batch. Two engines draw different texts from one seed.
 
         Parameters
         ----------
         prompts
-            n conversations. What an answer is begun with is no part of the text.
+            n conversations. The beginning given to an answer is not part of the text.
         max_tokens
-            Length of a text, in tokens, the one that ends it among them.
+            Tokens of a text, at most, including the one that ends it.
         temperature
             0 takes the likeliest token at each step; above 0, tokens are drawn from softmax(logits / temperature).
         top_p
-            Above temperature 0, only the smallest set of likeliest tokens that has this probability is drawn from.
+            Above temperature 0, tokens are drawn from the smallest set of likeliest tokens that has this probability.
         seeds
-            Above temperature 0, one a prompt, see :func:`sampling_seeds`; at temperature 0 not used.
-        done
-            Told how many prompts more have been answered, batch by batch.
-
-        Raises
-        ------
-        ValueError
-            If these settings cannot be sampled with.
-        ModelError
-            If the model's chat template cannot show a prompt.
+            Above temperature 0, one for each prompt, see :func:`sampling_seeds`; ignored at temperature 0.
         """
         ...
 
     def close(self) -> None:
-        """Free what the model takes."""
+        """Free the model's resources."""
         ...
 
 
 class Tokenises(Protocol):
-    """What has its model's tokenizer."""
+    """Has its model's tokenizer."""
 
     @property
     def tokenizer(self) -> ChatTokenizer:
@@ -166,40 +147,35 @@ class Tokenises(Protocol):
 
     @property
     def max_model_len(self) -> int:
-        """How many tokens prompt and response may have together."""
+        """Most tokens of prompt and response together."""
         ...
 
 
 @runtime_checkable
 class TokenReader(Tokenises, Protocol):
-    """What reads the probabilities of tokens."""
+    """Reads the probabilities of tokens."""
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
-        """Yield readings that together hold every prompt once; one is over when the next one is asked for.
+        """Yield readings that together have every prompt once; a reading ends when the next one is requested.
 
-        The engine chooses which prompts it reads together, and keeps what it computed of them as long as their reading
-        lasts: so what is asked after a prompt costs little more than its own tokens.
-
-        Parameters
-        ----------
-        prompts
-            Token ids of n prompts, none of them empty.
+        The engine chooses which prompts to read together, and caches them as long as their reading lasts: a later
+        question about a prompt costs little more than the question's own tokens. No prompt may be empty.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TopTokens:
-    """The likeliest tokens at each place of an answer.
+    """The likeliest tokens at each position of an answer.
 
     Attributes
     ----------
     written
-        The answer's tokens, as texts: the likeliest at each place. Empty where the request was declined.
+        The answer's tokens, as texts: the likeliest at each position. Empty if the request was declined.
     tables
-        For each of them the probabilities of the likeliest tokens at its place, by their texts; checked.
+        Checked probabilities of the likeliest tokens at each position, by text.
     n_prompt_tokens
-        As of :class:`Generated`.
+        As in :class:`Generated`.
     """
 
     written: tuple[str, ...]
@@ -212,155 +188,105 @@ class TopTokens:
 
 @runtime_checkable
 class TopReader(Protocol):
-    """What tells the probabilities of the likeliest tokens alone."""
+    """Reads the probabilities of the likeliest tokens only."""
 
     def top(self, prompts: Sequence[Prompt], *, n_tokens: int, done: Done = unwatched) -> list[TopTokens | None]:
-        """Return the likeliest tokens at the first places of each answer; None where a prompt was not answered.
+        """Return the likeliest tokens at the first positions of each answer; None for a prompt without an answer.
 
-        Parameters
-        ----------
-        prompts
-            n conversations.
-        n_tokens
-            Places, at most.
-        done
-            Told how many prompts more have been answered.
-
-        Raises
-        ------
-        ModelError
-            If no probabilities are told.
+        At most ``n_tokens`` positions. Raises ModelError if no probabilities are returned.
         """
         ...
 
 
 @runtime_checkable
 class GoesOn(Protocol):
-    """What may go on with an answer that is begun for the model, and then tells the likeliest tokens after it."""
+    """May continue an answer that is begun for the model, and then returns the likeliest tokens after it."""
 
     def goes_on(self, prompts: Sequence[Prompt], tops: Sequence[TopTokens | None]) -> bool:
-        """Say whether it does, as far as these prompts' own answers can show it.
-
-        Parameters
-        ----------
-        prompts
-            n conversations.
-        tops
-            What :meth:`TopReader.top` told of each.
-        """
+        """Whether it does, as far as the answers to these prompts show; ``tops`` is from :meth:`TopReader.top`."""
         ...
 
     def top_after(
         self, prompts: Sequence[Prompt], tops: Sequence[TopTokens], begun: Sequence[tuple[str, ...]]
     ) -> list[TopTokens | None]:
-        """Return the likeliest tokens after each prompt and the tokens that its answer is begun with.
+        """Return the likeliest tokens after each prompt and its ``begun`` tokens; None if there is no such answer.
 
-        Of an answer that was not told, or not gone on with, None. To be asked only where :meth:`goes_on` says so.
-
-        Parameters
-        ----------
-        prompts, tops
-            As of :meth:`goes_on`; a prompt may stand there several times.
-        begun
-            Of each the tokens.
+        Call it only if :meth:`goes_on` returned True. A prompt may occur several times.
         """
         ...
 
 
 class Kept(Protocol):
-    """Keeps answers of what is being asked, until the part of a run that they belong to is whole."""
+    """Stores answers until the part of a run that they belong to is complete."""
 
     def get(self, name: str) -> dict[str, Any] | None:
-        """Return what was kept by that name; None where nothing was."""
+        """Return the answer stored under a name, or None."""
         ...
 
     def put(self, name: str, answer: Mapping[str, Any]) -> None:
-        """Keep an answer."""
+        """Store an answer."""
         ...
 
 
 @runtime_checkable
 class Keeps(Protocol):
-    """An engine each of whose answers is worth keeping at once."""
+    """An engine whose answers are worth storing one by one."""
 
     def keep_in(self, kept: Kept | None) -> None:
-        """Keep answers there as they come, and take those that are there; None keeps none."""
+        """Store answers in ``kept`` as they come, and reuse those there; None stores none."""
         ...
 
 
 @runtime_checkable
 class Answered(Protocol):
-    """An engine whose answers are there already: one for each prompt of a run, also for those that are the same."""
+    """An engine whose answers exist already: one for each prompt of a run, also for equal prompts."""
 
     def at(self, places: Sequence[int]) -> None:
-        """Be told which prompts of the run are asked next, all together and in this order."""
+        """Announce the indices of the prompts to be asked next, together and in this order."""
         ...
 
 
 class Reading(Protocol):
-    """Prompts that an engine has before it.
-
-    Attributes
-    ----------
-    places
-        Which of the prompts of :meth:`TokenReader.read`.
-    """
+    """Prompts that an engine has in its cache."""
 
     @property
     def places(self) -> Sequence[int]:
-        """The places of its prompts."""
+        """Indices into the prompts of :meth:`TokenReader.read`."""
         ...
 
     def probabilities(self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds) -> list[npt.NDArray[np.float64]]:
         """Return the probabilities of given tokens after each prompt and each of its tails.
 
-        Parameters
-        ----------
-        tails
-            For each prompt the continuations to ask after, each once; the empty one asks after the prompt itself.
-        token_ids
-            The k tokens asked about, at most 128.
-
-        Returns
-        -------
-        list of arrays
-            For each prompt shape (n_tails, k), probabilities under the full softmax at temperature 1.
+        Each prompt's array has shape (n_tails, k): probabilities under the full softmax at temperature 1. Tails of a
+        prompt must be distinct; the empty one asks after the prompt itself. ``token_ids`` has k ≤ 128 tokens.
         """
         ...
 
 
 class ModelSource(Protocol):
-    """What a model is, beyond its name: what tells it from another one, as the engine that runs it knows it."""
+    """A model's identity beyond its name, as the engine that runs it knows it."""
 
     @property
     def revision(self) -> str | None:
-        """The hub's commit, or what stands for it; None where there is none."""
+        """The hub's commit or an equivalent; None if there is none."""
         ...
 
     def facts(self) -> dict[str, Any]:
-        """Return what a manifest records of it beside its revision, as plain values that are the same tomorrow."""
+        """Return facts for the manifest besides the revision: plain values that do not change with time."""
         ...
 
     def states(self) -> Sequence[str] | None:
-        """Return the fingerprints that a server told of its state so far; None where there is no server."""
+        """Return the state fingerprints that a server has reported; None without a server."""
         ...
 
     def identity(self) -> dict[str, Any]:
-        """Return what ratings depend on of it: a run goes on only with a model of the same."""
+        """Return what ratings depend on: a run continues only with an identical model."""
         ...
 
 
 @dataclass(frozen=True)
 class Known:
-    """What a manifest says of a loaded model, wherever it is loaded.
-
-    Attributes
-    ----------
-    facts
-        Of the engine.
-    source, why
-        As of :class:`OpenModel`.
-    """
+    """A loaded model's facts for the manifest, whichever process loaded it."""
 
     facts: EngineFacts
     source: ModelSource
@@ -369,17 +295,7 @@ class Known:
 
 @dataclass(frozen=True)
 class OpenModel:
-    """A loaded model.
-
-    Attributes
-    ----------
-    engine
-        Runs it.
-    source
-        What the model is.
-    why
-        Why the engine and the number format are what they are, in words.
-    """
+    """A loaded model; ``why`` says in words why it has this engine and number format."""
 
     engine: Engine
     source: ModelSource
@@ -387,32 +303,19 @@ class OpenModel:
 
     @property
     def known(self) -> Known:
-        """What the model is, which outlives it."""
+        """What the manifest needs; valid after the model is closed."""
         return Known(self.engine.facts, self.source, self.why)
 
 
 def token_reader(engine: Engine, *, remedy: str) -> TokenReader:
-    """Return what reads the probabilities of an engine's tokens: the one way to ask for more than texts.
-
-    Parameters
-    ----------
-    engine
-        Of whatever kind.
-    remedy
-        What can be done where it only writes: ``use elicitation=generate``.
-
-    Raises
-    ------
-    ModelError
-        If it only writes.
-    """
+    """Return the engine as a token reader, or raise ModelError with the remedy, e.g. ``use elicitation=generate``."""
     if isinstance(engine, TokenReader):
         return engine
     raise ModelError(f"engine={engine.facts.name} writes texts and tells no probabilities of tokens; {remedy}")
 
 
 def encode_prompts(asked: Tokenises, prompts: Sequence[Prompt], *, room: int) -> list[list[int] | None]:
-    """Return each prompt's token ids; None where prompt and ``room`` tokens of answer exceed the model's context."""
+    """Return each prompt's token ids; None if prompt and ``room`` answer tokens exceed the model's context."""
     encoded = asked.tokenizer.encode_prompts(prompts)
     return [ids if len(ids) + room <= asked.max_model_len else None for ids in encoded]
 
@@ -420,13 +323,7 @@ def encode_prompts(asked: Tokenises, prompts: Sequence[Prompt], *, room: int) ->
 def read_probabilities(
     reading: Reading, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
 ) -> list[npt.NDArray[np.float64]]:
-    """Return :meth:`Reading.probabilities` of different tokens, held against what probabilities can be.
-
-    Raises
-    ------
-    ModelError
-        If they cannot be probabilities.
-    """
+    """Return :meth:`Reading.probabilities` of distinct tokens; raise ModelError if they are impossible."""
     tables = reading.probabilities(tails, token_ids)
     try:
         return [check_probabilities(table) for table in tables]
@@ -440,7 +337,7 @@ def read_probabilities(
 def next_token_probabilities(
     reader: TokenReader, prompts: Sequence[TokenIds], tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
 ) -> list[npt.NDArray[np.float64]]:
-    """Return :meth:`Reading.probabilities` of all prompts, in their order, where one question is enough."""
+    """Return :meth:`Reading.probabilities` of all prompts, in order, if one question suffices."""
     found: list[npt.NDArray[np.float64]] = [np.empty((0, len(token_ids)))] * len(prompts)
     for reading in reader.read(prompts):
         tables = read_probabilities(reading, [tails[place] for place in reading.places], token_ids)
@@ -454,13 +351,8 @@ def sampling_seeds(
 ) -> list[int] | None:
     """Check the settings of :meth:`Engine.write` and return the seeds to sample with; None at temperature 0.
 
-    A seed is a whole number from 0 up, below 2^63. vLLM on a CPU tells two seeds apart by their lower 32 bits only.
-
-    Raises
-    ------
-    ValueError
-        If the temperature is negative or not finite, ``top_p`` is not above 0 and at most 1, or, above temperature 0,
-        there is not one such seed for each prompt.
+    Seeds are whole numbers from 0 to below 2^63. vLLM on a CPU uses only their lower 32 bits. Bad settings raise
+    ValueError.
     """
     if not (math.isfinite(temperature) and temperature >= 0):
         raise ValueError(f"temperature={temperature}: must be 0 or a positive number")

@@ -1,9 +1,9 @@
-"""Batches: a server's slow and cheap way to be asked, in the form of OpenAI's ``/v1/batches``.
+"""Batches: a server's slow and cheap interface, in the form of OpenAI's ``/v1/batches``.
 
-The requests of a part of a run are uploaded as one file, answered within a day, and fetched. What a batch is known by
-is kept in the run's folder before it is made and once it is made. So a process that ends at any moment finds its
-batches again: by their ids or, where it ended before it was told one, by a mark of its own among the batches that the
-server lists. Nothing is submitted twice where the server lists what it has.
+The requests of a part of a run are uploaded as one file, answered within a day, and fetched. What identifies a batch is
+stored in the run's folder before the batch is created and again afterwards. A process that ends at any moment thus
+finds its batches again: by id or, if it ended before it got one, by a mark in the server's list of batches. Nothing is
+submitted twice if the server lists its batches.
 """
 
 from __future__ import annotations
@@ -24,34 +24,30 @@ from audit.errors import ModelError
 
 _Read = TypeVar("_Read")
 _Take: TypeAlias = Callable[[str, Json], None]
-"""Takes the answer to a request by its name."""
+"""Gets a request's name and the answer to it."""
 
 MOST_REQUESTS: Final = 50_000
 """Requests of a batch, at most: OpenAI's limit."""
 MOST_BYTES: Final = 190 * 10**6
-"""Bytes of its file, somewhat below OpenAI's limit of 200 MB."""
+"""Bytes of a batch's file: somewhat below OpenAI's limit of 200 MB."""
 LEAST: Final = 100
 """Requests that are worth a batch; fewer are asked one by one."""
 ROUNDS: Final = 3
-"""How often a request is asked by batch that comes back without an answer."""
+"""Batches in which a request without an answer is tried."""
 MARK: Final = "empathy_audit"
-"""Under what name a batch's metadata hold our mark."""
+"""Key of our mark in a batch's metadata."""
 _ENDED: Final = frozenset({"completed", "failed", "expired", "cancelled"})
 _PAGES: Final = 50
-"""Pages of a hundred batches that are searched for ours."""
+"""Pages of 100 batches to search for ours."""
 _SHOWN: Final = 300
-"""Letters of what a server says that are shown."""
+"""Characters of a server's message to show."""
 
 
 class Batches:
-    """Asks a server by batches, as :meth:`audit.engines.server.Server.ask_all` asks it request by request.
+    """Sends requests in batches, with the interface of :meth:`audit.engines.server.Server.ask_all`.
 
-    Parameters
-    ----------
-    server
-        Is asked. Its budget, its patience and what it keeps hold here, too: a request of a batch counts as one.
-    say
-        Takes lines about batches.
+    The server's budget, retries and stored answers apply here too: a request in a batch counts as one. ``say`` gets
+    lines about batches.
     """
 
     def __init__(self, server: Server, *, say: Callable[[str], None] | None = None) -> None:
@@ -71,13 +67,10 @@ class Batches:
         missing: Callable[[str], _Read] | None = None,
         done: Done = unwatched,
     ) -> list[_Read]:
-        """Ask many requests and wait for the answers; see :meth:`audit.engines.server.Server.ask_all`.
+        """Send many requests and wait for the answers; see :meth:`audit.engines.server.Server.ask_all`.
 
-        Raises
-        ------
-        ModelError
-            If the server has no batches, a batch fails or is cancelled, or the budget is spent. What was answered is
-            kept, and a batch that was submitted is found again.
+        Raises ModelError if the server has no batches, a batch fails or is cancelled, or the budget is spent. Answers
+        so far are kept, and a submitted batch is found again.
         """
         server = self._server
         if server.kept is not self._of:
@@ -94,7 +87,7 @@ class Batches:
         odd: dict[int, str] = {}
 
         def take(name: str, response: Json) -> None:
-            """Read an answer, and keep it."""
+            """Read and store an answer."""
             place = places.get(name)
             if place is None or place in found:
                 return
@@ -145,7 +138,7 @@ class Batches:
     # --- A round of batches ------------------------------------------------------------------------------------------
 
     def _round(self, path: str, requests: Mapping[str, Mapping[str, Any]], take: _Take, told: _Told) -> list[str]:
-        """Submit requests by batches, wait for them and read them; return the names of those that were asked."""
+        """Submit requests in batches, wait and read the answers; return the names of the requests asked."""
         submitted: list[tuple[int, Json, list[str]]] = []
         spent: BudgetError | None = None
         for lines in self._files(path, requests):
@@ -159,7 +152,7 @@ class Batches:
             if n_allowed < len(lines) or not self._together:
                 break
         asked: list[str] = []
-        # What is submitted is paid for: it is waited for before a budget ends the run.
+        # Submitted requests are paid for: wait for them before a spent budget ends the run.
         for number, noted, names in submitted:
             if self._finish(number, noted, take, told):
                 asked += names
@@ -168,7 +161,7 @@ class Batches:
         return asked
 
     def _files(self, path: str, requests: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, bytes]]:
-        """Yield the lines of one batch after another, by the requests' names."""
+        """Yield each batch's lines, by request name."""
         lines: dict[str, bytes] = {}
         size = 0
         for name, payload in requests.items():
@@ -183,7 +176,7 @@ class Batches:
             yield lines
 
     def _submit(self, lines: Sequence[bytes]) -> tuple[int, Json]:
-        """Upload a batch's file and make the batch; return its number and what is noted of it."""
+        """Upload a file and create its batch; return its number and note."""
         number = next(number for number in count() if self._note_of(number) is None)
         noted: Json = {"mark": uuid4().hex, "n": len(lines)}
         self._note(number, noted)
@@ -198,7 +191,7 @@ class Batches:
         return number, noted
 
     def _make(self, mark: str, file: str) -> Json:
-        """Make a batch; where it is not told whether it was made, it is looked for before it is made again."""
+        """Create a batch; if it is unclear whether that worked, look for it before trying again."""
         server = self._server
         asked = {
             "input_file_id": file,
@@ -218,7 +211,7 @@ class Batches:
         raise AssertionError
 
     def _marked(self, mark: str) -> Json | None:
-        """Return the batch that has a mark; None where the server lists none, or lists nothing."""
+        """Return the batch with a mark; None if the server lists none."""
         after = ""
         for _ in range(_PAGES):
             listed = self._server.control_request("GET", f"/batches?limit=100{after}")
@@ -236,7 +229,7 @@ class Batches:
     # --- Waiting and reading -----------------------------------------------------------------------------------------
 
     def _finish(self, number: int, noted: Json, take: _Take, told: _Told) -> bool:
-        """Wait for a batch and read what it gave; return whether it was asked at all."""
+        """Wait for a batch and read its answers; return False if it failed before asking."""
         try:
             batch = self._wait(noted, told)
         except KeyboardInterrupt:
@@ -259,21 +252,21 @@ class Batches:
         return bool(state != "failed")
 
     def _read(self, noted: Json, file: str, take: _Take) -> None:
-        """Read what a file of a batch has."""
+        """Read a batch's output file."""
         n_lines = 0
         for line in self._lines(file):
             n_lines += "custom_id" in line
             response = line.get("response")
             if isinstance(response, dict):
                 take(str(line.get("custom_id")), response)
-        if not n_lines:  # a proxy's page, say: what was answered is still there
+        if not n_lines:  # for example a proxy's page; the answers are still at the server
             raise ModelError(
                 f"{self._server.base_url}: file {file} of batch {noted['id']} holds no answer; the same command reads "
                 "it again"
             )
 
     def _wait(self, noted: Json, told: _Told) -> Json:
-        """Ask how a batch is, with longer and longer pauses, until it has ended."""
+        """Poll a batch, with growing pauses, until it has ended."""
         settings = self._server.settings
         pause = settings.backoff_s
         there = told.n
@@ -299,7 +292,7 @@ class Batches:
             pause = min(max(pause * 2, 0.01), LONGEST_PAUSE)
 
     def _lines(self, file: str) -> Iterator[Json]:
-        """Yield what a file of the server has, line by line; what is no JSON is no answer."""
+        """Yield the JSON lines of a server's file; other lines are skipped."""
         content = self._server.control_request("GET", f"/files/{file}/content", raw=True)
         if "raw" not in content:
             raise ModelError(
@@ -315,7 +308,7 @@ class Batches:
                 yield line
 
     def _failed(self, noted: Json, batch: Json) -> None:
-        """Ask by smaller batches, one at a time, where the server holds so many requests for too many; or stop."""
+        """Halve the batch size if the server's queue limit was exceeded; otherwise raise ModelError."""
         errors = batch.get("errors")
         listed = errors.get("data") if isinstance(errors, dict) else None
         first = next((each for each in listed or () if isinstance(each, dict)), {})
@@ -332,13 +325,13 @@ class Batches:
     # --- What is noted -----------------------------------------------------------------------------------------------
 
     def _open(self) -> list[tuple[int, Json]]:
-        """Return the batches that an earlier session submitted and did not read to the end."""
+        """Return batches that an earlier session submitted and did not finish reading."""
         found: list[tuple[int, Json]] = []
         for number in count():
             if (noted := self._note_of(number)) is None:
                 return found
             if not noted.get("read"):
-                if "id" not in noted:  # it ended before it was told whether it was made
+                if "id" not in noted:  # the session ended before it got the id
                     made = self._marked(str(noted["mark"]))
                     noted = noted | ({"read": True} if made is None else {"id": self._id(made, "a batch")})
                     self._note(number, noted)
@@ -365,13 +358,7 @@ class Batches:
         )
 
     def _id(self, answer: Json, what: str, field: str = "id") -> str:
-        """Return an id that may stand in an address and in a line.
-
-        Raises
-        ------
-        ModelError
-            If it is none.
-        """
+        """Return an id that is safe in a URL and in a line; raise ModelError if there is none."""
         found = answer.get(field)
         if isinstance(found, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}", found):
             return found
@@ -379,7 +366,7 @@ class Batches:
 
 
 class _Told:
-    """How many prompts have been told of: never fewer than before."""
+    """Number of prompts reported as done; never decreases."""
 
     def __init__(self, done: Done, total: int) -> None:
         self.n = 0
@@ -387,25 +374,25 @@ class _Told:
         self._total = total
 
     def at(self, n: int) -> None:
-        """Tell that so many are done in all."""
+        """Report that ``n`` are done in all."""
         n = min(n, self._total)
         if n > self.n:
             self._done(n - self.n)
             self.n = n
 
     def more(self, n: int) -> None:
-        """Tell that so many more are done."""
+        """Report that ``n`` more are done."""
         self.at(self.n + n)
 
 
 def _short(name: str) -> str:
-    """Return a request's name as an id that servers take: the first half of its hash, and its number."""
+    """Return a request's name as an id that servers accept: half of its hash, and its number."""
     digest, _, number = name.rpartition("-")
     return f"{digest[:32]}-{number}"
 
 
 def _plain(text: str) -> str:
-    """Return a server's words for a terminal: nothing in them acts."""
+    """Return a server's text without control characters, which could act on a terminal."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 

@@ -1,8 +1,8 @@
-"""BERTScore: how near a text's tokens come to those of reference texts, by an encoder's hidden states.
+"""BERTScore: similarity of a text's tokens to those of reference texts, by an encoder's hidden states.
 
-The formula is Zhang, Kishore, Wu, Weinberger and Artzi's [1]_, without idf weights and without rescaling to a baseline,
-as in their own tool (bert-score 0.3.13), which tests compare with. That tool is no longer kept, and TorchMetrics 1.9
-pairs texts with others' references where their lengths are ordered differently; hence these lines of our own.
+The formula is that of Zhang, Kishore, Wu, Weinberger and Artzi [1]_, without idf weights and without rescaling to a
+baseline, as in their own tool (bert-score 0.3.13), with which tests compare. That tool is no longer maintained, and
+TorchMetrics 1.9 pairs texts with the wrong references if their lengths are ordered differently; hence our own code.
 
 References
 ----------
@@ -24,64 +24,54 @@ from audit.engines.tokens import AS_CHARACTERS, batches, context_length, load_sc
 from audit.errors import ModelError
 
 LAYERS: Final = {"embedded:minilm": 5}
-"""The layer of each packaged encoder. Of six layers the authors took the fifth of DistilBERT and of DistilRoBERTa; that
-the same is good for this one is our guess."""
+"""The layer for each packaged encoder.
+
+Of six layers the authors chose the fifth for DistilBERT and DistilRoBERTa; that the same is good for this one is our
+guess.
+"""
 BATCH_TOKENS: Final = 4096
-"""Tokens that are read at once, padding included, unless one text has more."""
+"""Tokens read at once, including padding, unless one text has more."""
 
 _REMEDY: Final = "choose an encoder such as embedded:minilm or FacebookAI/roberta-large, or get it again"
 
 
 class _Text(NamedTuple):
-    """A text's tokens."""
+    """A text's encoded tokens."""
 
     vectors: npt.NDArray[np.float32]
     """Shape (tokens, width), each of length 1; with CLS and SEP."""
     averaged: npt.NDArray[np.bool_]
-    """Shape (tokens,): whether a token is averaged."""
+    """Shape (tokens,): whether a token counts in averages."""
     cut: bool
     """Whether the text lost its end."""
 
 
 class BertScorer:
-    """Takes precision, recall and F1 of texts against references.
+    """Computes precision, recall and F1 of texts against references.
 
-    Each token is compared by the cosine of its hidden state with every token of the other text, and its greatest cosine
-    taken. The mean over the text's tokens is precision, over the reference's recall; F1 is their harmonic mean. CLS and
-    SEP may be matched, and are not averaged. Of several references the best precision, the best recall and the best F1
-    are taken, each for itself. All this is what the authors' tool does. Where it gives 0 to an empty text, there is no
-    number here; and none of F1 where precision or recall is not above 0.
-
-    A text that is longer than the encoder reads loses its end, as there.
+    Each token's hidden state is compared by cosine with every token of the other text, and the greatest cosine is
+    taken. The mean over the text's tokens is precision, over the reference's tokens recall; F1 is their harmonic mean.
+    CLS and SEP may be matched but are not averaged. Over several references the best precision, recall and F1 are taken
+    separately. All this is as in the authors' tool. Deviations: an empty text gets NaN, not 0, and so does F1 if
+    precision or recall is not above 0. As there, a text that is longer than the encoder reads loses its end.
 
     Parameters
     ----------
     model
         ``embedded:minilm``, a folder, or a hub id that is in the hub's cache on this machine.
     layer
-        Whose hidden states, counted from 1; 0 is the embeddings. Needed but for ``embedded:minilm``: the authors chose
-        it for each model by its agreement with people, 17 for ``FacebookAI/roberta-large``.
-    revision
-        The hub's branch, tag or commit.
-    device
-        Of torch.
+        Layer of the hidden states, counted from 1; 0 is the embeddings. Required except for ``embedded:minilm``: the
+        authors chose it for each model by its agreement with people, 17 for ``FacebookAI/roberta-large``.
     download
-        Whether a model of the hub may be downloaded; else it must be in the hub's cache on this machine.
+        Whether to download a hub model; otherwise ModelAbsentError is raised if it is not in the cache.
 
     Attributes
     ----------
     facts
-        What tells two of them apart: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``,
-        ``dtype``, ``layer``, and ``max_tokens``, what it reads of a text (None: no limit).
+        What identifies the scorer: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``,
+        ``dtype``, ``layer``, and ``max_tokens`` of a text (None: no limit).
     n_cut
-        Texts of all calls so far that lost their end, or one of whose references did.
-
-    Raises
-    ------
-    ModelAbsentError
-        If the model is not on this machine.
-    ModelError
-        If it cannot be loaded, is no encoder, or has no such layer.
+        Texts so far that lost their end, or one of whose references did.
     """
 
     facts: dict[str, Any]
@@ -129,7 +119,7 @@ class BertScorer:
             raise ModelError(f"{self._asked}: there is no layer {layer}; it has 0 to {n_layers}")
         self._layer = layer
         self._limit = context_length(self._network, self._tokenizer)
-        # Byte-level tokenizers tell a word at a text's beginning from the same word after a space.
+        # Byte-level tokenizers encode a word at a text's beginning differently from one after a space.
         marked = (transformers.GPT2Tokenizer, transformers.RobertaTokenizer)
         self._before = " " if isinstance(self._tokenizer, marked) else ""
         self.n_cut = 0
@@ -140,23 +130,10 @@ class BertScorer:
         }
 
     def score(self, texts: Sequence[str], references: Sequence[Sequence[str]]) -> npt.NDArray[np.float64]:
-        """Return shape (n, 3): precision, recall and F1 of each text; NaN where it or all its references have no token.
+        """Return precision, recall and F1 of each text, shape (n, 3); NaN if it or all its references have no token.
 
-        The hidden states of all references of a call are in memory at once.
-
-        Parameters
-        ----------
-        texts
-            n texts.
-        references
-            For each text its references, none or several.
-
-        Raises
-        ------
-        ModelError
-            If a hidden state has no direction: the weights are damaged.
-        ValueError
-            If the two differ in length.
+        A text may have no references or several. The hidden states of all references of a call are in memory at once.
+        Raises ModelError if a hidden state is zero or not finite.
         """
         if len(texts) != len(references):
             raise ValueError(f"{len(texts)} texts, and references for {len(references)}")
@@ -175,7 +152,7 @@ class BertScorer:
         return scores
 
     def _encoded(self, texts: Sequence[str]) -> Iterator[tuple[str, _Text]]:
-        """Yield each text with its tokens, in an order of its own."""
+        """Yield each text with its tokens, in arbitrary order."""
         import torch
 
         read = [self._read(self._before + text.strip()) for text in texts]

@@ -1,13 +1,13 @@
 """From a prompt's messages to token ids, by the model's own chat template.
 
-Models without a system role get the system text at the head of the first user message. Models that think before they
-answer are told not to, unless a thought is asked for; where the template opens one all the same, or cannot be told, it
-is closed at once: see :mod:`audit.engines.dialects`. An answer that is begun for the model stands after all that, as
-text of its own turn, which is not ended.
+If a template has no system role, the system text goes at the head of the first user message. Models that think before
+they answer are told not to, unless a thought is asked for. If the template opens a thought anyway, or has no switch,
+the thought is closed at once: see :mod:`audit.engines.dialects`. A begun answer comes after all that, as the text of an
+assistant turn that is not ended.
 
-The tokens that the tokenizer puts before any text (a BOS) stand before a prompt once, whether its template writes them,
-leaves them out or writes them twice. A template that prints the date is told one that stays the same. One that shows no
-text gets a list of parts. Of the first prompts it is checked that all that was said is shown once and in order.
+The tokens that the tokenizer puts before any text (a BOS) come once before a prompt, whether the template writes them,
+omits them or writes them twice. A template that prints the date is given a fixed one. One that shows no plain text gets
+a list of parts. The first prompts are checked to show every message once and in order.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from stimuli.prompts import Prompt
 _SENTINEL: Final = "empathy-audit-system-role"
 _TURNS: Final = (("user", "empathy-audit-turn-1"), ("assistant", "empathy-audit-turn-2"))
 _PROBES: Final = ((("user", "x"),), (("system", "x"), ("user", "x")))
-"""Messages by which it is tried what a template writes around a prompt."""
+"""Messages that reveal what a template writes around a prompt."""
 _CHECKED: Final = 2
-"""Prompts of each system message and length of which it is checked that they show all that was said."""
+"""Prompts to check for each system message and number of turns."""
 _FIRST: Final = 4
-"""Tokens at the beginning of a prompt among which a BOS may stand that a template wrote: after white space, say."""
+"""Tokens at a prompt's beginning among which the template's BOS may come, for example after white space."""
 _NUMBERS: Final = tuple(map(str, range(101)))
-"""By which it is tried whether a tokenizer joins a number to the space before it."""
+"""Numbers that test whether a tokenizer joins a number to the space before it."""
 
 
 class ChatTokenizer:
-    """A Hugging Face tokenizer that knows how to put our prompts.
+    """A Hugging Face tokenizer that renders and encodes our prompts.
 
     Parameters
     ----------
@@ -60,20 +60,14 @@ class ChatTokenizer:
     name
         The model's name, for messages.
     add_special_tokens
-        Whether prompts get the special tokens that the tokenizer adds to any text, though the chat template has put
-        its own: as vLLM does to a prompt that is handed to it as a string. A template that writes the token that begins
-        a text then has it twice.
+        Whether to add the tokenizer's special tokens although the chat template has written its own, as vLLM does with
+        a prompt given as a string. A template that writes a BOS then has it twice.
     template
         The user's, in place of the tokenizer's own.
     date
-        YYYY-MM-DD, for templates that print today's.
+        YYYY-MM-DD, for templates that print today's date.
     thinks_in
-        The marks of its thoughts.
-
-    Raises
-    ------
-    ModelError
-        If there is no chat template, or the user's fails or leaves out what is asked.
+        The marks of the model's thoughts.
     """
 
     _mend: ClassVar[str] = "name a template, model.chat_template=FILE,"
@@ -116,13 +110,7 @@ class ChatTokenizer:
         date: str = DATE,
         thinks_in: ThinksIn = "auto",
     ) -> ChatTokenizer:
-        """Read the tokenizer in a local folder or of a hub id.
-
-        Raises
-        ------
-        ModelError
-            If there is none that can be read, or as :class:`ChatTokenizer`.
-        """
+        """Load the tokenizer from a local folder or a hub id."""
         from transformers import AutoTokenizer
 
         try:
@@ -143,13 +131,7 @@ class ChatTokenizer:
 
     @classmethod
     def of(cls, model: ModelConfig, engine: EngineConfig, folder: Path) -> ChatTokenizer:
-        """Read the tokenizer of a model, whose files are in a folder, as its card and the engine's settings say.
-
-        Raises
-        ------
-        ModelError
-            As :meth:`load`, or if the card's chat template cannot be read.
-        """
+        """Load the tokenizer of a model in a folder, by its card and the engine's settings."""
         return cls.load(
             model.tokenizer or str(folder),
             name=model.name,
@@ -170,44 +152,39 @@ class ChatTokenizer:
 
     @cached_property
     def shows_turns(self) -> bool:
-        """Whether the chat template shows what was said before the last message, in order."""
+        """Whether the chat template shows earlier turns, in order."""
         text = self._render([*_TURNS, ("user", "x")])
         places = [text.find(content) for _, content in _TURNS]
         return -1 not in places and places == sorted(places)
 
     @cached_property
     def dialect(self) -> Dialect | None:
-        """How the model marks its thoughts; None where nothing tells that it has any."""
+        """How the model marks its thoughts; None if nothing shows that it has any."""
         return dialect_of(self.thinks_in, self._template_text, self._is_token)
 
     @property
     def _template_text(self) -> str:
-        """The chat template; of a tokenizer that has several, by name, all of them."""
+        """The chat template; all of them, joined, if the tokenizer has several."""
         own = getattr(self.hf, "chat_template", None) if self.template is None else self.template.text
         return own if isinstance(own, str) else "\n".join(map(str, own.values())) if isinstance(own, Mapping) else ""
 
     def _is_token(self, mark: str) -> bool:
-        """Say whether a mark is a token of its own."""
+        """Whether a mark is a token of its own."""
         return any(token.content == mark for token in getattr(self.hf, "added_tokens_decoder", {}).values())
 
     @property
     def thinking(self) -> Dialect:
-        """How the model marks its thoughts.
-
-        Raises
-        ------
-        ModelError
-            If nothing tells that it has any.
-        """
+        """How the model marks its thoughts; raises ModelError if nothing shows that it has any."""
         if self.dialect is None:
             raise no_dialect(self.name)
         return self.dialect
 
     @cached_property
     def closes_thoughts(self) -> str:
-        """Say by which marks thoughts are closed at once that the template cannot be told to leave; empty if by none.
+        """Marks that close thoughts at once because the template cannot be told to omit them; empty if none.
 
-        ``<think>`` that a template opens is not named, unless the card says it: it has ever been closed.
+        A ``<think>`` that the template opens is not named unless the card names it: earlier versions closed it too, so
+        naming it would change the identity of their runs.
         """
         own = self._made(self._probe, pinned(self.date))
         if self.dialect is None or (self.dialect is THINK and self.thinks_in == "auto" and THINK.is_open(own)):
@@ -216,10 +193,10 @@ class ChatTokenizer:
 
     @cached_property
     def _closes(self) -> bool:
-        """Whether thoughts are closed that the template does not open.
+        """Whether to close a thought that the template does not open.
 
-        So it is where the model thinks, since its card or its template says so or its vocabulary is of models that do,
-        and the template makes the same of being told to think and of being told not to.
+        True if the model thinks (its card, template or vocabulary says so) and the template renders the same whether it
+        is told to think or not to.
         """
         if self.dialect is None:
             return False
@@ -232,9 +209,9 @@ class ChatTokenizer:
     def _render(
         self, messages: Sequence[tuple[str, str]], told: Mapping[str, Any] | None = None, *, thinks: bool = False
     ) -> str:
-        """Return what the template makes of messages, up to where the answer begins, or the thought.
+        """Render messages up to where the answer begins, or the thought.
 
-        ``told`` is what it is told of the date if not the pinned one.
+        ``told`` overrides the pinned date variables.
         """
         shown = pinned(self.date) if told is None else told
         if thinks:
@@ -244,27 +221,24 @@ class ChatTokenizer:
         return dialect.at_once(text) if dialect.is_open(text) or dialect.is_closed(text) or self._closes else text
 
     def _made(self, messages: Sequence[tuple[str, str]], shown: Mapping[str, Any], *, thinks: bool = False) -> str:
-        """Return what the template itself makes of messages, told to think or not to."""
+        """Return what the template alone makes of messages, told to think or not to."""
         return self._applied(_content(messages, parts=self._content_is_parts), shown, thinks=thinks)
 
     @property
     def _content_is_parts(self) -> bool:
-        """Whether the template shows a message's content only where it is a list of parts."""
+        """Whether the template shows a message's content only as a list of parts."""
         return self._form[1]
 
     @property
     def _probe(self) -> tuple[tuple[str, str], ...]:
-        """Messages that the template takes: a question, and before it a system message where there has to be one."""
+        """Messages that the template accepts: a question, after a system message if one is required."""
         return self._form[0]
 
     @cached_property
     def _form(self) -> tuple[tuple[tuple[str, str], ...], bool]:
-        """Messages that the template takes and shows, and whether their content is a list of parts.
+        """Messages that the template accepts and shows, and whether their content is a list of parts.
 
-        Raises
-        ------
-        ModelError
-            If it shows no question in either form.
+        Raises ModelError if no form shows the question.
         """
         faults = []
         question = ("user", _SENTINEL)
@@ -276,7 +250,7 @@ class ChatTokenizer:
                 except ModelError as error:
                     faults.append(error)
                     continue
-                # One that writes a list as code shows it, too, but not as anybody says it.
+                # A template that prints the list as code shows it too, but not as text.
                 if _SENTINEL in made and "'type'" not in made and '"type"' not in made:
                     return probe, parts
         if len(faults) < 4:
@@ -284,7 +258,7 @@ class ChatTokenizer:
         raise faults[0]
 
     def _not_shown(self, what: str) -> ModelError:
-        """Return what is raised of a template that does not show what was said."""
+        """Return the error for a template that does not show every message."""
         asked = f"model {self.name}: its chat template" if self.template is None else f"{self.template.asked}:"
         return ModelError(
             f"{asked} {what}, so that the model would be asked another question; {self._mend} that writes each "
@@ -302,13 +276,13 @@ class ChatTokenizer:
 
                 text = self.hf.get_chat_template() if self.template is None else self.template.text
                 return rendered(text, said, {**self.hf.special_tokens_map, **told})
-            # What renders by itself may be handed no function.
+            # Foreign renderers may not accept functions.
             told = {name: value for name, value in told.items() if not callable(value)}
             made: str = self.hf.apply_chat_template(list(said), tokenize=False, add_generation_prompt=True, **told)
         except Exception as error:
             if self.template is not None:
                 raise ModelError(self.template.fault(error)) from error
-            # A template refuses by raising whatever its author chose.
+            # Templates refuse by raising whatever exception their author chose.
             raise ModelError(
                 f"model {self.name}: its chat template refuses the messages {', '.join(each['role'] for each in said)} "
                 f"({' '.join(str(error).split())}); ask without earlier turns, or choose another model"
@@ -317,19 +291,17 @@ class ChatTokenizer:
 
     @cached_property
     def _is_rendered_here(self) -> bool:
-        """Whether the tokenizer has a chat template like any other; a server's, and some models' own code, have not."""
+        """Whether we can render the template; not for servers, nor for models with rendering code of their own."""
         from transformers import PreTrainedTokenizerBase
 
         own = getattr(type(self.hf), "apply_chat_template", None)
         return own is PreTrainedTokenizerBase.apply_chat_template
 
     def render(self, prompt: Prompt) -> str:
-        """Return the whole text that the model is given, up to where its thought or its answer begins, or goes on.
+        """Return the full text given to the model, up to where its thought or answer begins or continues.
 
-        Raises
-        ------
-        ModelError
-            If the chat template refuses the messages, or leaves out earlier turns, or the model has no thoughts.
+        Raises ModelError if the template refuses the messages or omits earlier turns, or if a thought is asked of a
+        model that has none.
         """
         messages = [*prompt.turns, ("user", prompt.user)]
         if prompt.turns and not self.shows_turns:
@@ -351,12 +323,10 @@ class ChatTokenizer:
         return text + self.begun_as(prompt.begun)
 
     def check_shown(self, prompts: Sequence[Prompt]) -> None:
-        """Check of the first prompts of each perceiver that they show all that was said, once and in order.
+        """Check that the first prompts of each perceiver show every message once and in order.
 
-        Raises
-        ------
-        ModelError
-            If one does not: the model would be asked something else. Or if they end within a thought of unknown marks.
+        Raises ModelError if not, since the model would be asked something else, or if a prompt ends inside a thought
+        with unknown marks.
         """
         if prompts and (mark := self._opens_unknown):
             raise ModelError(
@@ -372,22 +342,22 @@ class ChatTokenizer:
 
     @cached_property
     def _opens_unknown(self) -> str:
-        """The mark of no dialect by which the template opens a thought; empty where it opens none."""
+        """The unknown mark with which the template opens a thought; empty if none."""
         return opens_unknown(self._render(self._probe).rpartition(_SENTINEL)[2])
 
     def _check_shown(self, prompt: Prompt) -> None:
-        # A thought may repeat what was said, and is no part of it.
+        # A thought may repeat messages, so it is left out of the check.
         prompt = replace(prompt, begun="", thought=None if prompt.thought is None else "")
         if fault := not_shown_once(prompt, self.render):
             raise self._not_shown(fault)
 
     def begun_as(self, begun: str) -> str:
-        """Return what of an answer's beginning is given to the model; the rest is its own to write.
+        """Return the part of an answer's beginning that is given to the model; the model writes the rest.
 
-        A space at the end stays where the tokenizer keeps it apart from a number that follows, as those of Llama 3,
-        Mistral, Qwen2 and SmolLM2 do. Where it joins the two to one token (GPT-2), no text that goes on with a number
-        has a space of its own there: the model would be asked after tokens that its tokenizer never makes. So that
-        space is the model's to write, as the beginning of its number.
+        A final space stays if the tokenizer keeps it apart from a following number, as those of Llama 3, Mistral, Qwen2
+        and SmolLM2 do. If it joins the two into one token (GPT-2), a number is never preceded by a separate space, and
+        the model would be asked after tokens that its tokenizer never makes. The model then writes the space with its
+        number.
         """
         if begun not in self._begun:
             before = self._render([("user", "x")]) + begun
@@ -396,25 +366,21 @@ class ChatTokenizer:
         return self._begun[begun]
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of a rendered text; the template has already put the special tokens."""
+        """Return the token ids of a rendered text; the template has already written the special tokens."""
         return list(self.hf(text, add_special_tokens=False)["input_ids"])
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of rendered texts, as :meth:`encode` of each, and faster."""
+        """Return :meth:`encode` of each text, faster."""
         if not texts or not getattr(self.hf, "is_fast", False):
             return [self.encode(text) for text in texts]
         ids: list[list[int]] = self.hf(list(texts), add_special_tokens=False, return_attention_mask=False)["input_ids"]
         return ids
 
     def encode_prompts(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        """Return the token ids of prompts; what they share is rendered and tokenised once.
+        """Return the token ids of prompts; shared text is rendered and tokenised once.
 
-        Where ``add_special_tokens``, they begin and end with those that the tokenizer adds, too.
-
-        Raises
-        ------
-        ModelError
-            As :meth:`render`, or if it cannot be told which tokens the tokenizer adds.
+        With ``add_special_tokens``, the tokenizer's own special tokens surround them. Raises ModelError as
+        :meth:`render`, or if those tokens cannot be determined.
         """
         self.check_shown(prompts)
         if self._shared is None:
@@ -427,9 +393,9 @@ class ChatTokenizer:
         return [[*before, *ids, *after] for ids in encoded] if before or after else encoded
 
     def begins_once(self, ids: list[int]) -> list[int]:
-        """Return a prompt's tokens with those that begin a text before them once, where the tokenizer has any."""
+        """Return a prompt's tokens with the tokenizer's opening tokens (a BOS) exactly once."""
         opening = list(self._opening)
-        # Words of a user may look like the token: it is taken away only where the template itself doubles it.
+        # A user's words may look like the token, so remove it only if the template itself doubles it.
         while self._is_doubled and ids[: 2 * len(opening)] == opening * 2:
             ids = ids[len(opening) :]
         own = list(self._puts_before)
@@ -439,7 +405,7 @@ class ChatTokenizer:
 
     @cached_property
     def _opening(self) -> tuple[int, ...]:
-        """The token ids that begin a text: those that the tokenizer puts before any, else its BOS; none without one."""
+        """Token ids that begin a text: those that the tokenizer adds before any, or its BOS; empty without one."""
         bos = getattr(self.hf, "bos_token_id", None)
         return self._puts_before or (() if bos is None else (int(bos),))
 
@@ -456,20 +422,21 @@ class ChatTokenizer:
 
     @cached_property
     def chat(self) -> dict[str, Any]:
-        """What prompts are made by beside the model's own files: keys as of :attr:`chat_identity`; empty if by nothing.
+        """What shapes prompts besides the model's own files, for the manifest; empty if nothing does.
 
-        A manifest records it.
+        Keys as in :attr:`chat_identity`.
         """
         other = self._probed(pinned(another_day(self.date)))
         return self._told(self.date if self._probed(pinned(self.date)) != other else None)
 
     @cached_property
     def chat_identity(self) -> dict[str, Any]:
-        """What of :attr:`chat` makes prompts other than those of earlier versions; empty if nothing does.
+        """The entries of :attr:`chat` that make prompts differ from those of earlier versions; empty if none.
 
-        ``template``, the SHA-256 of the user's; ``date``, the one that is pinned; ``begins``, what was done about the
-        tokens that begin a text; ``closes``, the marks of thoughts that are closed at once; ``content``, that messages
-        are lists of parts. The date that templates of Llama 3.1 write by themselves is no news.
+        ``template`` is the SHA-256 of the user's template; ``date`` the pinned date; ``begins`` what was done about
+        opening tokens; ``closes`` the marks of thoughts that are closed at once; ``content`` says that messages are
+        lists of parts. The date that templates of Llama 3.1 write by themselves is left out: earlier versions had it
+        too.
         """
         untold = self._probed({"strftime_now": clock(another_day(self.date))})
         return self._told(self.date if self._probed(pinned(self.date)) != untold else None)
@@ -484,7 +451,7 @@ class ChatTokenizer:
         return told if any(told.values()) else {}
 
     def _probed(self, told: Mapping[str, Any]) -> list[str | None]:
-        """Return what the template makes of the probes, told so of the date; None where it refuses one."""
+        """Return the rendered probes with these date variables; None for a probe that the template refuses."""
         made: list[str | None] = []
         for probe in _PROBES:
             try:
@@ -495,7 +462,7 @@ class ChatTokenizer:
 
     @cached_property
     def _said_of_beginning(self) -> str:
-        """Say what is done about the tokens that begin a text; empty if nothing is."""
+        """What is done about the opening tokens, in words; empty if nothing is."""
         if self.add_special_tokens or not self._opening:
             return ""
         for text in filter(None, self._probed(pinned(self.date))):
@@ -510,9 +477,9 @@ class ChatTokenizer:
 
     @cached_property
     def _before_opening(self) -> str:
-        """What the template writes before the token that begins a text; empty where that stands first, or nowhere."""
+        """What the template writes before the opening token; empty if that comes first, or nowhere."""
         own = [] if self.add_special_tokens else list(self._opening)
-        is_end = own == [getattr(self.hf, "eos_token_id", None)]  # then it may stand at the end of a message, too
+        is_end = own == [getattr(self.hf, "eos_token_id", None)]  # then it may also end a message
         for text in filter(None, self._probed(pinned(self.date)) if own else ()):
             ids = self.encode(text)
             at = next((at for at in range(_FIRST if is_end else len(ids)) if ids[at : at + len(own)] == own), 0)
@@ -522,11 +489,11 @@ class ChatTokenizer:
 
     @cached_property
     def _opens_late(self) -> bool:
-        """Whether the template writes the token that begins a text after others, where it is not put before them."""
+        """Whether the template writes the opening token so late that it must not be added before."""
         return len(self.encode(self._before_opening)) >= _FIRST
 
     def say_chat(self) -> str:
-        """Say in a few words what prompts are made by beside the model's own files; empty if by nothing."""
+        """Describe what shapes prompts besides the model's own files; empty if nothing does."""
         said = []
         if self.template is not None:
             over = " in place of the model's own" if getattr(self.hf, "chat_template", None) else ""
@@ -547,16 +514,13 @@ class ChatTokenizer:
 
     @cached_property
     def added(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The token ids that prompts get before and after those of their rendered text; none unless they are asked for.
+        """Token ids added before and after a rendered text; both empty unless ``add_special_tokens``.
 
-        Raises
-        ------
-        ModelError
-            If the tokenizer does more to a text than to put tokens around its own.
+        Raises ModelError if the tokenizer changes a text in other ways than by adding tokens around it.
         """
         if not self.add_special_tokens:
             return (), ()
-        # A text without special tokens stands at one place in what is made of it.
+        # A text without special tokens occurs once, unchanged, in its encoding.
         own, whole = self.encode(_SENTINEL), self._encode_with_added(_SENTINEL)
         at = next((at for at in range(len(whole)) if whole[at : at + len(own)] == own), len(whole))
         before, after = tuple(whole[:at]), tuple(whole[at + len(own) :])
@@ -573,7 +537,7 @@ class ChatTokenizer:
         return list(self.hf(text, add_special_tokens=True)["input_ids"])
 
     def say_added(self) -> str:
-        """Say in a line what ``add_special_tokens`` does to this model's prompts; empty unless it is asked for."""
+        """Describe the effect of ``add_special_tokens`` in one line; empty unless it is set."""
         if not self.add_special_tokens:
             return ""
         before, after = self.added
@@ -594,7 +558,7 @@ class ChatTokenizer:
         return said
 
     def as_fed(self, prompt: Prompt) -> str:
-        """Return a prompt as the model reads it, special tokens written out and those that are added among them."""
+        """Return a prompt as the model reads it, with all special tokens written out."""
         return str(
             self.hf.decode(
                 self.encode_prompts([prompt])[0], skip_special_tokens=False, clean_up_tokenization_spaces=False
@@ -610,20 +574,15 @@ class ChatTokenizer:
         return None if cuts is None else SharedTokens(self, cuts)
 
     def decode(self, token_ids: list[int], *, marks: bool = False) -> str:
-        """Return the text of generated tokens, without special tokens, or with all of them as they are written."""
+        """Return the text of generated tokens; ``marks`` keeps special tokens."""
         return str(self.hf.decode(token_ids, skip_special_tokens=not marks))
 
     def written(self, token_ids: list[int], text: str | None = None) -> str:
-        """Return the text of what a model wrote, without special tokens but for the marks of a thought.
+        """Return the text that a model wrote, without special tokens except the marks of a thought.
 
-        Without its marks a thought could not be told from the answer. Marks that the card names stand as ``<think>``.
-
-        Parameters
-        ----------
-        token_ids
-            All that it wrote.
-        text
-            The same without special tokens, where the engine has made it.
+        The marks are needed to tell the thought from the answer; marks that the card names become ``<think>``.
+        ``token_ids`` is the whole output, and ``text`` the same without special tokens if the engine has decoded it
+        already.
         """
         text = self.decode(token_ids) if text is None else text
         if not self._special_ids.isdisjoint(token_ids):
@@ -641,31 +600,31 @@ class ChatTokenizer:
         return frozenset(token_id for token_id, token in added.items() if token.special)
 
     def _without_special(self, text: str, dialect: Dialect) -> str:
-        """Return a text with its special tokens written out, without those that are no marks of a thought."""
+        """Remove special tokens from a text, except the marks of a thought."""
         if self._special is None:
             return text
         return self._special.sub(lambda found: found[0] if dialect.holds(found[0]) else "", text)
 
     def up_to_special(self, text: str) -> str:
-        """Return a text with its special tokens written out, up to the first of them."""
+        """Return a text up to its first special token."""
         found = None if self._special is None else self._special.search(text)
         return text if found is None else text[: found.start()]
 
     @cached_property
     def _special(self) -> re.Pattern[str] | None:
-        """What matches any special token, as it is written out; None without any, or where they are not told."""
+        """Pattern of any special token; None if there are none, or if they are unknown."""
         added = getattr(self.hf, "added_tokens_decoder", {}).values()
         contents = sorted({token.content for token in added if token.special and token.content}, key=len, reverse=True)
         return re.compile("|".join(map(re.escape, contents))) if contents else None
 
     def continuation(self, text: str, continuation: str) -> tuple[int, ...] | None:
-        """Return the tokens that follow ``text`` when ``continuation`` does; None where the two merge into a token."""
+        """Return the tokens of ``continuation`` after ``text``; None if the two merge into one token."""
         before, both = self.encode(text), self.encode(text + continuation)
         return tuple(both[len(before) :]) if both[: len(before)] == before else None
 
 
 def as_known(text: str, thinks_in: ThinksIn) -> str:
-    """Return a text in which the marks of thoughts that a card names are those that every reader knows."""
+    """Replace the thought marks that a card names by the ``<think>`` marks that every reader knows."""
     if isinstance(thinks_in, tuple):
         for own, known in zip(thinks_in, THINK.marks, strict=True):
             text = text.replace(own, known)
@@ -673,5 +632,5 @@ def as_known(text: str, thinks_in: ThinksIn) -> str:
 
 
 def _content(messages: Sequence[tuple[str, str]], *, parts: bool) -> list[dict[str, Any]]:
-    """Return messages as chat templates take them."""
+    """Return messages in the form that chat templates take."""
     return [{"role": role, "content": [{"type": "text", "text": text}] if parts else text} for role, text in messages]

@@ -1,4 +1,4 @@
-"""Classifiers of a text, or of a pair of texts, by transformers' sequence classification: probabilities of labels."""
+"""Classifiers of texts or text pairs, by transformers' sequence classification: probabilities of labels."""
 
 from __future__ import annotations
 
@@ -18,21 +18,19 @@ from stimuli.files import LARGEST_TEXT, read_file
 
 
 class Classifier:
-    """A sequence classifier, in float32 and without dropout; :func:`open_classifier` makes it.
+    """A sequence classifier in float32, without dropout; made by :func:`open_classifier`.
 
-    A text that holds the model's special tokens, such as ``</s>``, is read as the characters that it is made of.
+    A special token in a text, such as ``</s>``, is read as its characters.
 
     Attributes
     ----------
-    name
-        The folder or hub id that was asked for.
     labels
-        The names of the k labels, in the order of the columns.
+        The names of the k labels, in column order.
     facts
-        What tells two classifiers apart: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``,
-        ``dtype``, ``max_tokens`` (what it reads of a text, with its pair; None: no limit) and ``labels``.
+        What identifies the classifier: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``,
+        ``dtype``, ``max_tokens`` (of a text with its pair; None: no limit) and ``labels``.
     n_cut
-        Texts that were longer than that, of all calls so far; a text with several pairs counts with each.
+        Texts so far that were longer than ``max_tokens``; a text with several pairs counts with each.
     """
 
     def __init__(self, network: Any, tokenizer: Any, *, name: str, files: ModelFiles, batch_size: int) -> None:
@@ -40,8 +38,8 @@ class Classifier:
         self._tokenizer = tokenizer
         self._inputs = set(inspect.signature(network.forward).parameters)
         self._limit = _limit(network, tokenizer)
-        # Some networks find a text's end by the padding, and some count positions from the left: where padding would
-        # disturb them, they are given single texts.
+        # Some networks find a text's end by the padding, and some count positions from the left. A network that padding
+        # would disturb gets single texts.
         padding = network.config.get_text_config().pad_token_id
         padded = padding is not None and padding == tokenizer.pad_token_id and tokenizer.padding_side == "right"
         self._batch_size = batch_size if padded else 1
@@ -55,29 +53,10 @@ class Classifier:
         }
 
     def logits(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> npt.NDArray[np.float64]:
-        """Return the model's logit of each label.
+        """Return the logit of each label, shape (n, k); independent of the other texts and their order, up to rounding.
 
-        They do not depend on the other texts or on their order, up to rounding.
-
-        Parameters
-        ----------
-        texts
-            The n texts; one that is too long loses its end.
-        pairs
-            Shape (n,): what each text is read together with, after it. A pair loses its end only where it alone leaves
-            no room for a text.
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (n, k), in the order of the texts and of ``labels``.
-
-        Raises
-        ------
-        ModelError
-            If a logit is not finite.
-        ValueError
-            If there are not as many pairs as texts.
+        A text that is too long loses its end. ``pairs`` are read after the texts, and lose their end only if a pair
+        alone leaves no room for a text. Raises ModelError if a logit is not finite.
         """
         if pairs is not None and len(pairs) != len(texts):
             raise ValueError(f"{len(texts)} texts and {len(pairs)} pairs: must be as many")
@@ -107,7 +86,7 @@ class Classifier:
         return logits
 
     def probabilities(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> npt.NDArray[np.float64]:
-        """Return the probability of each label, the softmax of :meth:`logits`: shape (n, k), rows that sum to 1."""
+        """Return the probability of each label, the softmax of :meth:`logits`: shape (n, k), rows sum to 1."""
         return softmax(self.logits(texts, pairs))
 
     def _encode(self, texts: Sequence[str], pairs: Sequence[str] | None) -> list[dict[str, list[int]]]:
@@ -142,31 +121,10 @@ def open_classifier(
     batch_size: int = 16,
     download: bool = False,
 ) -> Classifier:
-    """Load a sequence classifier; no code of the model's own is run.
+    """Load a sequence classifier whose labels, two or more, exclude one another; the model's own code is not run.
 
-    Parameters
-    ----------
-    model
-        A folder, or a hub id.
-    asked
-        How messages call what was asked for; None is ``classifier MODEL``.
-    revision
-        The hub's branch, tag or commit.
-    device
-        Of torch.
-    batch_size
-        Texts that are read at once; it alters nothing but rounding.
-    download
-        Whether a model of the hub may be downloaded; else it must be in the hub's cache on this machine.
-
-    Raises
-    ------
-    ModelAbsentError
-        If it is not on this machine and may not be downloaded.
-    ModelError
-        If it cannot be had or loaded, or is no classifier whose labels, two or more, exclude one another.
-    ValueError
-        If ``batch_size`` is less than 1.
+    ``asked`` names it in messages; None means ``classifier MODEL``. ``batch_size`` affects only rounding. Raises
+    ModelAbsentError if the model is not on this machine and ``download`` is False.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size}: must be 1 or more")
@@ -177,7 +135,7 @@ def open_classifier(
         asked=asked,
         revision=revision,
         check=partial(_check_folder, name=model, asked=asked),
-        pickled=True,  # as many older classifiers were published
+        pickled=True,  # the format of many older classifiers
         download=download,
     )
     network, tokenizer = _load(files.folder, asked, device)
@@ -185,7 +143,7 @@ def open_classifier(
 
 
 def softmax(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the softmax of each row, shape (n, k); no logit is too large for it."""
+    """Return the softmax of each row, shape (n, k); large logits do not overflow."""
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares: npt.NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
     return shares
@@ -219,7 +177,7 @@ def _load(folder: Path, asked: str, device: str) -> tuple[Any, Any]:
             f"{asked} cannot be loaded from {folder}: "
             + unloadable(error, "download or copy it again, or choose another")
         ) from error
-    # transformers makes up what a file lacks, at random, and only warns.
+    # transformers fills missing weights at random and only warns.
     lacking = sorted(map(str, loading["missing_keys"]))
     if lacking:
         raise ModelError(
@@ -239,10 +197,10 @@ def _load(folder: Path, asked: str, device: str) -> tuple[Any, Any]:
 
 
 def _limit(network: Any, tokenizer: Any) -> int | None:
-    """Return how many tokens the model reads; what has no limit names none, -1, or a number that no text reaches."""
+    """Return the most tokens that the model reads, or None; absent limits are given as none, -1 or a huge number."""
     config = network.config.get_text_config()
     limits = [tokenizer.model_max_length, getattr(config, "max_position_embeddings", None)]
-    # RoBERTa and its kin count positions from behind that of the padding.
+    # RoBERTa and its kin count positions from the padding index on.
     for name, module in network.named_modules():
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
             limits.append(module.num_embeddings - module.padding_idx - 1)

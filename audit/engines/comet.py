@@ -1,7 +1,7 @@
-"""Commonsense inferences by a COMET model on this machine: what a person wants, needs, feels where something happens.
+"""Commonsense inferences by a COMET model on this machine: what a person wants, needs or feels when something happens.
 
-COMET-ATOMIC-2020 [1]_ is a BART that was trained to write an inference after a head and the mark of a relation. Its
-weights could not be had here: this module was tested with a tiny model of random weights alone.
+COMET-ATOMIC-2020 [1]_ is a BART trained to write an inference after a head and a relation's mark. Its weights were not
+available here: this module was tested only with a tiny model of random weights.
 
 References
 ----------
@@ -24,16 +24,15 @@ from stimuli.narratives import Narrative
 
 @dataclass(frozen=True)
 class Inferred:
-    """What a COMET model inferred of n heads.
+    """A COMET model's inferences from n heads.
 
     Attributes
     ----------
     texts
-        For each head, by relation, its inferences, the likeliest first, joined by ``"; "``; empty if it wrote none.
+        For each head, by relation, the inferences, likeliest first, joined by ``"; "``; empty if it wrote none.
     facts
-        What tells two models apart: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``; and
-        ``max_tokens``, what it reads of head and mark together (None: no limit), with ``n_cut``, the heads that were
-        shortened for it.
+        What identifies the model: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``; also
+        ``max_tokens`` of head and mark together (None: no limit), and ``n_cut``, the heads that were cut to it.
     """
 
     texts: list[dict[str, str]]
@@ -43,8 +42,8 @@ class Inferred:
 def head_of(narrative: Narrative) -> str:
     """Return a narrative as the head of an inference.
 
-    ATOMIC calls who acts PersonX: it stands for a leading "The person" of the third-person wording. Without that
-    wording the neutral one is taken, else the first person's, as it is.
+    ATOMIC calls the agent PersonX, which replaces a leading "The person" of the third-person wording. Without that
+    wording the neutral one is used, or else the first person's, unchanged.
     """
     third_person = re.sub(r"^The person\b", "PersonX", narrative.wording("third_person"))
     return third_person or narrative.neutral or narrative.first_person
@@ -61,13 +60,13 @@ def infer(
     batch_size: int = 16,
     device: str = "cpu",
 ) -> Inferred:
-    """Return what a COMET model infers of each head by each relation.
+    """Return a COMET model's inferences from each head by each relation.
 
-    The model reads ``"{head} {relation} [GEN]"``, the form in which the published one is asked, and a beam search of n
-    beams writes n inferences. Of these, empty ones, repeated ones and "none", the model's word for nothing, are left
-    out; "none" stays where it is all there is. A head that is too long loses its end, never its mark. Of the model's
-    own generation settings only its special tokens are kept, as the engines do. Nothing is sampled, and no code of the
-    model's own is run. A bar on stderr shows how far it is.
+    The model reads ``"{head} {relation} [GEN]"``, as the published one does, and a beam search with n beams writes n
+    inferences. Empty and repeated ones are dropped, as is "none", the model's word for nothing, unless it is the only
+    one. A head that is too long loses its end, never its mark. Of the model's generation settings only the special
+    tokens are kept, as in our engines. Nothing is sampled, and the model's own code is not run. A bar on stderr shows
+    progress.
 
     Parameters
     ----------
@@ -75,26 +74,12 @@ def infer(
         What happened, see :func:`head_of`.
     relations
         Marks that the model was trained with, such as ``xIntent``.
-    model
-        A folder, or a hub id.
-    revision
-        The hub's branch, tag or commit.
     n
-        Beams, and inferences of a relation.
+        Beams, and inferences for a relation.
     max_tokens
-        Length of an inference, in tokens.
+        Tokens of an inference, at most.
     batch_size
-        Heads with a relation that are asked at once; it alters nothing but rounding.
-    device
-        Of torch.
-
-    Raises
-    ------
-    ModelError
-        If the model is not there, cannot be loaded, is no COMET model that knows the relations, or cannot write as
-        much as ``max_tokens``.
-    ValueError
-        If ``n``, ``max_tokens`` or ``batch_size`` is less than 1.
+        Affects only rounding.
     """
     for name, value in (("n", n), ("max_tokens", max_tokens), ("batch_size", batch_size)):
         if value < 1:
@@ -108,7 +93,7 @@ def infer(
         asked=f"COMET model {model}",
         revision=revision,
         check=partial(check_model_folder, name=model),
-        pickled=True,  # as COMET-ATOMIC-2020 was published
+        pickled=True,  # the format of COMET-ATOMIC-2020
     )
     network, tokenizer = _load(files, model, device)
     marks = {relation: _mark(tokenizer, relation, model) for relation in relations}
@@ -184,7 +169,7 @@ def _load(files: ModelFiles, model: str, device: str) -> tuple[Any, Any]:
         raise
     except Exception as error:
         raise ModelError(f"COMET model {model} cannot be loaded from {folder}: {unloadable(error, remedy)}") from error
-    # transformers makes up what a file lacks, at random, and only warns.
+    # transformers fills missing weights at random and only warns.
     lacking = sorted(map(str, loading["missing_keys"]))
     if lacking:
         raise ModelError(
@@ -200,9 +185,10 @@ def _load(files: ModelFiles, model: str, device: str) -> tuple[Any, Any]:
 
 
 def _mark(tokenizer: Any, relation: str, model: str) -> int:
-    """Return the token of a relation, which only a model that was trained on relations has.
+    """Return a relation's token, which only a model trained on relations has.
 
-    [GEN] is not asked for: the code that trained the published model adds the relations, and leaves [GEN] in pieces.
+    [GEN] is not required: the code that trained the published model adds the relations as tokens, and leaves [GEN] in
+    pieces.
     """
     token = tokenizer.get_vocab().get(relation)
     if token is None or token not in tokenizer(f"PersonX sleeps {relation} [GEN]")["input_ids"]:
@@ -223,7 +209,7 @@ def _keep_special_tokens_alone(network: Any, tokenizer: Any) -> None:
 
 
 def _limit(network: Any, tokenizer: Any) -> int | None:
-    """Return how many tokens the model reads; tokenizers without a limit name a number that no text reaches."""
+    """Return the most tokens that the model reads, or None; tokenizers without a limit name a huge number."""
     limits = [tokenizer.model_max_length, getattr(network.config, "max_position_embeddings", None)]
     return min((int(limit) for limit in limits if limit is not None and limit < 10**9), default=None)
 

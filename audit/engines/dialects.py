@@ -1,7 +1,7 @@
-"""How models mark the thought that they write before an answer: the marks of each family, and how they are told apart.
+"""How models mark the thought that they write before an answer: each family's marks, and how to recognise them.
 
-A thought stands between two marks, and the answer begins after the second. They are as the families' own chat templates
-write them. A text is cut at the marks of all families, whoever wrote it: :func:`without_thoughts`.
+A thought is between two marks, and the answer begins after the second. The marks are as in the families' own chat
+templates. :func:`without_thoughts` cuts a text at the marks of all families, whichever model wrote it.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ class Dialect:
     Attributes
     ----------
     name
-        What ``model.thinks_in`` calls it.
+        Its name in ``model.thinks_in``.
     marks
-        Special tokens of its own. Any of them in a chat template tells that a model may think so, and so does the first
-        of them as one token of the vocabulary.
+        Its own special tokens. Any of them in a chat template shows that a model may think so, as does the first of
+        them as a token of the vocabulary.
     opens, begins
-        What stands before a thought, and the white space after that where the template writes none.
+        The mark before a thought, and the white space after it if the template writes none.
     closes
-        What the model writes to end it.
+        What the model writes to end a thought.
     answers
-        What stands between that and the answer.
+        Text between that and the answer.
     empty
-        What stands in place of a thought that is closed at once.
+        Content of a thought that is closed at once.
     told
-        How its templates are told to think or not, beside ``enable_thinking`` and ``thinking``: a name, and its value
-        without a thought and with one.
+        How to tell its templates to think or not, besides ``enable_thinking`` and ``thinking``: a variable's name, and
+        its values without and with a thought.
     habitual
-        Whether the marks in a vocabulary alone tell that the model thinks. Others are in those of models that do not.
+        Whether the marks in a vocabulary suffice to show that the model thinks. Other marks also occur in vocabularies
+        of models that do not.
     """
 
     name: str
@@ -52,21 +53,21 @@ class Dialect:
     habitual: bool = False
 
     def opened(self, text: str) -> str:
-        """Return a rendered prompt, up to where the thought begins: opened by its template, or else here."""
+        """Return a rendered prompt up to where the thought begins; opens the thought if the template did not."""
         return text if self.is_open(text) else text + self.opens + self.begins
 
     def is_open(self, text: str) -> bool:
-        """Say whether a rendered prompt ends within a thought."""
+        """Whether a rendered prompt ends within a thought."""
         return text.rstrip().endswith(self.opens)
 
     def is_closed(self, text: str) -> bool:
-        """Say whether a rendered prompt ends behind a thought."""
+        """Whether a rendered prompt ends after a thought."""
         return text.rstrip().endswith((self.closes, (self.closes + self.answers).rstrip()))
 
     def at_once(self, text: str) -> str:
         """Return a rendered prompt with an empty thought at its end, unless its template wrote one."""
         if self.is_closed(text):
-            # White space before the answer is the template's own; a mark that begins the answer is not left out.
+            # Keep the template's own white space before the answer, but never omit a mark that begins it.
             begins = self.answers.strip() and text.rstrip().endswith(self.closes)
             return text.rstrip() + self.answers if begins else text
         return f"{self.opened(text)}{self.empty}{self.closes}{self.answers}"
@@ -76,7 +77,7 @@ class Dialect:
         return f"{self.opened(text)}{thought}{self.closes}{self.answers}"
 
     def holds(self, token: str) -> bool:
-        """Say whether a special token is one of its marks, or a part of one."""
+        """Whether a special token is one of the marks or part of one."""
         return token in self.opens or token in self.closes or token in self.answers or token in self.marks
 
 
@@ -136,20 +137,14 @@ DIALECTS: Final = (
     _tagged("thought", "<thought>", "</thought>", begins="\n", answers="\n\n", empty="\n"),
     _tagged("thinking", "<thinking>", "</thinking>", begins="\n", answers="\n\n", empty="\n"),
 )
-"""All of them; a model is taken for the first of which it has a mark."""
+"""All dialects; the first with a mark in the model is taken."""
 
 
 def dialect_of(asked: ThinksIn, template: str, is_token: Callable[[str], bool]) -> Dialect | None:
-    """Return the dialect that a model thinks in; None where nothing tells that it thinks.
+    """Return the dialect that a model thinks in; None if nothing shows that it thinks.
 
-    Parameters
-    ----------
-    asked
-        ``model.thinks_in``.
-    template
-        Its chat template; empty where it cannot be read.
-    is_token
-        Whether a text is one token of its vocabulary.
+    ``asked`` is ``model.thinks_in``; ``template`` is empty if it cannot be read; ``is_token`` tells whether a text is
+    one token of the vocabulary.
     """
     if isinstance(asked, tuple):
         return _tagged("thinking.marks", *asked)
@@ -159,12 +154,12 @@ def dialect_of(asked: ThinksIn, template: str, is_token: Callable[[str], bool]) 
 
 
 def in_template(template: str) -> Dialect | None:
-    """Return the dialect whose marks a chat template writes; None where it writes none."""
+    """Return the dialect whose marks a chat template writes, or None."""
     return next((each for each in DIALECTS if any(mark in template for mark in each.marks)), None)
 
 
 def no_dialect(name: str) -> ModelError:
-    """Return what is raised of a model that is asked to think and has no marks to do it with."""
+    """Return the error for a model that is asked to think and has no known marks."""
     known = ", ".join(each.name for each in DIALECTS)
     return ModelError(
         f"model {name}: neither its chat template nor its vocabulary tells how it marks a thought, so that it is taken "
@@ -176,12 +171,12 @@ def no_dialect(name: str) -> ModelError:
 # --- Texts with thoughts in them --------------------------------------------------------------------------------------
 
 _CHANNEL: Final = re.compile(r"<\|channel\|>(?P<name>[^<\n]{0,60})<\|message\|>")
-"""Where a message of gpt-oss begins: it thinks in the channel analysis, and answers in final."""
+"""Beginning of a gpt-oss message: it thinks in channel analysis and answers in final."""
 _CHANNELS_BARE: Final = re.compile(r"\A\s*analysis.*?assistantfinal", re.DOTALL)
-"""The same where a server has taken the special tokens out and left the words between them."""
+"""The same if a server removed the special tokens and left the words between them."""
 _CHANNEL_UNENDED: Final = re.compile(r"\A\s*analysis(?=[A-Z])")
 _LABELLED: Final = re.compile(r"\A\s*thought\n(?P<rest>.*)\Z", re.DOTALL)
-"""Where a server has taken the special tokens of Gemma's channel out: where the thought ends cannot be told."""
+"""Gemma's channel if a server removed the special tokens: the end of the thought is then unknown."""
 _ENDED: Final = re.compile(r"\[END FINAL RESPONSE\]")
 
 
@@ -190,14 +185,14 @@ def _alternatives(marks: Iterator[str]) -> str:
 
 
 def _marks() -> re.Pattern[str]:
-    """Return what matches the mark of a thought in any dialect, and its variants; ``opens`` where it begins one."""
-    # What ends any message ends no thought by itself: the mark is where the answer begins.
+    """Return the pattern of thought marks in all dialects and variants of them; group ``opens`` or ``closes``."""
+    # <|end|> ends any message, not only thoughts, so it counts only with the answer's beginning.
     pairs = [
         (each.opens, each.closes + each.answers if each.closes == "<|end|>" else each.closes)
         for each in DIALECTS
         if each is not _CHANNELS
     ]
-    # Words, and not tags, are marks where they begin a line.
+    # Marks that are words count only at the beginning of a line.
     words = [opens for opens, _ in pairs if " " in opens]
     tag = r"(?:\w{1,12}[:|])?(?:think|thinking|thought|thoughts|reasoning)(?:_fast|_faster|:\w{1,20})?"
     said = r"analysis|scratchpad|reflection|cot|chain_of_thought|inner_monologue|reason|rationale"
@@ -220,9 +215,9 @@ _MARK: Final = _marks()
 
 
 def without_thoughts(text: str) -> str:
-    """Return what a text answers, without thoughts; empty where one does not end, or the marks of one are unknown.
+    """Return a text without its thoughts; empty if one does not end, or its marks are unknown.
 
-    All before the last thought's end is thought but for what stands before the first one's beginning: chat templates
+    Everything before the last thought's end is removed, except the text before the first thought begins: chat templates
     may write a thought's first mark into the prompt.
     """
     if channels := list(_CHANNEL.finditer(text)):
@@ -245,7 +240,7 @@ def without_thoughts(text: str) -> str:
 
 
 def ends_within_thought(text: str) -> bool:
-    """Tell whether what comes after a text may be thinking, since the text opens some and does not close it."""
+    """Whether the text after this one may be thinking, because this one opens a thought and leaves it open."""
     if channels := list(_CHANNEL.finditer(text)):
         return bool(channels[-1]["name"].strip() != "final")
     marks = list(_MARK.finditer(text))
@@ -259,7 +254,7 @@ _ANY_MARK: Final = re.compile(
     r"|\[(?P<square>/?[^\W\d][\w:/ -]{0,40})\]"
     r"|\{\{?(?P<braced>/?[^\W\d][\w:/ -]{0,40})\}\}?|\((?P<round>/?[^\W\d][\w:/ -]{0,40})\)|(?P<comment><!--)"
 )
-"""What looks like a mark, in ASCII brackets: a name in them."""
+"""Anything that looks like a mark: a name in ASCII brackets."""
 _AS_ASCII: Final = str.maketrans(
     dict.fromkeys("‹«〈《＜﹤⟨⟪❮❰◁◀◂【〔〖〘〚⟦⟬⦃⌈「『", "<")
     | dict.fromkeys("›»〉》＞﹥⟩⟫❯❱▷▶▸】〕〗〙〛⟧⟭⦄⌉」』", ">")
@@ -280,11 +275,11 @@ _RULED: Final = re.compile(
     r"|</?(?P<unclosed>[^\W\d]\w{0,40})(?=[ \t]*$))",
     re.MULTILINE,
 )
-"""A name between rules, or in a bracket that does not close: "=== reasoning ===", "<think"."""
+"""A name between rules, or in a bracket that is not closed: "=== reasoning ===", "<think"."""
 _BEGINS: Final = frozenset({"begin", "start", "open", "prefix"})
 _ENDS: Final = frozenset({"end", "stop", "close", "suffix", "finish"})
 _HARMLESS: Final = re.compile(
-    # Turns and their ends, which are cut elsewhere; marks of an answer, and of its layout.
+    # Turns and their ends, which are cut elsewhere; marks of an answer and of its layout.
     r"inst|sys|turn|im|s|text|header|header_id|id|message|role|bos|eos|pad|box|image|user|assistant|system|model"
     r"|answer|final|final_answer|final_response|response|rating|output|result|score|number|value|intensity|reply"
     r"|solution|content|rate|estimate|a|b|i|u|em|strong|small|big|sub|sup|mark|q|p|div|span|br|hr|li|ul|ol|table|t[rdh]"
@@ -298,9 +293,9 @@ _OF_THOUGHT: Final = re.compile(
 
 
 def has_unknown_marks(text: str) -> bool:
-    """Say whether a pair of marks that nobody has told of stands around a part of a text, or one begins a thought.
+    """Whether a pair of unknown marks surrounds part of a text, or an unknown mark begins a thought.
 
-    What stands between them may be a thought, and a number in it no rating.
+    Text between such marks may be a thought, and a number in it no rating.
     """
     text = _ESCAPED.sub(lambda each: "<" if each["opens"] else ">", text).translate(_AS_ASCII)
     if any(not _OF_CODE.fullmatch(each["name"]) for each in _FENCE.finditer(text)):
@@ -313,9 +308,9 @@ def has_unknown_marks(text: str) -> bool:
         if found["comment"]:
             return True
         ends, stem, is_thought = _named(found)
-        if _HARMLESS.fullmatch(stem) or (not stem and found["left"]):  # <|start|> and <|end|> are of turns
+        if _HARMLESS.fullmatch(stem) or (not stem and found["left"]):  # <|start|> and <|end|> belong to turns
             continue
-        # Special tokens are never an answer's own words: any two of them are a pair, whatever they are called.
+        # Special tokens are never words of an answer, so any two form a pair, whatever their names.
         stem = "|" if found["left"] and found["right"] else stem
         if (ends or stem == "|") and stem in begun and text[begun[stem] : found.start()].strip():
             return True
@@ -327,7 +322,7 @@ def has_unknown_marks(text: str) -> bool:
 
 
 def _begins_a_line(found: re.Match[str]) -> bool:
-    """Tell whether a line begins with a mark that is no word in ordinary brackets, nor a key with its value."""
+    """Whether a mark begins a line, and is neither a word in ordinary brackets nor a key with its value."""
     name = found["name"]
     is_mark = name is not None and not re.search(r":\s|\d", name) and name.count(" ") < _MANY_WORDS
     before = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()]
@@ -339,7 +334,7 @@ _LAYOUT: Final = re.compile(r"</?[a-z]{1,10}>|\\[a-z]{1,12}\{|\$", re.IGNORECASE
 
 
 def opens_unknown(text: str) -> str:
-    """Return the mark of no dialect that says it begins a thought and with which a rendered prompt ends; else empty."""
+    """Return the unknown mark at a rendered prompt's end that opens a thought; empty if none."""
     last = next((found for found in _ANY_MARK.finditer(text) if not text[found.end() :].strip()), None)
     if last is None or last["comment"] or _MARK.search(last[0]) or _CHANNEL.search(text):
         return ""
@@ -348,7 +343,7 @@ def opens_unknown(text: str) -> str:
 
 
 def _named(found: re.Match[str]) -> tuple[bool, str, bool]:
-    """Return of what looks like a mark whether it ends something, what that is called, and whether it is a thought."""
+    """Return whether a mark ends something, the name without "begin" and "end", and whether it marks a thought."""
     kinds = ("name", "square", "braced", "round")
     kind, name = next((kind, found[kind]) for kind in kinds if found[kind] is not None)
     ends = name.startswith("/") or bool(found["slash"])

@@ -1,4 +1,4 @@
-"""The SHA-256 of files; of large ones remembered, since a model of 30 GB takes half a minute to read."""
+"""The SHA-256 of files, cached for large ones: a model of 30 GB takes half a minute to read."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Final
 
 LARGE: Final = 2**30
-"""Bytes from which on a file's hash is remembered: a second of reading."""
+"""Bytes from which a file's hash is cached: a second of reading."""
 _SETTLED_NS: Final = 5 * 10**9
-"""A file that was touched less long ago may be touched again within the same tick of the clock."""
+"""A file changed more recently than this may change again within the same clock tick."""
 
 
 def cache_folder() -> Path:
-    """Return where unpacked models and hashes are kept: under ``XDG_CACHE_HOME``, else ``~/.cache``."""
+    """Return the folder of unpacked models and hashes: under ``XDG_CACHE_HOME``, else ``~/.cache``."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "empathy-audit"
 
 
 def sha256(path: Path) -> str:
     """Return a file's SHA-256.
 
-    That of a large file is remembered by its place, size and node, and the times at which content and node changed:
-    the system sets the last of them at every change, and no program can set it back.
+    For large files it is cached by path, size, inode, and the times at which content and inode changed. The system sets
+    the last one at every change, and no program can set it back.
     """
     before = _state(path)
     kept = cache_folder() / "digests" / hashlib.sha256(before.encode()).hexdigest() if before else None
@@ -37,13 +37,13 @@ def sha256(path: Path) -> str:
     with path.open("rb") as handle:
         digest = hashlib.file_digest(handle, "sha256").hexdigest()
     if kept is not None and _state(path) == before:
-        with contextlib.suppress(OSError):  # where nothing can be kept, it is read again
+        with contextlib.suppress(OSError):  # without a cache the file is read again next time
             _keep(kept, digest)
     return digest
 
 
 def _state(path: Path) -> str:
-    """Return what tells a large file that has settled from itself at another time; empty of any other."""
+    """Return a key that identifies a large, settled file's state; empty for others."""
     found = path.stat()
     if found.st_size < LARGE or time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _SETTLED_NS:
         return ""

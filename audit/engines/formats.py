@@ -1,4 +1,4 @@
-"""The number format that a model is computed in: none that the machine emulates, unless it is asked for by name."""
+"""The number format for computing a model: never one that the machine emulates, unless asked for by name."""
 
 from __future__ import annotations
 
@@ -12,30 +12,21 @@ from stimuli.files import LARGEST_TEXT, read_file
 
 _HALF: Final = ("bfloat16", "float16")
 _PROBED: Final = (256, 1024, 1024)
-"""Rows, columns and width of the matrix products by which two formats are compared: milliseconds each."""
+"""Rows, columns and width of matrix products that compare two formats: milliseconds each."""
 
 
 class Format(NamedTuple):
-    """A number format, and why it was chosen."""
+    """A number format, and the reason for it."""
 
     dtype: str
     why: str
 
 
 def choose_format(asked: str, *, device: str, folder: Path) -> Format:
-    """Return the format to compute a model in.
+    """Return the format to compute a model in; ``asked`` is ``model.dtype``.
 
-    On a CPU ``auto`` is float32, which is exact, unless the model's files hold bfloat16 and the CPU multiplies it
-    natively and no slower. Elsewhere it is that of the files, which an engine takes by the name of ``auto``.
-
-    Parameters
-    ----------
-    asked
-        ``model.dtype``.
-    device
-        ``cpu``, ``cuda`` or ``mps``.
-    folder
-        The model's, with its ``config.json``.
+    On a CPU ``auto`` means float32, which is exact, unless the model's files are bfloat16 and the CPU multiplies that
+    natively and no slower. On other devices it means the files' own format, which engines accept as ``auto``.
     """
     own = _format_of_files(folder)
     if device != "cpu":
@@ -54,7 +45,7 @@ def choose_format(asked: str, *, device: str, folder: Path) -> Format:
 
 
 def cpu_capability() -> str:
-    """Return torch's name of what instructions it uses on this CPU, such as AVX2 or AVX512."""
+    """Return torch's name for the instruction set it uses on this CPU, such as AVX2 or AVX512."""
     import torch
 
     return str(torch.backends.cpu.get_cpu_capability())
@@ -62,18 +53,18 @@ def cpu_capability() -> str:
 
 @cache
 def native_bfloat16() -> bool:
-    """Tell whether this CPU multiplies bfloat16 by instructions of its own, and no slower than float32."""
+    """Whether this CPU multiplies bfloat16 natively, and no slower than float32."""
     import torch
 
     supported = (getattr(torch.cpu, f"_is_{name}_supported", bool)() for name in ("avx512_bf16", "amx_tile"))
-    # torch may be told to do without (ATEN_CPU_CAPABILITY), whatever the CPU has.
+    # torch may be told not to use them (ATEN_CPU_CAPABILITY).
     if cpu_capability() in ("DEFAULT", "NO AVX", "AVX2") or not any(supported):
         return False
     return _seconds(torch, torch.bfloat16) <= _seconds(torch, torch.float32)
 
 
 def _seconds(torch: Any, dtype: Any) -> float:
-    """Return the least time of a matrix product, of five after a first one."""
+    """Return the shortest time of a matrix product, of five after a warm-up."""
     rows, columns, width = _PROBED
     one, other = torch.ones(rows, width, dtype=dtype), torch.ones(columns, width, dtype=dtype)
     times = []
@@ -86,7 +77,7 @@ def _seconds(torch: Any, dtype: Any) -> float:
 
 
 def _format_of_files(folder: Path) -> str:
-    """Return the format that a model's ``config.json`` names; float32 where it names none."""
+    """Return the format in a model's ``config.json``; float32 if it names none."""
     try:
         config = json.loads(read_file(folder / "config.json", at_most=LARGEST_TEXT))
     except (OSError, ValueError):

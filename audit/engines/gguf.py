@@ -1,7 +1,7 @@
 """A GGUF file as a model: unpacked once into a folder that every engine reads.
 
-What is audited then is the file's weights, dequantised: numbers of a quantised file differ from those of the model that
-it was made of. transformers converts; where it would leave a part of the model out without a word, the file is refused.
+The audit is then of the file's dequantised weights, which for a quantised file differ from those of the original model.
+transformers converts the file; if it would silently drop a part of the model, the file is refused.
 """
 
 from __future__ import annotations
@@ -28,36 +28,30 @@ from audit.errors import ModelError
 from stimuli.files import open_file
 
 _CONVERSION: Final = "1"
-"""Names how a file is unpacked; change it when the conversion changes, so that caches do not go stale."""
+"""Version of the unpacking in cache names; change it with the conversion, so that caches do not go stale."""
 SERVE: Final = "serve it by llama.cpp or Ollama, and ask it by engine=openai (docs/endpoints.md)"
-"""The remedy for files that transformers cannot convert."""
+"""Remedy for files that transformers cannot convert."""
 _BYTES: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
 _BESIDE: Final = 2**26
-"""Bytes that a folder takes beside the weights: its tokenizer, above all."""
+"""Bytes of an unpacked folder besides the weights: mostly the tokenizer."""
 _FORMATS: Final = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
-"""How values are stored, by the number of their type; 8 is a text and 9 a list."""
+"""``struct`` format by GGUF value type; 8 is a string and 9 an array."""
 _TEXT, _LIST = 8, 9
 _MOST_AXES: Final = 8
 _LONGEST: Final = 2**24
-"""Bytes of a text in the header, at most."""
+"""Bytes of a string in the header, at most."""
 _COMPUTED_WITH: Final = re.compile(r"rope\.scal|softcap|_scale$|\.scale$|alibi")
-"""Settings without which a model computes something else."""
+"""Settings that change what the model computes."""
 _LLAMA3: Final = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
-"""How every Llama from 3.1 on stretches its positions, but for the factor."""
+"""How Llama 3.1 and later scale positions, except for the factor."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a GGUF file says of itself before its weights.
+    """A GGUF file's metadata.
 
-    Attributes
-    ----------
-    values
-        Its settings by their names; of a list, its length.
-    tensors
-        For each tensor its shape, as stored, the number of its type, and where its content begins, from the first's.
-    start
-        Where the tensors' content begins.
+    ``values`` has the settings by name; for arrays only the length. ``tensors`` has each tensor's shape as stored, its
+    type number, and the offset of its content from ``start``, where the first tensor begins.
     """
 
     values: dict[str, Any]
@@ -66,29 +60,19 @@ class Header:
 
     @property
     def n_weights(self) -> int:
-        """How many numbers the model has."""
+        """Number of weights in the model."""
         return sum(prod(shape) for name, (shape, _, _) in self.tensors.items() if not name.startswith("rope_"))
 
     @property
     def architecture(self) -> str:
-        """What llama.cpp calls the kind of model."""
+        """llama.cpp's name for the architecture."""
         return str(self.values.get("general.architecture", ""))
 
 
 def read_header(path: Path, asked: str) -> Header:
-    """Read what a GGUF file says of itself; nothing of it is believed before it is checked against the file's size.
+    """Read a GGUF file's metadata, checking everything against the file's size.
 
-    Parameters
-    ----------
-    path
-        The file.
-    asked
-        How messages call it, such as ``model.path=FILE``.
-
-    Raises
-    ------
-    ModelError
-        If it is no GGUF file, cannot be read, or is damaged.
+    ``asked`` names the file in messages, such as ``model.path=FILE``.
     """
     size = path.stat().st_size
     try:
@@ -177,22 +161,10 @@ def _damaged(asked: str, size: int) -> ModelError:
 
 @dataclass(frozen=True)
 class Unpacking:
-    """What a GGUF file becomes.
+    """A GGUF file and the folder it is unpacked into.
 
-    Attributes
-    ----------
-    path, asked
-        The file, and how messages call it.
-    digest
-        Its SHA-256.
-    form
-        The number format that the weights are written in.
-    kinds
-        The formats that they have in the file, most of them first.
-    header
-        What the file says of itself.
-    folder
-        Where it is unpacked.
+    ``digest`` is the file's SHA-256, ``form`` the number format of the unpacked weights, and ``kinds`` the formats in
+    the file, most frequent first. ``asked`` names the file in messages.
     """
 
     path: Path
@@ -205,18 +177,18 @@ class Unpacking:
 
     @property
     def n_bytes(self) -> int:
-        """What the folder takes on the disk, about."""
+        """Approximate size of the unpacked folder."""
         return self.header.n_weights * _BYTES[self.form] + _BESIDE
 
     @property
     def made_of(self) -> str:
-        """What the weights are, for manifests."""
+        """Origin of the weights, for manifests."""
         return (
             f"dequantised from {', '.join(self.kinds)}" if set(self.kinds) - {"F32", "F16", "BF16"} else "a GGUF file"
         )
 
     def announced(self) -> str:
-        """Say what is going to be done, and how much disk it takes; empty where it has been done."""
+        """Say what will be unpacked and how much disk it takes; empty if it has been unpacked."""
         if self.folder.is_dir():
             return ""
         return (
@@ -225,12 +197,9 @@ class Unpacking:
         )
 
     def unpack(self) -> None:
-        """Make the folder, whole or not at all; nothing where it is there.
+        """Create the folder, whole or not at all, unless it exists.
 
-        Raises
-        ------
-        ModelError
-            If the file cannot be converted, or there is too little room on the disk.
+        Raises ModelError if the file cannot be converted or the disk has too little room.
         """
         if self.folder.is_dir():
             return
@@ -249,7 +218,7 @@ class Unpacking:
                 f"{_size(self.n_bytes)}, and XDG_CACHE_HOME may point elsewhere"
             ) from error
         except Exception as error:
-            # Whatever transformers and safetensors raise: of kinds of models that they do not know, above all.
+            # transformers and safetensors raise anything, mostly for unknown architectures.
             raise ModelError(
                 f"{self.asked}: transformers cannot convert it ({_line(error)}); {SERVE}, or take the model from the "
                 "hub"
@@ -265,14 +234,14 @@ class Unpacking:
             )
 
     def _refuse_what_is_left_out(self) -> None:
-        """Raise ModelError where transformers would leave out a setting that the model computes with."""
+        """Raise ModelError if transformers would drop a setting that the model computes with."""
         from transformers import AutoConfig
 
         config = AutoConfig.from_pretrained(str(self.path.parent), gguf_file=self.path.name)
         own = f"{self.header.architecture}."
         for name, value in self.header.values.items():
             found = _COMPUTED_WITH.search(name) if name.startswith(own) else None
-            # A stretch of positions is read of none but one kind of model, and wrongly there.
+            # transformers reads position scaling for one architecture only, and wrongly there.
             known = None if found is None or found[0] == "rope.scal" else getattr(config, name.rpartition(".")[2], None)
             if found is not None and value not in ("none", "", 0.0, 1.0) and known != value:
                 raise ModelError(
@@ -281,10 +250,10 @@ class Unpacking:
                 )
 
     def _made(self, tokenizer: Any, network: Any, loading: Any) -> None:
-        """Put right what transformers makes of the file; ModelError where not all of it is there, or more is."""
+        """Correct what transformers loaded; raise ModelError if weights are missing or added."""
         lacking = sorted(map(str, loading["missing_keys"]))
         n_here = sum(each.numel() for each in network.parameters())
-        # Those that are shared are in the file once, and here.
+        # Shared weights count once in both.
         if lacking or n_here != self.header.n_weights:
             first = f" (first: {lacking[0]})" if lacking else ""
             raise ModelError(
@@ -297,11 +266,11 @@ class Unpacking:
         self._begin(tokenizer)
 
     def _begin(self, tokenizer: Any) -> None:
-        """Let the tokenizer begin texts with a BOS if the file says so, and only then; transformers does not look."""
+        """Make the tokenizer start texts with a BOS exactly if the file says so, which transformers ignores."""
         from tokenizers.processors import TemplateProcessing
 
         said = self.header.values.get("tokenizer.ggml.add_bos_token")
-        if said is None:  # as llama.cpp takes it
+        if said is None:  # llama.cpp's defaults
             said = self.header.values.get("tokenizer.ggml.pre") in ("llama3", "llama-v3", "llama-bpe")
             said = said or self.header.values.get("tokenizer.ggml.model") == "llama"
         bos = tokenizer.bos_token
@@ -311,7 +280,7 @@ class Unpacking:
             tokenizer.backend_tokenizer.post_processor = TemplateProcessing(**(begun if said else plain))
 
     def _stretched(self, config: Any, factors: list[str]) -> dict[str, Any]:
-        """Return how positions are stretched, which such a file says by factors and transformers by a rule."""
+        """Return transformers' rule for position scaling, which the file stores as factors."""
         import numpy as np
 
         own = dict(config.rope_parameters or {})
@@ -330,7 +299,7 @@ class Unpacking:
 
 
 def _llama3_factors(theta: float, dim: int, factor: float) -> Any:
-    """Return what frequencies are divided by, as llama.cpp writes it of Llama 3.1 and later."""
+    """Return the divisors of frequencies that llama.cpp writes for Llama 3.1 and later."""
     import numpy as np
 
     longest = float(_LLAMA3["original_max_position_embeddings"])
@@ -342,20 +311,7 @@ def _llama3_factors(theta: float, dim: int, factor: float) -> Any:
 
 
 def look_into(model: ModelConfig, cache_folder: Path) -> Unpacking:
-    """Say what a GGUF file, ``model.path``, is going to be.
-
-    Parameters
-    ----------
-    model
-        The model's card.
-    cache_folder
-        Where unpacked models are kept.
-
-    Raises
-    ------
-    ModelError
-        If it is no GGUF file, is damaged, or is one of several parts.
-    """
+    """Return how the GGUF file ``model.path`` will be unpacked; refuse one that is damaged or one of several parts."""
     path, asked = Path(os.path.expanduser(model.path)), f"model.path={model.path}"
     header = read_header(path, asked)
     named = re.search(r"-\d{5}-of-(\d{5})\.gguf$", path.name)
@@ -391,23 +347,10 @@ def look_into(model: ModelConfig, cache_folder: Path) -> Unpacking:
 
 
 def convert(packed: Path, folder: Path, *, form: str, made: Callable[[Any, Any, Any], None] | None = None) -> None:
-    """Write a GGUF file as a folder of safetensors in a number format; the folder appears whole or not at all.
+    """Convert a GGUF file into a folder of safetensors; the folder appears whole or not at all.
 
-    Parameters
-    ----------
-    packed
-        The file.
-    folder
-        Is made.
-    form
-        ``float32``, ``bfloat16`` or ``float16``.
-    made
-        Takes the tokenizer, the network, and what transformers says of its loading, before they are written.
-
-    Raises
-    ------
-    Exception
-        Whatever transformers and safetensors raise.
+    ``form`` is ``float32``, ``bfloat16`` or ``float16``. ``made`` gets the tokenizer, the network and transformers'
+    loading info before they are written. Raises whatever transformers and safetensors raise.
     """
     try:
         import accelerate  # noqa: F401
@@ -417,7 +360,7 @@ def convert(packed: Path, folder: Path, *, form: str, made: Callable[[Any, Any, 
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     how: dict[str, Any] = {"quantization_config": GgufConfig(dequantize=True), "dtype": form}
-    # It is written into the tokenizer's settings, which are part of what a model is: so it must not follow a variable.
+    # Written into the tokenizer's settings, which are part of the model's identity: it must not depend on a variable.
     here = {} if made is None else {"local_files_only": True}
     unfinished = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent))
     try:
@@ -438,10 +381,10 @@ def convert(packed: Path, folder: Path, *, form: str, made: Callable[[Any, Any, 
 
 @contextmanager
 def _each_once(module: Any, *names: str) -> Iterator[None]:
-    """Have functions of a module remember what they returned.
+    """Cache results of functions of a module.
 
-    transformers reads the 49,000 words of the file three times, and lays out the names of its layers for each module:
-    10 of the 25 seconds that the first command takes here.
+    transformers reads the file's 49,000 words three times and builds its layer names for each module: 10 of the 25
+    seconds of the first command here.
     """
     given = {name: getattr(module, name) for name in names}
     for name, function in given.items():
@@ -458,6 +401,6 @@ def _size(n_bytes: int) -> str:
 
 
 def _line(said: object) -> str:
-    """Return words of a file, or of a library about one, as a line that can be shown."""
+    """Return text from a file or a library as one printable line."""
     shown = "".join(each if each.isprintable() else " " for each in str(said))
     return " ".join(shown.split())[:300] or type(said).__name__

@@ -1,10 +1,10 @@
-"""What torch sees of this machine: its processor and its GPUs."""
+"""The CPU and GPUs of this machine, as torch sees them."""
 
 from __future__ import annotations
 
 
 def torch_sees() -> tuple[str, int, list[str]]:
-    """Return what torch uses of the CPU, how many threads, and which GPUs it sees, with memory and CUDA's version."""
+    """Return torch's CPU instruction set, its number of threads, and its GPUs with memory and CUDA version."""
     import torch
 
     gpus = [torch.cuda.get_device_properties(number) for number in range(count_gpus())]
@@ -16,14 +16,14 @@ def torch_sees() -> tuple[str, int, list[str]]:
 
 
 def has_gpu() -> bool:
-    """Whether this machine has a GPU that torch computes on."""
+    """Whether torch can compute on a GPU of this machine."""
     import torch
 
     return bool(torch.cuda.is_available())
 
 
 def count_gpus() -> int:
-    """Return how many GPUs torch may compute on in this process; none of them is touched."""
+    """Return the number of GPUs available to torch in this process, without initialising any."""
     import torch
 
     return int(torch.cuda.device_count())

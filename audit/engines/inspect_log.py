@@ -1,4 +1,4 @@
-"""Answers in a log of Inspect: what a model wrote to each sample, whose ids are our prompts'."""
+"""Answers in a log of Inspect: what a model wrote for each sample, whose ids are our prompt ids."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _HEADER: Final = "header.json"
 _BEGUN: Final = "_journal/start.json"
-"""What an archive of Inspect has, once it has ended and from its beginning."""
+"""Members of an Inspect archive: the first once it is finished, the second from the start."""
 _NOT_NEEDED: Final = {"events", "events_data", "store", "timelines", "scores"}
 
 
@@ -26,14 +26,8 @@ _NOT_NEEDED: Final = {"events", "events_data", "store", "timelines", "scores"}
 class Sampled:
     """One sample of a log.
 
-    Attributes
-    ----------
-    id, epoch
-        The prompt's, and which round of answers it is of.
-    written
-        What the model wrote; without a text where there is no answer.
-    asked
-        Role and text of each message that the model was shown.
+    ``id`` is the prompt's, ``epoch`` the round of answers. ``written`` has no text if there is no answer. ``asked`` has
+    (role, text) of each message shown to the model.
     """
 
     id: str
@@ -44,16 +38,9 @@ class Sampled:
 
 @dataclass(frozen=True)
 class InspectLog:
-    """A log, and what it says of itself.
+    """A log and its metadata.
 
-    Attributes
-    ----------
-    model, by
-        The model's name, and Inspect with its version.
-    temperature
-        That was asked for; None where nothing was said.
-    samples
-        In the order of the log.
+    ``by`` is Inspect with its version; ``temperature`` is None if unknown; ``samples`` are in log order.
     """
 
     model: str
@@ -63,7 +50,7 @@ class InspectLog:
 
 
 def is_inspect_log(content: bytes) -> bool:
-    """Tell whether the bytes of a file are an archive of Inspect, whatever the file is called."""
+    """Whether a file's bytes are an Inspect archive, whatever its name."""
     if not content.startswith(b"PK"):
         return False
     try:
@@ -74,15 +61,7 @@ def is_inspect_log(content: bytes) -> bool:
 
 
 def read_inspect_log(path: Path) -> InspectLog:
-    """Read a log of the format ``.eval``, finished or not.
-
-    Raises
-    ------
-    ConfigError
-        If Inspect is not installed.
-    StoreError
-        If the log cannot be read.
-    """
+    """Read a log of the format ``.eval``, finished or not."""
     try:
         from inspect_ai.log import read_eval_log
     except ImportError as error:
@@ -101,7 +80,7 @@ def read_inspect_log(path: Path) -> InspectLog:
             )
             for sample in log.samples or ()
         ]
-    except Exception as error:  # whatever the library says of damage
+    except Exception as error:  # the library raises anything on damage
         said = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise StoreError(f"answers={path} is no log of Inspect that can be read ({said})") from error
     version = log.eval.packages.get("inspect_ai", "")
@@ -109,9 +88,9 @@ def read_inspect_log(path: Path) -> InspectLog:
 
 
 def generated(output: ModelOutput) -> Generated:
-    """Return what a model wrote, as our engines give it; a text that is None stands for no answer.
+    """Return a model's output in the form of our engines; a text of None means no answer.
 
-    Thoughts that the provider sets apart are no part of the text. Whoever declined by a filter has refused.
+    Thoughts that the provider separates are not part of the text. An answer stopped by a filter counts as refused.
     """
     if not output.choices:
         return Generated(None, 0, False)
@@ -121,7 +100,7 @@ def generated(output: ModelOutput) -> Generated:
 
 
 def _shown(sample: Any) -> Iterator[tuple[str, str]]:
-    """Yield what the model was shown before it answered."""
+    """Yield the messages that the model saw before it answered."""
     n_answers = 1 if sample.output.choices else 0
     for message in sample.messages[: len(sample.messages) - n_answers]:
         yield message.role, message.text

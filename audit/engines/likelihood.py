@@ -15,10 +15,12 @@ from audit.engines.tokens import AS_CHARACTERS, batches, context_length, load_sc
 from audit.errors import ModelError
 
 WINDOW: Final = 1024
-"""Most tokens that are read at once, whatever the model could: it bounds the memory that a text takes."""
+"""Most tokens read at once, whatever the model's limit: bounds the memory for a text."""
 BATCH_TOKENS: Final = 2048
-"""Tokens that are read at once, padding included, unless one text has more; their probabilities take 4 bytes for each
-word of the vocabulary."""
+"""Tokens read at once, including padding, unless one text has more.
+
+Their probabilities take 4 bytes for each token of the vocabulary.
+"""
 
 _REMEDY: Final = "choose a causal model such as embedded:smollm2 or openai-community/gpt2, or get it again"
 
@@ -30,10 +32,10 @@ class Likelihoods:
     Attributes
     ----------
     nll
-        Shape (n,), float64, in the order of the texts: the sum of −log p over a text's scored tokens, in nats; NaN
-        where no token was scored.
+        Shape (n,), float64, in text order: the sum of −log p over a text's scored tokens, in nats; NaN if no token was
+        scored.
     n_tokens
-        Shape (n,), int64: the tokens that were scored.
+        Shape (n,), int64: scored tokens.
     """
 
     nll: npt.NDArray[np.float64]
@@ -41,37 +43,26 @@ class Likelihoods:
 
 
 class LikelihoodModel:
-    """A causal model that reads texts and writes none; in float32.
+    """A causal model in float32 that reads texts and writes none.
 
-    A text's first token is scored after the tokenizer's beginning-of-sequence token (BOS), as Hugging Face's evaluate
-    does [1]_; a tokenizer without one leaves it out, since nothing comes before it.
+    A text's first token is scored after the tokenizer's beginning-of-sequence token (BOS), as in Hugging Face's
+    evaluate [1]_. Without a BOS the first token is not scored, since nothing comes before it.
 
-    A text that is longer than the window is read in windows that overlap by half, as Hugging Face's guide has it [2]_:
-    every token is scored once, those of later windows after at least half a window of their own text.
+    A text longer than the window is read in windows that overlap by half, as in Hugging Face's guide [2]_: every token
+    is scored once, those of later windows after at least half a window of the text.
 
     Parameters
     ----------
     model
         ``embedded:smollm2``, a folder, or a hub id that is in the hub's cache on this machine.
-    revision
-        The hub's branch, tag or commit.
-    device
-        Of torch.
     download
-        Whether a model of the hub may be downloaded; else it must be in the hub's cache on this machine.
+        Whether to download a hub model; otherwise ModelAbsentError is raised if it is not in the cache.
 
     Attributes
     ----------
     facts
-        What tells two of them apart: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``,
+        What identifies the model: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``,
         ``dtype``; ``first_token``, whether it is scored; ``window`` and ``stride``, in tokens.
-
-    Raises
-    ------
-    ModelAbsentError
-        If the model is not on this machine.
-    ModelError
-        If it cannot be loaded, or is no causal model.
 
     References
     ----------
@@ -112,18 +103,15 @@ class LikelihoodModel:
         }
 
     def score(self, texts: Sequence[str]) -> Likelihoods:
-        """Return how likely each text is; it does not depend on the other texts, up to rounding.
+        """Return how likely each text is; independent of the other texts, up to rounding.
 
-        Raises
-        ------
-        ModelError
-            If a probability is not a number, or zero: the weights are damaged.
+        Raises ModelError if a probability is zero or not finite: the weights are damaged.
         """
         import torch
 
         sums, n_tokens = np.zeros(len(texts)), np.zeros(len(texts), dtype=np.int64)
         rows: list[list[int]] = []
-        about: list[tuple[int, int]] = []  # of each row, its text and how many of its last tokens it scores
+        about: list[tuple[int, int]] = []  # for each row: its text, and how many of its last tokens to score
         start = [] if self._bos is None else [int(self._bos)]
         for place, text in enumerate(texts):
             ids = start + list(self._tokenizer(text, add_special_tokens=False, **AS_CHARACTERS)["input_ids"])
@@ -137,7 +125,7 @@ class LikelihoodModel:
                 logits = self._network(**asked, use_cache=False).logits
                 for k, row in enumerate(batch):
                     (place, n_scored), end = about[row], len(rows[row])
-                    # Row by row, since these are of twice the length and would double the memory of the whole batch.
+                    # Row by row: in float64 the whole batch would take double the memory.
                     log_p = logits[k, end - n_scored - 1 : end - 1].double().log_softmax(-1)
                     own = asked["input_ids"][k, end - n_scored : end]
                     sums[place] -= float(log_p.gather(1, own[:, None]).sum())
@@ -150,7 +138,7 @@ class LikelihoodModel:
         return Likelihoods(np.where(n_tokens > 0, sums, np.nan), n_tokens)
 
     def _windows(self, ids: list[int]) -> list[tuple[list[int], int]]:
-        """Return the windows of a text, each with how many of its last tokens are scored there."""
+        """Return a text's windows, each with the number of its last tokens to score."""
         windows: list[tuple[list[int], int]] = []
         done = 1  # nothing comes before the first token
         for begin in range(0, len(ids), self._stride):
@@ -166,9 +154,9 @@ class LikelihoodModel:
         return int(own if own is not None else 0)
 
     def _check_causal(self) -> None:
-        """Raise ModelError where a token's probability depends on what follows it, as in BERT.
+        """Raise ModelError if a token's probability depends on later tokens, as in BERT.
 
-        transformers loads such a network as a causal one and only warns; no setting tells the two apart in all of them.
+        transformers loads such a network as a causal one and only warns, and no setting identifies all of them.
         """
         import torch
 

@@ -1,4 +1,4 @@
-"""What engines share that have a model's files: they render and tokenise conversations, and ask by token ids."""
+"""Shared by engines with access to a tokenizer: they render and tokenise conversations, and ask by token ids."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from stimuli.prompts import Prompt
 
 
 class TokenEngine(ABC):
-    """An engine that has its model's tokenizer; see :class:`audit.engines.base.Engine`."""
+    """An engine with its model's tokenizer; see :class:`audit.engines.base.Engine`."""
 
     tokenizer: ChatTokenizer
-    """The model's tokenizer and chat template."""
     max_model_len: int
-    """How many tokens prompt and response may have together."""
+    """Most tokens of prompt and response together."""
 
     @abstractmethod
     def generate(
@@ -36,10 +35,10 @@ class TokenEngine(ABC):
         until: str = "",
         done: Done = unwatched,
     ) -> list[Generated]:
-        """Return what the model writes after token ids; all else as of :meth:`audit.engines.base.Engine.write`.
+        """Return what the model writes after token ids; otherwise as :meth:`audit.engines.base.Engine.write`.
 
-        With ``until``, a text is what comes before that, special tokens written out, and one without it is cut, however
-        it ended.
+        With ``until``, a text is what comes before that string, special tokens included; a text without it counts as
+        cut, however it ended.
         """
 
     def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
@@ -76,14 +75,14 @@ class TokenEngine(ABC):
         return texts
 
     def _thought(self, written: Generated) -> Generated:
-        """Return a thought up to where the model left it: by a token that ends its turn, or that is of no text."""
+        """Return a thought up to the first special token; it then counts as cut."""
         if written.text is None:
             return written
         own = self.tokenizer.up_to_special(written.text)
         return written if own == written.text else replace(written, text=own, cut=True)
 
     def _ended(self, written: Generated) -> Generated:
-        """Return a text up to its end, where a user's chat template says what ends it."""
+        """Return a text up to its end, if the user's chat template defines one."""
         template = self.tokenizer.template
         if template is None or written.text is None:
             return written
@@ -92,7 +91,7 @@ class TokenEngine(ABC):
 
 
 class LoadedEngine(Engine, Protocol):
-    """An engine that has a model's files loaded, its tokenizer among them."""
+    """An engine with a loaded local model and its tokenizer."""
 
     @property
     def tokenizer(self) -> ChatTokenizer:
@@ -104,14 +103,8 @@ class LoadedEngine(Engine, Protocol):
 class LocalModel:
     """A model on this machine's disk; a :class:`audit.engines.base.ModelSource`.
 
-    Attributes
-    ----------
-    files
-        Where it is, and its revision.
-    hashes
-        SHA-256 of its files, by name; the tokenizer and its chat template are among them.
-    chat, chat_identity
-        As of :class:`audit.engines.chat.ChatTokenizer`.
+    ``hashes`` has the SHA-256 of its files by name, including tokenizer and chat template. ``chat`` and
+    ``chat_identity`` are as in :class:`audit.engines.chat.ChatTokenizer`.
     """
 
     files: ModelFiles
@@ -131,7 +124,7 @@ class LocalModel:
         return {"files": self.hashes, **made_of, **size_of(self.files.folder), **chat}
 
     def states(self) -> None:
-        """See :class:`audit.engines.base.ModelSource`: files are what they are."""
+        """None: files have no changing state. See :class:`audit.engines.base.ModelSource`."""
 
     def identity(self) -> dict[str, Any]:
         """See :class:`audit.engines.base.ModelSource`."""
@@ -149,19 +142,8 @@ def open_local(
 ) -> OpenModel:
     """Find a model's files, choose its number format, and load it.
 
-    Parameters
-    ----------
-    make
-        Loads the model; takes its card with the number format, the engine's settings, the files, and a seed.
-    model, config, seed, why
-        As of an opener, see :data:`audit.engines.open.ENGINES`.
-    device
-        What the model is loaded on: ``cpu``, ``cuda`` or ``mps``.
-
-    Raises
-    ------
-    ModelError
-        If the model or the engine cannot be loaded.
+    ``make`` loads the model from its card (with the chosen format), the engine's settings, the files and a seed.
+    ``device`` is ``cpu``, ``cuda`` or ``mps``.
     """
     files = resolve_model(model)
     form = choose_format(model.dtype, device=device, folder=files.folder)

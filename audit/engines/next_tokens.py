@@ -1,8 +1,8 @@
-"""The probabilities of tokens at one place, held against what probabilities can be.
+"""Probabilities of tokens at one position, checked to be possible.
 
-A server that fills the field of log-probabilities with probabilities, logits or zeros would be rated as if it were
-exact. So whatever is read as probabilities passes here, of every engine: logarithms are finite and at most 0, tokens
-are different ones, and together they have a probability of 1 at most.
+If a server filled the log-probability field with probabilities, logits or zeros, ratings would look exact and be wrong.
+So the probabilities of every engine are checked here: logarithms are finite and at most 0, tokens are distinct, and
+their probabilities sum to at most 1.
 """
 
 from __future__ import annotations
@@ -15,27 +15,20 @@ import numpy as np
 import numpy.typing as npt
 
 ROUNDING: Final = 0.01
-"""By how much probabilities may exceed 1: logits of half precision, and logarithms that are told with few digits."""
+"""Tolerance above 1: for half-precision logits and for logarithms with few digits."""
 _HALVES: Final = "\ufffd"
-"""How servers show a token that is a part of a letter."""
+"""How servers show a token that is part of a character."""
 
 
 class ImpossibleError(ValueError):
-    """What was told as probabilities cannot be probabilities; says why, as the end of a sentence."""
+    """Values that cannot be probabilities; the message is the end of a sentence."""
 
 
 class NextTokens(Mapping[str, float]):
-    """The probabilities of some tokens at one place, by their texts.
+    """Probabilities of some tokens at one position, by text; the rest to 1 belongs to tokens not listed.
 
-    Parameters
-    ----------
-    table
-        By text. What is left of 1 is that of tokens that were not told.
-
-    Raises
-    ------
-    ImpossibleError
-        If a probability is not finite, below 0 or above 1, or their sum is above 1, by more than :data:`ROUNDING`.
+    Raises ImpossibleError if a probability is not finite, below 0 or above 1, or their sum is above 1, by more than
+    :data:`ROUNDING`.
     """
 
     __slots__ = ("_table",)
@@ -46,19 +39,10 @@ class NextTokens(Mapping[str, float]):
 
     @classmethod
     def of_logs(cls, told: Iterable[tuple[Hashable, str, Any]], *, chosen: Hashable = None) -> NextTokens:
-        """Read what a server tells: of each token what it is told apart by, its text, and its log-probability.
+        """Read a server's tokens as (key that tells them apart, text, log-probability).
 
-        Parameters
-        ----------
-        told
-            The tokens. Texts may be equal where the tokens are not: parts of letters and marks are shown alike.
-        chosen
-            The text of the one that was written, which must be among them; None where none was.
-
-        Raises
-        ------
-        ImpossibleError
-            If they cannot be probabilities of different tokens, or the written one is not among them.
+        Texts of different tokens may be equal: parts of characters and marks look alike. ``chosen`` is the text of the
+        written token, which must be among them. Raises ImpossibleError if the values are impossible.
         """
         table: dict[str, float] = {}
         seen: set[Hashable] = set()
@@ -90,7 +74,7 @@ class NextTokens(Mapping[str, float]):
 
 
 def _finite(told: Any) -> float | None:
-    """Return a number of a server's as such; None of what is none, or has no end."""
+    """Return a server's number as a float; None if it is no number, or infinite."""
     if isinstance(told, bool) or not isinstance(told, int | float):
         return None
     try:
@@ -105,7 +89,7 @@ def _shown(told: Any) -> str:
 
 
 def token_key(text: str, *, number: object = None, octets: object = None) -> Hashable:
-    """Return what tells a token apart: its number, else its bytes, else its text; None of texts that tell nothing."""
+    """Return what distinguishes a token: its number, else its bytes, else its text, else a unique object."""
     if isinstance(number, int) and not isinstance(number, bool):
         return number
     if isinstance(octets, list) and octets:
@@ -114,14 +98,7 @@ def token_key(text: str, *, number: object = None, octets: object = None) -> Has
 
 
 def check_probabilities(table: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return probabilities of different tokens, shape (..., k), if they can be that.
-
-    Raises
-    ------
-    ImpossibleError
-        If one is not finite, below 0 or above 1, or the sum over the last axis is above 1, by more than
-        :data:`ROUNDING`.
-    """
+    """Return the probabilities of distinct tokens, shape (..., k), if they are possible; see :class:`NextTokens`."""
     if not np.isfinite(table).all():
         raise ImpossibleError("a probability is no finite number")
     if table.size and (table.min() < 0 or table.max() > 1 + ROUNDING):

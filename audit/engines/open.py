@@ -1,4 +1,4 @@
-"""Chooses, loads and keeps the engine of a model."""
+"""Chooses a model's engine, loads the model and keeps it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from stimuli.errors import suggest
 
 
 class Opens(Protocol):
-    """Opens a model by one engine."""
+    """Opens a model with one engine."""
 
     def __call__(self, model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
-        """Open it; ``why`` says why this engine was taken. Raises ModelError if it cannot be opened."""
+        """Open the model; ``why`` is the reason for this engine. Raises ModelError if that fails."""
         ...
 
 
@@ -41,31 +41,21 @@ def _openai() -> Opens:
 
 
 ENGINES: Final[dict[str, Callable[[], Opens]]] = {"transformers": _transformers, "vllm": _vllm, "openai": _openai}
-"""Every engine by its name, ``engine.name``: where it is imported from, which is done only when it is asked for."""
+"""Importer of each engine, by ``engine.name``; engines are imported only when used."""
 
 
 class Choice(NamedTuple):
-    """The engine that runs a model, and why."""
+    """The engine for a model, and the reason."""
 
     name: str
     why: str
 
 
 def choose_engine(config: EngineConfig, *, writes: bool) -> Choice:
-    """Return the engine that the configuration names, or the faster one of those that this machine has.
+    """Return the configured engine, or for ``auto`` the faster one on this machine.
 
-    Parameters
-    ----------
-    config
-        With the engine's name, or ``auto``.
-    writes
-        Whether the model writes texts, which vLLM batches better; next-token probabilities alone are read faster in
-        packs on a CPU.
-
-    Raises
-    ------
-    ModelError
-        If there is no such engine, or vLLM is asked for and not installed.
+    ``writes`` says whether the model writes texts, which vLLM batches better. If only next-token probabilities are
+    needed, packs are faster on a CPU.
     """
     if config.name not in ("auto", *ENGINES):
         raise ModelError(
@@ -89,14 +79,9 @@ def choose_engine(config: EngineConfig, *, writes: bool) -> Choice:
 
 
 def judging_engine(engine: EngineConfig, *, served: bool) -> EngineConfig:
-    """Return what runs a judge beside a model that was run so: where one of them alone is a server's, another engine.
+    """Return the engine settings for a judge of a model that ``engine`` ran.
 
-    Parameters
-    ----------
-    engine
-        Ran the model that is judged.
-    served
-        Whether the judge is a server's model.
+    They differ if only one of the two is a server's model; ``served`` says whether the judge is.
     """
     here = "auto" if engine.name == "openai" else engine.name
     one = {"add_special_tokens": False, "batch": None, "replicas": 1, "ray": None}
@@ -107,21 +92,9 @@ _kept: tuple[tuple[ModelConfig, EngineConfig, int, str], OpenModel] | None = Non
 
 
 def open_model(model: ModelConfig, engine: EngineConfig, *, seed: int, writes: bool = True) -> OpenModel:
-    """Load a model, or return the one that the last call loaded if it is the same: a sweep loads it once.
+    """Load a model, or return the one from the last call if it is the same: a sweep loads it once.
 
-    Parameters
-    ----------
-    model, engine
-        The model's card, and which engine runs it how.
-    seed
-        Of the engine.
-    writes
-        As of :func:`choose_engine`.
-
-    Raises
-    ------
-    ModelError
-        If the model or the engine cannot be loaded.
+    ``writes`` is as in :func:`choose_engine`.
     """
     global _kept
     choice = choose_engine(engine, writes=writes)

@@ -1,10 +1,10 @@
-"""The engine of a server: any that is asked as OpenAI's is, ``POST /chat/completions``; and vLLM's by tokens.
+"""Engines for OpenAI-compatible servers: ``POST /chat/completions`` for any of them, and token by token for vLLM.
 
-Any such server writes; chat templates and tokens are its own. Its logprobs, where it tells any, are of the likeliest
-tokens alone, from which a distribution is known within bounds (:mod:`audit.asking.elicitation.bounded`).
+A generic server applies its own chat template and tokenizer. Its logprobs, if it returns any, cover only the likeliest
+tokens, so a distribution is known within bounds (:mod:`audit.asking.elicitation.bounded`).
 
-vLLM's server tells more: what its tokenizer and its chat template make of a text, and the probability of any token. So
-it is asked as our own vLLM engine is, token for token: all that is done with a local model is done with it.
+vLLM's server also exposes its tokenizer, its chat template and the probability of any token. It is therefore asked like
+our local vLLM engine, and everything that works with a local model works with it.
 """
 
 from __future__ import annotations
@@ -52,30 +52,30 @@ from stimuli.prompts import Prompt
 _Read = TypeVar("_Read")
 
 TOP: Final = (20, 5)
-"""How many of the likeliest tokens are asked for: the most that OpenAI's interface has, then what others allow."""
+"""Number of likeliest tokens to request: OpenAI's maximum first, then what other servers allow."""
 READ_TOGETHER: Final = 128
-"""Prompts that are read together: what vLLM keeps in its cache between two questions about them."""
+"""Prompts read together, so that vLLM still has them in its cache when the next question about them comes."""
 SEQUENCES: Final = 32
-"""Sequences that one request asks about."""
+"""Sequences per request."""
 _BEGINS: Final[tuple[Json, ...]] = (
     {"message": {}, "settings": {"continue_final_message": True, "add_generation_prompt": False}},
     {"message": {}, "settings": {}},
     {"message": {"prefix": True}, "settings": {}},
 )
-"""How servers are told to go on with the last message: vLLM and SGLang; llama.cpp and Ollama; DeepSeek and Mistral."""
+"""How to ask for a continuation of the last message: vLLM and SGLang; llama.cpp and Ollama; DeepSeek and Mistral."""
 _LONG: Final = 2_000
-"""Characters of a prompt from which on it is tried before anything is asked: no server's context is shorter."""
+"""Characters from which a prompt is checked for truncation up front: no server's context is shorter than this."""
 _LONGER: Final = 24
-"""Characters by which a prompt is longer than another without having more tokens only by chance, or where it is cut."""
+"""Characters by which a prompt must be longer before more tokens are expected; fewer may be chance."""
 _N_WORDS: Final = 70
 _WORDS: Final = "one two three four five six seven eight nine ten " * (_N_WORDS // 10)
 _DIGITS: Final = re.compile(r" ?[0-9]+")
 _ALIKE: Final = 0.05
-"""How far a probability may be off where a server computes it another way: as one token of several, or by itself."""
+"""Tolerance for a probability that the server computes in two ways: as one token of several, or alone."""
 _SURE: Final = 0.95
-"""Above this probability of one token, two answers agree in it too easily to tell anything."""
+"""If one token is more probable than this, two answers agree too easily for their agreement to prove anything."""
 _MOST_TOKENS: Final = 2**31
-"""No answer has so many tokens; a server's number may be anything."""
+"""Upper bound on a plausible token count: a server may return any number."""
 _PROBE: Final = Prompt("", "Write one number: 7")
 
 
@@ -83,18 +83,10 @@ _PROBE: Final = Prompt("", "Write one number: 7")
 class ServedModel:
     """A model at a server; a :class:`audit.engines.base.ModelSource`.
 
-    Attributes
-    ----------
-    base_url
-        The server's, without credentials.
-    stated
-        What the server calls the model: often more than it was asked for, such as the date of a version.
-    root
-        What the server says that the model was made of; empty where it says nothing.
-    fingerprints
-        What it said of its own state, each once, in the order in which it was said.
-    tokenizer
-        Of a server that shows what its chat template makes of messages; None of any other.
+    ``base_url`` has no credentials. ``stated`` is the server's own name for the model, often with a version date, and
+    ``root`` what it says the model was made from (empty if it does not say). ``fingerprints`` are the distinct states
+    that it reported, oldest first. ``tokenizer`` is None unless the server shows how its chat template renders
+    messages.
     """
 
     base_url: str
@@ -105,7 +97,7 @@ class ServedModel:
 
     @property
     def revision(self) -> str | None:
-        """See :class:`audit.engines.base.ModelSource`: nobody tells a server's weights."""
+        """None: a server does not identify its weights. See :class:`audit.engines.base.ModelSource`."""
         return None
 
     def facts(self) -> dict[str, Any]:
@@ -119,7 +111,7 @@ class ServedModel:
         return {"base_url": self.base_url, "id": self.stated, **made_of}
 
     def states(self) -> list[str]:
-        """See :class:`audit.engines.base.ModelSource`; the day that prompts show is the server's own, too."""
+        """See :class:`audit.engines.base.ModelSource`; also names the date if prompts show the server's own."""
         today = self.tokenizer.today() if self.tokenizer is not None else None
         return [*self.fingerprints, *([f"prompts show {today}"] if today else [])]
 
@@ -131,7 +123,7 @@ class ServedModel:
 
 
 def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
-    """Find a server's model, see :class:`audit.engines.open.Opens`."""
+    """Connect to a server's model; see :class:`audit.engines.open.Opens`."""
     base_url, key = check_asked(model, config)
     server = Server(base_url, key, config.server or ServerConfig())
     try:
@@ -142,13 +134,7 @@ def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str)
 
 
 def check_asked(model: ModelConfig, config: EngineConfig) -> tuple[str, Key]:
-    """Return a server's address and its key, without asking it anything.
-
-    Raises
-    ------
-    ModelError
-        If one of them is not there, or something is asked that is the server's to settle.
-    """
+    """Return the server's address and key without contacting it; refuse settings that are the server's."""
     if model.base_url is None:
         raise ModelError(
             "engine=openai needs the server's address, model.base_url=http://HOST:PORT/v1, and the model's name there, "
@@ -159,7 +145,7 @@ def check_asked(model: ModelConfig, config: EngineConfig) -> tuple[str, Key]:
 
 
 def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: bool) -> OpenModel:
-    """Ask a server who it is, and return its model by the engine that it can be asked by."""
+    """Identify the server and return its model with the matching engine."""
     listed = _listed(server, model.path)
     by_tokens = listed.get("owned_by") == "vllm"
     chat = ChatEngine(server, model, seed=seed)
@@ -194,7 +180,7 @@ def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: b
 
 
 def _refuse_what_is_of_files(model: ModelConfig, config: EngineConfig) -> None:
-    """Raise ModelError where something is asked of the model's files: they are the server's."""
+    """Raise ModelError for settings that concern model files: those are the server's."""
     asked = {
         "model.revision": model.revision,
         "model.tokenizer": model.tokenizer,
@@ -210,12 +196,9 @@ def _refuse_what_is_of_files(model: ModelConfig, config: EngineConfig) -> None:
 
 
 def _listed(server: Server, name: str) -> Json:
-    """Return what a server says of a model in its list; nothing where it has no list.
+    """Return the server's list entry for a model, or an empty dict if it has no list.
 
-    Raises
-    ------
-    ModelError
-        If it lists other models alone.
+    Raises ModelError if the list has other models only.
     """
     listed = (server.get("/models") or {}).get("data")
     models = {str(each["id"]): each for each in listed or [] if isinstance(each, dict) and "id" in each}
@@ -225,20 +208,13 @@ def _listed(server: Server, name: str) -> Json:
 
 
 SERVED: Final = "serve the model with a template"
-"""What can be done about a chat template that does not show what is said."""
+"""Remedy for a chat template that does not show every message."""
 
 
 class ChatEngine:
-    """Asks a server conversation by conversation; see :class:`audit.engines.base.Engine`.
+    """Asks a server by whole conversations; see :class:`audit.engines.base.Engine`.
 
-    Parameters
-    ----------
-    server
-        Is asked.
-    model
-        Its card.
-    seed
-        Goes with each request at temperature 0; servers do with it what they do.
+    ``seed`` is sent with requests at temperature 0; whether it has an effect is up to the server.
     """
 
     def __init__(self, server: Server, model: ModelConfig, *, seed: int) -> None:
@@ -250,19 +226,19 @@ class ChatEngine:
         self._room_is_called = "max_tokens"
         self._n_top = TOP[0]
         self.shows_prompts = False
-        self._begins: Json | None = None  # how an answer is begun; empty where the server takes none
+        self._begins: Json | None = None  # how to begin an answer; {} if the server cannot
         self._begins_spaced = False
-        self._begins_grown: int | None = None  # tokens by which a prompt grew with the first one of its answer
-        self._whole = 0  # characters of the longest prompt that the server was seen to read whole
+        self._begins_grown: int | None = None  # tokens that giving the first answer token added
+        self._whole = 0  # characters of the longest prompt known to be read whole
         self.stated = ""
         self.fingerprints: list[str] = []
         self.facts = EngineFacts(name="openai", version="", device="server", dtype="unknown")
 
     def forget(self) -> None:
-        """Forget nothing: what a server keeps is its own."""
+        """Do nothing: the server's cache is not ours."""
 
     def keep_in(self, kept: Kept | None) -> None:
-        """Keep answers there as they come, and take those that are there; see :class:`audit.engines.base.Keeps`."""
+        """Store answers in ``kept`` as they come and reuse those there; see :class:`audit.engines.base.Keeps`."""
         self._server.kept = kept
 
     def in_format(self, dtype: str) -> AbstractContextManager[None]:
@@ -270,12 +246,9 @@ class ChatEngine:
         raise ModelError(f"engine=openai does not change to {dtype}: the number format is the server's")
 
     def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
-        """See :class:`audit.engines.base.Engine`: nobody but the server knows; it refuses what is too long.
+        """See :class:`audit.engines.base.Engine`: always True. Only the server knows, and it refuses what is too long.
 
-        Raises
-        ------
-        ModelError
-            If a prompt has a thought, which no such server takes.
+        Raises ModelError for a prompt with a thought, which such servers do not accept.
         """
         for prompt in prompts:
             self._refuse_thought(prompt)
@@ -293,19 +266,13 @@ class ChatEngine:
         self._server.close()
 
     def probe(self) -> None:
-        """Ask one short question, so that a wrong address, name or key ends the run before it begins.
-
-        Raises
-        ------
-        ModelError
-            If the server does not answer it.
-        """
-        # OpenAI's newer models take no less room.
+        """Ask one short question, so that a wrong address, name or key fails before the run begins."""
+        # OpenAI's newer models refuse fewer output tokens than these.
         [_] = self._ask([self._control()], self._generated, None, unwatched)
         self._server.control = ("/chat/completions", self._control())
 
     def by_batch(self) -> None:
-        """Ask by batches from now on."""
+        """Send requests in batches from now on."""
         self._asker = Batches(self._server)
 
     def _control(self) -> Json:
@@ -335,30 +302,24 @@ class ChatEngine:
         return written
 
     def top(self, prompts: Sequence[Prompt], *, n_tokens: int, done: Done = unwatched) -> list[TopTokens | None]:
-        """See :class:`audit.engines.base.TopReader`.
-
-        Raises
-        ------
-        ModelError
-            If the server tells no logprobs.
-        """
+        """See :class:`audit.engines.base.TopReader`; raises ModelError if the server returns no logprobs."""
         self._check_shown(prompts)
         self._check_longest(prompts)
         payloads = [self._payload(prompt, n_tokens, seed=self._seed, temperature=0.0) for prompt in prompts]
         asked = [each | {"logprobs": True, "top_logprobs": self._n_top} for each in payloads]
         told = self._ask(asked, self._top, lambda _: None, done)
-        asked = [each | {"top_logprobs": self._n_top} for each in asked]  # as it was taken in the end
+        asked = [each | {"top_logprobs": self._n_top} for each in asked]  # the limit that the server accepted
         self._check_read(prompts, asked, [None if each is None else each.n_prompt_tokens for each in told])
         return told
 
     def _check_longest(self, prompts: Sequence[Prompt]) -> None:
-        """Try whether the server reads the longest prompt whole, before any is asked, where it is long at all."""
+        """Check that the server reads the longest prompt whole, before any is asked, if it is long at all."""
         longest = max(prompts, key=_length, default=None)
         if longest is not None and _length(longest) > max(_LONG, self._whole):
             self._check_whole(longest)
 
     def _check_read(self, prompts: Sequence[Prompt], payloads: Sequence[Json], n_read: Sequence[int | None]) -> None:
-        """Try it of a prompt that is longer than another, and of which the server read no more tokens."""
+        """Check a longer prompt of which the server counted no more tokens than of a shorter one."""
         told = sorted(
             ((_length(prompt), n, prompt) for prompt, n in zip(prompts, n_read, strict=True) if n is not None),
             key=lambda each: each[:2],
@@ -376,23 +337,14 @@ class ChatEngine:
         try:
             self._check_whole(suspect[1], n_read=suspect[0])
         except ModelError:
-            self._server.forget("/chat/completions", payloads)  # once it reads them whole, they are asked anew
+            self._server.forget("/chat/completions", payloads)  # ask them again once the server reads them whole
             raise
 
     def _check_whole(self, prompt: Prompt, *, n_read: int | None = None) -> None:
-        """Refuse a server that cuts a prompt: one that reads no more tokens of it with many words before it.
+        """Raise ModelError if the server truncates ``prompt``: with many words put before it, it reads no more tokens.
 
-        Parameters
-        ----------
-        prompt
-            Tried. The words stand at its head, so that what a server has in its cache is no part of it.
-        n_read
-            How many tokens the server said that it had read of it; None where it was not asked yet.
-
-        Raises
-        ------
-        ModelError
-            If the server cuts it now, or did so when it was asked.
+        The words go at the head, so that the server's prefix cache does not affect the count. ``n_read`` is the token
+        count the server gave when it answered the prompt, or None if it has not been asked.
         """
         plain, longer = (
             self._n_read(replace(prompt, user=f"{words}\n{prompt.user}")) for words in ("Read this:", _WORDS)
@@ -400,7 +352,7 @@ class ChatEngine:
         length = _length(prompt)
         self._whole = max(self._whole, length)
         if plain is None or longer is None:
-            return  # it refuses what is too long, or tells no counts
+            return  # the server refuses long prompts itself, or gives no counts
         where = f"{self._server.base_url}: cuts what it is asked"
         remedy = (
             "give the model a longer context there (Ollama: num_ctx; llama.cpp: --ctx-size), and run the same command: "
@@ -418,16 +370,16 @@ class ChatEngine:
             )
 
     def _n_read(self, prompt: Prompt) -> int | None:
-        """Return how many tokens the server says that it reads of a prompt; None where it refuses it or says none."""
+        """Return the server's token count for a prompt; None if it refuses the prompt or gives no count."""
         payload = self._payload(prompt, 16, seed=self._seed, temperature=0.0)
         usage = self._server.control_request("POST", "/chat/completions", payload).get("usage")
         return _count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
 
     def goes_on(self, prompts: Sequence[Prompt], tops: Sequence[TopTokens | None]) -> bool:
-        """See :class:`audit.engines.base.GoesOn`: told by an answer's first token, whose next ones are known.
+        """See :class:`audit.engines.base.GoesOn`: tested with an answer's first token, whose next ones are known.
 
-        A server that goes on tells the same next tokens after that token is given as after it was written. One that
-        takes it for a whole message, or ignores it, tells others.
+        A server that continues the answer returns the same next tokens whether the first token was given or written.
+        One that treats it as a finished message, or ignores it, returns others.
         """
         if self._begins == {} or isinstance(self._asker, Batches):
             return False
@@ -439,7 +391,7 @@ class ChatEngine:
         if not tried:
             return False
         prompt, top = min(tried, key=lambda each: max(each[1].tables[1].values(), default=1.0))
-        # How a server was found to go on is tried anew each time: another version may have come in its place.
+        # A way that worked before is tested again: the server may have been updated since.
         ways = _BEGINS if self._begins is None else (self._begins,)
         self._begins = next((way for way in ways if self._is_gone_on_with(way, prompt, top)), {})
         self._begins_spaced = top.written[0].startswith(" ")
@@ -466,7 +418,7 @@ class ChatEngine:
         """See :class:`audit.engines.base.GoesOn`."""
         assert self._begins
         texts = ["".join(path) for path in begun]
-        # A template may cut white space: it was tried with what the first answer began with.
+        # A template may strip white space; only the first answer's kind of beginning was tested.
         asked = [place for place, text in enumerate(texts) if self._begins_spaced or not text.startswith(" ")]
         payloads = [self._begun_payload(self._begins, prompts[place], texts[place]) for place in asked]
         found: list[TopTokens | None] = [None] * len(texts)
@@ -477,7 +429,7 @@ class ChatEngine:
         return found
 
     def _is_as_long(self, before: TopTokens, after: TopTokens, n_begun: int) -> bool:
-        """Say whether a prompt grew by the tokens that its answer was begun with, as far as counts are told."""
+        """Whether a prompt grew by the tokens that were given, as far as the server reports counts."""
         grown, first = _grown(before, after), self._begins_grown
         return grown is None or first is None or 0 <= grown - first < n_begun
 
@@ -489,18 +441,15 @@ class ChatEngine:
         return asked
 
     def _next(self, answer: Json) -> TopTokens | None:
-        """Return the likeliest tokens after an answer that was begun; None where the model only ends it."""
+        """Return the likeliest tokens after a given beginning; None if the model ends the answer there."""
         choice = self._choice(answer)
         logprobs = choice.get("logprobs")
         return self._top(answer) if isinstance(logprobs, dict) and logprobs.get("content") else None
 
     def _check_shown(self, prompts: Sequence[Prompt]) -> None:
-        """Check of the first prompt, where the server shows how it renders one, that it shows all that was said.
+        """Check on the first prompt that the chat template shows every message, if the server exposes its template.
 
-        Raises
-        ------
-        ModelError
-            If it does not: the model would be asked something else.
+        Raises ModelError if not, since the model would be asked something else.
         """
         if not (self.shows_prompts and prompts):
             return
@@ -534,7 +483,7 @@ class ChatEngine:
     def _ask(
         self, payloads: list[Json], read: Callable[[Json], _Read], missing: Callable[[str], _Read] | None, done: Done
     ) -> list[_Read]:
-        """Ask all, once more where the server takes a setting by another name; see :meth:`Server.ask_all`."""
+        """Send all requests, and again if the server names a setting differently; see :meth:`Server.ask_all`."""
         try:
             return self._asker.ask_all("/chat/completions", payloads, read, missing=missing, done=done)
         except _OtherName as error:
@@ -547,14 +496,9 @@ class ChatEngine:
             return self._ask(again, read, missing, done)
 
     def _choice(self, answer: Json) -> Json:
-        """Return the one choice of an answer, and note who it is from.
+        """Return the single choice of an answer and record which model gave it.
 
-        Raises
-        ------
-        Odd
-            If there is none.
-        ModelError
-            If the server refuses all prompts, or the answer is another model's.
+        Raises Odd if there is none, and ModelError if the server refuses every prompt or another model answered.
         """
         self._check_refusal(answer)
         choices = answer.get("choices")
@@ -564,13 +508,7 @@ class ChatEngine:
         return choices[0]
 
     def note(self, answer: Json) -> None:
-        """Note which model an answer is from, and of what state.
-
-        Raises
-        ------
-        ModelError
-            If it is another model than before.
-        """
+        """Record an answer's model name and state; raise ModelError if the model differs from earlier answers."""
         stated = answer.get("model")
         if isinstance(stated, str) and stated:
             if self.stated and stated != self.stated:
@@ -613,7 +551,7 @@ class ChatEngine:
         usage = usage if isinstance(usage, dict) else {}
         ending = ending_of(choice)
         if not isinstance(text, str):
-            # Reasoning that took all tokens, a call of a tool, parts of some kind: there is no text to be read.
+            # No text: reasoning used all tokens, or the answer is a tool call or parts.
             text = declined if isinstance(declined, str) else ""
         return Generated(
             as_known(storable(text), self._thinks_in),
@@ -653,7 +591,7 @@ def _messages(prompt: Prompt) -> list[Json]:
 
 
 class _OtherName(Exception):
-    """The server has a setting by another name, or with another limit."""
+    """The server names a setting differently, or has another limit for it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -661,10 +599,10 @@ class _OtherName(Exception):
 
 
 def _of_prompt(answer: Json) -> Generated | None:
-    """Return what became of a prompt that the server refuses for its own sake; None where that is not so."""
+    """Return the outcome of a prompt that the server refused for its content or length; None for other answers."""
     if "http_status" not in answer:
         return None
-    # An answer that an earlier version kept has the error, without what it repeats of the prompt.
+    # Earlier versions stored the error without "means", and without the prompt that it repeats.
     means = answer["means"] if "means" in answer else meaning_of(answer, {})
     if means == "declined":
         return Generated("", 0, False, None, True)
@@ -672,26 +610,26 @@ def _of_prompt(answer: Json) -> Generated | None:
 
 
 def _length(prompt: Prompt) -> int:
-    """Return the characters of all that a prompt shows."""
+    """Return the number of characters in a prompt's messages."""
     return len(prompt.system) + len(prompt.user) + sum(len(text) for _, text in prompt.turns)
 
 
 def _grown(before: TopTokens, after: TopTokens) -> int | None:
-    """Return by how many tokens a prompt is longer than another; None where that is not told."""
+    """Return how many tokens ``after`` has more than ``before``; None without counts."""
     if before.n_prompt_tokens is None or after.n_prompt_tokens is None:
         return None
     return after.n_prompt_tokens - before.n_prompt_tokens
 
 
 def _count(told: object) -> int | None:
-    """Return how many tokens a server says there were; None where it says nothing that can be a number of tokens."""
+    """Return a server's token count; None if the value cannot be one."""
     if not isinstance(told, int) or isinstance(told, bool):
         return None
     return told if 0 <= told < _MOST_TOKENS else None
 
 
 def _table(position: Mapping[str, Any]) -> NextTokens:
-    """Return the probabilities of the likeliest tokens at one place, that of the written one among them."""
+    """Return the probabilities of the likeliest tokens at one position, including the written token."""
     told = [
         (token_key(text, number=each.get("id"), octets=each.get("bytes")), text, each["logprob"])
         for each in position["top_logprobs"]
@@ -704,7 +642,7 @@ def _table(position: Mapping[str, Any]) -> NextTokens:
 
 
 class _Remote:
-    """A tokenizer at vLLM's server, as far as :class:`audit.engines.chat.ChatTokenizer` asks one."""
+    """A vLLM server's tokenizer, with the methods that :class:`audit.engines.chat.ChatTokenizer` uses."""
 
     chat_template = "the server's"
     is_fast = False
@@ -747,7 +685,7 @@ class _Remote:
 
 
 class _RemoteTokenizer(ChatTokenizer):
-    """The chat template and tokenizer of a server; several prompts at a time."""
+    """A server's chat template and tokenizer; renders several prompts at a time."""
 
     _mend = SERVED
 
@@ -758,12 +696,12 @@ class _RemoteTokenizer(ChatTokenizer):
         self._concurrency = concurrency
 
     def today(self) -> str | None:
-        """Return the server's date of today as its chat template prints it; None where it prints none, or another."""
+        """Return today's date as the server's chat template prints it; None if it prints none, or a fixed one."""
         if not self._may_show_today:
             return None
         try:
             return self._shown_today()
-        except AuditError:  # a budget that is spent, or a server that is gone: it was asked in passing
+        except AuditError:  # optional information: a spent budget or a lost server must not end the run here
             return None
 
     @cached_property
@@ -772,12 +710,12 @@ class _RemoteTokenizer(ChatTokenizer):
 
     def _shown_today(self) -> str | None:
         text = self._render([("user", "x")])
-        days = (datetime.now(UTC) + timedelta(days=off) for off in (0, -1, 1))  # a server's clock has its own zone
+        days = (datetime.now(UTC) + timedelta(days=off) for off in (0, -1, 1))  # the server may be in another time zone
         return next(filter(None, (shows_day(text, day) for day in days if str(day.date()) != self.date)), None)
 
     def _is_token(self, mark: str) -> bool:
         ids = self.encode(mark)
-        return len(ids) == 1 and self.hf.decode(ids) == mark  # it may be one that stands for all that is unknown
+        return len(ids) == 1 and self.hf.decode(ids) == mark  # otherwise it may be the unknown token
 
     @cached_property
     def _special_ids(self) -> frozenset[int]:
@@ -792,13 +730,13 @@ class _RemoteTokenizer(ChatTokenizer):
         if not prompts:
             return []
         self.check_shown(prompts)
-        self.begins_once(self.encode(self.render(prompts[0])))  # what is asked about the template is asked once
+        self.begins_once(self.encode(self.render(prompts[0])))  # fills the caches before threads share them
         with ThreadPoolExecutor(max_workers=min(self._concurrency, len(prompts))) as pool:
             return list(pool.map(lambda prompt: self.begins_once(self.encode(self.render(prompt))), prompts))
 
 
 class VllmServerEngine(TokenEngine):
-    """vLLM's server, asked by tokens as the engine of this machine is; see :class:`audit.engines.vllm.VllmEngine`."""
+    """A vLLM server, asked by tokens like the local :class:`audit.engines.vllm.VllmEngine`."""
 
     tokenizer: _RemoteTokenizer
 
@@ -819,7 +757,7 @@ class VllmServerEngine(TokenEngine):
         self.facts = EngineFacts(name="openai", version=f"vllm {version}".strip(), device="server", dtype="unknown")
 
     def forget(self) -> None:
-        """Forget nothing: what a server keeps is its own, and changes no answer by more than a batch does."""
+        """Do nothing: the server's cache is not ours, and affects answers no more than batching does."""
 
     def keep_in(self, kept: Kept | None) -> None:
         """See :class:`ChatEngine`."""
@@ -871,13 +809,13 @@ class VllmServerEngine(TokenEngine):
         return Generated(storable(text), _count(n_written) or 0, cut)
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
-        """See :class:`audit.engines.base.TokenReader`. Prompts that begin alike are read one after another."""
+        """See :class:`audit.engines.base.TokenReader`. Prompts with a common beginning are read in sequence."""
         order = sorted(range(len(prompts)), key=lambda place: list(prompts[place]))
         for start in range(0, len(order), READ_TOGETHER):
             yield WholeReading(self, prompts, tuple(order[start : start + READ_TOGETHER]))
 
     def probabilities(self, asked: Sequence[TokenIds], token_ids: TokenIds) -> npt.NDArray[np.float64]:
-        """Return shape (n, k): the probabilities of given tokens after each of n whole sequences."""
+        """Return shape (n, k): the probability of each given token after each of n whole sequences."""
         payloads = [
             {
                 "model": self._name,
@@ -911,7 +849,7 @@ class VllmServerEngine(TokenEngine):
         return np.array(rows, dtype=np.float64).reshape(len(asked), len(token_ids))
 
     def _choices(self, answer: Json, n: int | None) -> list[Json]:
-        """Return the choices of an answer in their order."""
+        """Return an answer's choices by index."""
         if "http_status" in answer:
             raise ModelError(
                 f"{self._server.base_url}: refuses what is asked (HTTP {answer['http_status']}{answer.get('said', '')})"

@@ -1,8 +1,8 @@
-"""Reads packs of prompts by a transformers model: each distinct token is computed once, whatever is asked after it.
+"""Reads packs of prompts with a transformers model: each distinct token is computed once, whatever is asked after it.
 
-A pack's tokens are nodes of a tree. A node attends to its ancestors alone (a 4-D mask), stands at the position that is
-its depth, and keeps its keys and values as long as the pack is read: a continuation that is asked about later costs its
-own tokens and no more. The output layer is applied only where a distribution is asked for.
+A pack's tokens are nodes of a tree. A node attends only to its ancestors (a 4-D mask), its position is its depth, and
+its keys and values stay while the pack is read: a later question costs only its own tokens. The output layer is applied
+only where a distribution is requested.
 """
 
 from __future__ import annotations
@@ -18,27 +18,18 @@ from audit.engines.base import TokenIds
 from audit.engines.packing import Pack, n_shared, pack_prompts
 
 _Nodes = npt.NDArray[np.int64]
-"""A node of a row, given by itself and its ancestors: their numbers in the row, from the row's first token on."""
+"""A node of a row, as the row indices of its ancestors and itself."""
 
 
 _ATTENTION: Final = "rows of a pack"
 _FEW: Final = 16
-"""Distributions that are normalised together: what is made of them on the way stays in a processor's cache."""
+"""Distributions normalised together: few enough for their intermediate values to stay in the processor's cache."""
 
 
 class PackedReader:
-    """Reads packs; keeps the keys and values of the last pack's prefix, which the next one mostly shares.
+    """Reads packs; keeps the keys and values of the last pack's prefix, most of which the next pack shares.
 
-    Parameters
-    ----------
-    torch
-        The library.
-    model
-        A causal model of transformers.
-    device
-        Where it is.
-    max_nodes, row_nodes
-        As of :func:`audit.engines.packing.pack_prompts`.
+    ``max_nodes`` and ``row_nodes`` are as in :func:`audit.engines.packing.pack_prompts`.
     """
 
     def __init__(self, torch: Any, model: Any, *, device: str, max_nodes: int, row_nodes: int) -> None:
@@ -55,14 +46,14 @@ class PackedReader:
         self._kept: list[tuple[Any, Any]] = []
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[PackedReading]:
-        """Yield a reading of each pack; nothing is kept from an earlier call."""
+        """Yield a reading for each pack; nothing is kept from an earlier call."""
         self._path, self._kept = [], []
         for pack in pack_prompts(prompts, max_nodes=self._max_nodes, row_nodes=self._row_nodes):
             yield PackedReading(self, prompts, pack)
         self._path, self._kept = [], []
 
     def prefix(self, tokens: TokenIds) -> list[tuple[Any, Any]]:
-        """Return keys and values of a prefix, for each layer of shape (1, heads, tokens, width)."""
+        """Return a prefix's keys and values: for each layer shape (1, heads, tokens, width)."""
         known = n_shared(self._path, tokens)
         self._kept = [(keys[:, :, :known], values[:, :, :known]) for keys, values in self._kept] if known else []
         if fresh := list(tokens[known:]):
@@ -75,10 +66,10 @@ class PackedReader:
         return self._kept
 
     def cache_of(self, kept: Sequence[tuple[Any, Any]], n_rows: int = 1) -> Any:
-        """Return a cache that begins with keys and values, the same in each of its rows."""
+        """Return a cache that starts with keys and values, the same in each row."""
         from transformers import DynamicCache
 
-        # Without the model's configuration no layer of it forgets what lies behind a sliding window.
+        # Created without the model's configuration, so that no layer drops tokens behind a sliding window.
         cache = DynamicCache()
         for layer, (keys, values) in enumerate(kept):
             cache.update(keys.expand(n_rows, -1, -1, -1), values.expand(n_rows, -1, -1, -1), layer)
@@ -93,25 +84,23 @@ class PackedReader:
         *,
         asked: Sequence[tuple[int, int]],
     ) -> Any:
-        """Return the logits after k tokens, of shape (k, vocabulary), and add all tokens to the cache.
+        """Return the logits after k tokens, shape (k, vocabulary), and add all tokens to the cache.
 
         Parameters
         ----------
         ids, positions
-            For each row its new tokens, and where they stand.
+            For each row its new tokens and their positions.
         mask
-            Shape (rows, most new tokens of a row, tokens of the cache and these): what each token attends to.
-        cache
-            Of the tokens before.
+            Shape (rows, most new tokens of a row, cached and new tokens): what each token attends to.
         asked
-            Row of each of the k tokens, and which of the row's new tokens it is.
+            (row, index among the row's new tokens) of each of the k tokens.
         """
         torch = self.torch
         starts = np.cumsum([0, *map(len, ids)])
         cells = np.concatenate([row * mask.shape[1] + np.arange(len(own)) for row, own in enumerate(ids)])
         kept = torch.from_numpy(np.array([starts[row] + place for row, place in asked], dtype=np.int64))
         where = torch.from_numpy(mask[:, None]).to(self.device)
-        # Not every attention takes a mask of booleans.
+        # Some attention implementations do not take a boolean mask.
         added = torch.zeros(where.shape, dtype=self.dtype, device=self.device)
         added.masked_fill_(~where, torch.finfo(self.dtype).min)
         config = self._model.config
@@ -133,14 +122,10 @@ class PackedReader:
 
 @dataclass(frozen=True)
 class _Rows:
-    """How the tokens of a forward pass, one after another, lie in the rows in which they attend to each other.
+    """Maps the tokens of a forward pass, in one sequence, to the rows in which they attend to each other.
 
-    Everything but attention is computed of the tokens as they come: a short row costs nothing beside a long one.
-
-    Attributes
-    ----------
-    cells
-        Shape (tokens,): row times width of a row, and the place in it.
+    Everything but attention is computed on the sequence, so a short row costs nothing beside a long one. ``cells`` has
+    shape (tokens,): row × row width + place in the row.
     """
 
     torch: Any
@@ -148,7 +133,7 @@ class _Rows:
     cache: Any
 
     def spread(self, tokens: Any, n_rows: int, width: int) -> Any:
-        """Return shape (rows, heads, width, size) of (1, heads, tokens, size)."""
+        """Return shape (rows, heads, width, size) from (1, heads, tokens, size)."""
         own = tokens[0].transpose(0, 1)
         laid = own.new_zeros(n_rows * width, *own.shape[1:]).index_copy_(0, self.cells, own)
         return laid.view(n_rows, width, *own.shape[1:]).transpose(1, 2)
@@ -165,11 +150,11 @@ def _attend(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[Any, None]:
-    """Attend row by row; as transformers calls an attention."""
+    """Attend row by row; has the signature of transformers' attention functions."""
     n_rows, _, width, _ = attention_mask.shape
     keys, values = rows.cache.update(*(rows.spread(own, n_rows, width) for own in (key, value)), module.layer_idx)
     asking = rows.spread(query, n_rows, width)
-    # Heads that share their keys ask one after another, so that the keys need no copies.
+    # Heads that share keys are stacked along the width, so that the keys need no copies.
     n_sharing = asking.shape[1] // keys.shape[1]
     found = rows.torch.nn.functional.scaled_dot_product_attention(
         asking.reshape(n_rows, keys.shape[1], n_sharing * width, -1),
@@ -210,7 +195,7 @@ class PackedReading:
             for tail in own:
                 path = tuple(tail)
                 nodes = self._node(place, path, chains[row])
-                if nodes[-1] < n_known[row]:  # computed before, without its distribution: once more
+                if nodes[-1] < n_known[row]:  # its distribution was not kept: compute the node again
                     nodes = self._grown(row, nodes[:-1], [self._tokens[row][nodes[-1]]], chains[row])
                 asked[place, path] = (row, int(nodes[-1]))
         rows = self._ask(n_known, chains, sorted(set(asked.values())), token_ids)
@@ -220,7 +205,7 @@ class PackedReading:
         ]
 
     def _node(self, place: int, tail: tuple[int, ...], chains: list[tuple[_Nodes, _Nodes]]) -> _Nodes:
-        """Return the node of a prompt's tail; new nodes are added to the row, and to ``chains``."""
+        """Return the node of a prompt's tail; adds new nodes to the row and to ``chains``."""
         found = self._nodes.get((place, tail))
         if found is not None:
             return found
@@ -240,7 +225,7 @@ class PackedReading:
         return found
 
     def _grown(self, row: int, parent: _Nodes, tokens: TokenIds, chains: list[tuple[_Nodes, _Nodes]]) -> _Nodes:
-        """Add tokens to a row, one after another, and return the last one's node."""
+        """Add a chain of tokens to a row and return the last one's node."""
         first = len(self._tokens[row])
         new = np.arange(first, first + len(tokens))
         self._tokens[row].extend(tokens)
@@ -256,7 +241,7 @@ class PackedReading:
         asked: Sequence[tuple[int, int]],
         token_ids: TokenIds,
     ) -> dict[tuple[int, int], npt.NDArray[np.float64]]:
-        """Compute the nodes that are new and return the probabilities after those that are asked about."""
+        """Compute new nodes and return the probabilities after those asked about."""
         if not asked:
             return {}
         ids = [tokens[n:] for tokens, n in zip(self._tokens, n_known, strict=True)]

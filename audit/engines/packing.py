@@ -1,9 +1,9 @@
-"""Prompts laid out so that a forward pass computes each of their distinct tokens about once.
+"""Arranges prompts so that a forward pass computes each of their distinct tokens about once.
 
 Prompts of a run share their beginnings: the perceiver's system message, then the experiencer. A *pack* is a group of
-prompts with the beginning that all of them share, its *prefix*, which is computed once and kept; what is left of each
-prompt lies with others in a *row* of a batch. A row is the trie of its prompts: what these share beyond the prefix is
-in it once. Rows of one length waste nothing on padding, and short rows little on attention between strangers.
+prompts with a common beginning, its *prefix*, which is computed once and kept. The rest of each prompt is placed with
+others in a *row* of a batch. A row is the trie of its prompts: what they share beyond the prefix is in it once. Rows of
+equal length waste nothing on padding, and short rows little on attention between unrelated prompts.
 """
 
 from __future__ import annotations
@@ -15,22 +15,18 @@ from typing import Final, NamedTuple
 from audit.engines.base import TokenIds
 
 WORTH_A_GROUP: Final = 48
-"""Tokens that a longer prefix must save to be worth a group of its own."""
+"""Tokens that a longer prefix must save to justify a group of its own."""
 REPEATED: Final = 8
-"""One token of so many in a row may be one of its group's beginning, which each of the group's rows then repeats."""
+"""At most one in this many tokens of a row may repeat a group's beginning, which each of its rows has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
     """Prompts that are read together.
 
-    Attributes
-    ----------
-    n_prefix
-        Tokens at the beginning that all of them share; at least one token of each prompt is left for its row.
-    rows
-        For each row the places of its prompts, sorted by their tokens, so that the next one to share the most with is
-        the one before.
+    ``n_prefix`` is the length of their common beginning in tokens; each prompt keeps at least one token for its row.
+    ``rows`` has the indices of each row's prompts, sorted by tokens, so that a prompt shares most with the one before
+    it.
     """
 
     n_prefix: int
@@ -38,12 +34,12 @@ class Pack:
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The places of all prompts, row by row."""
+        """Indices of all prompts, row by row."""
         return tuple(place for row in self.rows for place in row)
 
 
 def n_shared(one: TokenIds, other: TokenIds) -> int:
-    """Return how many tokens two prompts have in common from their beginning."""
+    """Return the number of equal tokens at the beginning of two prompts."""
     for k, (a, b) in enumerate(zip(one, other, strict=False)):
         if a != b:
             return k
@@ -51,16 +47,10 @@ def n_shared(one: TokenIds, other: TokenIds) -> int:
 
 
 def pack_prompts(prompts: Sequence[TokenIds], *, max_nodes: int, row_nodes: int) -> Iterator[Pack]:
-    """Yield packs that hold every prompt once, in an order in which a pack shares most with the one before.
+    """Yield packs with every prompt once, ordered so that a pack shares most with the one before.
 
-    Parameters
-    ----------
-    prompts
-        Token ids; none is empty.
-    max_nodes
-        Most tokens in the rows of a pack, unless one prompt alone has more.
-    row_nodes
-        About how many of them in one row; a row takes more where a prompt does.
+    ``max_nodes`` is the most tokens in the rows of a pack, and ``row_nodes`` about how many in one row, unless one
+    prompt alone has more. No prompt may be empty.
     """
     packed: list[_Group] = []
     n_prefix = 0
@@ -81,14 +71,14 @@ def pack_prompts(prompts: Sequence[TokenIds], *, max_nodes: int, row_nodes: int)
 
 
 class _Group(NamedTuple):
-    """Prompts that share more with each other than with others: those of a pair of identities."""
+    """Prompts that share more with each other than with others, such as those of a pair of identities."""
 
     n_prefix: int
     places: list[int]
 
 
 def _groups(prompts: Sequence[TokenIds], max_nodes: int) -> Iterator[_Group]:
-    """Yield groups of at most so many tokens that hold every prompt once, sorted."""
+    """Yield groups of at most ``max_nodes`` tokens, with every prompt once, sorted."""
     places: list[int] = []
     n_prefix = n_nodes = 0
     for place in sorted(range(len(prompts)), key=lambda place: list(prompts[place])):
@@ -108,12 +98,12 @@ def _groups(prompts: Sequence[TokenIds], max_nodes: int) -> Iterator[_Group]:
 
 
 def _laid(groups: Sequence[_Group], prompts: Sequence[TokenIds], n_prefix: int, row_nodes: int) -> Pack:
-    """Return the pack of groups; no row has prompts of two."""
+    """Return a pack of these groups; no row mixes two groups."""
     return Pack(n_prefix, tuple(row for group in groups for row in _balanced(group, prompts, row_nodes)))
 
 
 def _balanced(group: _Group, prompts: Sequence[TokenIds], row_nodes: int) -> list[tuple[int, ...]]:
-    """Share out a group over rows of like length: the longest prompt first, each into the row that has least."""
+    """Distribute a group over rows of similar length: longest prompt first, each into the shortest row."""
     lengths = {place: len(prompts[place]) - group.n_prefix for place in group.places}
     loads = [0] * min(len(lengths), max(1, -(-sum(lengths.values()) // row_nodes)))
     rows: list[list[int]] = [[] for _ in loads]

@@ -1,4 +1,4 @@
-"""Says how far something long is: a bar in a terminal, elsewhere a plain line now and then."""
+"""Progress: a bar in a terminal, a plain line from time to time elsewhere."""
 
 from __future__ import annotations
 
@@ -11,57 +11,45 @@ from types import TracebackType
 from typing import Any, Final, Self, TextIO, TypeAlias
 
 Say: TypeAlias = Callable[[str], None]
-"""Takes a line about progress."""
+"""Gets a line about progress."""
 LINE_EVERY: Final = 10.0
 """Seconds between two plain lines."""
 _DRAW_EVERY: Final = 0.1
-"""Least seconds between two drawings of the bar."""
+"""Minimum seconds between two drawings of the bar."""
 _REDRAW_EVERY: Final = 1.0
-"""Seconds after which the bar is drawn again though nothing has ended."""
+"""Seconds after which the bar is redrawn although nothing has ended."""
 _COLUMNS: Final = 80
-"""Of a terminal that does not say how many it has: some containers, CI, and `script` without a terminal say 0."""
+"""Columns of a terminal that reports 0: some containers, CI, and `script` without a terminal."""
 
 
 class Part:
-    """Some of what there is to do, done together; several may be under way at once. Use as a context manager.
+    """A part of the work, done together; several may be under way at once. A context manager.
 
-    Once it has ended all of it counts as done, whatever was told of it. One that is broken off counts as it stands.
-
-    Parameters
-    ----------
-    progress
-        What it is a part of.
-    size
-        How much of it.
+    When it ends, all of it counts as done, whatever was reported. If it is interrupted, it counts as reported.
     """
 
     def __init__(self, progress: Progress, size: int) -> None:
         self._progress, self._size = progress, size
-        self._skipped = self._whole = 0  # calls of earlier sessions, and calls of this one that have ended
-        self._call: tuple[str, int] | None = None  # the one under way: its name, and how many prompts have it
+        self._skipped = self._whole = 0  # calls of earlier sessions; calls of this session that have ended
+        self._call: tuple[str, int] | None = None  # the call under way: its name, and prompts done
 
     def __enter__(self) -> Self:
-        """Begin."""
         self._progress._parts.append(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End, or break off."""
+        """End the part, or record the interruption."""
         if kind is None:
             self._end_call()
         self._progress._end(self, whole=kind is None)
 
     def call(self, name: str = "") -> Callable[[int], None]:
-        """Begin a call of the whole part, which ends the one before; the answer's has no name.
+        """Begin a call of the whole part, which ends the one before; return a counter of prompts done.
 
-        Begun again by the same name, it counts from 0: whoever made it has gone.
-
-        Returns
-        -------
-        function
-            Is told how many prompts more have it.
+        The counter takes the number of further prompts. The answer's call has no name. Beginning again with the same
+        name restarts the count: the earlier caller is gone.
         """
         if self._call is not None and self._call[0] != name:
             self._end_call()
@@ -69,7 +57,7 @@ class Part:
         return lambda n: self._count(name, n)
 
     def skip(self) -> None:
-        """Count a call of the whole part as made before this session."""
+        """Count a call of the whole part as made in an earlier session."""
         self._skipped += self._size
 
     def _count(self, name: str, n: int) -> None:
@@ -87,15 +75,12 @@ class Part:
 
     @property
     def answered(self) -> int:
-        """How many prompts have their answer."""
+        """Prompts with an answer."""
         return self._call[1] if self._call is not None and not self._call[0] else 0
 
     @property
     def stage(self) -> tuple[str, int, int] | None:
-        """The call before the last one that is under way: its name, how many prompts have it, and how many there are.
-
-        None where there is none.
-        """
+        """The call under way before the answer's: its name, prompts done and prompts in all; None if there is none."""
         return (*self._call, self._size) if self._call is not None and self._call[0] else None
 
     @property
@@ -110,27 +95,11 @@ class Part:
 
 
 class Progress:
-    """Counts what is done of a total; use as a context manager.
+    """Counts work done out of a total; a context manager.
 
-    A prompt may take several calls, its answer being the last of them. The count is of answers. Rate and time left are
-    of all calls, so that they are known before the first answer, and of this session alone.
-
-    Parameters
-    ----------
-    total
-        What there is to do in all.
-    there
-        What of it was done before.
-    unit
-        What is counted, in the plural.
-    name
-        What it is done by or for; stands before the count.
-    n_calls
-        Calls that each takes.
-    stream
-        Where to say it; standard error unless given.
-    clock
-        Returns seconds.
+    A prompt may take several calls (``n_calls``), the last of which is its answer. The count is of answers. Rate and
+    time left are of calls, so that they are known before the first answer, and of this session only. ``there`` is the
+    work done before; ``unit`` is a plural; ``name`` comes before the count; ``clock`` returns seconds.
     """
 
     def __init__(
@@ -148,9 +117,9 @@ class Progress:
         self._unit, self._name, self._n_calls = unit, name, n_calls
         self._stream = sys.stderr if stream is None else stream
         self._clock = clock
-        self._calls = 0  # of this session, of what has ended
+        self._calls = 0  # of this session, in ended parts
         self._parts: list[Part] = []  # under way
-        self._said: tuple[float, int] | None = None  # when, and how much was done
+        self._said: tuple[float, int] | None = None  # time, and how much was done
         self._bar: Any = None
         self._over = threading.Event()
         self._redrawing: threading.Thread | None = None
@@ -173,7 +142,7 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Say how far it came."""
+        """Show the final state."""
         self._over.set()
         if self._redrawing is not None:
             self._redrawing.join()
@@ -184,11 +153,11 @@ class Progress:
             self._say()
 
     def part(self, size: int) -> Part:
-        """Return a part of that size, to be begun."""
+        """Return a part of this size, to be entered."""
         return Part(self, size)
 
     def done(self, n: int) -> None:
-        """Count n more, which are no part's."""
+        """Count n more that belong to no part."""
         n = min(n, self._total - self._n)
         if n <= 0:
             return
@@ -209,7 +178,7 @@ class Progress:
         return self._ended + sum(part.answered for part in list(self._parts))
 
     def __str__(self) -> str:
-        """Return what is said: how much is done of all, how fast, and how long the rest may take."""
+        """Return the progress line: how much is done, how fast, and the time left."""
         parts = list(self._parts)
         text = f"{self._n:,} of {self._total:,} {self._unit}"
         if self._name:
@@ -255,7 +224,7 @@ class Progress:
 
 
 def beside_bars(say: Say) -> Say:
-    """Return what says a line while a bar may be drawn: the bar gives way to it, and is drawn again beneath."""
+    """Wrap ``say`` so that a progress bar moves below the printed line."""
 
     def said(line: str) -> None:
         from tqdm import tqdm
@@ -267,7 +236,7 @@ def beside_bars(say: Say) -> Say:
 
 
 def _columns(terminal: TextIO) -> int:
-    """Return how many columns a terminal has now."""
+    """Return a terminal's current number of columns."""
     try:
         return os.get_terminal_size(terminal.fileno()).columns or _COLUMNS
     except OSError:
@@ -275,7 +244,7 @@ def _columns(terminal: TextIO) -> int:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in the one or two units that matter: "45 s", "1 min 50 s", "2 h 5 min", "3 d 4 h"."""
+    """Return a time in its one or two largest units: "45 s", "1 min 50 s", "2 h 5 min", "3 d 4 h"."""
     whole = max(round(seconds), 1)
     for large, small, size in (("d", "h", 3600), ("h", "min", 60), ("min", "s", 1)):
         n, rest = divmod(round(whole / size), 24 if large == "d" else 60)
@@ -285,7 +254,7 @@ def duration(seconds: float) -> str:
 
 
 def _rate(per_second: float) -> str:
-    """Return a rate to two significant digits, or without decimals."""
+    """Return a rate with two significant digits, or without decimals."""
     if per_second >= 10:
         return f"{per_second:,.0f}"
     return f"{per_second:.1f}" if per_second >= 1 else f"{per_second:.2g}"

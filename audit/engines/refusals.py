@@ -1,7 +1,7 @@
-"""What a server means by an error: that it declines a prompt, that a prompt is too long, or neither.
+"""What a server's error means: it declines the prompt, the prompt is too long, or neither.
 
-An error may repeat what was sent, and a narrative may hold any words. So a code counts if it is a known one, letter for
-letter, and words of a message count only if the prompt does not have them.
+An error may repeat what was sent, and a narrative may have any words. So a code counts only if it equals a known one,
+and words of a message count only if the prompt does not have them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Meaning: TypeAlias = Literal["declined", "too long", ""]
 _MESSAGES: Final = ("message", "msg")
 _CODES: Final = ("code", "type", "error_type", "status")
 _WITHIN: Final = ("error", "errors", "detail", "details", "innererror", "inner_error")
-"""Where an error is told, in words or by its parts; what else an answer has may be the input."""
+"""Keys of an error's parts; other keys of a response may repeat the input."""
 _DEPTH: Final = 5
 _READ: Final = 4_000
-"""Letters of a message that are read."""
+"""Characters of a message to read."""
 _LAYERS: Final = 4
-"""How often an echo may have been escaped."""
+"""Times that an echo may have been escaped."""
 _MEANINGS: Final[Mapping[str, Meaning]] = {
     **dict.fromkeys(
         (
@@ -41,7 +41,7 @@ _MEANINGS: Final[Mapping[str, Meaning]] = {
         "too long",
     ),
 }  # fmt: skip
-"""Servers' codes and types of errors, of their letters alone."""
+"""Servers' error codes and types, letters only."""
 _WORDS: Final[Mapping[Meaning, re.Pattern[str]]] = {
     "declined": re.compile(
         r"content ?(filter|policy|management policy|moderation)|responsible ?ai|safety (system|policy|filter)"
@@ -54,19 +54,12 @@ _WORDS: Final[Mapping[Meaning, re.Pattern[str]]] = {
         r"|too (long|large) for|fewer than \d+ tokens|less than \d+ tokens|max new tokens. must be"
     ),
 }
-"""How messages say it, in normal form."""
+"""Patterns of messages in normal form."""
 _ESCAPED: Final = re.compile(r"\\(?:u([0-9a-f]{4})|x([0-9a-f]{2})|([nrtfv])|(.))", re.IGNORECASE | re.DOTALL)
 
 
 def meaning_of(body: object, sent: Mapping[str, Any]) -> Meaning:
-    """Return what an error means for the prompt that was sent.
-
-    Parameters
-    ----------
-    body
-        The error as the server tells it.
-    sent
-        The payload of the request.
+    """Return what an error means for the prompt in the payload ``sent``.
 
     Examples
     --------
@@ -107,7 +100,7 @@ def _told(body: object, depth: int = _DEPTH) -> Iterator[tuple[bool, str]]:
 
 
 def _texts(told: object) -> Iterator[str]:
-    """Yield all texts of messages, whatever they are parts of."""
+    """Yield all texts in nested messages."""
     if isinstance(told, str):
         yield told
     elif isinstance(told, dict | list):
@@ -116,7 +109,7 @@ def _texts(told: object) -> Iterator[str]:
 
 
 def _normal(text: str) -> str:
-    """Return a text as it reads: unescaped, in lower case, with one space in place of white space, ``_`` and ``-``."""
+    """Return a text unescaped and in lower case, with one space for each run of white space, ``_``, ``+`` and ``-``."""
     for _ in range(_LAYERS):
         plain = _ESCAPED.sub(_unescaped, html.unescape(unquote(text)))
         if plain == text:
@@ -132,5 +125,5 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _letters(text: str) -> str:
-    """Return letters and digits alone: an echo may have lost what stands between them."""
+    """Return only letters and digits: an echo may have lost what is between them."""
     return "".join(filter(str.isalnum, text))

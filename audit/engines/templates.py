@@ -1,4 +1,4 @@
-"""The user's own chat template of a model, or our plain form for base models; and the date that templates print."""
+"""The user's chat template for a model, our plain form for base models, and the date that templates print."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from audit.errors import ModelError
 from stimuli.files import open_file
 
 PLAIN: Final = "plain"
-"""The plain form's name, as ``model.chat_template`` has it."""
+"""Value of ``model.chat_template`` for the plain form."""
 _PLAIN: Final = (
     "{%- for message in messages %}"
     "{%- if message['role'] == 'user' %}{{ 'Question:\\n' }}"
@@ -28,21 +28,15 @@ _PLAIN: Final = (
 )
 _NEXT_QUESTION: Final = re.compile(r"^[ \t]*Question:", re.MULTILINE)
 _LONGEST: Final = 2**20
-"""Bytes of a template's file, at most: what is longer is no template."""
+"""Bytes of a template's file, at most."""
 
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """How messages become the text that a model is given, where that is not left to the model's own tokenizer.
+    """A chat template in place of the one in the model's own tokenizer.
 
-    Attributes
-    ----------
-    asked
-        How messages call it, such as ``model.chat_template=FILE``.
-    text
-        A Jinja template, as transformers takes one; see :func:`audit.engines.rendering.rendered`.
-    is_plain
-        Whether it is our plain form.
+    ``asked`` names it in messages, such as ``model.chat_template=FILE``. ``text`` is a Jinja template, as transformers
+    takes one; see :func:`audit.engines.rendering.rendered`.
     """
 
     asked: str
@@ -51,11 +45,11 @@ class ChatTemplate:
 
     @property
     def sha256(self) -> str:
-        """The hash of its text, by which a run names it."""
+        """The text's hash, part of a run's identity."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def fault(self, error: Exception) -> str:
-        """Say in a line what is wrong with the template, and where."""
+        """Say in one line what is wrong with the template, and where."""
         line = getattr(error, "lineno", None)
         if line is None:
             frames = traceback.extract_tb(error.__traceback__)
@@ -64,28 +58,17 @@ class ChatTemplate:
         return f"{self.asked}{place}: {' '.join(str(error).split()) or type(error).__name__}"
 
     def cut(self, text: str) -> str:
-        """Return what a model wrote, up to where it goes on with a question of its own.
+        """Return a model's text up to where it starts a question of its own.
 
-        A base model does not end its answer: in the plain form it goes on with the next question. A user's own template
-        says nothing of the kind.
+        A base model does not end its answer: in the plain form it continues with the next question. A user's own
+        template says nothing about that.
         """
         found = _NEXT_QUESTION.search(text) if self.is_plain else None
         return text if found is None else text[: found.start()].rstrip()
 
 
 def read_template(asked: str | None) -> ChatTemplate | None:
-    """Return the template that ``model.chat_template`` names; None where it names none.
-
-    Parameters
-    ----------
-    asked
-        A file, or ``plain``.
-
-    Raises
-    ------
-    ModelError
-        If the file cannot be read, or holds no text.
-    """
+    """Return the template that ``model.chat_template`` names, a file or ``plain``; None if it names none."""
     if asked is None:
         return None
     said = f"model.chat_template={asked}"
@@ -108,20 +91,15 @@ def read_template(asked: str | None) -> ChatTemplate | None:
 
 
 def pinned(date: str) -> dict[str, Any]:
-    """Return the variables by which a chat template is told the date, whichever of the two ways it asks for it.
+    """Return the template variables that give the date (YYYY-MM-DD), in both ways that templates ask for it.
 
-    Llama's write ``date_string`` where it is given; others call ``strftime_now``.
-
-    Parameters
-    ----------
-    date
-        YYYY-MM-DD.
+    Llama's use ``date_string`` if given; others call ``strftime_now``.
     """
     return {"date_string": datetime.fromisoformat(date).strftime("%d %b %Y"), "strftime_now": clock(date)}
 
 
 def clock(date: str) -> Callable[[str], str]:
-    """Return what writes a date, YYYY-MM-DD, in the form that it is given: ``strftime_now`` on that day."""
+    """Return ``strftime_now`` for a fixed day, YYYY-MM-DD."""
     day = datetime.fromisoformat(date)
 
     def strftime_now(form: str) -> str:
@@ -131,12 +109,12 @@ def clock(date: str) -> Callable[[str], str]:
 
 
 def another_day(date: str) -> str:
-    """Return a date, YYYY-MM-DD, that has no part in common with another one."""
+    """Return a date, YYYY-MM-DD, with year, month and day all different."""
     first, second = "2011-03-05", "2012-11-19"
     return second if set(date.split("-")) & set(first.split("-")) else first
 
 
 def shows_day(text: str, day: datetime) -> str | None:
-    """Return a date as a text shows it, in one of the forms that chat templates use; None where it does not."""
+    """Return a date as a text shows it, in one of the forms of chat templates, or None."""
     forms = ("%Y-%m-%d", "%d %b %Y", "%d %B %Y", "%B %d, %Y", "%b %d, %Y", "%d-%m-%Y", "%d/%m/%Y", "%m/%d/%Y")
     return next((shown for form in forms if (shown := day.strftime(form)) in text), None)

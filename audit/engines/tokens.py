@@ -1,4 +1,4 @@
-"""Loads networks that score texts by their tokens, and lays out their tokens in batches."""
+"""Loads networks that score texts by their tokens, and arranges tokens in batches."""
 
 from __future__ import annotations
 
@@ -10,33 +10,17 @@ from audit.engines.resolve import first_line
 from audit.errors import ModelError
 
 UNREAD: Final = ("pooler.",)
-"""Begins the names of weights that no token's hidden state or probability depends on; files may lack them."""
+"""Prefixes of weights that affect no token's hidden state or probability; files may lack them."""
 
 AS_CHARACTERS: Final = {"split_special_tokens": True, "verbose": False}
-"""How a tokenizer is called, so that a text that holds a special token, such as ``</s>``, is read as its characters."""
+"""Tokenizer arguments that make a special token in a text, such as ``</s>``, be read as its characters."""
 
 
 def load_scorer(folder: Path, *, kind: str, asked: str, remedy: str, device: str) -> tuple[Any, Any]:
-    """Return network and tokenizer of a local folder: in float32, for reading alone; no code of the model's is run.
+    """Load network and tokenizer from a local folder, in float32; the model's own code is not run.
 
-    Parameters
-    ----------
-    folder
-        Holds configuration, tokenizer and weights.
-    kind
-        The class of transformers that loads the network: ``AutoModelForCausalLM``.
-    asked
-        How messages call what was asked for: ``scorer OWNER/NAME``.
-    remedy
-        What can be done where the network is of another kind or damaged.
-    device
-        Of torch.
-
-    Raises
-    ------
-    ModelError
-        If either cannot be loaded, the network is an encoder-decoder, weights are missing, or the tokenizer has tokens
-        that the network does not.
+    ``kind`` is the class of transformers that loads the network, such as ``AutoModelForCausalLM``. ``asked`` names it
+    in messages, and ``remedy`` says there what to do. Encoder-decoders are refused.
     """
     import transformers
 
@@ -54,7 +38,7 @@ def load_scorer(folder: Path, *, kind: str, asked: str, remedy: str, device: str
         raise
     except Exception as error:
         raise ModelError(f"{asked} cannot be loaded from {folder} ({first_line(error)}); {remedy}") from error
-    # transformers makes up what a file lacks, at random, and only warns.
+    # transformers fills missing weights at random and only warns.
     lacking = sorted(name for name in map(str, loading["missing_keys"]) if not name.startswith(UNREAD))
     if lacking:
         raise ModelError(
@@ -70,21 +54,21 @@ def load_scorer(folder: Path, *, kind: str, asked: str, remedy: str, device: str
 
 
 def context_length(network: Any, tokenizer: Any) -> int | None:
-    """Return how many tokens a network reads at once; None where neither it nor its tokenizer has a limit."""
+    """Return the most tokens that a network reads at once; None if neither it nor its tokenizer has a limit."""
     positions = getattr(network.config.get_text_config(), "max_position_embeddings", None)
     table: Any = getattr(getattr(network, "embeddings", None), "position_embeddings", None)
     before = getattr(table, "padding_idx", None)
     if positions is not None and before is not None:
-        positions -= before + 1  # RoBERTa and its kin count positions from there
-    # Tokenizers without a limit name a number that no text reaches.
+        positions -= before + 1  # RoBERTa and its kin count positions from the padding index on
+    # Tokenizers without a limit name a huge number.
     limits = [tokenizer.model_max_length, positions]
     return min((int(limit) for limit in limits if limit is not None and 0 < limit < 10**9), default=None)
 
 
 def batches(rows: Sequence[Sequence[int]], *, n_tokens: int) -> Iterator[list[int]]:
-    """Yield places of rows of like length, longest first, so that a batch has at most ``n_tokens`` with its padding.
+    """Yield indices of rows of similar length, longest first, at most ``n_tokens`` a batch including padding.
 
-    A row that is longer than that is a batch of its own; empty rows are left out.
+    A longer row is a batch of its own; empty rows are left out.
     """
     batch: list[int] = []
     for place in sorted((p for p, row in enumerate(rows) if row), key=lambda p: (-len(rows[p]), p)):
@@ -97,7 +81,7 @@ def batches(rows: Sequence[Sequence[int]], *, n_tokens: int) -> Iterator[list[in
 
 
 def padded(rows: Sequence[Sequence[int]], *, padding: int, device: str) -> dict[str, Any]:
-    """Return rows as a network reads them: ``input_ids`` padded on the right, and their ``attention_mask``."""
+    """Return rows as network inputs: ``input_ids``, padded on the right, and ``attention_mask``."""
     import torch
 
     width = max(map(len, rows))

@@ -1,4 +1,4 @@
-"""The transformers engine: forward passes on a CPU, CUDA or MPS; probabilities are read in packs, texts in batches."""
+"""The transformers engine on CPU, CUDA or MPS: reads probabilities in packs and writes texts in batches."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from audit.engines.whole import WholeReader, reads_packed, sliding_window
 from audit.errors import ModelError
 
 LONGEST_TAIL: Final = 16
-"""More tokens than are ever asked after."""
+"""More tokens than any continuation that is asked about."""
 PACK_TOKENS_CPU: Final = 1536
-"""Tokens of a pack where none are asked for on a CPU: enough for its matrix products, few enough to show progress."""
+"""Default tokens of a pack on a CPU: enough for efficient matrix products, few enough to show progress."""
 PACK_TOKENS: Final = 8192
-"""The same elsewhere."""
+"""Default tokens of a pack elsewhere."""
 ROW_TOKENS: Final = 192
-"""Tokens of a row: about three prompts, so that padding is little and so is attention between strangers."""
+"""Tokens of a row: about three prompts, which keeps padding and attention between unrelated prompts small."""
 
 
 def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
-    """Open a model by this engine, see :class:`audit.engines.open.Opens`."""
+    """Open a model with this engine; see :class:`audit.engines.open.Opens`."""
     device = choose_device(config.device)
     return open_local(TransformersEngine, model, config, device=device, seed=seed, why=why)
 
 
 class TransformersEngine(TokenEngine):
-    """Runs a model by ``AutoModelForCausalLM``."""
+    """Runs a model with ``AutoModelForCausalLM``."""
 
     def __init__(self, model: ModelConfig, config: EngineConfig, files: ModelFiles, seed: int) -> None:
         import torch
@@ -77,14 +77,14 @@ class TransformersEngine(TokenEngine):
                     "download or copy it again; a model newer than the installed transformers needs a later one",
                 )
             ) from error
-        # transformers makes up what a file lacks, at random, and only warns.
+        # transformers fills missing weights at random and only warns.
         lacking = sorted(map(str, loading["missing_keys"]))
         if lacking:
             raise ModelError(
                 f"model {model.name}: {len(lacking)} weights are missing in {files.folder} (first: {lacking[0]}); "
                 "download or copy it again"
             )
-        # At temperature 0 as in vLLM: where a text ends is the model's to say, penalties and sampling are not.
+        # As vLLM at temperature 0: use the model's end tokens, but not its penalties and sampling settings.
         own = self._model.generation_config.eos_token_id
         self._ends = {*(own if isinstance(own, list) else [own]), self.tokenizer.hf.eos_token_id} - {None}
         self._model.generation_config = transformers.GenerationConfig(eos_token_id=sorted(self._ends) or None)
@@ -103,20 +103,20 @@ class TransformersEngine(TokenEngine):
         )
 
     def forget(self) -> None:
-        """Nothing is kept between calls."""
+        """Do nothing: nothing is kept between calls."""
 
     @contextmanager
     def in_format(self, dtype: str) -> Iterator[None]:
         """See :class:`audit.engines.base.Engine`.
 
-        Logits are computed in float32 in any format (:func:`_with_float32_head`). Weights of half precision are numbers
-        of float32, too: they are converted and back, and nothing is lost. Others are rounded, as ``model.dtype`` would;
-        so the weights as they were are kept beside, and put back.
+        Logits are computed in float32 in any format (:func:`_with_float32_head`). Half-precision weights convert to
+        float32 and back without loss. Other conversions round, as ``model.dtype`` would, so the original weights are
+        kept and restored.
         """
         torch, own, wanted = self._torch, self._model.dtype, getattr(self._torch, dtype)
         if wanted == own:
             raise ModelError(f"{dtype} is the format that the model is computed in")
-        # Buffers, such as the frequencies of positions, are made in float32 whatever the format.
+        # Buffers, such as position frequencies, are float32 in every format.
         weights = [each for each in self._model.parameters() if each.dtype == own]
         kept = [] if wanted == torch.float32 else [each.data for each in weights]
         head = self._model.get_output_embeddings()
@@ -168,13 +168,13 @@ class TransformersEngine(TokenEngine):
         return answers
 
     def _generated(self, tokens: list[int]) -> Generated:
-        """Return a row's text up to its own end: what follows is padding, up to the end of the longest row."""
+        """Return a row's text up to its own end; the rest is padding to the longest row."""
         end = next((k for k, token in enumerate(tokens) if token in self._ends), None)
         own = tokens if end is None else tokens[: end + 1]
         return Generated(self.tokenizer.written(own), len(own), end is None)
 
     def _up_to(self, until: str, tokens: list[int]) -> Generated:
-        """Return a row's text up to what it was to be written until; what follows is of no interest, or padding."""
+        """Return a row's text up to ``until``; the rest is ignored."""
         end = next((k for k, token in enumerate(tokens) if token in self._ends), None)
         own = tokens if end is None else tokens[: end + 1]
 
@@ -188,7 +188,7 @@ class TransformersEngine(TokenEngine):
         return Generated(whole[: whole.index(until)], n, False)
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
-        """See :class:`audit.engines.base.TokenReader`. Packed where the model takes it, else one by one."""
+        """See :class:`audit.engines.base.TokenReader`. In packs if the model supports it, else one by one."""
         if not prompts:
             return iter(())
         if self._packs is None:
@@ -204,7 +204,7 @@ class TransformersEngine(TokenEngine):
         return int(hf.pad_token_id if hf.pad_token_id is not None else hf.eos_token_id or 0)
 
     def _batches(self, prompts: Sequence[TokenIds]) -> Iterator[tuple[list[int], Any, Any]]:
-        """Yield places, left-padded ids and mask, prompts of like length together."""
+        """Yield indices, left-padded ids and mask; prompts of similar length go together."""
         order = sorted(range(len(prompts)), key=lambda place: (len(prompts[place]), place))
         for start in range(0, len(order), self._batch_size):
             places = order[start : start + self._batch_size]
@@ -220,12 +220,12 @@ class TransformersEngine(TokenEngine):
 
 
 class _Sampler:
-    """A logits processor after which the likeliest token of each row is one drawn at random, by the Gumbel-max trick.
+    """A logits processor that makes a random draw the likeliest token of each row, by the Gumbel-max trick.
 
     The token with the largest logit / temperature + Gumbel noise is a draw from softmax(logits / temperature). Each row
-    has a generator of its own, which draws once for each token of the vocabulary at every step, so rows do not touch
-    each other; noise and sums are made on the CPU in float64, whatever the model runs on. torch's own generator on a
-    CPU would read no more than 32 bits of a seed.
+    has its own generator, which draws once for each vocabulary token at every step, so rows do not affect each other.
+    Noise and sums are float64 on the CPU, whatever the model runs on. torch's own CPU generator would use only 32 bits
+    of a seed.
     """
 
     def __init__(self, torch: Any, *, temperature: float, top_p: float, seeds: Sequence[int]) -> None:
@@ -248,7 +248,7 @@ class _Sampler:
 def _with_float32_head(torch: Any, model: Any) -> Any:
     """Let a half-precision model compute its logits in float32, as the vLLM engine does.
 
-    Logits in half precision are steps of 6% to 12%: too coarse for a distribution over numbers.
+    Half-precision logits have steps of 6% to 12%: too coarse for a distribution over numbers.
     """
     head = model.get_output_embeddings()
     if head is None or head.weight.dtype == torch.float32:
@@ -264,13 +264,7 @@ def _with_float32_head(torch: Any, model: Any) -> Any:
 
 
 def choose_device(wanted: str) -> str:
-    """Return the device of torch that is asked for, or the fastest kind that this machine has.
-
-    Raises
-    ------
-    ModelError
-        If the machine has none of the kind.
-    """
+    """Return torch's device for this setting, or the fastest available; raise ModelError if there is none."""
     import torch
 
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}

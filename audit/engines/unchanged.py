@@ -1,4 +1,4 @@
-"""Whether a model is still the one that a run asked, told by its files or its revision and without loading it."""
+"""Whether a model is still the one that a run asked, by its files or revision and without loading it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,14 @@ from audit.engines.resolve import check_model_folder, file_hashes, find_folder, 
 from audit.errors import ModelError
 
 _PATIENCE_S = 10.0
-"""How long the hub may take to say which commit a model is at."""
+"""Seconds that the hub may take to name a model's commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What became of comparing a model with what a run recorded of it; both are empty where it is the same.
+    """A comparison of a model with what a run recorded; both fields are empty if it is the same.
 
-    Attributes
-    ----------
-    changed
-        In which way it is another one.
-    unknown
-        Why it could not be told.
+    ``changed`` says how it differs, ``unknown`` why that could not be determined.
     """
 
     changed: str = ""
@@ -35,21 +30,14 @@ class Compared:
 
 
 def compare_model(model: ModelConfig, *, revision: str, files: Mapping[str, str]) -> Compared:
-    """Compare a model as it is now with what a run recorded of it.
+    """Compare a model as it is now with what a run recorded.
 
-    Parameters
-    ----------
-    model
-        The card.
-    revision, files
-        What the run recorded: the hub's commit or what stands for it, and the SHA-256 of the files by name; empty
-        where it recorded none.
+    ``revision`` is the recorded hub commit or its equivalent, and ``files`` the recorded SHA-256 by name; empty if not
+    recorded.
 
-    Notes
-    -----
-    A packaged model and a GGUF file are what their own bytes say, whatever they were unpacked to. A hub's model is at
-    the commit that the hub names; where the hub cannot be asked, at the one in its cache on this machine, which is what
-    a run would load then.
+    Packaged models and GGUF files are compared by their own bytes, not by what they were unpacked to. A hub model is at
+    the commit that the hub names or, if the hub is unavailable, the one in the local cache, which a run would then
+    load.
     """
     if model.base_url is not None:
         return Compared(unknown="a server tells no hash of its weights")
@@ -83,13 +71,13 @@ def _files(now: Mapping[str, str], then: Mapping[str, str]) -> Compared:
 
 
 def _on_the_hub(model: ModelConfig) -> str:
-    """Return the commit of a hub's model that a run would load now."""
+    """Return the commit of a hub model that a run would load now."""
     from huggingface_hub import HfApi
 
     try:
         found = HfApi().model_info(model.path, revision=model.revision, timeout=_PATIENCE_S).sha
     except Exception:
-        found = None  # whatever the network raises, offline mode, or no hub id: a run takes what is on this machine
+        found = None  # network errors, offline mode, or no hub id: a run takes what is on this machine
     if found is not None:
         return found
     kept = find_folder(

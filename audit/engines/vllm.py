@@ -1,4 +1,4 @@
-"""The vLLM engine: offline batch inference on GPUs, or on a CPU with vLLM's CPU build; the same module runs both."""
+"""The vLLM engine: offline batch inference on GPUs, or on a CPU with vLLM's CPU build."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from audit.engines.whole import WholeReading
 from audit.errors import ModelError
 
 GROUP_CPU: Final = 32
-"""Most prompts that are read together on a CPU: more than one of its steps takes, and seconds of work."""
+"""Most prompts read together on a CPU: more than one of its steps takes, and seconds of work."""
 GROUP: Final = 2048
-"""The same on GPUs."""
+"""Most prompts read together on GPUs."""
 
 
 def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
-    """Open a model by this engine, see :class:`audit.engines.open.Opens`."""
+    """Open a model with this engine; see :class:`audit.engines.open.Opens`."""
     device = "cuda" if hardware.has_gpu() else "cpu"
     return open_local(VllmEngine, model, config, device=device, seed=seed, why=why)
 
 
 class VllmEngine(TokenEngine):
-    """Runs a model in this process by ``vllm.LLM``."""
+    """Runs a model in this process with ``vllm.LLM``."""
 
     def __init__(self, model: ModelConfig, config: EngineConfig, files: ModelFiles, seed: int) -> None:
-        # In one process a run is interrupted by one signal, and nothing is spawned that would import __main__ again.
+        # In one process one signal interrupts a run, and nothing is spawned that would import __main__ again.
         if config.tensor_parallel_size == 1:
             os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
@@ -60,9 +60,9 @@ class VllmEngine(TokenEngine):
         cpu = bool(current_platform.is_cpu())
         options: dict[str, Any] = {"gpu_memory_utilization": config.gpu_memory_utilization}
         if cpu:
-            # The CPU backend wants a multiple of 32; its default of 128 is longer than our prompts, so none is reused.
-            # A prompt is read in one step: vLLM draws a token after each part of one, and takes the draw back by a
-            # means that a CPU's random generator lacks ("CPU Generator does not use offset").
+            # Block sizes must be a multiple of 32 on a CPU; with the default of 128, longer than our prompts, no block
+            # would be reused. Prefill is not chunked: after each chunk vLLM draws a token and reverts the draw by a
+            # method that a CPU's random generator lacks ("CPU Generator does not use offset").
             options = {
                 "kv_cache_memory_bytes": config.kv_cache_gib * 2**30,
                 "max_num_batched_tokens": max(2048, model.max_model_len),
@@ -82,7 +82,7 @@ class VllmEngine(TokenEngine):
                 tensor_parallel_size=config.tensor_parallel_size,
                 enforce_eager=cpu if config.enforce_eager is None else config.enforce_eager,
                 enable_prefix_caching=True,
-                # Logits in half precision are steps of 6% to 12%: too coarse for a distribution over numbers.
+                # Half-precision logits have steps of 6% to 12%: too coarse for a distribution over numbers.
                 hf_overrides={"head_dtype": "float32"},
                 seed=seed,
                 disable_log_stats=True,
@@ -103,7 +103,7 @@ class VllmEngine(TokenEngine):
             thinks_in=model.thinks_in,
         )
         self.max_model_len = model.max_model_len
-        # What is asked after a prompt finds it in the cache, as long as others have not driven it out.
+        # A later question about a prompt finds it in the cache unless others have evicted it.
         cache = self._llm.llm_engine.vllm_config.cache_config
         n_cached = int(cache.num_gpu_blocks or 0) * int(cache.block_size or 0)
         self._group_tokens: float = n_cached // 4 or math.inf
@@ -120,7 +120,7 @@ class VllmEngine(TokenEngine):
         self._llm.reset_prefix_cache()
 
     def in_format(self, dtype: str) -> contextlib.AbstractContextManager[None]:
-        """See :class:`audit.engines.base.Engine`. The number format is built into what vLLM compiles."""
+        """Raise ModelError: vLLM compiles the number format in. See :class:`audit.engines.base.Engine`."""
         raise ModelError(f"engine=vllm does not change to {dtype} once a model is loaded; engine=transformers does")
 
     def generate(
@@ -146,7 +146,7 @@ class VllmEngine(TokenEngine):
         return [_generated(output, until, self.tokenizer) for output in outputs]
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
-        """See :class:`audit.engines.base.TokenReader`. Prompts that begin alike are read one after another."""
+        """See :class:`audit.engines.base.TokenReader`. Prompts with a common beginning are read in sequence."""
         group: list[int] = []
         n_tokens = 0
         for place in sorted(range(len(prompts)), key=lambda place: list(prompts[place])):
@@ -159,7 +159,7 @@ class VllmEngine(TokenEngine):
             yield WholeReading(self, prompts, tuple(group))
 
     def probabilities(self, asked: Sequence[TokenIds], token_ids: TokenIds) -> npt.NDArray[np.float64]:
-        """Return shape (n, k): the probabilities of given tokens after each of n whole sequences."""
+        """Return shape (n, k): the probability of each given token after each of n whole sequences."""
         parameters = self._vllm.SamplingParams(
             temperature=0.0, max_tokens=1, logprob_token_ids=list(token_ids), detokenize=False
         )
@@ -186,28 +186,28 @@ class VllmEngine(TokenEngine):
 
 
 class _Bar:
-    """In place of the bar that vLLM would draw: tells ours of each prompt that is through."""
+    """Replaces vLLM's progress bar and reports finished prompts to ours."""
 
     def __init__(self, done: Done) -> None:
         self._done = done
-        self.format_dict = {"elapsed": math.inf}  # it divides by that for a line that nobody reads
+        self.format_dict = {"elapsed": math.inf}  # vLLM divides by this for a rate that nobody sees
         self.n = 0
         self.postfix = ""
 
     def update(self, n: int = 1) -> None:
-        """Pass on how many more are through."""
+        """Report n more finished prompts."""
         self.n += n
         self._done(n)
 
     def refresh(self) -> None:
-        """Draw nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Have nothing to clear."""
+        """Do nothing."""
 
 
 def _bar(done: Done, waiting: Any = None, **_: Any) -> Any:
-    """Return what vLLM takes for tqdm: of what only waits to be asked it shows nothing."""
+    """Return a substitute for tqdm; iterating over waiting prompts shows nothing."""
     return _Bar(done) if waiting is None else waiting
 
 

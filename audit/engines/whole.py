@@ -1,7 +1,7 @@
 """Reads prompts one whole sequence after another: slow, and right for every causal model of transformers.
 
-For models that cannot be read in packs: those that mix in what came before by other means than attention, or look back
-no further than a window. And the yardstick by which it is told whether a model can be.
+For models that cannot be read in packs: those that mix in earlier tokens by other means than attention, or look back no
+further than a window. Also the reference that shows whether a model can be.
 """
 
 from __future__ import annotations
@@ -19,23 +19,11 @@ if TYPE_CHECKING:
     from audit.engines.packed import PackedReader
 
 _TRIED_TOKENS: Final = 24
-"""Tokens at the beginning of a prompt by which it is tried whether packs are read as they should be."""
+"""Tokens from a prompt's beginning for the test of packed reading."""
 
 
 class WholeReader:
-    """Reads sequences of one length together, so that there is no padding.
-
-    Parameters
-    ----------
-    torch
-        The library.
-    model
-        A causal model of transformers.
-    device
-        Where it is.
-    batch_size
-        Most sequences of a forward pass.
-    """
+    """Reads sequences of equal length together, at most ``batch_size``, so that there is no padding."""
 
     def __init__(self, torch: Any, model: Any, *, device: str, batch_size: int) -> None:
         self._torch = torch
@@ -49,7 +37,7 @@ class WholeReader:
             yield WholeReading(self, prompts, range(start, min(start + self._batch_size, len(prompts))))
 
     def probabilities(self, asked: Sequence[TokenIds], token_ids: TokenIds) -> npt.NDArray[np.float64]:
-        """Return shape (n, k): the probabilities of given tokens after each of n sequences."""
+        """Return shape (n, k): the probability of each given token after each of n sequences."""
         torch = self._torch
         found = np.empty((len(asked), len(token_ids)))
         order = sorted(range(len(asked)), key=lambda k: len(asked[k]))
@@ -65,15 +53,15 @@ class WholeReader:
 
 
 class ReadsWhole(Protocol):
-    """What reads whole sequences: whether it computes what they share anew is its own affair."""
+    """Reads whole sequences; it may or may not cache what they share."""
 
     def probabilities(self, asked: Sequence[TokenIds], token_ids: TokenIds) -> npt.NDArray[np.float64]:
-        """Return shape (n, k): the probabilities of given tokens after each of n sequences."""
+        """Return shape (n, k): the probability of each given token after each of n sequences."""
         ...
 
 
 class WholeReading:
-    """Prompts of which each question is a whole sequence; see :class:`audit.engines.base.Reading`."""
+    """Asks each question as a whole sequence; see :class:`audit.engines.base.Reading`."""
 
     def __init__(self, reader: ReadsWhole, prompts: Sequence[TokenIds], places: Sequence[int]) -> None:
         self.places = places
@@ -88,7 +76,7 @@ class WholeReading:
 
 
 def sliding_window(config: Any) -> int | None:
-    """Return how far back a model's attention looks where some of its layers do not look at all; None if all do."""
+    """Return the shortest attention window of a model's layers, in tokens; None if all layers see everything."""
     text = config.get_text_config()
     window = getattr(text, "sliding_window", None)
     layers = getattr(text, "layer_types", None)
@@ -99,10 +87,10 @@ def sliding_window(config: Any) -> int | None:
 
 
 def reads_packed(packed: PackedReader, whole: WholeReader, prompts: Sequence[TokenIds]) -> bool:
-    """Tell whether a model that is read in packs says what it says of whole sequences.
+    """Whether a model gives the same probabilities in packs as for whole sequences.
 
-    It is tried on beginnings of the prompts, with continuations that share a token, which a model that mixes branches
-    or counts places cannot get right by accident.
+    Tested on beginnings of the prompts, with continuations that share a token: a model that mixes branches or counts
+    positions otherwise cannot get these right by accident.
     """
     one, other = list(prompts[0])[:_TRIED_TOKENS], list(prompts[-1])[-_TRIED_TOKENS:]
     tried = [one, [*one[: len(one) // 2], *other], [*one, *other]]
@@ -115,7 +103,7 @@ def reads_packed(packed: PackedReader, whole: WholeReader, prompts: Sequence[Tok
             again = reading.probabilities([[(*other[:1], *other[:1])]] * len(reading.places), tokens)
             for place, table, more in zip(reading.places, tables, again, strict=True):
                 read[place] = np.vstack([table, more])
-    except Exception:  # whatever a model of another make raises on a mask or a cache that it does not know
+    except Exception:  # other architectures raise anything on an unknown mask or cache
         return False
     right = [
         whole.probabilities([[*prompt, *tail] for tail in (*own, (*other[:1], *other[:1]))], tokens)

@@ -1,1 +1,1 @@
-"""What stands on audits: exports, papers, the index, the gate, forecasts, replication, verification."""
+"""Features built on top of audits: exports, papers, index, gate, forecasts, replication, verification."""

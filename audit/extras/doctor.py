@@ -1,7 +1,7 @@
-"""What is installed, which engine would be taken, and whether it answers: one page that a user can send.
+"""Report what is installed, which engine a run would take, and whether it answers: one page that a user can send.
 
-Each engine is tried in a process of its own with a time limit: one that crashes or hangs is a finding, not the end.
-Nothing on the page says who the user is: no value of the environment, no name of a host, ``~`` for the home folder.
+Each engine is tried in a separate process with a time limit, so that a crash or a hang is a finding, not the end.
+Nothing on the page identifies the user: no values of environment variables, no host name, ``~`` for the home folder.
 """
 
 from __future__ import annotations
@@ -38,28 +38,26 @@ BROKEN_BESIDE_TORCH: Final = ("torchvision", "torchaudio", "torchcodec")
 WARM: Final = 4
 PROBED: Final = 20
 TOLERATED: Final = 0.05
-"""Points of a scale of 100 within which two engines' ratings in float32 agree: 0.0007 were seen."""
+"""Largest difference between two engines' float32 ratings, in points of a scale of 100. 0.0007 was observed."""
 LEAST_FREE: Final = 2e9
-"""Bytes that an unpacked small model and a run's folder take."""
+"""Bytes needed for an unpacked small model and a run folder."""
 _LONGEST: Final = 300
 
 
 @dataclass(frozen=True)
 class Tried:
-    """What became of an engine that was tried.
+    """The outcome of trying an engine.
 
     Attributes
     ----------
-    name
-        The engine's.
     fault
-        Why it did not answer; empty where it did.
+        Why it did not answer; empty if it did.
     facts
         Its version, device and number format, in words.
     load_s, per_s
-        Seconds to load the model, and prompts a second after that.
+        Seconds to load the model, and prompts per second after that.
     ratings
-        Of the prompts, in their order; None where there was none.
+        In the order of the prompts; None where there was no rating.
     """
 
     name: str
@@ -71,23 +69,10 @@ class Tried:
 
 
 def examine(config: AuditConfig, *, probe: bool, limit_s: float, say: Say) -> tuple[list[str], list[str]]:
-    """Look at this machine for a run.
+    """Check whether this machine can run a configuration.
 
-    Parameters
-    ----------
-    config
-        Of the run.
-    probe
-        Whether engines are tried, or the server asked.
-    limit_s
-        Seconds that each may take.
-    say
-        Takes lines about progress.
-
-    Returns
-    -------
-    page, faults
-        Lines of Markdown, and what keeps a run from working, each with its remedy; none where nothing was found.
+    Returns a page as lines of Markdown, and what keeps the run from working, each with its remedy. ``probe`` tries
+    engines, or asks the server, for up to ``limit_s`` seconds each.
     """
     page = ["# empathy-audit doctor", "", "## Machine", "", *_machine(config), "", "## Packages", "", *_packages()]
     page += ["", "## Environment (names alone)", "", *_variables(), "", "## Engine", ""]
@@ -148,7 +133,7 @@ def _verdict(faults: Sequence[str], *, answered: bool) -> str:
 
 
 def _several(config: AuditConfig) -> Iterator[str]:
-    """Yield what a run has beyond the one process that is tried here."""
+    """Yield which parts of the run the one process tried here does not cover."""
     if config.engine.ray is not None:
         yield "Ray's cluster was not looked at: what is tried is one process of this machine"
     elif config.engine.replicas != 1:
@@ -215,9 +200,9 @@ def _disk_faults(config: AuditConfig) -> Iterator[str]:
 
 
 def _choice(config: AuditConfig, *, writes: bool) -> tuple[list[str], str, str]:
-    """Return what is said of the engine that a run takes, its name, and what keeps it from being taken.
+    """Return lines about the engine that a run takes, its name, and what keeps the run from using it.
 
-    ``writes`` is whether the run has the model write texts, for which another engine may be taken.
+    ``writes`` tells whether the model writes texts, for which another engine may be taken.
     """
     from audit.asking.workers.devices import shares
     from audit.engines.formats import choose_format
@@ -252,7 +237,7 @@ def _choice(config: AuditConfig, *, writes: bool) -> tuple[list[str], str, str]:
 
 
 def _import_fault(module: str, limit_s: float) -> str:
-    """Return why a module cannot be imported in a process of its own; empty if it can."""
+    """Return why a module cannot be imported, tried in a separate process; empty if it can."""
     return _child(["-c", f"import {module}"], limit_s)[1]
 
 
@@ -264,9 +249,9 @@ def _remedy_of_import() -> str:
 
 
 def try_engine(name: str, config: AuditConfig, *, limit_s: float) -> Tried:
-    """Have an engine answer a few prompts, in a process of its own."""
+    """Ask an engine a few prompts, in a separate process."""
     engine = config.engine.model_copy(update={"name": name, "replicas": 1, "ray": None, "batch": None})
-    if engine.server is not None:  # a server that does not answer is known for one after a try or two
+    if engine.server is not None:  # one or two tries show that a server does not answer
         engine = engine.model_copy(update={"server": engine.server.model_copy(update={"retries": 1})})
     sent = json.dumps(config.model_copy(update={"engine": engine}).model_dump(mode="json"))
     said, fault = _child(["-m", "audit.extras.doctor"], limit_s, sent)
@@ -280,7 +265,7 @@ def try_engine(name: str, config: AuditConfig, *, limit_s: float) -> Tried:
 
 
 def _child(arguments: Sequence[str], limit_s: float, sent: str = "") -> tuple[str, str]:
-    """Run Python in a process of its own; return what it printed, and why it failed."""
+    """Run Python in a separate process; return its output, and why it failed."""
     home = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH", "")]))
     try:
@@ -299,7 +284,7 @@ def _child(arguments: Sequence[str], limit_s: float, sent: str = "") -> tuple[st
 
 
 def _compared(tried: Sequence[Tried], chosen: str, *, scale: float) -> tuple[list[str], list[str], list[str]]:
-    """Return lines on engines that were tried, what is wrong with the one that a run takes, and what else is odd."""
+    """Return lines about the engines tried, faults of the one that a run takes, and other oddities."""
     lines: list[str] = []
     wrong: list[str] = []
     notes: list[str] = []
@@ -335,13 +320,13 @@ def _compared(tried: Sequence[Tried], chosen: str, *, scale: float) -> tuple[lis
 
 
 def _line(text: str) -> str:
-    """Return the first line of a text that says something, as plain text and not too long."""
+    """Return the first non-blank line of a text, printable and shortened."""
     first = next((line.strip() for line in text.splitlines() if line.strip()), "nothing was said")
     return printable(first)[:_LONGEST]
 
 
 def _anonymous(text: str) -> str:
-    """Return a text without the home folder and the names of user and host."""
+    """Remove the home folder and the names of user and host from a text."""
     text = printable(text).replace(str(Path.home()), "~")
     for name in filter(None, (os.environ.get("USER"), os.environ.get("LOGNAME"), platform.node())):
         if len(name) > 2 and name not in ("root", "localhost"):
@@ -350,7 +335,7 @@ def _anonymous(text: str) -> str:
 
 
 def _asked(config: AuditConfig) -> dict[str, Any]:
-    """Ask a few prompts, in a process of its own; of a server one question, since it may cost money."""
+    """Ask a few prompts, inside the child process; ask a server only one, since it may cost money."""
     from audit.asking.elicitation.expected import ExpectedElicitation
     from audit.asking.plan import make_plan
     from audit.engines.open import open_model
@@ -382,7 +367,7 @@ def _asked(config: AuditConfig) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    # What libraries print must not stand where the answer does.
+    # Output of libraries must not mix with the answer.
     answer_to = os.dup(1)
     os.dup2(2, 1)
     try:
@@ -392,4 +377,4 @@ if __name__ == "__main__":
         sys.exit(2)
     os.write(answer_to, f"{told}\n".encode())
     sys.stdout.flush()
-    os._exit(0)  # an engine's own threads and processes are nobody's any more
+    os._exit(0)  # does not wait for threads and processes that an engine left

@@ -1,9 +1,8 @@
-"""What a run is going to take, before it is asked: prompts, tokens, time, money, disk, and the gap that it could find.
+"""Forecast what a run takes before it is asked: prompts, tokens, time, money, disk, and the gap that it can detect.
 
-What is counted is exact: prompts are those that the run asks, and tokens those of the model's own tokenizer and chat
-template. What depends on what a model writes has bounds. Time is extrapolated from a *probe*: the run's own code asks a
-few of the run's own shards, from places all over its grid, in a folder that is dropped. What gap could be found is
-arithmetic on the spread of an earlier run.
+Counts are exact: the prompts that the run asks, tokenised by the model's own tokenizer and chat template. What depends
+on what a model writes has bounds. Time is extrapolated from a *probe*: the run's own code asks a few of its shards,
+spread over the grid, in a temporary folder. The detectable gap follows from the spread of an earlier run.
 """
 
 from __future__ import annotations
@@ -45,17 +44,17 @@ if TYPE_CHECKING:
     from audit.engines.chat import ChatTokenizer
 
 _ENCODED: Final = 4096
-"""Prompts that are tokenised together."""
+"""Prompts tokenised per batch."""
 _PROBED: Final = 4
-"""Shards of a probe: the first one warms up."""
+"""Shards of a probe. The first warms up the model."""
 _PROBED_PROMPTS: Final = 32
-"""Prompts of each, at first."""
+"""Prompts per shard in the first round of a probe."""
 _IN_WORDS: Final = 8
-"""Prompts that are answered in words, where a run of ``expected`` asks a sample for that."""
+"""Prompts answered in words in a probe, if the run reads probabilities and checks a sample in words."""
 ANALYSIS_S: Final = (9.0, 7e-6)
-"""Seconds that statistics and page take, of any run and more of each prompt: see docs/performance.md."""
+"""Seconds for statistics and page: a constant, and more per prompt. See docs/performance.md."""
 BYTES: Final = {"ratings": 55, "replies": 400, "answers": 60, "stages": 55}
-"""Of a row on the disk, without its texts; and what a token of a written text takes."""
+"""Bytes on disk per row of each kind, without its texts."""
 BYTES_OF_TOKEN: Final = 2.0
 BYTES_OF_REPORT: Final = 1_500_000
 _BRACKETS: Final = re.compile(r"\[what stage (?P<stage>.+?) writes\]")
@@ -63,25 +62,23 @@ _BRACKETS: Final = re.compile(r"\[what stage (?P<stage>.+?) writes\]")
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls of one kind.
+    """Calls of one kind, e.g. the run's own prompts or one stage of a strategy.
 
     Attributes
     ----------
     what
-        Of which kind, in words.
+        The kind, in words.
     n, n_left
-        How many there are in all, and how many of them are not answered yet.
+        Calls in all, and those not answered yet.
     tokens_read, tokens_read_most
-        Of those that are left: without what stages write, and with texts as long as they may be; None where they are
-        the server's to count. A text is tokenised again as part of a prompt, where it has about as many tokens.
-    tokens_written_most
-        At most.
+        Of the calls left: without what stages write, and with every text at its longest. None if only the server can
+        count them. A written text is tokenised again as part of a later prompt, at about the same length.
     exact
-        Whether the number of calls is exact; else it is the most that there can be.
+        Whether ``n`` is exact; else it is an upper bound.
     within
-        Whether they are made in the time of the run's own prompts, as a strategy's stages are.
+        Whether their time is part of the run's own prompts, as with a strategy's stages.
     n_characters, shown_most
-        Of the prompts of those that are left, without what stages write; and the tokens of that, at most.
+        Of the prompts left: characters without what stages write, and the most tokens that stages add to them.
     """
 
     what: str
@@ -97,7 +94,7 @@ class Calls:
 
     @property
     def read_most(self) -> int:
-        """Tokens that are read, at most; of a server's model as many as there are if a token has two characters."""
+        """Upper bound of tokens read; for a server's model, estimated at two characters a token."""
         if self.tokens_read_most is None:
             # Four characters a token is a rule of thumb for English; two leaves room.
             return self.n_characters // 2 + self.shown_most
@@ -106,7 +103,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class Probe:
-    """What asking a few prompts took.
+    """Timings of a probe.
 
     Attributes
     ----------
@@ -115,9 +112,9 @@ class Probe:
     n
         Prompts that were timed.
     rates
-        Prompts a second, of each shard that was timed.
+        Prompts per second of each timed shard.
     words_per_s
-        The same of prompts answered in words beside ``expected``; None where none are.
+        Prompts per second when answered in words, beside ``expected``; None if none are.
     """
 
     load_s: float
@@ -127,35 +124,32 @@ class Probe:
 
     @property
     def per_s(self) -> float:
-        """Prompts a second: the harmonic mean, since shards are of one size."""
+        """Prompts per second: the harmonic mean, since shards have one size."""
         return len(self.rates) / sum(1 / rate for rate in self.rates)
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run is going to take; see :func:`forecast`.
+    """What a run will take; see :func:`forecast`.
 
     Attributes
     ----------
-    folder
-        Where the run is, or is going to be.
     calls
-        By kind; the first one is the run's own prompts.
+        By kind; the run's own prompts come first.
     n_too_long
-        Prompts that do not fit into the model's context: they fail. None where that is not known.
+        Prompts that exceed the model's context, and so will fail; None if unknown.
     n_characters
-        Of all calls that are left, without what stages write.
+        Of all calls left, without what stages write.
     seconds, low_s, high_s
-        All of it, and as the fastest and the slowest shard of the probe would have it; None without a probe.
+        Total time: expected, at the rate of the probe's fastest shard, and at that of its slowest; None without a
+        probe.
     fixed_s
-        Of the seconds, those that do not grow with the narratives: loading, what is asked beside the ratings, and a
-        part of the analysis; 0 without a probe.
+        Part of the seconds that does not grow with the narratives: loading, what is asked beside the ratings, part of
+        the analysis; 0 without a probe.
     grows_s
-        Those that do, of a run that begins anew.
-    probe
-        What they rest on.
+        Part that does, for a run that begins anew.
     bytes_on_disk
-        About.
+        An estimate.
     """
 
     folder: Path
@@ -172,23 +166,20 @@ class Forecast:
 
     @property
     def tokens_read(self) -> tuple[int, int] | None:
-        """At least and at most, of all calls; None where they are not known."""
+        """Lower and upper bound over all calls; None if unknown."""
         if any(each.tokens_read is None for each in self.calls):
             return None
         return sum(each.tokens_read or 0 for each in self.calls), sum(each.tokens_read_most or 0 for each in self.calls)
 
     @property
     def tokens_written_most(self) -> int:
-        """Of all calls."""
+        """Upper bound over all calls."""
         return sum(each.tokens_written_most for each in self.calls)
 
     def money(self, of_input: float, of_output: float) -> tuple[float, float, float]:
-        """Return what is paid at most: for all that is left, the part of it that is asked beside, and for all prompts.
+        """Return upper bounds of the price: of all calls left, of those asked beside the prompts, of all prompts anew.
 
-        Parameters
-        ----------
-        of_input, of_output
-            Price of a million tokens that are read, and that are written.
+        Prices are for a million tokens that are read, and that are written.
         """
 
         def price(each: Calls) -> float:
@@ -201,23 +192,10 @@ class Forecast:
 
 
 def forecast(task: Task[Any], plan: Planned, *, probe_s: float, count_tokens: bool, say: Say) -> Forecast:
-    """Say what is left of a run, and what it takes.
+    """Forecast what is left of a run, and what it takes.
 
-    Parameters
-    ----------
-    task, plan
-        What is asked.
-    probe_s
-        Seconds that a probe may take, beside loading the model; 0 is no probe.
-    count_tokens
-        Whether tokens are counted, which takes about a minute for a million prompts.
-    say
-        Takes lines about progress.
-
-    Raises
-    ------
-    AuditError
-        If the run's folder holds another run, or the model cannot be had.
+    ``probe_s`` is the seconds that a probe may take after loading the model; 0 makes no probe. Counting tokens takes
+    about a minute for a million prompts.
     """
     config = plan.config
     folder = config.run_dir or default_run_dir(plan)
@@ -245,9 +223,9 @@ def forecast(task: Task[Any], plan: Planned, *, probe_s: float, count_tokens: bo
 
 
 def _bytes(plan: Planned, calls: Sequence[Calls]) -> int:
-    """Return what the run takes on the disk once it is whole: rows, texts as long as they may be, and the report."""
+    """Estimate the disk space of the finished run: rows, texts at their longest, and the report."""
     rows = BYTES[plan.kind] * calls[0].n + BYTES["stages"] * sum(each.n for each in calls if each.within)
-    # Of ratings that are read from probabilities nothing is written but what comes before them, and a sample.
+    # Ratings read from probabilities have no text, except a strategy's stages and a sample.
     read_off = plan.config.elicitation_method == "expected" and plan.kind != "replies"
     texts = [each for each in calls if not (read_off and each.what in (PROMPTS, AGAIN, WITHOUT)) and each.n_left]
     tokens = sum(each.tokens_written_most * each.n / each.n_left for each in texts)
@@ -255,7 +233,7 @@ def _bytes(plan: Planned, calls: Sequence[Calls]) -> int:
 
 
 def _seconds(calls: Sequence[Calls], probe: Probe, rate: float, *, n_workers: int) -> float:
-    """Return what loading, all calls, statistics and page take."""
+    """Return the time of loading, all calls, statistics and page."""
     total = probe.load_s + ANALYSIS_S[0] + ANALYSIS_S[1] * calls[0].n
     for each in calls:
         if not each.within:
@@ -265,9 +243,9 @@ def _seconds(calls: Sequence[Calls], probe: Probe, rate: float, *, n_workers: in
 
 
 def _n_workers(config: AuditConfig, n_left: int) -> int:
-    """Return how many times as fast the workers are as the probe's one process, as far as that can be told here.
+    """Return the speed-up of the workers over the probe's one process, as far as it can be told here.
 
-    Workers of a CPU share the threads that the probe has for itself, and a cluster's machines are not seen from here.
+    Workers on a CPU share the threads that the probe has to itself, and a cluster's machines cannot be seen from here.
     """
     from audit.asking.workers.devices import VISIBLE, shares
     from audit.engines.open import choose_engine
@@ -284,7 +262,7 @@ def _n_workers(config: AuditConfig, n_left: int) -> int:
 
 
 def _left(plan: Planned, path: Path) -> list[range]:
-    """Return the places of the grid that are not answered yet, in their order."""
+    """Return the unanswered places of the grid, in order."""
     from audit.asking.collect import earlier_manifest, missing_shards
 
     if path.exists():
@@ -339,7 +317,7 @@ def _count(
                     sizes = _sizes(tokenizer, [replace(prompt, thinks=True) for prompt, _ in asked])
                     before_thoughts += sizes.sum(), (sizes + more).sum()
                     asked = [(replace(prompt, thought=""), names) for prompt, names in asked]
-                    more = more + thinking.max_tokens + 1  # a thought that is closed ends its line
+                    more = more + thinking.max_tokens + 1  # closing a thought adds a line break
                 sizes = _sizes(tokenizer, [prompt for prompt, _ in asked])
                 least[number] += sizes.sum()
                 most[number] += (sizes + more).sum()
@@ -379,9 +357,9 @@ def _count(
 
 
 def _beside(plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room: int) -> Iterator[Calls]:
-    """Yield what is asked beside the ratings, to tell how far they can be trusted."""
+    """Yield the calls that check the ratings: answered in words, asked again, and without identities."""
     config = plan.config
-    # Of a run whose prompts are all there, what was asked beside them is taken to be there too.
+    # If no prompt is left, the checks beside them are assumed to be done too.
     if plan.kind != "ratings" or not isinstance(plan.grid, PromptGrid) or not prompts.n_left:
         return
     mean = None if prompts.tokens_read is None else prompts.tokens_read / prompts.n_left
@@ -414,7 +392,7 @@ def _beside(plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room
 
 
 def _room(plan: Planned) -> int:
-    """Return the tokens that are written for an answer, at most."""
+    """Return the most tokens that an answer takes."""
     from audit.asking.elicitation.expected import ExpectedElicitation
 
     config = plan.config
@@ -422,13 +400,13 @@ def _room(plan: Planned) -> int:
         return plan.strategy.reply.max_tokens
     scale = plan.grid.variant.scale
     if config.elicitation_method == "expected" and scale is not None:
-        # A server may tell the likeliest tokens of what it writes alone.
+        # A server may give probabilities only for tokens that it writes.
         return ExpectedElicitation.of(scale, 1).room if config.model.base_url is not None else 1
     return getattr(config.task, "max_tokens", None) or config.elicitation.max_tokens
 
 
 def _room_to_fit(plan: Planned, tokenizer: ChatTokenizer, prompt: Prompt, room: int) -> int:
-    """Return the tokens that must be free after a prompt, which of probabilities are those of the longest number."""
+    """Return the tokens that must be free after a prompt: if probabilities are read, those of the longest number."""
     from audit.asking.elicitation.numbers import number_tree
 
     scale = plan.grid.variant.scale
@@ -442,7 +420,7 @@ def _letters(prompt: Prompt) -> int:
 
 
 def _message(record: Mapping[str, Any], number: int, *, last: bool) -> tuple[Prompt, list[str]]:
-    """Return a call of a prompt, without what only a model can write, and the stages whose texts it shows."""
+    """Return a call's prompt without what a model writes into it, and the stages whose texts it shows."""
     shown = record if last else record["stages"][number]
     names: list[str] = []
 
@@ -464,7 +442,7 @@ def _length(stages: Sequence[Any], name: str) -> int:
 
 
 def _at(records: Iterator[dict[str, Any]], places: Sequence[range]) -> Iterator[dict[str, Any]]:
-    """Yield those of all records that stand at some places, which ascend."""
+    """Yield the records at the given places, which must ascend."""
     begin = 0
     for own in places:
         yield from islice(records, own.start - begin, own.stop - begin)
@@ -477,7 +455,7 @@ def _batched(records: Iterator[Any], size: int) -> Iterator[list[Any]]:
 
 
 def _tokenizer(config: AuditConfig, say: Say) -> ChatTokenizer | None:
-    """Return the model's tokenizer without its weights; None where it is a server's."""
+    """Load the model's tokenizer without its weights; None for a server's model."""
     from audit.engines.chat import ChatTokenizer
     from audit.engines.resolve import hush, resolve_model, say_unpacking
 
@@ -493,11 +471,11 @@ def _tokenizer(config: AuditConfig, say: Say) -> ChatTokenizer | None:
 
 
 class _EnoughError(Exception):
-    """A probe has asked what it was to."""
+    """Ends the run of a probe once its shards are asked."""
 
 
 class _ProbeFolder(RunFolder):
-    """A folder that says of all shards but a few that they are there, and ends the run once these are asked."""
+    """A run folder that reports all shards but a few as done, and ends the run once these are asked."""
 
     def __init__(self, path: Path, asked: Iterable[int], of: int, *, seconds: float, progress: Progress) -> None:
         super().__init__(path)
@@ -526,7 +504,7 @@ class _ProbeFolder(RunFolder):
 
 
 def _probe(task: Task[Any], plan: Planned, seconds: float, *, words: bool, say: Say) -> Probe:
-    """Ask a few shards of a run, in a folder that is dropped."""
+    """Time a few shards of a run in a temporary folder."""
     n = len(plan.grid)
     size, load_s, spent = min(_PROBED_PROMPTS, n), 0.0, 0.0
     took: list[tuple[int, float]] = []
@@ -540,7 +518,7 @@ def _probe(task: Task[Any], plan: Planned, seconds: float, *, words: bool, say: 
             break
         size = min(size * 4, max(n // _PROBED, 1), 4096)
     timed = took[1:] if len(took) > 1 else took
-    # The first shard tries out the model, too: what it takes beyond the others is the model's, not the prompts'.
+    # The first shard also warms up the model: its extra time counts as loading.
     if len(took) > 1:
         per_prompt = sum(own for _, own in timed) / sum(k for k, _ in timed)
         load_s += max(0.0, took[0][1] - took[0][0] * per_prompt)
@@ -556,7 +534,7 @@ def _probe(task: Task[Any], plan: Planned, seconds: float, *, words: bool, say: 
 
 def _asked(task: Task[Any], plan: Planned, size: int, seconds: float, *, n_shards: int) -> _ProbeFolder:
     n = -(-len(plan.grid) // size)
-    whole = max(n - 1, 1) if len(plan.grid) % size else n  # the last one may be a remnant
+    whole = max(n - 1, 1) if len(plan.grid) % size else n  # the last shard may be smaller
     numbers = sorted({round((k + 0.5) * whole / n_shards - 0.5) for k in range(n_shards)})
     engine = plan.config.engine.model_copy(update={"replicas": 1, "ray": None})
     small = task.plan(plan.config.model_copy(update={"shard_size": size, "engine": engine, "run_dir": None}))
@@ -567,7 +545,7 @@ def _asked(task: Task[Any], plan: Planned, size: int, seconds: float, *, n_shard
                 len(numbers), unit=f"parts of {plural(min(size, len(plan.grid)), 'prompt')}", name="probing"
             ) as progress,
             _ProbeFolder(scratch / "run", numbers, n, seconds=seconds, progress=progress) as folder,
-            # What the run itself says of its progress is of all its prompts, most of which are not asked here.
+            # The run's own progress counts all prompts, most of which are not asked here.
             open(os.devnull, "w", encoding="utf-8") as nowhere,
             contextlib.redirect_stderr(nowhere),
             contextlib.suppress(_EnoughError),
@@ -579,25 +557,25 @@ def _asked(task: Task[Any], plan: Planned, size: int, seconds: float, *, n_shard
 
 
 WORDED: Final = "wordings"
-"""The scope of any such wordings, which is a row of ``tables/controls.csv``."""
+"""Scope of gaps over any such wordings; its rows are in ``tables/controls.csv``."""
 
 # --- What gap could be found -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Detectable:
-    """The smallest gap that a run would find, in one scope.
+    """The smallest gap that a run would detect in one scope.
 
     Attributes
     ----------
     dimension, variant, scope
-        As of ``tables/gap.csv``; and the scope of any such wordings, :data:`WORDED`.
+        As in ``tables/gap.csv``; the scope may also be :data:`WORDED`.
     points
         In points of the scale.
     n_narratives
-        Of the run that is planned.
+        Of the planned run.
     n_for_wanted
-        Narratives that find ``statistics.wanted``; None where none is wanted, inf where no number of them does.
+        Narratives needed to detect ``statistics.wanted``; None if that is not set, inf if no number suffices.
     """
 
     dimension: str
@@ -609,12 +587,9 @@ class Detectable:
 
 
 def unlike(run: Path, plan: Planned) -> list[str]:
-    """Say in what, beside its narratives, an earlier run differs from a plan, so that its ratings may spread otherwise.
+    """List the settings, besides narratives, that differ from an earlier run and may change how ratings spread.
 
-    Raises
-    ------
-    StoreError
-        If the folder has no manifest, or its ratings are on another scale: points of one are none of the other.
+    StoreError if the earlier run's ratings are on another scale: their points cannot be compared.
     """
     manifest = RunFolder(run).read_manifest()
     if manifest is None:
@@ -629,7 +604,7 @@ def unlike(run: Path, plan: Planned) -> list[str]:
 
 
 def _gaps_of(run: Path) -> pd.DataFrame:
-    """Return the headlines of a run and, where it has several wordings, those that speak of any such wordings."""
+    """Return a run's headline gaps and, if it has several wordings, the rows that generalise over wordings."""
     import pandas as pd
 
     from audit.tables.controls import CONTROLS
@@ -657,23 +632,11 @@ def _gaps_of(run: Path) -> pd.DataFrame:
 
 
 def detectable(run: Path, plan: Planned) -> list[Detectable]:
-    """Say how small a gap a run finds if its ratings spread as those of an earlier run of the same design do.
+    """Compute the smallest gap that a run detects if its ratings spread as in an earlier run of the same design.
 
-    A standard error is taken apart into what more narratives make smaller, se₁²·N₁/N, and what they leave, the rest:
-    in the scope of these identities nothing is left; in wider ones what identities or wordings differ by. The rest is
-    of the earlier run's identities and wordings, whose number must be that of the plan.
-
-    Parameters
-    ----------
-    run
-        The earlier run's folder, with its tables.
-    plan
-        The run that is planned; its narratives are N.
-
-    Raises
-    ------
-    StoreError
-        If the folder has no tables of a gap, or its ratings are on another scale.
+    The standard error splits into a part that shrinks with more narratives, se₁²·N₁/N, and a rest: nothing in the scope
+    of these identities; in wider scopes, how much identities or wordings differ. The rest belongs to the earlier run's
+    identities and wordings, so their number must be that of the plan.
     """
     rows = _gaps_of(run)
     asked = {dimension.name for dimension in plan.grid.dimensions} | {"all"}
@@ -713,19 +676,11 @@ def detectable(run: Path, plan: Planned) -> list[Detectable]:
 
 
 def subset(plan: Planned, share: float) -> str:
-    """Say which override takes a share of the narratives, or what else makes a run smaller.
-
-    Parameters
-    ----------
-    plan
-        Has narratives.
-    share
-        Of them, from 0 up.
-    """
+    """Name the override that takes a share of the narratives, or what else makes a run smaller."""
     assert plan.grid.narratives is not None
     by_emotion = Counter(each.emotion for each in plan.grid.narratives.narratives)
     most, n = max(by_emotion.values()), sum(by_emotion.values())
-    # Emotions with few narratives keep all they have: the largest number whose sum is within the share.
+    # Emotions with fewer narratives keep all: find the largest number whose sum is within the share.
     each = max(
         (k for k in range(1, most + 1) if sum(min(k, own) for own in by_emotion.values()) <= share * n), default=0
     )

@@ -1,1 +1,1 @@
-"""People who rate replies without knowing whose they are: what they see, what they are asked, what they answered."""
+"""People as raters, blind to whose replies they see: their items, their questions and their answers."""

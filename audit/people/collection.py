@@ -1,4 +1,4 @@
-"""People who rate a run's replies or narratives: what they are sent, and what comes back, kept in the run's folder."""
+"""Collects ratings from people on a run's replies or narratives: writes the forms and imports the answers."""
 
 from __future__ import annotations
 
@@ -43,24 +43,18 @@ from audit.tables.people_of_replies import PEOPLE_SCORES
 from stimuli.yaml_files import read_text
 
 FOLDERS: Final[dict[Form, str]] = {"replies": "people", "intensity": "people", "norming": "norming"}
-"""Where in the run's folder an export lies."""
+"""The run's subfolder for each form's export."""
 _GIVEN: Final[dict[Form, Table]] = {"replies": PEOPLE_SCORES, "intensity": PEOPLE_INTENSITIES, "norming": READINGS}
-"""What is kept there of what raters send back."""
+"""The table of what raters sent back, for each form."""
 FORM: Final = "raters/form.html"
 STUDY: Final = "study.json"
-"""What an import needs to know of an export, beside its key and questions."""
+"""What an import needs to know about an export, beside its key and questions."""
 PER_LIST: Final = 24
-"""Narratives a list, unless another number is asked for."""
+"""Default number of narratives a list."""
 
 
 def form_of(path: Path, own: Sequence[Form], form: str | None) -> Form:
-    """Return which form a run's people fill in: the one asked for, or else the first of those of the run's task.
-
-    Raises
-    ------
-    ConfigError
-        If the run has no such form.
-    """
+    """Choose the form that people fill in: the one asked for, or else the first of the run's task."""
     if not own:
         raise ConfigError(f"{path} has nothing for people to rate: task=reply or task=intensity makes a run that has")
     found = next((each for each in own if form in (None, each)), None)
@@ -72,30 +66,12 @@ def form_of(path: Path, own: Sequence[Form], form: str | None) -> Form:
 def export_items(
     path: Path, *, n: int | None, seed: int, questions: Path | None, mask_experiencer: bool
 ) -> tuple[Path, tuple[str, ...]]:
-    """Draw replies of a complete run for people to rate, and write what they are sent.
+    """Draw replies of a complete run for people to rate, and write the forms.
 
-    Parameters
-    ----------
-    path
-        The run's folder; ``people/`` in it gets ``key.csv`` and ``questions.yaml``, which stay, and ``raters/``, which
-        goes to raters: ``form.html`` and ``items.csv``.
-    n, seed, mask_experiencer
-        As of :func:`audit.people.items.sample_items`.
-    questions
-        A YAML file of questions; None is the packaged ones.
-
-    Returns
-    -------
-    tuple
-        The folder that goes to raters, and what is to be known of it, in words.
-
-    Raises
-    ------
-    ConfigError
-        If the run is none of replies, nothing can be drawn, a question has no numbers, or ratings of an earlier export
-        are there.
-    StoreError
-        If the folder is none of a complete run's.
+    ``people/`` in the run's folder gets ``key.csv`` and ``questions.yaml``, which stay, and ``raters/``, which goes to
+    raters: ``form.html`` and ``items.csv``. ``questions`` of None takes the packaged ones; other arguments are those of
+    :func:`audit.people.items.sample_items`. Returns the raters' folder and remarks. Refuses to replace an export that
+    has ratings.
     """
     from audit.report.form import render_form
 
@@ -130,32 +106,13 @@ _HOLDS_RATINGS: Final = (
 def export_lists(
     path: Path, form: Form, *, n: int | None, n_lists: int | None, seed: int, introduction: Path | None
 ) -> tuple[Path, tuple[str, ...]]:
-    """Draw narratives of a complete run of ratings for people to rate, and write a form for each list of them.
+    """Draw narratives of a complete run of ratings for people to rate, and write a form for each list.
 
-    Parameters
-    ----------
-    path
-        The run's folder; ``people/`` in it, or ``norming/``, gets ``key.csv``, ``questions.yaml`` and ``study.json``,
-        which stay, and ``raters/``, which goes to raters: an HTML page and a spreadsheet for each list.
-    form
-        ``intensity`` or ``norming``.
-    n, n_lists, seed
-        As of :func:`audit.people.lists.rating_lists` and :func:`audit.people.lists.norming_lists`; n is
-        :data:`PER_LIST` unless given.
-    introduction
-        A text file of what raters read first; None takes the packaged one.
-
-    Returns
-    -------
-    tuple
-        The folder that goes to raters, and what is to be known of it, in words.
-
-    Raises
-    ------
-    ConfigError
-        If the lists cannot be made, ratings of an earlier export are there, or the run's prompts are not in English.
-    StoreError
-        If the folder is none of a complete run's, or its narratives cannot be read again.
+    ``people/`` or ``norming/`` in the run's folder gets ``key.csv``, ``questions.yaml`` and ``study.json``, which stay,
+    and ``raters/``, which goes to raters: an HTML page and a spreadsheet for each list. ``n``, ``n_lists`` and ``seed``
+    are those of :func:`audit.people.lists.rating_lists`; ``introduction`` is a text file that raters read first.
+    Returns the raters' folder and remarks. Refuses runs that are not in English, and to replace an export that has
+    ratings.
     """
     from audit.report.form import SITUATIONS, render_form
 
@@ -196,7 +153,7 @@ def export_lists(
 
 
 def _files_of(lists: Lists, asked: Questions, study: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return what stays with the researcher."""
+    """Build the files that stay with the researcher."""
     return {
         KEY_FILE: key_file(lists.key),
         QUESTIONS_COPY: asked.to_yaml().encode("utf-8", "replace"),
@@ -205,29 +162,9 @@ def _files_of(lists: Lists, asked: Questions, study: Mapping[str, Any]) -> dict[
 
 
 def import_ratings(path: Path, form: Form, files: Sequence[Path]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Read what raters sent back, and keep it in the run's folder; ratings of an earlier import are replaced.
+    """Read what raters sent back and store it in the run's folder, replacing an earlier import.
 
-    Parameters
-    ----------
-    path
-        The run's folder, with an export.
-    form
-        Of that export.
-    files
-        The raters' CSV files, all of them.
-
-    Returns
-    -------
-    tuple
-        What the manifest says of it (``files``, ``n_raters``, ``n_items``, of replies ``questions``), and what was
-        counted, in words.
-
-    Raises
-    ------
-    ConfigError, StimulusError
-        If a file cannot be used; see :func:`audit.people.ratings.read_human_ratings`.
-    StoreError
-        If the folder is none of a complete run's, or has no export.
+    Returns the entries for the manifest (``files``, ``n_raters``, ``n_items``, for replies ``questions``) and remarks.
     """
     _complete(path)
     place = path / FOLDERS[form]
@@ -251,7 +188,7 @@ def import_ratings(path: Path, form: Form, files: Sequence[Path]) -> tuple[dict[
 def _import_lists(
     path: Path, form: Form, files: Sequence[Path], questions: Questions
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Do the same for a form whose items come in lists."""
+    """Import ratings as :func:`import_ratings` does, from a form whose items come in lists."""
     place = path / FOLDERS[form]
     study = _read_study(place / STUDY)
     own = NORMING_KEY if form == "norming" else LIST_KEY
@@ -279,7 +216,7 @@ def _found(human: HumanRatings, key: pd.DataFrame) -> dict[str, Any]:
 
 
 def _members(human: HumanRatings, about: Mapping[str, str]) -> pd.DataFrame:
-    """Return for each rater and dimension what the rater answered; empty where nothing was."""
+    """List each rater's answer for each dimension; empty if left out."""
     rows = [
         (rater, dimension, given.get(name, ""))
         for rater, given in human.about.items()
@@ -312,14 +249,10 @@ def _complete(path: Path) -> Manifest:
 
 
 def people_of(people: People, human: pd.DataFrame) -> tuple[list[dict[str, Any]], dict[str, pd.Series]]:
-    """Return each question as a measure: its row of the table of measures, and its mean over raters by prompt.
+    """Turn each question into a measure: its row of the table of measures, and its mean over raters by prompt.
 
-    Parameters
-    ----------
-    people
-        What the run's manifest says of them; see :func:`import_ratings`.
-    human
-        Columns rater, prompt_index, question and score, NaN where a rater left it out.
+    ``people`` comes from the run's manifest. ``human`` has the columns rater, prompt_index, question and score, NaN if
+    left out.
     """
     rows: list[dict[str, Any]] = []
     values: dict[str, pd.Series] = {}

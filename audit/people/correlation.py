@@ -1,4 +1,4 @@
-"""Do a model's numbers order narratives, or replies, as people's do? Rank correlations with bootstrap intervals."""
+"""Rank correlations with bootstrap intervals, to see whether a model's numbers order items as people's do."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ _NUMBERS: Final = ("rho", "rho_low", "rho_high", "p", "tau", "tau_low", "tau_hig
 _COUNTS: Final = ("n", "n_units", "n_missing")
 _MIN_PAIRS: Final = 3
 MIN_UNITS: Final = 10
-"""Units below which there is no interval, nor a p, which is not exact."""
+"""With fewer units there is no interval, nor a p-value, which is only approximate."""
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """Two rank correlations of one set of pairs; unrounded, NaN where the pairs do not determine a value.
+    """Two rank correlations of one set of pairs, unrounded; NaN if the pairs do not determine a value.
 
     Attributes
     ----------
     rho, rho_low, rho_high
         Spearman's ρ and the ends of its percentile interval.
     p
-        Two-sided p of ρ against 0, by scipy's t approximation; NaN below ``MIN_UNITS`` pairs, where it is none, and
-        where a cluster has several pairs, which are not independent.
+        Two-sided p-value of ρ against 0, by scipy's t approximation. NaN with fewer than ``MIN_UNITS`` pairs, for which
+        the approximation is poor, and if a cluster has several pairs, which are not independent.
     tau, tau_low, tau_high
         Kendall's τ-b and the ends of its percentile interval.
     n
         Pairs used.
     n_units
-        What was resampled: the pairs, or the clusters they come in.
+        What was resampled: the pairs, or their clusters.
     n_missing
-        Pairs left out since a side is missing.
+        Pairs left out because a side is missing.
     n_draws
-        Resamples that the intervals are made of: those in which neither side is constant.
+        Resamples behind the intervals: those in which neither side is constant.
     no_interval
-        Why there are no intervals, in words; empty if there are.
+        Why there are no intervals; empty if there are.
     """
 
     rho: float
@@ -80,33 +80,27 @@ def correlate(
     Parameters
     ----------
     x, y
-        Shape (n,) each, one pair a row; NaN where a side is missing.
-    rng
-        Draws the resamples; the caller owns the seed.
+        Shape (n,) each, one pair a row; NaN if a side is missing.
     clusters
-        Length n: what is resampled as a whole, such as the narrative of a row. None where rows are independent.
+        Length n: what is resampled as a whole, such as the narrative of a row. None if rows are independent.
     n_draws
         Resamples; 0 for no interval.
-    confidence
-        Coverage of the intervals, between 0 and 1.
 
     Raises
     ------
     NotEstimableError
         If there are fewer than 3 pairs, or one side is constant.
-    ValueError
-        If the sides or clusters differ in length, or a number is infinite.
 
     Notes
     -----
-    Equal numbers have their mean rank. The intervals are of the percentiles over units drawn with replacement, both
-    coefficients from the same draws. Of 400 samples each of 10, 30 and 100 pairs of bivariate normals with ρ 0, 0.5 and
-    0.9, 95% intervals held the true ρ in 93.5 to 99.3% and the true τ in 93.5 to 98.3% (``tests``, marked slow; BCa was
-    no nearer to 95%). Where a cluster has several pairs nothing was measured.
+    Ties get their mean rank. Intervals are percentiles over units drawn with replacement, with the same draws for both
+    coefficients. In 400 samples each of 10, 30 and 100 pairs of bivariate normals with ρ 0, 0.5 and 0.9, 95% intervals
+    covered the true ρ in 93.5 to 99.3% and the true τ in 93.5 to 98.3% (``tests``, marked slow; BCa was no nearer to
+    95%). Coverage with several pairs in a cluster was not measured.
 
     Examples
     --------
-    Four rows make six pairs, and one of them stands in another order. So τ = (5 − 1) / 6 and ρ = 1 − 6·2 / (4·15):
+    Four rows make six pairs, one of which has the reverse order. So τ = (5 − 1) / 6 and ρ = 1 − 6·2 / (4·15):
 
     >>> found = correlate([1, 2, 3, 4], [10, 30, 20, 40], rng=np.random.default_rng(0), n_draws=0)
     >>> round(found.rho, 3), round(found.tau, 3)
@@ -170,29 +164,22 @@ def correlations(
 ) -> pd.DataFrame:
     """Correlate a model's numbers with people's, over all emotions and within each.
 
-    Agreement of people and model in order says nothing about their levels, nor about δ.
+    Agreement in order says nothing about levels, nor about δ.
 
     Parameters
     ----------
     model, human
-        Shape (n,) each: of the same row, such as one narrative; NaN where missing.
+        Shape (n,) each, one row a narrative or reply; NaN if missing.
     seed
-        The run's; the draws of an emotion depend on it and on the emotion's name alone.
+        The run's; the draws of an emotion depend only on it and the emotion's name.
     by
-        Length n, each row's emotion; rows with an empty one are in the row of all alone. None for that row alone.
-    clusters, n_draws, confidence
-        As in :func:`correlate`.
+        Length n, each row's emotion; rows with an empty one only count in the overall row. None for that row only.
 
     Returns
     -------
     pandas.DataFrame
-        Columns of ``CORRELATIONS``: a row of all, then one for each emotion in order of first appearance, with Holm's
-        correction over the emotions. Where there is no correlation the row says why in ``note``.
-
-    Raises
-    ------
-    ValueError
-        As :func:`correlate`.
+        Columns of ``CORRELATIONS``: the overall row, then one for each emotion in order of first appearance, with
+        Holm's correction over the emotions. ``note`` says why there is no correlation.
     """
     sides = [np.asarray(side, dtype=np.float64) for side in (model, human)]
     labels = np.asarray([""] * sides[0].size if by is None else by, dtype=object)
@@ -210,7 +197,7 @@ def correlations(
         first, second = (side[chosen] for side in sides)
         row |= {"emotion": name, "method": "Holm" if place else "", "family_size": 0, "note": ""}
         try:
-            # The first row is another statistic than that of an emotion which happens to be called so.
+            # An emotion may be called like the overall row, but its draws must differ.
             found = correlate(
                 first,
                 second,
@@ -234,7 +221,7 @@ def correlations(
 
 @dataclass(frozen=True, eq=False)
 class _Points:
-    """Distinct pairs of codes of the two sides, and how many of each, shape (units, points), a unit has."""
+    """Distinct pairs of codes, and how often each unit has each pair, shape (units, points)."""
 
     first: IntArray
     second: IntArray
@@ -253,12 +240,12 @@ class _Points:
         return self.first.size
 
     def coefficients(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ρ and τ-b, shape (B,), where units count as often as ``weights``, shape (B, units), say."""
-        # Points in rows: sums and gathers then run along memory.
+        """Return ρ and τ-b, shape (B,), with units counted as often as ``weights``, shape (B, units), says."""
+        # Points in rows, so that sums and gathers run along memory.
         counts: FloatArray = self.table.T @ weights.T
         n = counts.sum(axis=0)
         margins = [_grouped(counts, codes) for codes in (self.first, self.second)]
-        # Mid-ranks about their mean, n / 2, which they have whatever the ties.
+        # Mid-ranks minus their mean, which is n / 2 with any ties.
         ranks = [np.cumsum(margin, axis=0) - margin / 2 - n / 2 for margin in margins]
         # Pairs that differ on a side: n₀ − n₁ and n₀ − n₂ of τ-b.
         differ = [(n**2 - (margin**2).sum(axis=0)) / 2 for margin in margins]
@@ -268,10 +255,11 @@ class _Points:
         return rho, divide(self._concordance(counts), np.sqrt(differ[0] * differ[1]))
 
     def _concordance(self, counts: FloatArray) -> FloatArray:
-        """Pairs in the same order on both sides less pairs in the reverse, in O(n log n) whatever the draws.
+        """Count pairs in the same order on both sides minus pairs in reverse order.
 
-        Two points that differ on a side do so first at one binary digit of its codes. For each digit, points that share
-        the digits before it are sorted by the other side: those with a 0 then stand below or above those with a 1.
+        Takes O(n log n) for any number of draws. Two points that differ on a side first differ at one binary digit of
+        its codes. For each digit, points that share the earlier digits are sorted by the other side: those with a 0
+        then stand below or above those with a 1.
         """
         few, many = sorted((self.first, self.second), key=lambda codes: int(codes.max()))
         total = np.zeros(counts.shape[1])
@@ -291,13 +279,13 @@ class _Points:
 
 
 def _runs(labels: IntArray) -> tuple[IntArray, IntArray]:
-    """Return where the run of equal labels that each place is in starts, and where it ends (exclusive)."""
+    """Return where the run of equal labels around each place starts and ends (exclusive)."""
     first = np.flatnonzero(np.concatenate([[True], labels[1:] != labels[:-1]]))
     run = np.cumsum(np.concatenate([[0], (labels[1:] != labels[:-1]).astype(np.int64)]))
     return first[run], np.append(first[1:], labels.size)[run]
 
 
 def _grouped(counts: FloatArray, codes: IntArray) -> FloatArray:
-    """Sum the rows of one code, shape (codes, B)."""
+    """Sum rows by code, shape (codes, B)."""
     indicator = sparse.csr_array((np.ones(codes.size), (codes, np.arange(codes.size))))
     return np.asarray(indicator @ counts)

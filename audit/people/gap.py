@@ -1,4 +1,4 @@
-"""People as perceivers: δ of raters who belong to groups, beside the model's of the same narratives and groups."""
+"""People as perceivers: δ of raters who belong to groups, beside the model's δ on the same narratives and groups."""
 
 from __future__ import annotations
 
@@ -22,23 +22,19 @@ from audit.tables.people import PEOPLE_AGREEMENT, PEOPLE_GAP
 from audit.tables.shared import OVERALL
 
 MIN_RATERS: Final = 4
-"""Raters below whom there is no interval."""
+"""With fewer raters there is no interval."""
 _MIN_NARRATIVES: Final = 4
-"""Narratives below which Fisher's interval of a correlation does not exist."""
+"""With fewer narratives, Fisher's interval of a correlation does not exist."""
 _TOGETHER: Final = " + "
-"""Joins the groups of crossed dimensions, as the ratings name them."""
+"""Joins the groups of crossed dimensions, as in the ratings."""
 
 
 @dataclass(frozen=True)
 class PeopleGap:
-    """δ of people; unrounded, NaN where the ratings do not determine a value.
+    """δ of people, unrounded; NaN if the ratings do not determine a value.
 
-    Attributes
-    ----------
-    delta_points, se, df, ci_low, ci_high, p
-        As of :class:`~audit.statistics.estimates.GapEstimate`, over raters.
-    note
-        Why there is no interval, in words; empty if there is one.
+    The numbers are those of :class:`~audit.statistics.estimates.GapEstimate`, over raters. ``note`` says why there is
+    no interval.
     """
 
     delta_points: float
@@ -58,27 +54,25 @@ def people_gap_tables(
     confidence: float,
     stems: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, pd.DataFrame]:
-    """Estimate δ of people for each dimension, and how far people and model order the narratives alike.
+    """Estimate δ of people for each dimension, and how far people and model agree on the order of narratives.
 
     Parameters
     ----------
     given
         One row for each rater and item of the rater's list: ``rater``, ``dimension`` (empty for the unspecified
-        experiencer), ``narrative_id``, ``emotion``, ``experiencer``, ``experiencer_group`` and ``intensity``, NaN where
-        it was left out. Not modified.
+        experiencer), ``narrative_id``, ``emotion``, ``experiencer``, ``experiencer_group`` and ``intensity``, NaN if
+        left out. Not modified.
     members
-        One row for each rater and single dimension: ``rater``, ``dimension`` and ``group``, what the rater answered.
+        One row for each rater and single dimension: ``rater``, ``dimension`` and ``group``, the rater's answer.
     ratings
-        The run's: columns of ``tables.RATINGS``.
-    confidence
-        Coverage of the intervals.
+        The run's, with the columns of ``tables.RATINGS``.
     stems
-        By dimension, its wordings' stems, where they are told; see :meth:`~audit.statistics.echo.Overlap.of`.
+        For each dimension the stems of its wordings, if stated; see :meth:`~audit.statistics.echo.Overlap.of`.
 
     Returns
     -------
     dict
-        ``people_gap`` and ``people_agreement``, unrounded; no rows without raters.
+        ``people_gap`` and ``people_agreement``, unrounded; without rows if there are no raters.
     """
     gaps: list[dict[str, Any]] = []
     agreements: list[dict[str, Any]] = []
@@ -101,7 +95,7 @@ def people_gap_tables(
 def people_gap(
     y: FloatArray, *, rater: IntArray, narrative: IntArray, experiencer: IntArray, shared: FloatArray, confidence: float
 ) -> PeopleGap:
-    """Estimate in-group minus out-group from ratings of raters who each read a narrative once.
+    """Estimate in-group minus out-group from raters who each read a narrative once.
 
     Parameters
     ----------
@@ -111,21 +105,18 @@ def people_gap(
         Shape (n,), codes from 0.
     shared
         Shape (n, D), 0/1: whether rater and experiencer share the group in exactly d of the crossed dimensions,
-        in-group last; of a single dimension one column.
-    confidence
-        Coverage of the interval.
+        in-group last; one column for a single dimension.
 
     Raises
     ------
     NotEstimableError
-        If the ratings do not tell in-group from rater, narrative and experiencer.
+        If the ratings cannot separate in-group from rater, narrative and experiencer.
 
     Notes
     -----
-    Least squares on in-group with a term for each narrative and each experiencer, each rater's own mean taken off: of
-    y_rne = a_r + b_n + c_e + δ·[in-group] + ε it is the estimate of δ. Raters are the sample: the standard error is CR2
-    clustered on raters, with Satterthwaite's degrees of freedom, so that δ may differ from rater to rater and their
-    errors from one another. Narratives are fixed: the interval does not speak of others.
+    Least squares for δ in y_rne = a_r + b_n + c_e + δ·[in-group] + ε, with each rater's mean removed. Raters are the
+    sample: the standard error is CR2, clustered on raters, with Satterthwaite's degrees of freedom, so δ and the errors
+    may differ between raters. Narratives are fixed: the interval does not generalise to others.
     """
     narratives, experiencers = (np.eye(int(codes.max()) + 1)[codes] for codes in (narrative, experiencer))
     x = np.column_stack([narratives, experiencers, shared])
@@ -158,7 +149,7 @@ def people_gap(
 
 
 def fisher_interval(r: float, n: int, *, confidence: float) -> tuple[float, float]:
-    """Return the ends of Fisher's interval of a correlation; NaN below 4 pairs, or where it is 1 or −1.
+    """Return Fisher's interval of a correlation; NaN for fewer than 4 pairs, or if it is 1 or −1.
 
     Examples
     --------
@@ -183,7 +174,7 @@ def _gap_row(
     confidence: float,
     stems: Mapping[str, str],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the row of a dimension and variant; nothing where no item was of the dimension."""
+    """Yield the row of a dimension and variant; nothing if it has no items."""
     own = given.loc[given["dimension"] == dimension]
     if own.empty:
         return
@@ -244,10 +235,9 @@ def _model_gap(
     confidence: float,
     stems: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the model's δ of the narratives, experiencers and perceivers' groups that people's ratings are of.
+    """Estimate the model's δ on the narratives, experiencers and perceivers' groups that people rated.
 
-    In whatever words first, and beside it the echo-free one: people are told no words of their own that a pair could
-    repeat.
+    All pairs first, then the echo-free ones beside them: people have no words of their own that a pair could repeat.
     """
     same = (
         compared["narrative_id"].astype(str).isin(set(used["narrative_id"]))
@@ -280,7 +270,7 @@ def _model_gap(
 
 
 def _agreement_rows(given: pd.DataFrame, rated: pd.DataFrame, *, confidence: float) -> Iterator[dict[str, Any]]:
-    """Yield the correlation of people's and the model's means of narratives, of all emotions and of each."""
+    """Yield the correlation of people's and the model's narrative means, over all emotions and for each."""
     have = given.loc[given["intensity"].notna()]
     level = have["intensity"] - have.groupby("rater")["intensity"].transform("mean")
     people = level.groupby(have["narrative_id"]).mean()

@@ -1,4 +1,4 @@
-"""A sample of a run's replies for people to rate, blind to who the perceiver was, drawn so that δ can be estimated."""
+"""Draws a sample of a run's replies for people to rate, blind to the perceiver, so that δ can be estimated."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ KEY: Final[dict[str, str]] = {
 _NEEDED: Final = tuple(name for name in KEY if name not in ("item_id", "names_perceiver", "names_experiencer"))
 _WORDS: Final = {name: str for name in _NEEDED if name not in ("prompt_index", "in_group")}
 _LETTERS: Final = str.maketrans("0123456789abcdef", "bcdfghjkmnpqrstv")
-"""For hexadecimal digits: no vowels and no digits, so no word, month or number that a spreadsheet would rewrite."""
+"""Replaces hexadecimal digits: without vowels and digits, no identifier is a word, month or number."""
 _ID_LENGTH: Final = 10
 _PLAIN: Final = frozenset(
     ["a", "an", "the", "of", "from", "who", "is", "and", "or", "with", "person", "people", "man", "woman", "someone"]
 )
-"""Words of an identity's wording that name no identity."""
+"""Words in an identity's wording that do not identify it."""
 _ENDINGS: Final = "(?:s|es|ish|ism|ese|n|an|ian|i)?"
 
 Pair: TypeAlias = tuple[str, str]
@@ -51,21 +51,21 @@ Pair: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class ItemSample:
-    """Replies to be rated, and who is behind them.
+    """Replies to be rated, and the key to them.
 
     Attributes
     ----------
     shown
-        All that raters may see, one row an item, in an order that tells nothing: ``item_id``; ``person``, the
-        experiencer's identity, unless it is masked; ``narrative``; ``reply``, verbatim.
+        All that raters may see, one row an item, in an order that reveals nothing: ``item_id``; ``person``, the
+        experiencer's identity, unless masked; ``narrative``; ``reply``, verbatim.
     key
         Columns of :data:`KEY`, in the same order.
     n_asked
-        Replies that were asked for; None for all.
+        None for all replies.
     n_eligible
         Replies that could be drawn.
     masked
-        Whether the experiencer's identity is kept from the raters, too.
+        Whether raters do not learn the experiencer's identity either.
     """
 
     shown: pd.DataFrame
@@ -76,12 +76,12 @@ class ItemSample:
 
     @property
     def n_revealing(self) -> int:
-        """Replies in which words of the perceiver's identity stand."""
+        """How many replies contain words of the perceiver's identity."""
         return int(self.key["names_perceiver"].sum())
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the researcher must know about the sample, in plain words."""
+        """Warnings for the researcher about the sample."""
         key, n_items = self.key, len(self.key)
         said = [
             f"{plural(n_items, 'item')} of {plural(key['narrative_id'].nunique(), 'narrative')}, "
@@ -113,39 +113,24 @@ class ItemSample:
 def sample_items(replies: pd.DataFrame, *, n: int | None, seed: int, mask_experiencer: bool = False) -> ItemSample:
     """Draw replies for people to rate.
 
-    Parameters
-    ----------
-    replies
-        One row a prompt: ``prompt_index``, ``dimension``, ``variant``, ``narrative_id``, ``emotion``, ``perceiver``,
-        ``experiencer``, ``in_group`` (missing for baselines), ``status``, ``text`` and ``narrative`` as the model was
-        shown it. Its order does not matter. Not modified.
-    n
-        How many; None takes every reply there is, balanced or not.
-    seed
-        Decides which, their identifiers and their order. With the same seed, a smaller sample is part of a larger one.
-    mask_experiencer
-        Whether raters are not told the experiencer's identity either: its wording becomes "a person" in the narrative.
-        Replies are never altered.
-
-    Raises
-    ------
-    ConfigError
-        If ``n`` is below 1, or there is no reply to draw.
-    ValueError
-        If a column is missing or a prompt stands twice.
+    ``replies`` has one row a prompt: ``prompt_index``, ``dimension``, ``variant``, ``narrative_id``, ``emotion``,
+    ``perceiver``, ``experiencer``, ``in_group`` (missing for baselines), ``status``, ``text``, and ``narrative`` as the
+    model was shown it. Its order does not matter. ``n`` of None takes all replies, balanced or not. With the same
+    ``seed``, a smaller sample is part of a larger one. ``mask_experiencer`` replaces the experiencer's wording by "a
+    person" in the narrative; replies are never altered.
 
     Notes
     -----
-    Baselines are left out, and what is neither written nor cut. The unit that is drawn is a *square*: of one narrative
-    and dimension, the four replies of two perceivers to two experiencers, two in-group and two out-group. In each
-    square the contrast of in-group and out-group is free of the narrative's level and of both perceivers' and both
-    experiencers' own levels, so that δ of people can be estimated from few ratings without a model of these. All
-    narratives give a square before any gives a second one, with dimensions and variants in turn. Where a narrative has
-    no square left, an in-group reply goes with an out-group one to the same experiencer (or else by the same
-    perceiver, or else any). The last square may be cut short by ``n``. The design is ours.
+    Baselines are left out, and so are replies that are neither written nor cut. The sampling unit is a *square*: the
+    four replies of two perceivers to two experiencers in one narrative and dimension, two in-group and two out-group.
+    In each square the contrast of in-group and out-group is free of the levels of the narrative, both perceivers and
+    both experiencers, so δ of people can be estimated from few ratings without modelling these. Every narrative gives
+    one square before any gives a second; dimensions and variants take turns. If a narrative has no square left, an
+    in-group reply is paired with an out-group one to the same experiencer (or else by the same perceiver, or else any).
+    ``n`` may cut the last square short. The design is ours.
 
-    Identifiers are of HMAC-SHA256 over ``prompt_index``, the key being made of the seed and of all replies that could
-    be drawn: they tell nothing to who lacks the run, and another run's differ.
+    Identifiers are HMAC-SHA256 of ``prompt_index``, keyed by the seed and all replies that could be drawn: they reveal
+    nothing without the run, and other runs have different ones.
     """
     if lacking := sorted({*_NEEDED, "narrative", "text"} - {*replies}):
         raise ValueError(f"the table of replies lacks {', '.join(lacking)}")
@@ -190,7 +175,7 @@ def sample_items(replies: pd.DataFrame, *, n: int | None, seed: int, mask_experi
 
 
 def _balanced(eligible: pd.DataFrame, rng: np.random.Generator) -> Iterator[int]:
-    """Yield rows, a block at a time: each narrative's first in one scope, then each one's first in the next scope."""
+    """Yield rows block by block: a block of each narrative in one scope, then of each narrative in the next."""
     columns = eligible[["dimension", "variant", "narrative_id", "perceiver", "experiencer"]].astype(str)
     pairs = list(zip(columns["perceiver"], columns["experiencer"], strict=True))
     in_group = eligible["in_group"].to_numpy(dtype=bool)
@@ -217,7 +202,7 @@ def _balanced(eligible: pd.DataFrame, rng: np.random.Generator) -> Iterator[int]
 def _blocks(
     rows: Sequence[int], pairs: Sequence[Pair], in_group: npt.NDArray[np.bool_], rng: np.random.Generator
 ) -> Iterator[tuple[int, ...]]:
-    """Yield squares of one narrative's replies, then pairs of what is left; no reply twice."""
+    """Yield squares of one narrative's replies, then pairs of the rest, without repeating a reply."""
     order = [int(row) for row in rng.permutation(rows)]
     outside = {pairs[row]: row for row in order if not in_group[row]}
     inside, alone = [row for row in order if in_group[row]], []
@@ -239,7 +224,7 @@ def _blocks(
 
 
 def _secret(eligible: pd.DataFrame, *, seed: int) -> bytes:
-    """Return a key that only who has the run's replies can make."""
+    """Derive a secret that takes the run's replies to compute."""
     made = hashlib.sha256(f"{seed}".encode())
     for index, text in zip(eligible["prompt_index"], eligible["text"].astype(str), strict=True):
         made.update(f"\0{index}\0{text}".encode("utf-8", "surrogatepass"))
@@ -247,14 +232,9 @@ def _secret(eligible: pd.DataFrame, *, seed: int) -> bytes:
 
 
 def identifiers(things: Iterable[object], *, secret: bytes) -> list[str]:
-    """Return an identifier for each thing, which tells nothing of it: ten letters, more where two would be the same.
+    """Give each thing an identifier that reveals nothing: ten letters, more if two would be equal.
 
-    Parameters
-    ----------
-    things
-        What to tell apart, each by the text that it is written as.
-    secret
-        The key of the HMAC; without it nobody can tell which thing an identifier is of.
+    ``secret`` keys the HMAC; without it nobody can tell which thing an identifier stands for.
     """
     digests = [
         hmac.new(secret, str(thing).encode("utf-8", "surrogatepass"), "sha256").hexdigest().translate(_LETTERS)
@@ -265,16 +245,17 @@ def identifiers(things: Iterable[object], *, secret: bytes) -> list[str]:
 
 
 def _named_in(texts: Iterable[str], terms: Iterable[str], dimensions: Iterable[str]) -> list[bool]:
-    """Tell for each text whether words of its identity stand in it."""
+    """Tell for each text whether it contains words of its identity."""
     patterns = (_naming(term, compound="+" in dimension) for term, dimension in zip(terms, dimensions, strict=True))
     return [bool(pattern and pattern.search(text)) for pattern, text in zip(patterns, texts, strict=True)]
 
 
 @cache
 def _naming(term: str, *, compound: bool) -> re.Pattern[str] | None:
-    """Return what finds an identity's own words in a text, roughly; None where its wording has none.
+    """Build a rough pattern for an identity's own words; None if its wording has none.
 
-    Of an intersection any word of it counts, else its words in a row; endings such as in Japanese are allowed for.
+    Any single word of an intersection counts, for other identities the words in a row. Endings as in "Japanese" are
+    allowed.
     """
     runs = [
         list(run)
@@ -289,7 +270,7 @@ def _naming(term: str, *, compound: bool) -> re.Pattern[str] | None:
 
 
 def _masked(text: str, term: str) -> str:
-    """Return a narrative with "a person" for the experiencer's wording, capitalised where that was."""
+    """Replace the experiencer's wording by "a person", capitalised like the original."""
     return re.sub(
         rf"(?<!\w){re.escape(term)}(?!\w)",
         lambda found: "A person" if found[0][:1].isupper() and term[:1].islower() else "a person",

@@ -1,4 +1,4 @@
-"""Lists of narratives for people to rate: who is said to tell each rotates over the lists, as in a Latin square."""
+"""Lists of narratives for people to rate; each narrative's experiencer rotates over the lists, as in a Latin square."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ LIST_KEY: Final[dict[str, str]] = {
     "experiencer": "wording of the identity that is said to tell it",
     "experiencer_group": "its group",
 }
-"""Columns of the key of a form of intensities, which never goes to raters."""
+"""Columns of the key of an intensity form, which never goes to raters."""
 NORMING_KEY: Final = {name: LIST_KEY[name] for name in ("item_id", "list", "narrative_id", "emotion")}
-"""The same of a norming form, which names no identity."""
+"""Columns of the key of a norming form, which names no identity."""
 FORMS_FILE: Final = Path(__file__).parent / "forms.yaml"
 _NARRATIVE: Final = frozenset({"narrative", "Narrative"})
 _EXPERIENCER: Final = frozenset({"experiencer", "Experiencer", "Narrative"})
@@ -46,17 +46,17 @@ _OURS: Final = '{Experiencer} tells:\n"{narrative}"'
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """Lists of items, and who is behind them.
+    """Lists of items, and the key to them.
 
     Attributes
     ----------
     shown
-        All that raters may see, one row an item, in an order that tells nothing: ``item_id``, ``list``, ``narrative``
-        and, where it is asked about, ``emotion``.
+        All that raters may see, one row an item, in an order that reveals nothing: ``item_id``, ``list``, ``narrative``
+        and, if the form asks about it, ``emotion``.
     key
-        Columns of :data:`LIST_KEY`, or of :data:`NORMING_KEY`, in the same order.
+        Columns of :data:`LIST_KEY` or :data:`NORMING_KEY`, in the same order.
     remarks
-        What the researcher must know of it, in plain words.
+        Warnings for the researcher.
     """
 
     shown: pd.DataFrame
@@ -70,34 +70,21 @@ class Lists:
 
 
 def rating_lists(grid: PromptGrid, *, n: int, n_lists: int | None, seed: int, salt: str) -> Lists:
-    """Draw narratives for people to rate the intensity of, each told by another group's experiencer in each list.
+    """Draw narratives for intensity ratings; each list has another group's experiencer tell them.
 
-    Parameters
-    ----------
-    grid
-        The run's.
-    n
-        Narratives a list; fewer where the run has fewer, or where another number is what all groups share evenly.
-    n_lists
-        How many lists; None takes as many as it takes for every narrative to meet every experiencer.
-    seed
-        Decides which narratives, which experiencer begins, the identifiers and their order.
-    salt
-        What only who has the run knows; identifiers are made with it.
-
-    Raises
-    ------
-    ConfigError
-        If ``n`` or ``n_lists`` cannot be had.
+    ``n`` is the number of narratives a list, fewer if the run has fewer or if all groups share fewer evenly.
+    ``n_lists`` of None takes as many lists as it takes for every narrative to meet every experiencer. ``salt`` must be
+    known only to those who have the run: it keys the identifiers. ``seed`` decides narratives, experiencers,
+    identifiers and order.
 
     Notes
     -----
     A *condition* is a group of a dimension, or the unspecified experiencer. Of C conditions, the narrative at place j
     has condition (j + l) mod C in list l: a Latin square, in which a rater reads each narrative once and, with a
     multiple of C narratives, each condition equally often; over C lists each narrative has each condition once. A
-    group's terms take turns: in the b-th round of C lists, the narrative at place j has its term number b + ⌊j/C⌋, so
-    that after as many rounds as a group has terms at most, each narrative has met each. Narratives of an emotion stand
-    beside each other, so that each group tells each emotion about equally often in every list.
+    group's terms rotate: in the b-th round of C lists, the narrative at place j has term number b + ⌊j/C⌋ (modulo the
+    group's terms). So after as many rounds as the largest group has terms, each narrative has met each term. Narratives
+    of one emotion are adjacent, so that each group tells each emotion about equally often in every list.
     """
     conditions = _conditions(grid.dimensions)
     n_rounds = max(len(terms) for _, _, terms in conditions)
@@ -155,19 +142,7 @@ def rating_lists(grid: PromptGrid, *, n: int, n_lists: int | None, seed: int, sa
 def norming_lists(grid: PromptGrid, *, n: int, n_lists: int | None, seed: int, salt: str) -> Lists:
     """Deal a run's narratives, without any identity, into lists for people to say what is felt in them.
 
-    Parameters
-    ----------
-    grid, seed, salt
-        As of :func:`rating_lists`.
-    n
-        Narratives a list.
-    n_lists
-        How many lists; None takes as many as all narratives need.
-
-    Raises
-    ------
-    ConfigError
-        If ``n`` or ``n_lists`` cannot be had.
+    ``n`` is the number of narratives a list; ``n_lists`` of None takes as many lists as all narratives need.
     """
     narratives = grid.narratives.narratives
     if n < 1:
@@ -181,7 +156,7 @@ def norming_lists(grid: PromptGrid, *, n: int, n_lists: int | None, seed: int, s
         )
     rng = np.random.default_rng(seed)
     chosen = _drawn(narratives, min(n * n_lists, len(narratives)), rng)
-    # Dealt in turn, neighbours of one emotion get into different lists.
+    # Dealt in turn, neighbouring narratives of one emotion go to different lists.
     rows = [
         {
             "list": f"list-{place % n_lists + 1:0{len(str(n_lists))}d}",
@@ -199,21 +174,10 @@ def norming_lists(grid: PromptGrid, *, n: int, n_lists: int | None, seed: int, s
 
 
 def rating_questions(grid: PromptGrid, scale: Scale, *, introduction: str | None) -> tuple[Questions, dict[str, str]]:
-    """Return what the form of intensities asks: of each item, and of the rater.
+    """Build the questions of the intensity form, about each item and about the rater.
 
-    Parameters
-    ----------
-    grid
-        The run's.
-    scale
-        Its variant's.
-    introduction
-        What raters read first; None takes the packaged one.
-
-    Returns
-    -------
-    tuple
-        The questions, and for each about the rater, by its name, the dimension that it asks about.
+    The mapping gives the dimension that each question about the rater asks for. An ``introduction`` of None takes the
+    packaged one.
     """
     words = _forms()["intensity"]
     groups: dict[str, dict[str, None]] = {}
@@ -238,7 +202,7 @@ def rating_questions(grid: PromptGrid, scale: Scale, *, introduction: str | None
 
 
 def norming_questions(grid: PromptGrid, scale: Scale, *, introduction: str | None) -> Questions:
-    """Return what the norming form asks of each narrative: the emotion, its intensity, and how plausible it is."""
+    """Build the norming form's questions on each narrative: its emotion, its intensity and its plausibility."""
     words = _forms()["norming"]
     options = tuple(_nouns(grid.narratives.narratives).values())
     if len(options) < 2:
@@ -260,18 +224,10 @@ def emotions_in_order(grid: PromptGrid) -> list[str]:
 
 
 def shown_template(user: str) -> str | None:
-    """Return what of a user message people are shown: who tells it and the narrative, without the request for a number.
+    """Cut a user message down to what raters read: who tells the narrative, and the narrative.
 
-    Parameters
-    ----------
-    user
-        The variant's template.
-
-    Returns
-    -------
-    str or None
-        Its lines as far as the narrative's, without those that show the scale; None where these do not say who tells
-        it, or what.
+    Keeps the lines up to the narrative, without those that show the scale. None if these do not name both the
+    experiencer and the narrative.
     """
     lines = user.split("\n")
     last = max((place for place, line in enumerate(lines) if _fields(line) & _NARRATIVE), default=-1)
@@ -309,12 +265,12 @@ def _forms() -> dict[str, Any]:
 
 
 def _real(dimensions: Sequence[Dimension]) -> list[Dimension]:
-    """Return the dimensions that people can belong to a group of."""
+    """Return the dimensions whose groups people can belong to."""
     return [each for each in dimensions if not each.placebo]
 
 
 def _conditions(dimensions: Sequence[Dimension]) -> list[tuple[str, str, tuple[Identity, ...]]]:
-    """Return dimension, group and terms of each kind of experiencer; an unspecified wording is one of no dimension."""
+    """List each kind of experiencer as dimension, group and terms; an unspecified wording has no dimension."""
     found: dict[tuple[str, str, str], list[Identity]] = defaultdict(list)
     for dimension in _real(dimensions):
         for each in dimension.experiencers:
@@ -325,7 +281,7 @@ def _conditions(dimensions: Sequence[Dimension]) -> list[tuple[str, str, tuple[I
 
 
 def _drawn(narratives: Sequence[Narrative], n: int, rng: np.random.Generator) -> list[Narrative]:
-    """Draw narratives as evenly over emotions as can be; those of one emotion stand beside each other."""
+    """Draw narratives as evenly over emotions as possible; those of one emotion stay together."""
     by_emotion: dict[str, list[Narrative]] = defaultdict(list)
     for place in rng.permutation(len(narratives)):
         by_emotion[narratives[place].emotion].append(narratives[place])
@@ -336,7 +292,7 @@ def _drawn(narratives: Sequence[Narrative], n: int, rng: np.random.Generator) ->
 
 
 def _identified(rows: Sequence[dict[str, str]], secret: str) -> pd.DataFrame:
-    """Give each row an identifier that tells nothing, and put them in its order."""
+    """Give each row an identifier that reveals nothing, and sort by it."""
     table = pd.DataFrame(rows)
     things = ["\0".join((row["list"], row["narrative_id"])) for row in rows]
     made = identifiers(things, secret=hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest())
@@ -344,7 +300,7 @@ def _identified(rows: Sequence[dict[str, str]], secret: str) -> pd.DataFrame:
 
 
 def _nouns(narratives: Sequence[Narrative]) -> dict[str, str]:
-    """Return the noun of each emotion; their names where nouns are missing, or two have the same one."""
+    """Return the noun of each emotion; the emotions' names if nouns are missing or not unique."""
     nouns = {each.emotion: each.words.noun for each in narratives}
     return nouns if all(nouns.values()) and len(set(nouns.values())) == len(nouns) else {name: name for name in nouns}
 

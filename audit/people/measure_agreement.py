@@ -19,28 +19,22 @@ from audit.tables.people_of_replies import AGREEMENT, HUMAN_CORRELATIONS
 def people_tables(
     human: pd.DataFrame, values: pd.DataFrame, replies: pd.DataFrame, *, seed: int, confidence: float
 ) -> dict[str, pd.DataFrame]:
-    """Describe what raters gave, beside what else was measured of the same replies.
+    """Describe raters' agreement, and correlate their scores with measures of the same replies.
 
     Parameters
     ----------
     human
-        Columns rater, prompt_index, question and score; NaN where a rater left it out. Not modified.
+        Columns rater, prompt_index, question and score; NaN if left out. Not modified.
     values
-        A column a measure, indexed by ``prompt_index``.
-    replies
-        Columns of ``tables.REPLIES``.
-    seed
-        Of the resamples, with the names of question and measure.
-    confidence
-        Coverage of the intervals.
+        One column a measure, indexed by ``prompt_index``.
 
     Returns
     -------
     dict
-        ``agreement`` and ``human_correlations``, unrounded; no rows without raters. Correlations are of the mean score
-        of a reply over its raters. For the intervals of both, narratives are resampled as a whole, since replies to one
-        are not independent; of fewer than ``agreement.MIN_UNITS`` or ``correlation.MIN_UNITS`` narratives there is
-        none.
+        ``agreement`` and ``human_correlations``, unrounded; without rows if there are no raters. Correlations use the
+        mean score of each reply over its raters. Narratives are resampled as a whole, because replies to one narrative
+        are not independent; with fewer than ``agreement.MIN_UNITS`` or ``correlation.MIN_UNITS`` narratives there is no
+        interval.
     """
     agreement: list[dict[str, Any]] = []
     frames: list[pd.DataFrame] = []
@@ -71,23 +65,10 @@ def people_tables(
 
 
 def human_table(narratives: pd.DataFrame, human: Mapping[str, float], *, seed: int, confidence: float) -> pd.DataFrame:
-    """Correlate what the model and what people gave to the same narratives.
+    """Correlate the model's and people's intensities of the same narratives.
 
-    Parameters
-    ----------
-    narratives
-        Columns of ``tables.NARRATIVES``: ``mean`` is the model's, over all pairs of identities. Not modified.
-    human
-        The mean of people's intensities by narrative, in whatever unit: correlations are of ranks.
-    seed
-        Of the resamples, with dimension and variant.
-    confidence
-        Coverage of the intervals.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``tables.HUMAN``; no rows without people.
+    ``narratives`` has the columns of ``tables.NARRATIVES``, whose ``mean`` is over all pairs of identities. ``human``
+    maps narratives to people's mean, in any unit, since correlations are of ranks. Without people there are no rows.
     """
     frames = []
     for (dimension, variant), own in narratives.groupby(["dimension", "variant"], sort=False) if human else ():

@@ -1,4 +1,4 @@
-"""What readers make of the narratives, without any identity: the emotion, its intensity, and how plausible it is."""
+"""Readers' judgement of the narratives, without any identity: the emotion, its intensity and its plausibility."""
 
 from __future__ import annotations
 
@@ -9,31 +9,21 @@ import pandas as pd
 from audit.tables.people import NORMING
 
 MIN_READERS: Final = 5
-"""Readers below whom a narrative counts as not normed yet."""
+"""With fewer readers a narrative counts as not normed yet."""
 MIN_SHARE: Final = 0.5
-"""Share of readers who choose the designed emotion below which a narrative is flagged."""
+"""Flags narratives for which fewer readers than this share chose the designed emotion."""
 MIN_INTENSITY: Final = 0.25
-"""Mean intensity, as a share of the scale's length, below which a narrative is flagged."""
+"""Flags narratives with a lower mean intensity, as a share of the scale's length."""
 MIN_PLAUSIBILITY: Final = 4.0
-"""Mean plausibility (1 to 7) below which a narrative is flagged: the middle of the scale."""
+"""Flags narratives with a mean plausibility (1 to 7) below the middle of the scale."""
 
 
 def norming_table(given: pd.DataFrame, *, low: float, high: float) -> pd.DataFrame:
-    """Describe each narrative by what its readers said, and flag those that few readers take as they were meant.
+    """Summarise what readers said of each narrative, and flag narratives that few read as designed.
 
-    Parameters
-    ----------
-    given
-        One row for each reader and narrative of the reader's list: ``rater``, ``narrative_id``, ``emotion`` (the
-        designed one), ``felt`` (the one that was chosen, empty where it was left out), ``intensity`` and
-        ``plausibility``, NaN likewise. Not modified.
-    low, high
-        Ends of the intensity's scale, in points.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``tables.NORMING``, unrounded; no rows without readers. The thresholds are ours, and conventions.
+    ``given`` has one row for each reader and narrative of the reader's list: ``rater``, ``narrative_id``, ``emotion``
+    (the designed one), ``felt`` (the one chosen, empty if left out), ``intensity`` and ``plausibility``, NaN if left
+    out. The thresholds are our conventions.
     """
     rows = []
     for name, own in given.groupby("narrative_id", sort=True):

@@ -1,4 +1,4 @@
-"""The questions that raters answer about each item and, once, about themselves: packaged ones, or the user's file."""
+"""The questions that raters answer on each item and, once, about themselves: packaged or from the user's file."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from stimuli.faults import explain, place_of
 from stimuli.yaml_files import at_line, read_yaml
 
 Form: TypeAlias = Literal["replies", "intensity", "norming"]
-"""What people are asked: to score replies, to rate intensities as perceivers, or what they make of narratives."""
+"""What people do: score replies, rate intensities as perceivers, or judge the narratives."""
 QUESTIONS_FILE: Final = Path(__file__).parent / "questions.yaml"
 TAKEN: Final = frozenset({"rater", "item_id", "person", "narrative", "reply", "emotion", "question", "score"})
-"""Columns of the raters' files, which no question can be called."""
+"""Columns of the raters' files, which no question can be named after."""
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 _Label = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80)]
 _Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 _End = Annotated[int, Field(strict=True, ge=0, le=1000)]
 _MOST_STEPS: Final = 10
-"""Upper end of a scale whose numbers stand beside each other, to be clicked."""
+"""The largest number on a scale whose numbers are clicked."""
 
 
 class _Strict(BaseModel):
@@ -42,7 +42,7 @@ class _Strict(BaseModel):
 
 
 class _Scale(_Strict):
-    """A question as the file has it, under its name."""
+    """A question as in the file, without its name."""
 
     text: _Text
     entry: Literal["scale", "number"] = "scale"
@@ -66,27 +66,25 @@ class _Scale(_Strict):
 
 
 class Question(_Scale):
-    """One question, answered by a whole number.
+    """A question that is answered by a whole number.
 
     Attributes
     ----------
     name
         The column of its answers.
     text
-        What raters read; ``{emotion}`` in it stands for the item's own word, where items have one.
+        ``{emotion}`` in it stands for the item's own word, if items have one.
     entry
-        ``scale``, all numbers beside each other, to 10 at most; or ``number``, a field to write one into.
+        ``scale``: all numbers side by side, at most up to 10; or ``number``: a field to type one into.
     low, high
         Ends of the scale, in points.
-    low_label, high_label
-        What each end is called.
     """
 
     name: _Name
 
 
 class _Options(_Strict):
-    """A question that is answered by one of several texts, as the file has it."""
+    """A question that is answered by one of several texts, as in the file, without its name."""
 
     text: _Text
     options: Annotated[tuple[_Label, ...], Field(min_length=2, max_length=200)]
@@ -102,17 +100,7 @@ class _Options(_Strict):
 
 
 class Choice(_Options):
-    """One question, answered by one of its options.
-
-    Attributes
-    ----------
-    name
-        The column of its answers.
-    text
-        What raters read.
-    options
-        The answers, in the order in which they stand.
-    """
+    """A question that is answered by one of its options; ``name`` is the column of its answers."""
 
     name: _Name
 
@@ -126,11 +114,11 @@ class Questions(_Strict):
     Attributes
     ----------
     introduction
-        What they read before; paragraphs are set apart by empty lines.
+        Read first; empty lines separate paragraphs.
     questions
-        Of each item, in the order in which they are asked.
+        On each item, in order.
     about
-        Of the rater, once, before the first item.
+        About the rater, once, before the first item.
     """
 
     introduction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=10_000)] = ""
@@ -143,7 +131,7 @@ class Questions(_Strict):
         return tuple(question.name for question in self.questions)
 
     def to_yaml(self) -> str:
-        """Return the file that :func:`load_questions` reads as these questions."""
+        """Write the file that :func:`load_questions` reads as these questions."""
         content = {
             "introduction": self.introduction,
             "questions": _written(self.questions),
@@ -157,23 +145,12 @@ def _written(asked: Iterable[Asked]) -> dict[str, object]:
 
 
 def load_questions(path: Path | None = None) -> Questions:
-    """Read questions.
+    """Read questions from a YAML file; None reads the packaged ones on replies, which are ours and not normed.
 
-    Parameters
-    ----------
-    path
-        A YAML file of ``introduction`` (may be left out) and ``questions``: name → ``text``, ``low``, ``high``,
-        ``low_label``, ``high_label``, at most 12. The ends are whole numbers from 0 to 10, with ``entry: number`` to
-        1000. A question with ``options`` in place of a scale is answered by one of them; ``about`` holds such ones
-        about the rater. None reads the packaged questions about replies, which are ours in wording and not normed on
-        people.
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, is not YAML, or gives a name twice.
-    ConfigError
-        If a question cannot be used: names the file, the question and what is wrong.
+    The file has ``introduction`` (optional) and ``questions``: at most 12 names with ``text``, ``low``, ``high``,
+    ``low_label`` and ``high_label``. The ends are whole numbers from 0 to 10, or to 1000 with ``entry: number``. A
+    question with ``options`` in place of a scale is answered by one of them; ``about`` holds such questions about the
+    rater.
     """
     file = QUESTIONS_FILE if path is None else path
     content = read_yaml(file)
@@ -196,7 +173,7 @@ def load_questions(path: Path | None = None) -> Questions:
 
 
 def _asked(content: Mapping[object, object], section: str, *, file: Path) -> Iterator[Asked]:
-    """Read each question of a section under its name."""
+    """Read the questions of a section, each under its name."""
     for name, parts in content.items():
         if name in TAKEN:
             raise ConfigError(f"{file}: {section}: {name!r} is a column of the raters' files; call it otherwise")

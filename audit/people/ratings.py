@@ -1,4 +1,4 @@
-"""From a sample to the files that raters fill in, and from their files back to scores: nothing is ever taken as 0."""
+"""Writes the files that raters fill in, and reads scores back from them; a missing answer is never taken as 0."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stimuli.tables import check_unique, read_cells
 ITEMS_FILE: Final = "raters/items.csv"
 KEY_FILE: Final = "key.csv"
 QUESTIONS_COPY: Final = "questions.yaml"
-"""What an export's folder holds; only the folder ``raters`` is for raters."""
+"""The files of an export; only the folder ``raters`` goes to raters."""
 
 HUMAN_RATINGS: Final[dict[str, str]] = {
     "rater": "who rated; a name's control characters are escaped",
@@ -37,32 +37,32 @@ HUMAN_RATINGS: Final[dict[str, str]] = {
 _WHOLE: Final = re.compile(r"\+?[0-9]{1,9}(?:[.,]0*)?")
 _YES_NO: Final = {"true": True, "false": False}
 _TRUTHS: Final = ("in_group", "names_perceiver", "names_experiencer")
-"""Columns of the key that are true or false."""
+"""Columns of the key that hold true or false."""
 
 Place: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
 class HumanRatings:
-    """What raters answered.
+    """The answers of the raters.
 
     Attributes
     ----------
     table
-        Columns of :data:`HUMAN_RATINGS`, one row for each rater, item of the key and question; ``score`` is NaN where
-        the rater left the question out or the item is not in the rater's file.
+        Columns of :data:`HUMAN_RATINGS`, one row for each rater, item and question; ``score`` is NaN if the rater left
+        the question out or the item is not in the rater's file.
     n_double
-        Rows that a rater gave again for an item, without contradiction; dropped.
+        Repeated rows of a rater and item that agree with the first; dropped.
     n_missing_rows
-        Pairs of a rater and an item without a row.
+        Pairs of rater and item without a row.
     n_left_out
-        Questions that are empty in rows that there are.
+        Empty answers in existing rows.
     without_score
-        Raters whose files hold no score at all; they are not in the table.
+        Raters without any score, who are not in the table.
     files
-        Each file's path, as the user named it but printable, and the SHA-256 of its bytes.
+        Each file's printable path, as the user named it, and the SHA-256 of its bytes.
     about
-        By rater: by question about the rater, the option that was given; no entry where it was left out.
+        For each rater, the answers to the questions about the rater, by question; left-out ones are absent.
     """
 
     table: pd.DataFrame
@@ -75,7 +75,7 @@ class HumanRatings:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What was counted on the way, in plain words."""
+        """Remarks on what was counted while reading."""
         said = [f"{plural(self.table['score'].notna().sum(), 'score')} by {plural(self.n_raters, 'rater')}"]
         if self.n_double:
             said.append(
@@ -96,26 +96,16 @@ class HumanRatings:
 
     @property
     def n_raters(self) -> int:
-        """Raters in the table."""
+        """How many raters the table has."""
         return int(self.table["rater"].nunique())
 
 
 def export_files(sample: ItemSample, questions: Questions) -> dict[str, bytes]:
-    """Return the files of an export by their paths in its folder, but for the form.
+    """Build the files of an export except the form, by path in its folder.
 
-    Parameters
-    ----------
-    sample
-        What is to be rated.
-    questions
-        What is asked.
-
-    Returns
-    -------
-    dict
-        ``raters/items.csv`` for spreadsheets: what raters see, and an empty column for each question; a text that a
-        spreadsheet would run as a formula has an apostrophe before it. ``key.csv``, which must never go to raters.
-        ``questions.yaml``, which the import reads. The form is :func:`audit.report.form.render_form`'s.
+    ``raters/items.csv`` shows raters the items, with an empty column for each question; an apostrophe defuses texts
+    that a spreadsheet would run as a formula. ``key.csv`` must never go to raters. ``questions.yaml`` is for the
+    import. The form comes from :func:`audit.report.form.render_form`.
     """
     return {
         ITEMS_FILE: items_file(sample.shown, questions),
@@ -125,41 +115,19 @@ def export_files(sample: ItemSample, questions: Questions) -> dict[str, bytes]:
 
 
 def items_file(shown: pd.DataFrame, questions: Questions) -> bytes:
-    """Return a spreadsheet of what raters see, with an empty column for each question; no cell runs as a formula."""
+    """Write a spreadsheet of what raters see, with an empty column for each question; no cell runs as a formula."""
     names = (*questions.names, *(each.name for each in questions.about))
     return _csv(shown.assign(**dict.fromkeys(names, "")).map(_defused))
 
 
 def key_file(key: pd.DataFrame) -> bytes:
-    """Return a key as :func:`read_key` reads it."""
+    """Write a key that :func:`read_key` can read."""
     words = [str(name) for name in key if name not in ("prompt_index", *_TRUTHS)]
     return _csv(key.assign(**{name: key[name].map(_escaped) for name in words}))
 
 
 def read_key(path: Path, columns: Collection[str] = tuple(KEY), *, may_be_empty: Collection[str] = ()) -> pd.DataFrame:
-    """Read the key of an export.
-
-    Parameters
-    ----------
-    path
-        The file.
-    columns
-        Of the kind of export, such as :data:`audit.people.items.KEY`.
-    may_be_empty
-        Those of them whose cells may be empty.
-
-    Returns
-    -------
-    pandas.DataFrame
-        These columns, one row an item.
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, lacks a column or has an item twice.
-    ConfigError
-        If a number, or a true or false, cannot be read.
-    """
+    """Read the key of an export: its ``columns``, one row an item. Cells of ``may_be_empty`` may be empty."""
     rows = read_cells(
         path,
         dict(zip(columns, columns, strict=True)),
@@ -184,31 +152,17 @@ def read_key(path: Path, columns: Collection[str] = tuple(KEY), *, may_be_empty:
 
 
 def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Questions) -> HumanRatings:
-    """Read what raters sent back, of the form or of a spreadsheet.
+    """Read what raters sent back, from the form or a spreadsheet.
 
-    Parameters
-    ----------
-    paths
-        Tables with the columns ``item_id`` and one for each question, those about the rater among them. The rater is
-        in a column ``rater``, or else the file's name without its suffix. Other columns are not read.
-    key
-        The export's, of which ``item_id`` is used and, where items come in lists, ``list``: a rater has one list.
-    questions
-        The export's.
-
-    Raises
-    ------
-    StimulusError
-        If a file cannot be read, is not UTF-8, lacks a column or has no rows.
-    ConfigError
-        If there is no file, or one twice; an item is of no or of another export; a score is no whole number of the
-        scale, or none of the options; a rater gives an item two different scores, or two answers about themselves; a
-        rater has items of two lists; two files without raters have one name; or nobody rated anything.
+    Each file has the columns ``item_id`` and one for each question, including those about the rater; other columns are
+    ignored. The rater is in a column ``rater``, or else the file's name without its suffix. ``key`` provides
+    ``item_id`` and, if items come in lists, ``list``: each rater has one list. Contradictions of a rater, items of
+    another export and scores off the scale raise ConfigError.
 
     Notes
     -----
-    A rater may send a file again when more is done: rows for the same item that do not contradict each other are taken
-    together. An empty cell contradicts nothing.
+    A rater may send a file again with more answers: rows on the same item that do not contradict each other are merged.
+    An empty cell contradicts nothing.
     """
     if not paths:
         raise ConfigError("no file of ratings was named; give the CSV files that raters saved")
@@ -279,7 +233,7 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
 def _rows(
     path: Path, questions: Questions, known: frozenset[str], named: dict[str, Path]
 ) -> list[tuple[str, str, str, dict[str, float]]]:
-    """Return a file's rows: place, rater, item and the scores that were given."""
+    """Read a file's rows: place, rater, item and the scores given."""
     file = printable(str(path))
     asked = (*questions.questions, *questions.about)
     columns = ["item_id", *(question.name for question in asked)]
@@ -349,7 +303,7 @@ def _whole(cell: str) -> int:
 
 
 def _csv(table: pd.DataFrame) -> bytes:
-    # All cells in quotation marks: a spreadsheet that splits at semicolons must not find one of its own in a text.
+    # Quote all cells: a spreadsheet that splits at semicolons must not split a text.
     text = table.to_csv(index=False, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     return b"\xef\xbb\xbf" + text.encode("utf-8", "replace")
 

@@ -1,4 +1,4 @@
-"""What the page of a run of ratings says of people: their δ beside the model's, agreement, and norms of narratives."""
+"""The part of a ratings page on people: their δ beside the model's, agreement, and norms of narratives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from audit.report.tables import emotion_of
 from audit.tables.formatting import bare_p, brief, count, dimension_title, plural, points, rate, unsigned
 
 SHOWN_FLAGGED = 20
-"""Flagged narratives that the page lists; ``tables/norming.csv`` has all."""
+"""The most flagged narratives that the page lists; ``tables/norming.csv`` has all."""
 _WHO: Final = Markup(
     "People who belong to the groups read the same narratives, told by experiencers of their own and of other groups, "
     "and rated the same emotions on the same scale. Their δ is what they rated their own group's experiencers higher "
@@ -50,15 +50,7 @@ _NORMED: Final = (
 
 
 def people_section(tables: Mapping[str, pd.DataFrame], *, level: str) -> Section | None:
-    """Show what people gave; None where there is nothing.
-
-    Parameters
-    ----------
-    tables
-        By name, of which ``people_gap``, ``people_agreement`` and ``norming`` are read.
-    level
-        Coverage of the intervals, in words.
-    """
+    """Show what people answered, from ``people_gap``, ``people_agreement`` and ``norming``; None if all are empty."""
     gap, agreement, norming = (tables[name] for name in ("people_gap", "people_agreement", "norming"))
     if gap.empty and agreement.empty and norming.empty:
         return None
@@ -95,7 +87,7 @@ def _gaps(table: pd.DataFrame, *, level: str) -> Table:
     rows = rows_of(table, "people_gap")
     notes = [("people", "note"), ("model", "model_note")]
     free: list[Column] = []
-    # Where no dimension's terms allow an echo-free δ, the page need not say so in each row: the text beneath does.
+    # If no dimension's terms allow an echo-free δ, the text below the table says so once for all rows.
     if any(math.isfinite(row.number("model_echo_free")) for row in rows):
         notes.append(("model, echo-free", "model_echo_free_note"))
         free = [

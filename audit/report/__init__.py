@@ -1,1 +1,1 @@
-"""The HTML report: tables and figures in, one string out."""
+"""The HTML report: pages made from tables and figures."""

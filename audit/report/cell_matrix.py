@@ -1,4 +1,4 @@
-"""The cells of one dimension as matrices: in reading order, baselines last, main effects removed where asked."""
+"""The cells of one dimension as matrices: in reading order, baselines last, main effects removed on request."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pandas as pd
 from audit.errors import MissingCellError
 
 BASELINES: Final = frozenset({"unspecified", "no persona"})
-"""Groups that stand outside δ: placed last, set apart."""
+"""Groups outside δ: placed last, and set apart."""
 SPARSE_BELOW: Final = 0.8
-"""Share of rated prompts under which a cell's mean is marked."""
+"""Share of rated prompts below which a cell's mean is marked."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -27,13 +27,13 @@ class Grid:
     Attributes
     ----------
     mean
-        Mean intensity in points; NaN where nothing was rated.
+        Mean intensity in points; NaN if nothing was rated.
     asked
         Whether the pair has prompts.
     in_group
         Whether the pair is in-group; false for baselines.
     sparse
-        Whether under `SPARSE_BELOW` of the pair's prompts were rated, though some were.
+        Whether some of the pair's prompts were rated, but less than `SPARSE_BELOW` of them.
     row_groups, column_groups
         The group of each perceiver and of each experiencer.
     """
@@ -52,19 +52,9 @@ class Grid:
         return missing
 
     def align(self, table: pd.DataFrame, column: str) -> pd.DataFrame:
-        """Lay another value of the pairs out as the means are: NaN where the pair has none.
+        """Lay out another column of the pairs as the means are; NaN if the pair has no value.
 
-        Parameters
-        ----------
-        table
-            One row a pair, with its ``perceiver``, its ``experiencer`` and the column.
-        column
-            The value: numbers, or true and false, which become 1 and 0.
-
-        Raises
-        ------
-        ValueError
-            If a pair is in the table twice.
+        The table has one row a pair. True and false become 1 and 0.
         """
         return _matrix(_pairs(table)[column], rows=self.mean.index, columns=self.mean.columns)
 
@@ -85,12 +75,7 @@ class Grid:
     def centred(self) -> pd.DataFrame:
         """Remove row and column means.
 
-        Raises
-        ------
-        MissingCellError
-            If a pair has no mean, so that the main effects cannot be told from it.
-        ValueError
-            If there are no pairs.
+        MissingCellError if a pair has no mean, so that main effects cannot be estimated.
         """
         values = self.mean.to_numpy()
         if values.size == 0:
@@ -107,19 +92,11 @@ class Grid:
 
 
 def lay_out(cells: pd.DataFrame, *, clusters: Mapping[str, str] | None = None) -> Grid:
-    """Lay the cells out: identities as they appear, a group's terms together, experiencers in the perceivers' order.
+    """Lay out cells: identities in order of appearance, a group's terms together, experiencers in the perceivers'
+    order.
 
-    Parameters
-    ----------
-    cells
-        Rows of the `tables.CELLS` table, of one dimension and one variant.
-    clusters
-        Group → its cultural cluster, whose groups are to stand together; a group without one stands alone.
-
-    Raises
-    ------
-    ValueError
-        If there are no cells, several dimensions or variants, or a pair twice.
+    Takes rows of the `tables.CELLS` table, of one dimension and variant. ``clusters`` maps groups to cultural clusters,
+    whose groups stand together; a group without a cluster stands alone.
     """
     if cells.empty:
         raise ValueError("there are no cells to lay out")
@@ -151,18 +128,9 @@ def lay_out(cells: pd.DataFrame, *, clusters: Mapping[str, str] | None = None) -
 def colour_limits(means: npt.NDArray[np.float64], *, low: float, high: float) -> tuple[float, float]:
     """Return the means at the two ends of the colours, the same for all panels of a run.
 
-    Parameters
-    ----------
-    means
-        In points, of any shape; NaN where nothing was rated.
-    low, high
-        Ends of the scale, in points.
-
-    Returns
-    -------
-    tuple[float, float]
-        The least and the greatest mean, widened to at least a tenth of the scale so that noise does not look like
-        structure, but not over an end of the scale that no mean lies beyond; the scale itself if nothing was rated.
+    These are the least and the greatest mean, widened to at least a tenth of the scale so that noise does not look like
+    structure, but not past an end of the scale unless a mean lies beyond it. They are the scale itself if nothing was
+    rated. ``means`` is in points, of any shape, with NaN where nothing was rated.
     """
     rated = means[np.isfinite(means)]
     if rated.size == 0:
@@ -170,42 +138,27 @@ def colour_limits(means: npt.NDArray[np.float64], *, low: float, high: float) ->
     least, greatest = float(rated.min()), float(rated.max())
     middle = (least + greatest) / 2
     half = max(greatest - least, (high - low) / 10) / 2
-    # A parser may accept what lies beyond the scale, as the published one does: it is drawn like any other mean.
+    # A parser may accept ratings beyond the scale, as the published one does; such a mean is drawn like any other.
     return max(min(low, least), middle - half), min(max(high, greatest), middle + half)
 
 
 def mean_decimals(low: float, high: float) -> int:
-    """Return how many decimals a cell's mean is written with."""
+    """Return the number of decimals of a cell's mean."""
     return 1 if high - low > 20 else 2
 
 
 def interaction(cells: pd.DataFrame) -> pd.DataFrame:
     """Remove the main effects of perceivers and of experiencers from the identity pairs' means.
 
-    What is left is what δ is made of: its weighted mean over in-group minus out-group cells.
-
-    Parameters
-    ----------
-    cells
-        As in `lay_out`; baselines are left out.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Perceivers in rows and experiencers in columns, in points; rows and columns have mean 0.
-
-    Raises
-    ------
-    MissingCellError
-        If an identity pair has no mean.
-    ValueError
-        As in `lay_out`, or if there are baselines only.
+    This is what δ is made of: δ is its weighted mean over in-group minus out-group cells. The result has perceivers in
+    rows and experiencers in columns, in points; its rows and columns have mean 0. Baselines are left out.
+    MissingCellError if an identity pair has no mean.
     """
     return lay_out(cells).without_baselines().centred()
 
 
 def _pairs(table: pd.DataFrame) -> pd.DataFrame:
-    """Index a table by its pairs, each of which it has once."""
+    """Index a table by its pairs; ValueError if one is in it twice."""
     pairs = table.set_index(["perceiver", "experiencer"])
     if not pairs.index.is_unique:
         perceiver, experiencer = pairs.index[pairs.index.duplicated()][0]
@@ -218,11 +171,11 @@ def _matrix(values: pd.Series[Any], *, rows: pd.Index[Any], columns: pd.Index[An
 
 
 def _in_order(cells: pd.DataFrame, side: str, clusters: Mapping[str, str]) -> dict[str, str]:
-    """Map each term to its group: as they appear, a cluster's and a group's terms together, baselines last."""
+    """Map each term to its group: in order of appearance, a cluster's and a group's terms together, baselines last."""
     group_of = dict(zip(cells[side], cells[f"{side}_group"], strict=True))
     groups = dict.fromkeys(group_of.values())
     place = {group: index for index, group in enumerate(groups)}
-    # A group without a cluster is its own, and a tuple is no cluster's name.
+    # A group without a cluster is a cluster of its own; the tuple cannot equal a cluster's name.
     cluster_of = {group: clusters.get(group) or (group,) for group in groups}
     first = {cluster: index for index, cluster in enumerate(dict.fromkeys(cluster_of.values()))}
 

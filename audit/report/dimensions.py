@@ -1,4 +1,4 @@
-"""Dimensions and variants of a run: which rows and remarks are of one, what it is called, and what limits it."""
+"""Dimensions and variants of a run: their rows, remarks, titles and limits."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from audit.report.section import Note
 from audit.tables.formatting import brief, dimension_title
 
 Key = tuple[str, str]
-"""A dimension and a variant."""
+"""Dimension and variant."""
 
 
 class RemarkLike(Protocol):
-    """A note of the statistics on one dimension and variant; both empty if it is on the whole run."""
+    """A remark of the statistics on one dimension and variant; both are empty if it is about the whole run."""
 
     @property
     def dimension(self) -> str: ...  # noqa: D102
@@ -31,7 +31,7 @@ class RemarkLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A line of the banner: what keeps the data from carrying a claim, in which dimensions, and why that matters."""
+    """A line of the banner: what limits the claims, in which dimensions, and why it matters."""
 
     title: str
     where: str
@@ -39,13 +39,13 @@ class Limit:
 
 
 def keys_of(table: pd.DataFrame) -> list[Key]:
-    """Dimension and variant of each row; comparisons, which are between variants, have none."""
+    """Return dimension and variant of each row. Comparisons are between variants, so theirs is empty."""
     variants = table["variant"] if "variant" in table else [""] * len(table)
     return [(str(dimension), str(variant)) for dimension, variant in zip(table["dimension"], variants, strict=True)]
 
 
 def own_rows(tables: Mapping[str, pd.DataFrame], key: Key) -> dict[str, pd.DataFrame]:
-    """Rows of one dimension and variant of each table that has dimensions."""
+    """Return the rows of one dimension and variant, from each table that has dimensions."""
     return {
         name: table.loc[[found == key for found in keys_of(table)]]
         for name, table in tables.items()
@@ -54,27 +54,20 @@ def own_rows(tables: Mapping[str, pd.DataFrame], key: Key) -> dict[str, pd.DataF
 
 
 def title_of(key: Key, *, several: bool) -> str:
-    """Name a dimension, and where a run has several variants, the variant."""
+    """Name a dimension, with its variant if the run has several."""
     return dimension_title(key[0]) + (f" (variant {brief(key[1])})" if several else "")
 
 
 def where_noted(remarks: Sequence[RemarkLike], *, several: bool) -> str:
-    """Name the dimensions that remarks are on; empty if they are on the whole run."""
+    """Name the dimensions that remarks are about; empty if they are about the whole run."""
     named = (title_of((each.dimension, each.variant), several=several) for each in remarks if each.dimension)
     return ", ".join(dict.fromkeys(named))
 
 
 def limits_by_text(remarks: Sequence[RemarkLike], titles: Mapping[str, str], *, several: bool) -> Iterator[Limit]:
-    """Yield each text of a remark that limits a claim, once.
+    """Yield each distinct text of remarks that limit a claim.
 
-    Parameters
-    ----------
-    remarks
-        Those with a code that has no title are left out.
-    titles
-        Code → what it is called, in the order to show.
-    several
-        Whether the run has several variants.
+    ``titles`` maps codes to titles, in the order to show; remarks with other codes are left out.
     """
     for code, title in titles.items():
         own = [remark for remark in remarks if remark.code == code]

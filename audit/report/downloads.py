@@ -1,4 +1,4 @@
-"""The tables inside the page: as CSV that a spreadsheet can open without running anything."""
+"""Tables embedded in the page as CSV, which a spreadsheet can open without running anything."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Download:
     Attributes
     ----------
     name
-        The file's name, e.g. "gap.csv".
+        File name, e.g. "gap.csv".
     n_rows
-        Its rows, without the header.
+        Without the header.
     inside
-        Whether it is in the page; what is too large for it is in the run folder alone.
+        Whether it is in the page; a table too large for that is only in the run folder.
     """
 
     name: str
@@ -33,20 +33,9 @@ class Download:
 
 
 def pack(tables: Mapping[str, pd.DataFrame], *, max_bytes: int) -> tuple[tuple[Download, ...], str]:
-    """Pack tables for the page, the smallest first, until they are full.
+    """Pack tables into the page, smallest first, while they fit in ``max_bytes``. Tables without rows are not offered.
 
-    Parameters
-    ----------
-    tables
-        By the file's stem. One without rows is not offered: there is nothing in it to save.
-    max_bytes
-        What they may take up together.
-
-    Returns
-    -------
-    tuple
-        What is offered, in the tables' order, and the JSON that holds it: each file's name and its bytes, compressed
-        by gzip and in base64.
+    Returns the offers, in the tables' order, and JSON: file name → bytes, gzipped and in base64.
     """
     tables = {name: table for name, table in tables.items() if len(table)}
     packed = {

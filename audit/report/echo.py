@@ -1,4 +1,4 @@
-"""Whether a gap is one between groups, in words: what of it is there without any repetition of a word."""
+"""Say whether a gap is one between groups: how much of it remains without repeated words."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _MIXED: Final = Markup("Not all of it is controlled for repetition of words: the
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What the controls of repetition say of a gap.
+    """What the controls for repeated words say about a gap.
 
     Attributes
     ----------
     kind
-        ``echo_free`` (the gap is of pairs without a word in common), ``placebo`` (it is held against invented groups)
+        ``echo_free`` (the gap is of pairs without a word in common), ``placebo`` (it is compared with invented groups)
         or ``none``.
     beyond
-        Of ``placebo``, the row of the difference; else None.
+        For ``placebo``, the row of the difference; else None.
     words
-        What was controlled and what the other controls show.
+        What was controlled, and what the other controls show.
     wording
-        The row of the gap for any such wordings; None where one wording was asked.
+        The row of the gap that generalises over wordings; None if one wording was asked.
     """
 
     kind: str
@@ -44,12 +44,12 @@ class Control:
 
     @property
     def is_of_these_wordings(self) -> bool:
-        """Whether a gap was not shown for other wordings, where several were asked."""
+        """Whether several wordings were asked, and no gap was shown for other wordings."""
         return self.wording is not None and _holds_zero(self.wording)
 
     @property
     def goes_beyond(self) -> bool:
-        """Whether the gap was found to go beyond what invented groups show."""
+        """Whether the gap was found to exceed that of invented groups."""
         return self.beyond is not None and not _holds_zero(self.beyond)
 
 
@@ -59,12 +59,8 @@ UNCONTROLLED: Final = Control("none", None, NOT_CONTROLLED)
 def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
     """Read the table of controls of one dimension and variant.
 
-    Parameters
-    ----------
-    rows
-        Its rows; none where ratings had no such analysis.
-    several
-        Whether they are of several dimensions, of which the gap is a mean.
+    ``rows`` is empty if ratings had no such analysis. ``several`` tells that they are of several dimensions, whose mean
+    is the gap.
     """
     if several:
         decided = {row["control"] for row in rows if row["headline"] and _has_interval(row)}
@@ -94,7 +90,7 @@ def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
 
 
 def controls_of_measures(controls: pd.DataFrame, *, several: bool = False) -> dict[str, Control]:
-    """Read ``measure_controls`` of one variant, measure by measure; ``several`` as of :func:`control_of`."""
+    """Read ``measure_controls`` of one variant, measure by measure; ``several`` as in :func:`control_of`."""
     in_points = controls.rename(columns={"delta": "delta_points"})
     return {
         str(name): control_of(rows_of(own, "measure_controls"), several=several)
@@ -103,7 +99,7 @@ def controls_of_measures(controls: pd.DataFrame, *, several: bool = False) -> di
 
 
 def control_lines(controls: pd.DataFrame) -> Iterator[str]:
-    """Write for a terminal what of each gap is repetition of words."""
+    """Yield lines for a terminal on how much of each gap is repetition of words."""
     rows = rows_of(controls, "controls")
     for key in dict.fromkeys((str(row["dimension"]), str(row["variant"])) for row in rows):
         own = control_of([row for row in rows if (str(row["dimension"]), str(row["variant"])) == key])
@@ -111,7 +107,7 @@ def control_lines(controls: pd.DataFrame) -> Iterator[str]:
 
 
 def _any_without(rows: Sequence[Row]) -> bool:
-    """Whether a dimension among these rows has no control that decides."""
+    """Tell whether a dimension among these rows has no deciding control."""
     return {row["dimension"] for row in rows} != {
         row["dimension"] for row in rows if row["headline"] and _has_interval(row)
     }

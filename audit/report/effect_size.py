@@ -1,4 +1,4 @@
-"""What a gap is held against: the scale, the spread of ratings, the response to the story, plain means, and what the
+"""Put a gap in proportion: to the scale, the spread of ratings, the response to the story, plain means, and what the
 model would write.
 """
 
@@ -16,37 +16,35 @@ from audit.report.table_layout import Write
 from audit.tables.formatting import count, coverage, either, points, rate, scale_end, unsigned
 
 HARDLY_VARIES: Final = 0.9
-"""Share of prompts with one most probable number from which on the page says which."""
+"""If one number is the most probable in at least this share of prompts, the page says which."""
 _DUST: Final = 1e-9
-"""Below this a difference of means is the rest of a floating-point sum."""
+"""A smaller difference of means is floating-point error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What else is known of one dimension and variant, beside its gap.
+    """Other results for one dimension and variant, beside its gap.
 
     Attributes
     ----------
-    outcomes, modes
-        Its rows of these tables.
     families, tests
-        Its rows of the tables of families and of heterogeneity.
+        Rows of the tables of families and of heterogeneity.
     worst
-        Its rows of the sensitivity table for the worst cases of missing ratings.
+        Rows of the sensitivity table for the worst cases of missing ratings.
     codes
         Codes of the remarks on it and on the run.
     controls
-        Its rows of the table of controls.
+        Rows of the table of controls.
     followed
-        All rows of the table of manipulation checks, which are of the whole run.
+        All rows of the table of manipulation checks, which are about the whole run.
     refusals_told
         Whether a card of their own says how many were refused.
     dimensions
-        Of the mean over dimensions, the headline of each; else empty.
+        For the mean over dimensions, the headline of each; else empty.
     judged, odd
-        Its rows of the tables of gaps held against the margin, and of pairs of groups that stand out.
+        Rows of the tables of gaps tested against the margin, and of pairs of groups that stand out.
     verdict
-        Its row of the table of verdicts; None of a run that an earlier version analysed.
+        Row of the table of verdicts; None for a run analysed by an earlier version.
     """
 
     outcomes: Sequence[Row] = ()
@@ -65,14 +63,9 @@ class Circumstances:
 
 
 def size_of(gap: Row, decided: Row | None = None) -> Markup:
-    """Say how large the gap is beside the scale and beside the spread of ratings within narratives.
+    """Say how large the gap is relative to the scale and to the spread of ratings within narratives.
 
-    Parameters
-    ----------
-    gap
-        The headline's row.
-    decided
-        The row that the verdict rests on, where it is another: its gap is then what is held against both.
+    ``decided`` is the row that the verdict rests on, if it is not the headline's: its gap is then shown.
     """
     others = " times the spread (SD) of one narrative's ratings"
     names = [name for name in ("percent_of_scale", "delta_sd") if math.isfinite(gap.number(name))]
@@ -86,9 +79,9 @@ def size_of(gap: Row, decided: Row | None = None) -> Markup:
 
 
 def size_in(name: str, gap: Row, decided: Row | None, write: Write) -> Markup:
-    """Write a gap in the unit of a column of the headline's row: that of the deciding row, where there is one.
+    """Write the deciding gap in the unit of a column of the headline's row.
 
-    Nothing where the headline's gap is 0, so that its row does not tell what a point is in that unit.
+    Empty if the headline's gap is 0, since its row then does not tell what a point is in that unit.
     """
     delta, of_verdict = gap.number("delta_points"), (decided or gap).number("delta_points")
     if math.isclose(delta, of_verdict, rel_tol=1e-9, abs_tol=1e-12):
@@ -97,7 +90,7 @@ def size_in(name: str, gap: Row, decided: Row | None, write: Write) -> Markup:
 
 
 def response_beside(gap: Row, followed: Sequence[Row], *, confidence: float) -> Markup:
-    """Say how far ratings answer to the story where no identity is told, and what share of that the gap is."""
+    """Say how strongly ratings follow the story without any identity, and what share of that the gap is."""
     row = next((row for row in followed if row["check"] == "emotion" and row["n_pairs"] > 0), None)
     if row is None:
         return Markup("")
@@ -112,14 +105,14 @@ def response_beside(gap: Row, followed: Sequence[Row], *, confidence: float) -> 
         "The response to the story: without any identity, a narrative's own emotion is rated {} points{} above a wrong "
         "one, {}."
     ).format(show(row, "difference", points), spread, among)
-    if row["answer"] != "follows":  # of what is as good as no response, nothing is a share
+    if row["answer"] != "follows":  # a share of hardly any response means nothing
         return said
     share = abs(gap.number("delta_points")) / row.number("difference")
     return said + Markup(" δ is {}% of that.").format(unsigned(100 * share))
 
 
 def plain_means(gap: Row) -> tuple[Markup, bool]:
-    """Write the plain means of both sides, and tell whether they differ the other way than δ goes."""
+    """Write the plain means of both sides, and tell whether their difference and δ have opposite signs."""
     inside, outside, delta = (gap.number(name) for name in ("raw_in", "raw_out", "delta_points"))
     if not (math.isfinite(inside) and math.isfinite(outside)):
         return Markup(""), False
@@ -138,19 +131,19 @@ def plain_means(gap: Row) -> tuple[Markup, bool]:
 
 
 def is_of_probabilities(known: Circumstances) -> bool:
-    """Whether a gap is one of the model's probabilities that what it would most probably write hardly shows."""
+    """Tell whether a gap is one of the model's probabilities that its most probable answers hardly show."""
     return "number_mass" in known.codes or any(
         row["of"] == "mode" and row.number("share") >= HARDLY_VARIES for row in known.modes
     )
 
 
 def written(known: Circumstances) -> Markup:
-    """Say what the model would write, where that hardly varies or is mostly no number."""
-    if known.dimensions:  # each of which has told
+    """Say what the model would write, if that hardly varies or is mostly no number."""
+    if known.dimensions:  # each of them says it itself
         return Markup("")
     said = []
     for row in known.modes:
-        constant = row["of"] == "intensity" and row.number("n_values") == 1  # of which the verdict tells
+        constant = row["of"] == "intensity" and row.number("n_values") == 1  # the verdict says so
         if row.number("share") >= HARDLY_VARIES and not constant:
             what = "The most probable number is" if row["of"] == "mode" else "The rating is"
             value, share, n = show(row, "value", scale_end), show(row, "share", rate), show(row, "n", count)
@@ -167,7 +160,7 @@ def written(known: Circumstances) -> Markup:
 
 
 def constant(gap: Row | None, known: Circumstances) -> Markup | None:
-    """Say so where the ratings do not differ; None where they do."""
+    """Say that the ratings do not vary; None if they do."""
     if known.dimensions:
         return None
     for row in known.modes:

@@ -1,4 +1,4 @@
-"""How a rating is got, in words, by the way in which the model was asked."""
+"""Describe how a rating is elicited."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ELICITATION: Final = {
         "number as unparseable. Both are missing data, never 0."
     ),
 }
-"""How a rating is got, by the elicitation's name and, after a comma, by what of it is not as usual."""
+"""Descriptions by elicitation, with an exception to the usual after a comma."""
 
 
 _BEGUN: Final = Markup(
@@ -57,20 +57,10 @@ _BEGUN: Final = Markup(
 def describe_elicitation(
     method: str, *, scale: str, parser: str = "", asks_ends: bool = True, begun: str = ""
 ) -> Markup:
-    """Say how a rating is got.
+    """Describe how a rating is elicited.
 
-    Parameters
-    ----------
-    method
-        The elicitation's name.
-    scale
-        The scale's name, e.g. "0–100".
-    parser
-        What read the answers that the model wrote.
-    asks_ends
-        Whether it was asked that numbers end; runs of earlier versions did not ask.
-    begun
-        What the model was made to begin its answers with; empty where it began as it liked.
+    ``asks_ends`` is false for runs of earlier versions, which did not ask whether a number ends. ``begun`` is the
+    prefilled start of the model's answers; empty if there is none.
     """
     kind = method
     if method == "expected" and not asks_ends:

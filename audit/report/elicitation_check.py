@@ -1,4 +1,4 @@
-"""Whether the number matches the text, in words: ratings from probabilities beside ratings that the model wrote."""
+"""Compare ratings read from probabilities with ratings that the model wrote, in words."""
 
 from __future__ import annotations
 
@@ -54,26 +54,11 @@ def elicited(
     title: str,
     level: str,
 ) -> Section | None:
-    """Put in words whether the number matches the text.
+    """Say whether numbers read from probabilities match what the model writes, and what asking again changed.
 
-    Parameters
-    ----------
-    rows, controls
-        Rows of ``tables.ELICITATION`` and ``tables.CONTROLS`` of one dimension and variant.
-    noise
-        What the manifest says of prompts that were asked again.
-    formats
-        The same of those that were asked in another number format, by its name.
-    title
-        What the dimension and the variant are called.
-    level
-        Coverage of the intervals, in words.
-
-    Returns
-    -------
-    Section or None
-        Outcomes of the sample, agreement and both gaps; what asking again changed. None where nothing was asked once
-        more.
+    ``rows`` and ``controls`` are of ``tables.ELICITATION`` and ``tables.CONTROLS``, of one dimension and variant.
+    ``noise`` is about prompts asked again, ``formats`` about those asked in another number format, by its name. None if
+    nothing was asked once more.
     """
     written = next((row for row in rows if row["method"] == "generate"), None)
     by_control = {str(row["control"]): row for row in controls}

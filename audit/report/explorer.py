@@ -1,7 +1,7 @@
-"""The explorer: heatmaps whose cells open, and the ratings behind them as far as one file can hold them.
+"""The explorer: heatmaps whose cells open to the ratings behind them, as many as one file can hold.
 
-What can be shown without a script is laid out here as plain rows for the template; the rest is one JSON text that the
-page's script reads, compressed, made in `audit.report.explorer_data`.
+What needs no script is laid out here as plain rows for the template. The rest is one compressed JSON text for the
+page's script, made in `audit.report.explorer_data`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from audit.tables.formatting import brief, coverage, dimension_title, fixed, rat
 __all__ = ["INK", "Cell", "Explorer", "HeatRow", "Heatmap", "View", "explore", "palette"]
 
 INK: Final = ("#1b1b1f", "#f4f5f7")
-"""Of the numbers in the cells, on a light and on a dark page."""
+"""Colours of the numbers in the cells, on a light and on a dark page."""
 NO_PROMPTS: Final = "the ratings came without them, or what they were made of is no longer where the run read it"
 _WITHOUT_LEVELS: Final = (
     "The heatmaps open on what δ is made of: each pair's mean without how high its perceiver rates everyone and how "
@@ -39,12 +39,12 @@ _NO_INTERACTIONS: Final = (
 _SEQUENTIAL: Final = (("#f7fafd", "#bcd7ee", "#62a2d4"), ("#20262e", "#23496b", "#2f6ea5"))
 _DIVERGING: Final = (("#5b9fd6", "#f8f8f8", "#ee9a4d"), ("#2f6ea5", "#26272b", "#96541b"))
 _LEAST_SHARE: Final = 0.1
-"""End of the colours of missing shares, unless one is larger: a single refusal must not look like the worst."""
+"""Least end of the colours of missing shares: a single refusal must not look like the worst."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the heatmaps can show.
+    """A quantity that the heatmaps can show.
 
     Attributes
     ----------
@@ -69,18 +69,16 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell as it is drawn.
+    """A cell as drawn.
 
     Attributes
     ----------
     row
-        Its place in the table of cells; None where the pair was not asked.
+        Its position in the table of cells; None if the pair was not asked.
     value, text
-        Its mean, unrounded as Python writes it and rounded; empty where nothing was rated.
+        Its mean, unrounded as Python writes it, and rounded; empty if nothing was rated.
     sparse
-        Whether the mean is of under 80% of the pair's prompts.
-    in_group
-        Whether the pair is in-group.
+        Whether the mean is of less than 80% of the pair's prompts.
     light, dark
         Its colour on a light and on a dark page.
     """
@@ -96,7 +94,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """A header over several rows or columns; without a label where there is nothing to say."""
+    """A header over several rows or columns; its label may be empty."""
 
     label: str
     span: int
@@ -121,13 +119,13 @@ class Heatmap:
     title
         Names the dimension, and the variant if there are several.
     bodies
-        The perceivers, those of an outermost bracket together.
+        The perceivers, grouped by outermost bracket.
     brackets
         Over the experiencers, outermost first.
     columns
-        Experiencers; whether one is the first baseline.
+        Experiencers, each with whether it is the first baseline.
     n_row_heads
-        Header cells that stand before a perceiver's cells, its own among them.
+        Header cells before a perceiver's cells, including its own.
     """
 
     title: str
@@ -141,22 +139,22 @@ class Heatmap:
 
 @dataclass(frozen=True, slots=True)
 class Explorer:
-    """What the template needs.
+    """The content of the template.
 
     Attributes
     ----------
     heatmaps, views
-        The cells, and what they can show. They are drawn by their means; the script opens them on the first view.
+        Heatmaps are drawn by means; the script opens them on the first view.
     opens_on
         Which view that is, and why, in a sentence or two.
     sample
         Which ratings are in the file, in a sentence.
     no_prompts
-        Why the prompts are not; empty if they are.
+        Why the prompts are missing; empty if they are there.
     has_narratives
         Whether the narratives' own contrasts are known.
     payload
-        What the script reads: JSON, compressed by gzip and in base64.
+        JSON for the script, gzipped and in base64.
     """
 
     heatmaps: tuple[Heatmap, ...]
@@ -182,39 +180,31 @@ def explore(
     confidence: float = 0.95,
     no_prompts: str = NO_PROMPTS,
 ) -> Explorer:
-    """Lay the cells out, and pack what lies beneath them.
+    """Lay out the cells, and pack the ratings behind them.
 
-    Cells and emotions are always complete. Of the ratings, whole narratives are taken, in every pair that they were
-    asked in: all of them if they fit, else some, drawn evenly over emotions.
+    Cells and emotions are always complete. Ratings are included by whole narratives, in every pair that they were asked
+    in: all of them if they fit, else a draw balanced over emotions.
 
     Parameters
     ----------
     ratings
         Columns of `tables.RATINGS`, all rows of the run.
     tables
-        The tables of `tables.TABLES` by name, of which ``cells`` must be there, as the statistics made it: its rows
-        are named by their place.
+        Tables of `tables.TABLES` by name. ``cells`` must be as the statistics made it: its rows are named by position.
     low, high
         Ends of the scale, in points.
     seed
-        Of the draw.
+        For the draw.
     asked
-        Gives the prompt of a ``prompt_index``; None where prompts are not known.
-    max_ratings
-        Most ratings to put into the file.
+        Gives the prompt of a ``prompt_index``; None if prompts are unknown.
     max_bytes
-        Most bytes of the payload, as far as cells and emotions leave any.
+        Of the payload. Cells and emotions are included even if they exceed it.
     clusters
-        By dimension the cluster of each group: those of a cluster are placed together, under a bracket.
+        Dimension → group → cluster; groups of a cluster stand together under a bracket.
     confidence
         Coverage of the intervals in ``families``.
     no_prompts
-        Why prompts are not known, for the page to say; ends no sentence.
-
-    Raises
-    ------
-    ValueError
-        If a rating or an emotion is of a pair that is not among the cells, or as in `lay_out`.
+        Why prompts are unknown, for the page; without a full stop.
     """
     cells = _measured(tables)
     parts = list(dict.fromkeys(zip(cells["dimension"], cells["variant"], strict=True)))
@@ -271,7 +261,7 @@ def palette(stops: Sequence[str], steps: int = STEPS) -> list[str]:
 
 
 def _measured(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Put beside each cell what the other views show of it; rows stay in the table's order."""
+    """Join to each cell the values of the other views; rows stay in the table's order."""
     cells = tables["cells"].reset_index(drop=True)
     wanted = [*KEYS, "z", "p_perceiver", "p_experiencer", "shown"]
     published = tables.get("published_cells", pd.DataFrame(columns=wanted)).reindex(columns=wanted)
@@ -296,13 +286,13 @@ def _measured(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _has_interactions(cells: pd.DataFrame) -> bool:
-    """Whether every pair of identities, in all dimensions and variants, has what δ is made of."""
+    """Tell whether every pair of identities, in all dimensions and variants, has a value of what δ is made of."""
     between = cells.loc[cells["in_group"].notna(), "interaction"]
     return bool(len(between)) and bool(between.notna().all())
 
 
 def _colour_ends(cells: pd.DataFrame, *, low: float, high: float) -> dict[str, tuple[float, float]]:
-    """Where the colours of each view end: the same for all dimensions."""
+    """Return the values at the ends of each view's colours, the same for all dimensions."""
     ends = {"mean": colour_limits(cells["mean"].to_numpy(dtype=float), low=low, high=high)}
     for name in ("z", "interaction"):
         reach = float(np.nanmax(np.abs([*cells[name], 0.0])))
@@ -382,7 +372,7 @@ def _heatmap(cells: pd.DataFrame, clusters: Mapping[str, str], *, title: str, de
 
 
 def _levels(groups: Sequence[str], clusters: Mapping[str, str]) -> Iterator[list[str]]:
-    """Labels of the brackets: clusters where there are any, and groups where one has several terms."""
+    """Yield the labels of the brackets: clusters if there are any, and groups if one has several terms."""
     if any(group in clusters for group in groups):
         yield [clusters.get(group, "") for group in groups]
     own = [group for group in groups if group not in BASELINES]

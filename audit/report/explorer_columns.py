@@ -1,7 +1,7 @@
-"""Tables packed by column, for the explorer's script to read.
+"""Tables packed by column, for the explorer's script.
 
-A column is a list of the values that occur, in ascending order, and for each row the place in it. Every number is
-written by `audit.tables.formatting` before, so that the script never rounds. What repeats itself is left to gzip.
+A column is a list of its distinct values, in ascending order, and each row's position in that list. Numbers are
+formatted by `audit.tables.formatting` beforehand, so that the script never rounds. Repetition is left to gzip.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def pack(n_rows: Sequence[int], **columns: tuple[npt.ArrayLike, Sequence[object]
 
 
 def _column(places: npt.ArrayLike, values: Sequence[object] | None) -> dict[str, object]:
-    """Pack one column: places in the values, of which those that occur are kept, or numbers from 0 themselves."""
+    """Pack one column: positions in the values, of which those that occur are kept, or numbers from 0 themselves."""
     codes = np.asarray(places, dtype=np.int64)
     kept = None
     if values is not None:
@@ -43,7 +43,7 @@ def _column(places: npt.ArrayLike, values: Sequence[object] | None) -> dict[str,
 
 
 def write_numbers(values: pd.Series[Any], write: Callable[[float], str]) -> tuple[IntArray, list[object]]:
-    """Write numbers; the texts are in the numbers' order, what is missing comes last."""
+    """Format numbers, and return positions and texts; texts are in the numbers' order, missing values last."""
     numbers = values.to_numpy(dtype=float, na_value=math.nan)
     unique, places = np.unique(numbers, return_inverse=True)
     texts: list[object] = [NOTHING if math.isnan(value) else write(value) for value in unique.tolist()]
@@ -54,13 +54,13 @@ def write_numbers(values: pd.Series[Any], write: Callable[[float], str]) -> tupl
 
 
 def code_names(values: pd.Series[Any]) -> tuple[IntArray, list[object]]:
-    """Code names, in the order that people look them up in."""
+    """Code names in natural order, for lookup."""
     codes, names = pd.factorize(values.astype(object))
     return _sorted_codes(codes, list(map(str, names)))
 
 
 def code_values(values: Sequence[_T], write: Callable[[_T], object]) -> tuple[list[int], list[object]]:
-    """Code values in the order in which they come."""
+    """Code values in order of first appearance."""
     codes: dict[_T, int] = {}
     return [codes.setdefault(value, len(codes)) for value in values], [write(value) for value in codes]
 
@@ -73,7 +73,7 @@ def _sorted_codes(codes: npt.NDArray[Any], names: list[str]) -> tuple[IntArray, 
 
 
 def natural_order(name: str) -> list[tuple[bool, int, str]]:
-    """Sort t2 before t10."""
+    """Sort key that puts t2 before t10."""
     pieces = re.findall(r"[0-9]{1,18}|[^0-9]+|[0-9]", name)
     return [(True, int(p), p) if p[0] in "0123456789" else (False, 0, p.casefold()) for p in pieces] + [
         (False, 0, name)
@@ -81,18 +81,18 @@ def natural_order(name: str) -> list[tuple[bool, int, str]]:
 
 
 def shorten(text: str, longest: int = LONGEST_TEXT) -> object:
-    """Return a text, or of a long one its beginning and its length."""
+    """Return a text; if it is long, its beginning and a note of its length."""
     if len(text) <= longest:
         return text
     return [text[:longest], f"cut here: {plural(len(text), 'character')}"]
 
 
 def as_json(content: object) -> bytes:
-    """Return JSON in UTF-8."""
+    """Return compact JSON in UTF-8."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text).encode()
 
 
 def compressed(content: bytes) -> str:
-    """Return what a script unpacks by gzip: the same text for the same content, of letters that end no element."""
+    """Gzip for a script, deterministic, and in base64 so that nothing ends the HTML element."""
     return base64.b64encode(gzip.compress(content, compresslevel=9, mtime=0)).decode()

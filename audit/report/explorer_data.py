@@ -1,6 +1,6 @@
-"""What the explorer's script reads, as one compressed text: cells, emotions, and as many ratings as a file can hold.
+"""Data of the explorer's script, as one compressed text: cells, emotions, and as many ratings as a file can hold.
 
-How a table becomes text is in `audit.report.explorer_columns`, and what a prompt holds in `audit.report.prompts`.
+`audit.report.explorer_columns` packs tables, and `audit.report.prompts` packs prompts.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from audit.tables.ratings import Status
 
 KEYS: Final = ["dimension", "variant", "perceiver", "experiencer"]
 _SHRINKS: Final = 0.5
-"""About what a byte of JSON takes after gzip and base64; where a fit is sought from."""
+"""Approximate size of JSON after gzip and base64, relative to before; the search for a fit starts there."""
 _FULL: Final = 0.85
-"""Share of the bytes from which on no more narratives are tried."""
+"""Share of the byte limit from which no more narratives are tried."""
 STEPS: Final = 40
-"""Steps between a palette's ends; a cell's step is its place in it, -1 for none."""
+"""Number of steps of a palette. A cell stores its step, -1 for none."""
 
 
 def steps(values: pd.Series[Any], low: float, high: float) -> IntArray:
-    """Return each value's step between the palette's ends, from 0 to `STEPS`; -1 for a missing one."""
+    """Return each value's step between the palette's ends, from 0 to `STEPS`; -1 for a missing value."""
     share = np.clip((values.to_numpy(dtype=float) - low) / (high - low), 0, 1)
     return np.where(np.isnan(share), -1, np.round(np.nan_to_num(share) * STEPS)).astype(np.int64)
 
@@ -59,15 +59,13 @@ def packed_cells(
     ----------
     cells
         The table of cells, with ``z``, ``p_perceiver``, ``p_experiencer``, ``shown``, ``interaction`` and ``missing``,
-        and the ``…_step`` of all that are coloured.
+        and the ``…_step`` of each coloured column.
     parts
         Dimension and variant of each heatmap.
-    families
-        The table of that name; None where there is none.
     decimals
         Of the interaction.
     level
-        Coverage of the families' intervals, as it is written.
+        Coverage of the families' intervals, as text.
     """
     in_group = cells["in_group"].astype("boolean")
     baseline = cells["perceiver_group"].isin(BASELINES) | cells["experiencer_group"].isin(BASELINES)
@@ -108,7 +106,7 @@ def packed_cells(
 def _gaps_of_groups(
     families: pd.DataFrame | None, *, level: str
 ) -> tuple[list[object], dict[tuple[str, str, frozenset[str]], int]]:
-    """Put the gap of each two groups in words: the two names, and what is said of them."""
+    """Describe the gap of each pair of groups; return the descriptions and their positions by pair."""
     gaps: list[object] = [None]
     place: dict[tuple[str, str, frozenset[str]], int] = {}
     rows = [] if families is None else families.loc[families["family"] == "pair"].to_dict("records")
@@ -131,7 +129,7 @@ def _gaps_of_groups(
 
 
 def _places(rows: pd.DataFrame, cells: pd.DataFrame) -> IntArray:
-    """Return the cell of each row."""
+    """Return the position of each row's cell; ValueError if a pair is not among the cells."""
     known = pd.MultiIndex.from_frame(cells[KEYS].astype(object))
     places = known.get_indexer(pd.MultiIndex.from_frame(rows[KEYS].astype(object)))
     if (places < 0).any():
@@ -141,13 +139,7 @@ def _places(rows: pd.DataFrame, cells: pd.DataFrame) -> IntArray:
 
 
 def packed_emotions(emotions: pd.DataFrame, cells: pd.DataFrame, *, low: float, high: float) -> dict[str, object]:
-    """Pack the table of emotions within cells, in the cells' order; the bars' lengths are percent of the scale.
-
-    Raises
-    ------
-    ValueError
-        If a row's pair is not among the cells.
-    """
+    """Pack the table of emotions within cells, in the cells' order; the bars' lengths are percent of the scale."""
     places = _places(emotions, cells)
     rows = emotions.iloc[np.lexsort((code_names(emotions["emotion"])[0], places))]
     return pack(
@@ -175,27 +167,22 @@ def fit_ratings(
     max_ratings: int,
     max_bytes: int,
 ) -> tuple[pd.DataFrame, str]:
-    """Take as many narratives as fit, and return their ratings and the whole text.
+    """Include as many narratives as fit; return their ratings and the whole text.
 
     Parameters
     ----------
-    ratings, narratives
-        The tables of that name; no narratives where the narratives' own contrasts are not known.
+    narratives
+        The table of that name; None if the narratives' own contrasts are unknown.
     cells, parts
         As in `packed_cells`.
     asked
-        Gives the prompt of a ``prompt_index``; None where prompts are not known.
+        Gives the prompt of a ``prompt_index``; None if prompts are unknown.
     fixed_part
-        What the text holds whatever ratings it holds.
+        Content of the text that does not depend on the ratings.
     seed
-        Of the draw.
+        For the draw.
     max_ratings, max_bytes
-        Most ratings, and most bytes of the compressed text.
-
-    Raises
-    ------
-    ValueError
-        If a rating's pair is not among the cells.
+        Limits on the ratings, and on the compressed text.
     """
     narrative = ratings["narrative_id"].astype("category").cat
     ids, codes = list(narrative.categories), narrative.codes.to_numpy()
@@ -208,7 +195,7 @@ def fit_ratings(
     held = ratings.loc[taken]
     held = held.assign(cell=_places(held, cells), rank=rank[codes[taken]])
     response, texts = pd.factorize(held["response"].fillna("").astype(object))
-    # A text that several ratings share is kept once, and counts a share to each.
+    # A text shared by several ratings is stored once, so each counts a share of its size.
     length = np.array([len(str(text)) for text in texts], dtype=float).clip(max=LONGEST_TEXT)
     share = (length / np.bincount(response, minlength=len(texts)).clip(min=1))[response]
     size = np.cumsum(np.bincount(held["rank"], weights=5 + share, minlength=n_taken))
@@ -237,18 +224,18 @@ def fit_ratings(
 
 
 def _n_that_fit(held: pd.DataFrame, prompts: Prompts, size: npt.NDArray[Any], *, max_bytes: int) -> int:
-    """Estimate how many narratives fit by the ``size`` of their ratings and, counted no further, their calls' texts."""
+    """Estimate how many narratives fit, from the cumulative ``size`` of their ratings and the texts of their calls."""
     n_taken = int(np.searchsorted(size, max_bytes, side="right"))
     if prompts.asked is None:
         return n_taken
-    # Calls of very many pairs take more than there is room for in one narrative: better their beginnings than nothing.
+    # With very many pairs, the calls of one narrative alone exceed the limit: shortened texts are better than none.
     first = held.loc[held["rank"] == 0, "prompt_index"].tolist()
     while prompts.longest > SHORTEST_CUT and prompts.bytes_of_calls(first, anew=True) > max_bytes / 2:
         prompts.longest //= 2
     n_bytes = 0
     for rank, (_, index) in enumerate(held.groupby("rank")["prompt_index"]):
         n_bytes += prompts.bytes_of_calls(index.tolist(), anew=rank == 0)
-        if n_bytes == 0 or rank == n_taken:  # no strategy led the model, or all fit
+        if n_bytes == 0 or rank == n_taken:  # no strategy, or all narratives fit
             break
         if size[rank] + n_bytes > max_bytes:
             return rank
@@ -256,7 +243,7 @@ def _n_that_fit(held: pd.DataFrame, prompts: Prompts, size: npt.NDArray[Any], *,
 
 
 def _draw(ids: Sequence[object], codes: npt.NDArray[Any], emotion: pd.Series[Any], *, seed: int) -> IntArray:
-    """Return the narratives in the order of the draw: evenly over emotions, whatever the order of the rows."""
+    """Return the narratives in drawn order: balanced over emotions, and independent of the order of the rows."""
     first = pd.Series(emotion.to_numpy(dtype=object)).groupby(codes).first().reindex(range(len(ids)))
     listed = pd.DataFrame({"id": list(map(str, ids)), "emotion": first.to_numpy()})
     shuffled = listed.sort_values("id").sample(frac=1, random_state=np.random.default_rng(seed))
@@ -324,7 +311,7 @@ def _packed_ratings(
 def _packed_contrasts(
     narratives: pd.DataFrame, unique: pd.DataFrame, parts: Sequence[tuple[str, str]]
 ) -> dict[str, object]:
-    """Pack the narratives' own contrasts, of those in the file."""
+    """Pack the contrasts of the narratives in the file."""
     place = {str(name): at for at, name in reversed(list(enumerate(unique["narrative_id"])))}
     part = {key: at for at, key in enumerate(parts)}
     rows = narratives.loc[narratives["narrative_id"].astype(str).isin(place)]
@@ -343,7 +330,7 @@ def _packed_contrasts(
 
 
 def sample_sentence(ratings: pd.DataFrame, held: pd.DataFrame, *, seed: int) -> str:
-    """Say which of the ratings are held."""
+    """Say which of the ratings are in the file."""
     n_narratives, n_held = ratings["narrative_id"].nunique(), held["narrative_id"].nunique()
     if n_held == n_narratives:
         return f"what all {plural(len(ratings), 'prompt')} of {plural(n_narratives, 'narrative')} gave is in this file"

@@ -14,21 +14,19 @@ import pandas as pd
 from audit.report.page import render_page
 
 SHOWN: Final = ("item_id", "person", "narrative", "reply", "emotion")
-"""Columns of the items that the page holds; all but ``item_id`` and ``narrative`` may be absent."""
+"""Columns of the items that the page holds. Only ``item_id`` and ``narrative`` are required."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """What the page calls itself and its items.
+    """Words for the page and its items.
 
     Attributes
     ----------
-    title
-        Of the page.
     one, many
-        An item, and several.
+        Singular and plural of an item.
     told
-        What stands over an item's narrative.
+        Heading of an item's narrative.
     """
 
     title: str
@@ -43,11 +41,11 @@ SITUATIONS: Final = Words("Reading situations", "situation", "situations", "The 
 
 @runtime_checkable
 class Chosen(Protocol):
-    """One question, answered by one of its options."""
+    """A question answered by one of its options."""
 
     @property
     def name(self) -> str:
-        """The column of its answers."""
+        """Column of its answers."""
         ...
 
     @property
@@ -62,11 +60,11 @@ class Chosen(Protocol):
 
 
 class Asked(Protocol):
-    """One question, answered by a whole number from ``low`` to ``high``."""
+    """A question answered by a whole number from ``low`` to ``high``."""
 
     @property
     def name(self) -> str:
-        """The column of its answers."""
+        """Column of its answers."""
         ...
 
     @property
@@ -76,7 +74,7 @@ class Asked(Protocol):
 
     @property
     def entry(self) -> str:
-        """Say ``scale`` for numbers to click, ``number`` for a field to write one into."""
+        """``scale`` for numbers to click, ``number`` for an input field."""
         ...
 
     @property
@@ -91,12 +89,12 @@ class Asked(Protocol):
 
     @property
     def low_label(self) -> str:
-        """What the lower end is called."""
+        """Label of the lower end."""
         ...
 
     @property
     def high_label(self) -> str:
-        """What the upper end is called."""
+        """Label of the upper end."""
         ...
 
 
@@ -113,21 +111,14 @@ def render_form(
     Parameters
     ----------
     items
-        One row an item: columns of :data:`SHOWN`. ``emotion`` is the word for ``{emotion}`` in questions' texts. Other
-        columns do not get into the page. Not modified.
+        One row an item: columns of :data:`SHOWN`. ``emotion`` fills ``{emotion}`` in the questions' texts. Other
+        columns are left out of the page.
     questions
-        What is asked about each item.
+        Asked about each item.
     introduction
-        What raters read before the first item; paragraphs are set apart by empty lines.
+        Shown before the first item; empty lines separate paragraphs.
     about
-        What is asked about the rater, once, before the first item; each must be answered.
-    words
-        What the page calls itself and its items.
-
-    Raises
-    ------
-    ValueError
-        If there is no item or no question, or an item has no identifier of its own.
+        Asked about the rater, once, before the first item; an answer is required.
 
     Notes
     -----

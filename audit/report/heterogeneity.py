@@ -1,4 +1,4 @@
-"""How a gap varies beneath its average, in words: an average near 0 can be made of opposite gaps."""
+"""Say how a gap varies beneath its average: an average near 0 can be made of opposite gaps."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _IN_WORDS: Final = {
     "not_controlled": ", which repeated words alone could make",
     "pairs_alone": ", in these pairs of words",
 }
-"""Reasons why a part that is shown beyond its margin is not held against a model, and how that is said of it."""
+"""Reasons why a part beyond its margin does not count against a model → how that is said of it."""
 _NAMED: Final = 2
 _TWO_DECIMALS: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """How a gap varies, in words, and whether that names something that was found."""
+    """How a gap varies, in words, and whether that names a finding."""
 
     words: Markup
     found: bool = False
@@ -51,9 +51,9 @@ def variation(
     families, tests
         Rows of the tables of families and of heterogeneity, of one dimension and variant.
     judged
-        Rows of the table ``judged``, likewise: what is named as having a gap beyond the margin, or beyond 0 without
-        one, has a corrected interval that lies wholly beyond it. Where only the words of the pairs keep such a part
-        from being held against a model, it is named with that.
+        Rows of the table ``judged``, likewise. A part is named as having a gap if its corrected interval lies wholly
+        beyond the margin, or beyond 0 without a margin. If only the words of the pairs keep it from counting against a
+        model, that is said.
     odd
         Rows of the table ``odd_pairs``, likewise.
     alpha
@@ -61,10 +61,10 @@ def variation(
 
     Notes
     -----
-    Pairs come before groups, since one hostile pair moves the own gaps of the groups in it. Groups are held against how
-    pairs of groups differ anyway, and so no group is named for differing from the others. Emotions are asked about the
-    same pairs: what pairs do cancels in their difference. An emotion that differs from the rest only since one of the
-    rest, which is named, does is left out.
+    Pairs come before groups, since one hostile pair moves the gaps of both its groups. Groups are compared with how
+    much pairs of groups differ anyway, so no group is named for differing from the others. Emotions are asked about the
+    same pairs, so effects of pairs cancel in their difference. An emotion is left out if it differs from the rest only
+    because another one, which is named, does.
     """
     if verdict is not None and verdict["code"] == "no_verdict":
         return Variation(Markup("Without a verdict, no pair, emotion or group is named."))
@@ -112,7 +112,7 @@ def variation(
 
 
 def parts_of(families: Sequence[Row]) -> list[str]:
-    """Name the kinds of parts that a verdict about all of them is about; none where there are none."""
+    """Name the kinds of parts that a verdict about all parts covers; empty if there are none."""
     return [kind for kind in _OF_VERDICTS if any(row["family"] == kind for row in families)]
 
 
@@ -126,7 +126,9 @@ def of_dimensions(gaps: Mapping[str, Row]) -> Markup:
 
 
 def _differing(own: Sequence[Row], named: Sequence[Row], *, alpha: float) -> list[Row]:
-    """Emotions that differ from the rest after correction, and from the rest without those named, too."""
+    """Return emotions that differ from the rest after correction, also when those already named are left out of the
+    rest.
+    """
     own = [row for row in own if math.isfinite(row.number("change_points"))]
     found = [row for row in own if row.number("change_p_adjusted") < alpha]
     least = min((_distance(row, row.number("change_points")) for row in found), default=math.inf)
@@ -140,7 +142,7 @@ def _differing(own: Sequence[Row], named: Sequence[Row], *, alpha: float) -> lis
 
 
 def _distance(row: Row, change: float) -> float:
-    """Measure a difference from the rest in standard errors."""
+    """Return a difference from the rest in standard errors."""
     return abs(change) / row.number("change_se") if row.number("change_se") > 0 else math.inf
 
 
@@ -149,7 +151,7 @@ def _by_size(rows: Sequence[Row], column: str) -> list[Row]:
 
 
 def _beyond(rows: Sequence[Row], which: str = "") -> Markup:
-    """Name parts that are shown beyond the margin, the largest first."""
+    """Name parts beyond the margin, the largest first."""
     start = Markup("With a gap of their own")
     if rows[0].number("margin") > 0:
         start = Markup("Beyond the margin of {} points").format(show(rows[0], "margin", unsigned))
@@ -165,7 +167,7 @@ def _named(row: Row) -> Markup:
     name = Markup("<bdi>{}</bdi>").format(brief(str(row["member"]), at_most=40))
     if not math.isfinite(row.number("delta_rest")):
         return Markup("{} {}").format(name, show(row, "delta_points", points))
-    # Two numbers that are held against each other have as many decimals.
+    # Two numbers to compare get the same decimals.
     size = max(abs(row.number(column)) for column in ("delta_points", "delta_rest"))
     write = partial(fixed, decimals=2, signed=True) if size >= _TWO_DECIMALS else points
     return Markup("{} {} (rest {})").format(name, show(row, "delta_points", write), show(row, "delta_rest", write))

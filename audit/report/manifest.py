@@ -1,4 +1,4 @@
-"""What the report takes from a run's manifest: its attributes as words, and the rest of it, section by section."""
+"""A run's manifest for the report: values as words, and everything else section by section."""
 
 from __future__ import annotations
 
@@ -28,25 +28,18 @@ _SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "versions": (),
     "hardware": (),
 }
-"""Sections of the manifest, each with the keys that are shown as "not recorded" where they are absent."""
+"""Sections of the manifest, each with the keys that are shown as "not recorded" if absent."""
 _OF_RATINGS: Final = frozenset({"elicitation", "scale"})
 _RUN: Final = ("schema_version", "started", "finished", "seed", "dimensions")
 _ELSEWHERE: Final = frozenset({"config", "command", "report_command", "example_prompt", "identity", "ledger"})
 """Shown in their own places, or (``identity``) a repetition of the configuration that resuming a run compares, or
-(``ledger``) of no interest where it is read."""
+(``ledger``) of no interest to readers.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A part of the manifest as it is shown.
-
-    Attributes
-    ----------
-    title
-        What the part is called, e.g. "model".
-    rows
-        Names and values; a nested name is dotted.
-    """
+    """A section of the manifest as shown: names, dotted if nested, and values."""
 
     title: str
     rows: tuple[tuple[str, str], ...]
@@ -54,20 +47,18 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class ManifestView:
-    """The manifest by the report's names; what the run did not record reads "not recorded".
+    """Values of the manifest for the report; texts that the run did not record read "not recorded".
 
     Attributes
     ----------
-    model
-        The model's name.
     method
-        How a rating is got: ``expected``, ``generate`` or another; of a run without ratings, its task.
+        ``expected``, ``generate`` or another elicitation; for a run without ratings, its task.
     parser
         What read the answers that the model wrote; empty if not recorded.
     begun
-        What the model was made to begin its answers with; empty where it began as it liked.
+        The prefilled start of the model's answers; empty if there is none.
     asks_ends
-        Whether ``expected`` asked that numbers end, as runs of earlier versions did not.
+        Whether ``expected`` asked if numbers end; earlier versions did not.
     confidence
         Coverage of the intervals; 0.95 if not recorded.
     margin
@@ -77,15 +68,11 @@ class ManifestView:
     low_label, high_label
         What the ends mean, e.g. "not at all"; empty if not recorded.
     stimuli
-        Where the narratives come from.
+        Source of the narratives.
     language, language_code, language_reviewed, language_policy
-        The language of the prompts where that is not English; its code, who has read its pack, and how that words
-        people.
-    variant
-        The prompt variants.
+        For prompts not in English: the language, its code, who reviewed its pack, and how the pack words people.
     strategy, strategy_source, strategy_deviates
-        How the model was led to its answer, where that comes from, and what of it is not the source's; empty if not
-        recorded.
+        The strategy, its source, and how it deviates from that source; empty if not recorded.
     date
         Day on which the run started, ISO 8601.
     revision, version
@@ -93,19 +80,19 @@ class ManifestView:
     emotions
         The emotions asked about; empty if not recorded.
     system_prompt, turns, user_prompt
-        One full example, with role and text of what stands between the two; empty if not recorded.
+        One full example, with role and text of each turn in between; empty if not recorded.
     command, report_command
-        What to type to run it again; and what analysed it anew with other settings, empty if nothing did.
+        The command of the run; and the one that analysed it anew with other settings, empty if there was none.
     digest
-        SHA-256 of what was asked and answered; empty if not recorded.
+        SHA-256 of prompts and answers; empty if not recorded.
     preset
-        The experiment that was chosen, or what stands for none.
+        The chosen experiment, or a substitute if there is none.
     config
         The composed configuration, as YAML.
     human
-        The file of people's intensities; empty without.
+        The file of people's intensities; empty if there is none.
     noise
-        What asking again changed; None where no rating was got again.
+        What asking again changed; None if no rating was elicited again.
     facts
         Everything else, section by section.
     """
@@ -149,27 +136,16 @@ class ManifestView:
 
     @property
     def scale(self) -> str:
-        """The scale's name: "0–100"."""
+        """The scale's name, e.g. "0–100"."""
         return f"{scale_end(self.low)}\N{EN DASH}{scale_end(self.high)}"
 
 
 def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str, object] | None = None) -> ManifestView:
-    """View a manifest by the report's names.
+    """Select the report's values from a manifest.
 
-    Parameters
-    ----------
-    manifest
-        The run's. ``model.name`` must be there and, of ratings, ``scale.low``, ``scale.high`` and
-        ``elicitation.method``; without them the report's sentences have no meaning.
-    rated
-        Whether ratings were asked for.
-    shown
-        What takes the place of the manifest's content among ``facts``, where a part of it is shown elsewhere.
-
-    Raises
-    ------
-    ManifestError
-        If one of these is missing.
+    ``shown`` replaces the manifest's content among ``facts``, if a part of it is shown elsewhere. ManifestError if
+    ``model.name`` or, for ratings, ``scale.low``, ``scale.high`` or ``elicitation.method`` is missing: the report's
+    sentences have no meaning without them.
     """
     model, scale, elicitation, strategy = manifest.model, manifest.scale, manifest.elicitation, manifest.strategy
     spoken = manifest.language
@@ -227,7 +203,7 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class ExampleView:
-    """One prompt in full, by the names that `ManifestView` has."""
+    """One prompt in full, with the names of `ManifestView`."""
 
     system_prompt: str
     turns: tuple[tuple[str, str], ...]
@@ -238,7 +214,7 @@ class ExampleView:
 
 
 def example_view(manifest: Manifest) -> ExampleView | None:
-    """View a run's example prompt; None where none was recorded."""
+    """Return a run's example prompt; None if none was recorded."""
     example, spoken = manifest.example_prompt, manifest.language
     if not (example.system or example.user):
         return None
@@ -253,7 +229,7 @@ def _without(content: Mapping[str, object], name: str) -> dict[str, object]:
 
 
 def _lacking(manifest: Manifest, path: str) -> str:
-    """Say what the manifest lacks, and what there is in its place."""
+    """Say what the manifest lacks, and what it has in that section."""
     name = path.partition(".")[0]
     section = manifest.content.get(name)
     known = ", ".join(map(str, section)) if isinstance(section, Mapping) and section else "nothing"
@@ -269,7 +245,7 @@ def _text(found: str, absent: str = NOT_RECORDED) -> str:
 
 
 def _show(found: object) -> str:
-    """Write a leaf of the manifest; floats are timings and the like, for which six digits are plenty."""
+    """Format a value of the manifest. Floats are timings and the like, for which six digits suffice."""
     if found is None or found == "":
         return NOT_RECORDED
     if isinstance(found, bool):

@@ -1,8 +1,7 @@
-"""Numbers that know where they come from: each carries its unrounded value and its place in a table.
+"""Numbers of a page, each with its unrounded value and its place in a table.
 
-A number of the page is an HTML ``<data>`` element: what is read is rounded, ``value`` is not, and ``data-at`` names the
-table, the row (from 0, without the header) and the column of ``tables/``. So a reader, or a test, can hold the page
-against the files.
+A number is an HTML ``<data>`` element: the visible text is rounded, ``value`` is not, and ``data-at`` names table, row
+(from 0, without the header) and column of ``tables/``. So a reader, or a test, can check the page against the files.
 """
 
 from __future__ import annotations
@@ -20,57 +19,33 @@ from audit.tables.formatting import MISSING, end_of, fixed, points, unsigned
 
 
 class Row(dict[str, Any]):
-    """A row of a table by its columns, with its place in the file.
-
-    Parameters
-    ----------
-    cells
-        Values by column.
-    table
-        The file's stem, e.g. "gap".
-    line
-        The row's number, from 0.
-    """
+    """A row of a table, by column, with its place in the file: the file's stem and the row's number, from 0."""
 
     def __init__(self, cells: Mapping[Any, Any], *, table: str, line: int) -> None:
         super().__init__({str(column): value for column, value in cells.items()})
         self.table, self.line = table, line
 
     def number(self, column: str) -> float:
-        """Return a value as a float; NaN where it is missing."""
+        """Return a value as a float; NaN if missing."""
         value = self[column]
         return float("nan") if value is None or value is pd.NA else float(value)
 
 
 def rows_of(table: pd.DataFrame, name: str) -> list[Row]:
-    """Return a table's rows with their places.
-
-    Parameters
-    ----------
-    table
-        A table as it is written, or some rows of one: its index says which.
-    name
-        The file's stem.
+    """Return a table's rows with their places. The index of ``table`` has their numbers; ``name``
+    is the file's stem.
     """
     lines = table.index.tolist()
     return [Row(row, table=name, line=line) for line, row in zip(lines, table.to_dict("records"), strict=True)]
 
 
 def show(row: Row, column: str, write: Callable[[float], str]) -> Markup:
-    """Write one number of a row, and where it stands.
-
-    Parameters
-    ----------
-    row, column
-        Where it is.
-    write
-        Rounds it, by :mod:`audit.tables.formatting`.
-    """
+    """Show one number of a row with its place; ``write`` rounds it."""
     return show_sum([row], column, write)
 
 
 def show_sum(rows: Sequence[Row], column: str, write: Callable[[float], str]) -> Markup:
-    """Write the sum of a column over some rows, of which the places are named one after another."""
+    """Show the sum of a column over some rows, with the places of all of them."""
     values = [row[column] for row in rows]
     number = sum(row.number(column) for row in rows)
     whole = all(isinstance(value, (int, np.integer)) for value in values)
@@ -80,12 +55,12 @@ def show_sum(rows: Sequence[Row], column: str, write: Callable[[float], str]) ->
 
 
 def unbroken(low: Markup, high: Markup) -> Markup:
-    """Join both ends of an interval by spaces at which no line breaks."""
+    """Join the ends of an interval with no-break spaces."""
     return Markup("{}\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}{}").format(low, high)
 
 
 def show_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Markup:
-    """Write an interval of a row as `audit.tables.formatting.interval` does; an en dash where there is none."""
+    """Show an interval of a row, formatted as by `audit.tables.formatting.interval`; an en dash if there is none."""
     if not math.isfinite(row.number(low)):
         return Markup(MISSING)
     write = end_of(row.number(low), row.number(high))
@@ -93,17 +68,17 @@ def show_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Marku
 
 
 def show_gap(row: Row, name: str = "delta_points", *, low: str = "ci_low", high: str = "ci_high") -> Markup:
-    """Write a gap in points with no digit that its interval does not bear.
+    """Show a gap in points, without digits that its interval does not support.
 
-    A gap below 0.01 has two significant digits, of which an interval from -0.33 to 0.34 says nothing. One that is found
-    lies farther from 0 than half its interval, so that none is written as 0.00.
+    A gap below 0.01 would get two significant digits, which mean nothing beside an interval from -0.33 to 0.34. A gap
+    that is found lies farther from 0 than half its interval, so none is shown as 0.00.
     """
     half = (row.number(high) - row.number(low)) / 2
     return show(row, name, partial(fixed, decimals=2, signed=True) if half >= 0.01 else points)
 
 
 def rounded(row: Row, low: str = "ci_low", high: str = "ci_high", *, signed: bool = True) -> Callable[[float], str]:
-    """Return what writes the numbers that belong to an interval of any unit: to two digits of half of it."""
+    """Return a formatter for numbers beside an interval of any unit: to two digits of half its width."""
     half = (row.number(high) - row.number(low)) / 2
     if not (math.isfinite(half) and half > 0):
         return points if signed else unsigned
@@ -111,7 +86,7 @@ def rounded(row: Row, low: str = "ci_low", high: str = "ci_high", *, signed: boo
 
 
 def show_rounded_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Markup:
-    """Show an interval of any unit, each end by :func:`rounded`."""
+    """Show an interval of any unit, each end formatted by :func:`rounded`."""
     if not math.isfinite(row.number(low)):
         return Markup(MISSING)
     write = rounded(row, low, high)

@@ -1,4 +1,4 @@
-"""What the pages share: Jinja's environment, the style sheet, the policy that forbids the network, embedded figures."""
+"""Shared by all pages: Jinja's environment, style sheets, the policy that forbids the network, embedded figures."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from audit.tables.formatting import OVERRIDES, PHONE, points, without_overrides
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A figure as it is embedded; width and height in CSS pixels keep its place while it is decoded.
+    """An embedded figure. Width and height, in CSS pixels, reserve its place while it is decoded.
 
-    ``phone`` is the same drawn for a phone, where it has been.
+    ``phone`` is the same figure drawn for a phone, if there is one.
     """
 
     uri: str
@@ -33,7 +33,9 @@ class Picture:
 
 @cache
 def environment() -> Environment:
-    """Return the environment of the templates: all is escaped, turns of text too; a name that is not there fails."""
+    """Return the templates' environment: everything is escaped, bidirectional overrides too; an undefined name is an
+    error.
+    """
     made = Environment(
         loader=FunctionLoader(_read),
         autoescape=True,
@@ -48,19 +50,19 @@ def environment() -> Environment:
 
 
 def asset(*names: str) -> Markup:
-    """Return style sheets or scripts of this package, one after another, as they stand."""
+    """Concatenate style sheets or scripts of this package, unescaped."""
     return Markup("\n".join(map(_read, names)))
 
 
 def policy(script: str = "") -> str:
-    """Return the page's Content-Security-Policy: nothing is fetched, and no script runs but this one."""
+    """Return the page's Content-Security-Policy: nothing is fetched, and only this script runs."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     scripts = f"script-src 'sha256-{digest}'; " if script else ""
     return f"default-src 'none'; {scripts}img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def picture(figures: Mapping[str, bytes], name: str, alt: str) -> Picture | None:
-    """Embed a figure of some, with what was drawn of it for phones; None where there is none."""
+    """Embed a figure, with its form for phones; None if there is none of that name."""
     if name not in figures:
         return None
     phone = figures.get(f"{PHONE}{name}")
@@ -81,9 +83,9 @@ def render_page(
     scripts: tuple[str, ...] = ("page.js",),
     **content: object,
 ) -> str:
-    """Render a page of ``base.html.j2``, with no style sheet and no script in it but these.
+    """Render a template based on ``base.html.j2``, with only these style sheets and scripts.
 
-    What UTF-8 cannot hold is replaced: file names may have bytes that are no text (surrogates).
+    Characters that UTF-8 cannot encode are replaced: file names may have undecodable bytes (surrogates).
     """
     script = asset(*scripts)
     page = (
@@ -95,7 +97,7 @@ def render_page(
 
 
 def _visible(value: object) -> object:
-    """Escape what would turn round the text after it, in any text that a template writes."""
+    """Escape bidirectional overrides in any text that a template writes."""
     if not isinstance(value, str) or OVERRIDES.search(value) is None:
         return value
     return type(value)(without_overrides(value))

@@ -1,4 +1,4 @@
-"""The conversations of prompts as the explorer shows them: what each holds, and each text packed once."""
+"""Pack prompts and earlier calls for the explorer, each text once."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from audit.report.explorer_columns import LONGEST_TEXT, IntArray, as_json, code_
 from audit.tables.formatting import brief
 
 _SHORTEST_CUT_OUT: Final = 20
-"""A text that was written, as long as this, is kept once even where it is asked about again."""
+"""A written text of this length is stored once even if a later call quotes it."""
 SHORTEST_CUT: Final = 100
 _BYTES_OF_CALL: Final = 30
-"""Of a call, but for its texts."""
+"""Bytes of a call, without its texts."""
 _Frame = tuple[str | int, ...]
 _Call = tuple[str, str | None, _Frame, str, str, bool]
-"""What `CallShown` has, in its order but for the system message, and with the message's frame."""
+"""Fields of `CallShown` in order; the user message as a frame."""
 
 
 class Prompts:
-    """Systems, frames of the question about the narrative, narratives' texts and what came before: each kept once."""
+    """System prompts, frames of the question, narratives and earlier calls, each stored once."""
 
     def __init__(self, asked: Callable[[int], Asked] | None) -> None:
         self.asked = asked
@@ -38,11 +38,11 @@ class Prompts:
         self._counted: set[str | _Frame | tuple[_Call, ...]] = set()
 
     def codes(self, prompts: Sequence[int]) -> IntArray:
-        """Return shape (n, 5): system, frame, narrative's text, conversation before and note of each prompt."""
+        """Return shape (n, 5): system, frame, narrative's text, earlier calls and note of each prompt, as positions."""
         return np.array([self._code(prompt) for prompt in prompts], dtype=np.int64).reshape(-1, 5)
 
     def bytes_of_calls(self, prompts: Sequence[int], *, anew: bool) -> int:
-        """Return about how many bytes the calls of these prompts take, or add to those that were counted before."""
+        """Estimate the bytes that these prompts' calls take or, unless ``anew``, add to those counted before."""
         if anew:
             self._counted.clear()
         n_bytes = 0
@@ -77,7 +77,7 @@ class Prompts:
 
 
 def _calls(was: Asked) -> tuple[_Call, ...]:
-    """Return what came before a question, each with the narrative and earlier texts cut out of what was asked."""
+    """Return the calls before a question, with the narrative and earlier texts cut out of each message."""
     written = [call.written for call in was.calls]
     return tuple(
         (call.name, call.system, _frame(call.user, was.narrative, written[:at]), call.written, call.note, call.example)
@@ -86,12 +86,12 @@ def _calls(was: Asked) -> tuple[_Call, ...]:
 
 
 def _frame(user: str, narrative: str, written: Sequence[str] = ()) -> _Frame:
-    """Cut the narrative, and what was written before, out of a message.
+    """Cut the narrative, and earlier written texts, out of a message.
 
-    What is left stands in its first place, and then in every second one; after each of these is what goes before it.
-    That is 0 or more for the narrative, namely how much of its beginning is not there: a template may put other words
-    ("a Muslim") in place of its first ones ("The person"). It is counted in UTF-16 units, as a script does. -1 is for
-    nothing, where the narrative is not in the message, and -2 or less for what call 0, 1, … wrote.
+    The first element is the text before any cut. Then come pairs: the text after a cut, and what was cut. A cut of 0 or
+    more is the narrative, without that many UTF-16 units at its start (as a script counts), since a template may
+    replace its first words ("The person") by others ("a Muslim"). -1 stands for nothing, if the narrative is not in the
+    message; -2 or less for the text that call 0, 1, … wrote.
     """
     starts = [0, *(found.end() - 1 for found, _ in zip(re.finditer(r"\S\s", narrative), range(3), strict=False))]
     pieces = [(0, user), (-1, "")]
@@ -110,12 +110,12 @@ def _frame(user: str, narrative: str, written: Sequence[str] = ()) -> _Frame:
 
 
 def shown_frame(frame: _Frame, longest: int = LONGEST_TEXT) -> object:
-    """Return a frame as the script reads it."""
+    """Return a frame as the script reads it, with long texts shortened."""
     return [shorten(piece, longest) if isinstance(piece, str) else piece for piece in frame]
 
 
 def packed_calls(conversations: Sequence[Sequence[_Call]], longest: int) -> dict[str, object]:
-    """Pack what came before the questions, the calls of each conversation together."""
+    """Pack the calls before the questions, conversation by conversation."""
     calls = [call for conversation in conversations for call in conversation]
     names, systems, frames, written, notes, examples = zip(*calls, strict=True)
     return pack(

@@ -13,17 +13,15 @@ from audit.report.verdicts import Worded
 from audit.tables.formatting import coverage, p_value, rate
 
 WORTH_SAYING: Final = 0.01
-"""Share of prompts that are refused below which no card says that a gap of them is undecided."""
+"""If a smaller share of prompts is refused, no card says that a gap of refusals is undecided."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusalGap:
-    """What the refusals of one dimension and variant came to.
+    """The refusals of one dimension and variant, in words.
 
     Attributes
     ----------
-    verdict
-        What the data decide.
     gap, spread
         The gap in percentage points, and its interval.
     facts
@@ -31,7 +29,7 @@ class RefusalGap:
     lead
         How many of either side were refused, and what the gap leaves out.
     least
-        How far from 0 the interval lies at the least, in percentage points; 0 where it holds 0, or there is none.
+        Smallest distance of the interval from 0, in percentage points; 0 if it includes 0 or there is none.
     """
 
     verdict: Worded
@@ -43,19 +41,9 @@ class RefusalGap:
 
 
 def refusal_gap(row: Row | None, *, confidence: float) -> RefusalGap | None:
-    """Put the gap of refusals in words.
+    """Put the gap of refusals in words; None if nothing was refused, or too little to report a gap that was not found.
 
-    Parameters
-    ----------
-    row
-        Of the table of missing ratings, for the outcome ``refused``; None if there is none.
-    confidence
-        Coverage of the interval.
-
-    Returns
-    -------
-    RefusalGap or None
-        None where nothing was refused, or so little that a gap which was not found needs no words.
+    ``row`` is that of the outcome ``refused`` in the table of missing ratings.
     """
     if row is None or not row.number("n_with_outcome") > 0:
         return None

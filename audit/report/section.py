@@ -1,7 +1,7 @@
-"""What a page is made of: cards and sections of paragraphs, tables and figures, in the order in which they are shown.
+"""Building blocks of a page: cards and sections of paragraphs, tables and figures, in the order shown.
 
-A page's module names what it shows once, in one list, by the functions below: they leave out what there is nothing of.
-``macros.html.j2`` writes the list.
+A page's module lists its content once, with the functions below, which leave out what is empty. ``macros.html.j2``
+renders the list.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from audit.report.table_layout import Table
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph; ``look`` is its class in the style sheet."""
+    """A paragraph; ``look`` is its CSS class."""
 
     kind: ClassVar[str] = "paragraph"
     text: str
@@ -25,7 +25,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A remark that stands out, after the ``word`` that says what it is."""
+    """A remark that stands out; ``word`` before it says what it is."""
 
     kind: ClassVar[str] = "note"
     text: str
@@ -34,7 +34,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Bullets:
-    """A list; ``look`` is its class in the style sheet."""
+    """A list; ``look`` is its CSS class."""
 
     kind: ClassVar[str] = "bullets"
     items: tuple[str, ...]
@@ -43,35 +43,31 @@ class Bullets:
 
 @dataclass(frozen=True, slots=True)
 class Captioned:
-    """A table or a figure, and what it shows."""
+    """A table or a figure, with its caption."""
 
     content: Table | Picture
     caption: str
 
     @property
     def kind(self) -> str:
-        """Which of the two it is."""
+        """``table`` or ``picture``."""
         return "table" if isinstance(self.content, Table) else "picture"
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, and what stands beneath it.
+    """A heading with its content.
 
     Attributes
     ----------
-    title
-        The heading.
-    content
-        What stands beneath it, in order.
     anchor
-        What links name; empty where nothing links to it.
+        Target of links; empty if nothing links to it.
     label
-        What the page's contents call it; empty where they do not list it.
+        Its entry in the table of contents; empty if it has none.
     look
-        ``page`` for a section of the page, ``part`` for a part of one, ``heading`` and ``subheading`` for these alone,
-        ``folded`` and ``open`` for what a reader can unfold and fold, ``pair`` for figures side by side, without a
-        heading; any other is the class of a box in the style sheet.
+        ``page`` for a section of the page, ``part`` for a part of one, ``heading`` and ``subheading`` for a mere
+        heading, ``folded`` and ``open`` for content that readers can unfold and fold, ``pair`` for figures side by side
+        without a heading; anything else is the CSS class of a box.
     """
 
     kind: ClassVar[str] = "section"
@@ -88,20 +84,16 @@ Block = Paragraph | Note | Bullets | Captioned | Section
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """An answer of the first screen.
+    """An answer on the first screen.
 
     Attributes
     ----------
-    title
-        What it is about.
-    content
-        The answer.
     kind
-        Of its verdict, as the style sheet has it; empty without a verdict.
+        CSS class of its verdict; empty if it has none.
     anchor
-        Where the page says more of it; empty if nowhere.
+        Where the page says more about it; empty if nowhere.
     tail
-        What stands after the title.
+        Text after the title.
     """
 
     title: str
@@ -112,23 +104,23 @@ class Card:
 
 
 def present(*blocks: Block | None) -> tuple[Block, ...]:
-    """Return what there is."""
+    """Drop blocks that are None."""
     return tuple(block for block in blocks if block is not None)
 
 
 def paragraph(text: str, look: str = "") -> Paragraph | None:
-    """Return a paragraph; None where nothing is said."""
+    """Return a paragraph; None if the text is empty."""
     return Paragraph(text, look) if text else None
 
 
 def bullets(items: Iterable[str], look: str = "") -> Bullets | None:
-    """Return a list; None where there is nothing to list."""
+    """Return a list; None if it is empty."""
     listed = tuple(items)
     return Bullets(listed, look) if listed else None
 
 
 def captioned(content: Table | Picture | None, caption: str) -> Captioned | None:
-    """Return a table or a figure with its caption; None where there is none, or no row."""
+    """Return a table or figure with its caption; None if there is none, or the table has no row."""
     if content is None or (isinstance(content, Table) and not content.rows):
         return None
     return Captioned(content, caption)
@@ -137,6 +129,6 @@ def captioned(content: Table | Picture | None, caption: str) -> Captioned | None
 def section(
     title: str, *content: Block | None, anchor: str = "", label: str = "", look: str = "heading"
 ) -> Section | None:
-    """Return a section of what there is; None where there is nothing."""
+    """Return a section with the blocks that are not None; None if there are none."""
     there = present(*content)
     return Section(title, there, anchor=anchor, label=label, look=look) if there else None

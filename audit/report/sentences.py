@@ -102,16 +102,16 @@ LIMITS: Final = {
     "one_cue": ("One kind of cue", "told otherwise, the groups' gap may be another one"),
     "unrated_identity": ("An identity without any rating", "δ speaks of the others"),
 }
-"""Remarks that limit what may be claimed, by their code: what they are called and what follows from them."""
+"""Codes of remarks that limit claims → title, and what follows."""
 
 
 ALONE: Final = "over these narratives alone"
-"""How a gap is called whose interval takes every pair of words as fixed, where a verdict rests on another one."""
+"""Qualifies a gap whose interval takes every pair of words as fixed, if the verdict rests on another interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one dimension and variant came to.
+    """The result of one dimension and variant, in words.
 
     Attributes
     ----------
@@ -122,18 +122,17 @@ class Answer:
     facts
         p, as it is and corrected for the page's gaps.
     size
-        How large δ is, in percent of the scale and in standard deviations.
+        Size of δ, in percent of the scale and in standard deviations.
     response
-        How far ratings answer to the story where no identity is told, and what share of that δ is; empty where that was
-        not asked.
+        How strongly ratings follow the story without any identity, and what share of that δ is; empty if not asked.
     varies, stands_out
         Which emotions, groups and pairs stand out; and whether one does.
     control, control_kind
-        What of it is repetition of words, as far as that was controlled; and by what.
+        How much is repetition of words, as far as that was controlled; and by which control.
     written
-        What the model would most probably write; empty where that says as much as its ratings do.
+        What the model would most probably write; empty if that adds nothing to its ratings.
     opposed
-        The plain means where they say the opposite; else empty.
+        The plain means if they differ in the opposite direction; else empty.
     lead
         The answer in a sentence.
     evidence
@@ -141,19 +140,19 @@ class Answer:
     raw
         The plain means.
     excluded
-        What was left out of it.
+        What was left out.
     bound, power
-        How large a gap is ruled out; how small a one could have been found.
+        The size of gap that is ruled out; the smallest that could have been found.
     dealt
-        In which place the true groups are among all ways to deal their terms.
+        Rank of the true groups among all ways to deal their terms.
     scope
-        What the interval speaks about.
+        What the interval generalises over.
     wider
-        What can be said of other identities.
+        What can be said about other identities.
     decided
-        The row that all of these numbers are of: the verdict's, or the gap's where no verdict has an interval.
+        The row that the numbers come from: the verdict's, or the gap's if no verdict has an interval.
     alone
-        Whether the gap over narratives alone, of which ``evidence``, ``power`` and ``scope`` are, is another one.
+        Whether ``evidence``, ``power`` and ``scope`` are of the gap over narratives alone, which differs from it.
     """
 
     verdict: Worded
@@ -199,25 +198,23 @@ def answer(
     Parameters
     ----------
     gap
-        The headline's row of the gap table, or None if there is none.
+        The headline's row of the gap table; None if there is none.
     known
-        What else is known of the same dimension and variant.
+        Other results for the same dimension and variant.
     identities
-        Wordings that the gap is about; none for the mean over dimensions.
+        Wordings that the gap is about; empty for the mean over dimensions.
     wider
-        The headline's row for any such identities.
+        The headline's row that generalises over identities.
     left_out
         Rows of the table of gaps without each group.
     power
-        The row of that table for the headline.
+        The headline's row of the table of power.
     tipping
         The tipping point's row of the sensitivity table.
     dimension
-        The dimension's name in the tables: in an intersection, out-group is sharing none of the crossed dimensions.
+        Its name in the tables. In an intersection, out-group shares none of the crossed dimensions.
     scale
         The scale's name, e.g. "0–100".
-    confidence
-        Coverage of the interval.
     """
     unvaried = constant(gap, known)
     control = control_of(known.controls, several=bool(known.dimensions))
@@ -308,8 +305,8 @@ def answer(
 def compared(dimension: str, *, free: bool = False) -> tuple[str, str]:
     """Name the two sides of a gap.
 
-    In an intersection, out-group is sharing none of the crossed dimensions; an echo-free gap is of pairs without a word
-    in common.
+    In an intersection, out-group shares none of the crossed dimensions. An echo-free gap is of pairs without a word in
+    common.
     """
     if free:
         return "in-group experiencers in other words than the perceiver's", "out-group experiencers"
@@ -331,7 +328,7 @@ def _join(*sentences: Markup) -> Markup:
 
 
 def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities: bool, free: bool = False) -> Markup:
-    """Say in a sentence what δ is here, or what it is compatible with."""
+    """Say in a sentence what δ is, or what it is compatible with."""
     if constant is not None:
         return constant + Markup(": these ratings can show no gap, and do not show that there is none.")
     delta, low, high = (gap.number(name) for name in ("delta_points", "ci_low", "ci_high"))
@@ -363,9 +360,9 @@ def _taken_back(gap: Row | None, *, alpha: float) -> bool:
 
 
 def _p_values(gap: Row, *, alpha: float) -> Markup:
-    """Write p, and what it is once it is corrected for all headlines of the page."""
+    """Write p, and its value corrected for all headlines of the page."""
     p = show(gap, "p", p_value)
-    # A verdict's row does not say how many p it was corrected for; of several, all but the largest differ.
+    # A verdict's row lacks the number of p corrected for; with several, correction changes all but the largest p.
     several = gap.number("p_family_size") > 1 if "p_family_size" in gap else gap.number("p_adjusted") > gap.number("p")
     if not (math.isfinite(gap.number("p_adjusted")) and several):
         return p
@@ -376,14 +373,14 @@ def _p_values(gap: Row, *, alpha: float) -> Markup:
 
 
 def _varies(known: Circumstances, *, alpha: float) -> Variation:
-    """Say how the gap varies: of the mean over dimensions, what it is made of."""
+    """Say how the gap varies; for the mean over dimensions, what it is made of."""
     if known.dimensions:
         return Variation(of_dimensions(known.dimensions))
     return variation(known.verdict, known.families, known.tests, known.judged, known.odd, alpha=alpha)
 
 
 def _rests_elsewhere(gap: Row, decided: Row) -> bool:
-    """Whether a verdict rests on other numbers than those of the gap over narratives alone."""
+    """Tell whether the verdict rests on other numbers than the gap over narratives alone."""
     return any(
         not math.isclose(gap.number(name), decided.number(name), rel_tol=1e-9, abs_tol=1e-12)
         and not (math.isnan(gap.number(name)) and math.isnan(decided.number(name)))
@@ -392,7 +389,7 @@ def _rests_elsewhere(gap: Row, decided: Row) -> bool:
 
 
 def _rests_on(decided: Row, *, confidence: float) -> Markup:
-    """Say which estimate decides, where it is not the one over narratives alone."""
+    """Say which estimate decides, if it is not the one over narratives alone."""
     how = [
         *(["beyond what invented groups show"] if decided["control"] == "placebo" else []),
         *(["with the groups as a sample of such groups"] if decided["scope"] == "groups" else []),
@@ -435,7 +432,7 @@ def _power(power: Row | None, *, alone: bool) -> Markup:
 
 
 def _tipping(tipping: Row | None) -> Markup:
-    """Say how far the missing ratings would have to be off for δ to be 0."""
+    """Say by how much the missing ratings would have to differ from expectation for δ to be 0."""
     if tipping is None or not math.isfinite(tipping.number("shift_points")):
         return Markup("")
     whose = f" ({OF_RATED})" if OF_RATED in tipping["note"] else ""
@@ -447,7 +444,7 @@ def _tipping(tipping: Row | None) -> Markup:
 
 
 def _wider(wider: Row | None, left_out: Sequence[Row], *, confidence: float) -> Markup:
-    """Say what δ tells of any such identities, or that nothing is claimed."""
+    """Say what δ tells about other identities, or that nothing is claimed."""
     if wider is None:
         return Markup("")
     spread = Markup("")
@@ -470,7 +467,7 @@ def _wider(wider: Row | None, left_out: Sequence[Row], *, confidence: float) -> 
 
 
 def direction(delta: float) -> str:
-    """Say which way a difference goes."""
+    """Return "lower" or "higher"."""
     return "lower" if delta < 0 else "higher"
 
 
@@ -510,7 +507,7 @@ def _excluded(gap: Row | None, outcomes: Sequence[Row], *, refusals_told: bool) 
 
 
 def describe_gaps(gaps: Sequence[tuple[str, Row]], *, confidence: float) -> str:
-    """Describe the forest plot for those who cannot see it: each title with its δ and interval."""
+    """Describe the forest plot for readers who cannot see it: each title with its δ and interval."""
     described = []
     for title, gap in gaps:
         if not math.isfinite(gap["delta_points"]):

@@ -1,6 +1,6 @@
-"""What a reader sees first on every page: who was asked what, the answer, how big it is, and what it does not allow.
+"""The first screen of every page: who was asked what, the answer, its size, and what it does not allow.
 
-One page of paper holds all of it: the page's script prints it alone. Every number is one that stands further down.
+It fits on one printed page: the page's script prints it alone. Every number appears again further down.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from markupsafe import Markup
 from audit.report.dimensions import Limit
 
 MOST: Final = 4
-"""Findings that the first screen of a phone has room for."""
+"""Findings that fit the first screen of a phone."""
 CHANGED: Final = "that these are the model's answers (files were changed after they were collected)"
 NO_GAP: Final = "that there is no gap where none was found"
 NO_GROUPS: Final = "that real groups are told apart (the gap is not shown to go beyond that of invented ones)"
@@ -32,21 +32,17 @@ class Finding:
 
     Attributes
     ----------
-    title
-        What it is about.
-    verdict
-        What was found.
     number, unit, spread
-        The number that says it, its unit and its interval; empty where there is none.
+        The deciding number, its unit and its interval; empty if there is none.
     kind
-        Of the verdict, as the style sheet has it; empty without a verdict.
+        CSS class of the verdict; empty if there is none.
     anchor
-        Where the page says more of it; empty if nowhere.
+        Where the page says more about it; empty if nowhere.
     tail
-        What stands after the title.
+        Text after the title.
     weight
-        Of more than `MOST` findings, those of the largest weight are shown, and of those alike the first ones; what it
-        is of, the page says. NaN counts as 0.
+        Of more than `MOST` findings, those of the largest weight are shown, the first ones on ties. The page says what
+        the weight measures. NaN counts as 0.
     """
 
     title: str
@@ -62,22 +58,22 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the first screen says.
+    """The content of the first screen.
 
     Attributes
     ----------
     asked
         Who was asked what about whom, in a sentence.
     findings
-        In the page's order, not more than `MOST`.
+        In the page's order, at most `MOST`.
     n_findings
-        How many there are.
+        How many there are in all.
     lines
-        What each says, and the sentence: how big that is, how it varies, what may not be concluded.
+        Heading and sentence: the size, how it varies, what must not be concluded.
     source
-        What the numbers are of, for a page of paper that goes from hand to hand.
+        What the numbers are of, for a printed page that is passed on.
     chosen_by
-        What the findings were chosen by, where there are more.
+        What the findings were chosen by, if there are more.
     """
 
     asked: str
@@ -89,7 +85,7 @@ class Summary:
 
     @property
     def left_out(self) -> str:
-        """Say which findings are shown where there are more; else nothing."""
+        """Say which findings are shown if there are more; else empty."""
         if self.n_findings == len(self.findings):
             return ""
         shown = f"{len(self.findings)} of {self.n_findings} findings"
@@ -111,18 +107,18 @@ def summary(
 
     Parameters
     ----------
-    asked, findings, source, chosen_by
-        As of `Summary`, but all findings.
+    findings
+        All findings; at most `MOST` are shown.
     lines
-        Those before what may not be concluded; one without words is left out.
+        Those before what must not be concluded; lines without words are left out.
     not_concluded
         What does not follow, each to stand after "not to be concluded:".
     limits
-        What the page's banner says; named here by its title.
+        Content of the page's banner; named here by its titles.
     why
-        The anchor of that.
+        Anchor of the banner.
     """
-    # A weight that is not known would leave the others unsorted.
+    # A NaN among the weights would leave the others unsorted.
     weights = [each.weight if math.isfinite(each.weight) else 0.0 for each in findings]
     by_weight = sorted(range(len(findings)), key=lambda place: -weights[place])
     shown = tuple(findings[place] for place in sorted(by_weight[:MOST]))

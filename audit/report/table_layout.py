@@ -1,4 +1,4 @@
-"""Tables as the page shows them: a column is described once, by its heading and by how a row's cell is written."""
+"""Layout of tables on a page: each column is defined once, by its heading and a function that writes a row's cell."""
 
 from __future__ import annotations
 
@@ -15,21 +15,13 @@ from audit.tables.formatting import MISSING, brief, count, fixed, points, unsign
 
 Write = Callable[[float], str]
 _GAPS: Final = (points, unsigned)
-"""What writes a gap: two decimals or, where it is smaller than 0.01, two digits."""
+"""Formatters of gaps: two decimals, or two significant digits below 0.01."""
 _TWO_DECIMALS: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as it is shown.
-
-    Attributes
-    ----------
-    head, rows
-        The first column heads its rows.
-    words
-        Columns that hold words in place of numbers.
-    """
+    """A table as shown. The first column heads the rows; ``words`` has the columns of words instead of numbers."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -38,9 +30,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its heading, what writes the cell of a row, and whether the cells are words.
+    """A column: its heading, a function that writes a row's cell, and whether cells are words.
 
-    ``alike``, where there is one, writes the column with one number of decimals for these rows, or is None for them.
+    ``alike``, if given, returns a function that writes the column with the same number of decimals in all of these
+    rows, or None.
     """
 
     head: str
@@ -50,16 +43,9 @@ class Column:
 
 
 def table_of(rows: Sequence[Row], *columns: Column, note: str = "") -> Table:
-    """Lay out rows of a table of the statistics.
+    """Lay out rows of a statistics table. The first column heads the rows.
 
-    Parameters
-    ----------
-    rows
-        In the order to show; without any, the table has none.
-    columns
-        The first one heads the rows.
-    note
-        The rows' column of notes, which stand last where any row has one; empty leaves them out.
+    ``note`` names the column of notes, which is shown last if any row has one.
     """
     if note and any(row[note] for row in rows):
         columns = (*columns, text("note", note))
@@ -72,7 +58,7 @@ def table_of(rows: Sequence[Row], *columns: Column, note: str = "") -> Table:
 
 
 def number(head: str, name: str, write: Write) -> Column:
-    """Return a column of numbers that ``write`` rounds; of gaps all to two decimals, where not all are smaller."""
+    """Return a column of numbers rounded by ``write``. Gaps all get two decimals, unless all are smaller than that."""
 
     def alike(rows: Sequence[Row]) -> Callable[[Row], str] | None:
         if write not in _GAPS or not any(abs(row.number(name)) >= _TWO_DECIMALS for row in rows):
@@ -85,7 +71,7 @@ def number(head: str, name: str, write: Write) -> Column:
 def interval(level: str, low: str = "ci_low", high: str = "ci_high") -> Column:
     """Return a column of intervals of this coverage, as `show_interval` writes them.
 
-    Where two decimals tell both ends of each apart, all have two.
+    All have two decimals if these distinguish both ends of each.
     """
 
     def alike(rows: Sequence[Row]) -> Callable[[Row], str] | None:
@@ -99,38 +85,38 @@ def interval(level: str, low: str = "ci_low", high: str = "ci_high") -> Column:
 
 
 def plain_interval(level: str, low: str, high: str, write: Write) -> Column:
-    """Return a column of intervals of this coverage, whose ends ``write`` rounds; an en dash where there is none."""
+    """Return a column of intervals of this coverage, whose ends ``write`` rounds; an en dash if there is none."""
     return Column(f"{level} interval", lambda row: ends(row, low, high, write))
 
 
 def ends(row: Row, low: str, high: str, write: Write) -> Markup:
-    """Write both ends of an interval; an en dash where there is none."""
+    """Write both ends of an interval; an en dash if there is none."""
     if not math.isfinite(row.number(low)):
         return Markup(MISSING)
     return unbroken(show(row, low, write), show(row, high, write))
 
 
 def speaks_of(name: str) -> Column:
-    """Say what a change speaks of, by a column that has its scope."""
+    """Return a column that says what a change generalises over, from a column of scopes."""
     said = {"groups": "groups", "pairs": "these pairs of words"}
     return Column("speaks of", lambda row: said.get(str(row[name]), MISSING), words=True)
 
 
 def out_of(head: str, name: str, of: str, *, words: bool = False) -> Column:
-    """Return a column that writes how many there are of how many."""
+    """Return a column that writes one count out of another."""
     return Column(head, lambda row: Markup("{} of {}").format(show(row, name, count), show(row, of, count)), words)
 
 
 def text(head: str, name: str) -> Column:
-    """Return a column of words as they are; nothing where there are none."""
+    """Return a column of words as they are; empty if there are none."""
     return Column(head, lambda row: "" if row[name] is None else str(row[name]), words=True)
 
 
 def names(head: str, name: str, *, words: bool = False) -> Column:
-    """Return a column of names, which anybody may have made up: shortened, and apart from the text around them."""
+    """Return a column of names, which anybody may have chosen: shortened, and isolated from the text around them."""
     return Column(head, lambda row: named(row[name]), words)
 
 
 def named(value: object) -> Markup:
-    """Write a name, shortened and apart from the text around it."""
+    """Write a name, shortened and isolated from the text around it."""
     return Markup("<bdi>{}</bdi>").format(brief(str(value)))

@@ -1,6 +1,6 @@
 """The statistics tables as the page shows them: which columns, in which words, rounded.
 
-A table of which the page shows nothing but the rows is named once, in :data:`SHOWN`.
+A table shown without further text is listed once, in :data:`SHOWN`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _CHECKS: Final = {
     "tobit": "a scale that goes on beyond its ends (tobit)",
 }
 _OF_MISSING: Final = ("listwise", "worst_case_low", "worst_case_high", "tipping_point")
-"""Checks that are the headline again where no rating is missing."""
+"""Checks that equal the headline if no rating is missing."""
 _MISSING_SHARE: Final = "of prompts without a rating"
 _SHARES: Final = {
     "listwise": "of narratives complete",
@@ -77,16 +77,10 @@ _SHARES: Final = {
 
 
 def gaps_table(rows: Sequence[tuple[str, Row]], *, alone: Set[Key] = frozenset(), level: str) -> Table:
-    """Show the headline gaps, each in both scopes, with what sets their size in proportion.
+    """Show the headline gaps, each in both scopes, with their sizes in proportion.
 
-    Parameters
-    ----------
-    rows
-        Each with its title.
-    alone
-        Dimensions and variants whose verdict rests on other numbers than the gap over narratives alone.
-    level
-        Coverage of the intervals, in words.
+    ``rows`` have a title each. ``alone`` are dimensions and variants whose verdict rests on other numbers than the gap
+    over narratives alone.
     """
     titles = {row.line: title for title, row in rows}
 
@@ -117,12 +111,12 @@ def gaps_table(rows: Sequence[tuple[str, Row]], *, alone: Set[Key] = frozenset()
 
 
 def _degrees(df: float) -> str:
-    """Write degrees of freedom: whole where they are."""
+    """Format degrees of freedom: whole numbers as such."""
     return fixed(df, decimals=0 if df.is_integer() else 1)
 
 
 def outcomes_table(outcomes: pd.DataFrame) -> Table:
-    """Show what became of the prompts, by kind of pair."""
+    """Show the outcomes of prompts, by kind of pair."""
     with_mass = bool(outcomes["mean_number_mass"].notna().any())
     beyond = (("below the scale", "n_below_scale"), ("above the scale", "n_above_scale"))
     masses = (("mean number mass", "mean_number_mass"), ("of low number mass", "low_mass_share"))
@@ -143,7 +137,7 @@ def outcomes_table(outcomes: pd.DataFrame) -> Table:
 
 
 def calls_table(calls: pd.DataFrame) -> Table | None:
-    """Show what became of each call of a strategy; None where the question is all there is."""
+    """Show the outcomes of each call of a strategy; None if the question is the only call."""
     if not (calls["place"] > 0).any() and not (calls[["n_shortened", "n_cut"]] > 0).any(axis=None):
         return None
     return table_of(
@@ -160,7 +154,7 @@ def _counted(row: Row, number: str, share: str) -> str:
 
 
 def missing_table(missing: pd.DataFrame, *, level: str) -> Table:
-    """Show the gaps of refusals and other missing ratings, of which there are any."""
+    """Show the gaps of refusals and other missing ratings that occur."""
     return table_of(
         rows_of(missing.loc[missing["n_with_outcome"] > 0], "missing"),
         Column("outcome", lambda row: _OUTCOMES.get(row["outcome"], str(row["outcome"]))),
@@ -175,7 +169,7 @@ def missing_table(missing: pd.DataFrame, *, level: str) -> Table:
 
 
 def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str, Table]]:
-    """Show what lies beneath δ, family by family; of the pairs only those of the smallest p."""
+    """Yield a table for each family of contrasts; of pairs only those with the smallest p."""
     for family, title in _FAMILIES.items():
         own = families.loc[families["family"] == family]
         if own.empty:
@@ -226,7 +220,7 @@ def heterogeneity_table(heterogeneity: pd.DataFrame) -> Table:
 
 
 def sensitivity_table(sensitivity: pd.DataFrame, *, level: str) -> Table:
-    """Show how δ changes under other assumptions; those about missing ratings only where one is missing."""
+    """Show how δ changes under other assumptions; those about missing ratings only if one is missing."""
     complete = (sensitivity["check"] == "worst_case_low") & (sensitivity["share"] == 0)
     spared = _OF_MISSING if complete.any() else ()
     return table_of(
@@ -247,7 +241,7 @@ def _share(row: Row) -> str:
 
 
 def _check(row: Row) -> tuple[str, str]:
-    """Name what is assumed, and write the δ that it gives."""
+    """Name an assumption, and write the δ under it."""
     shift = row.number("shift_points")
     if row["check"] != "tipping_point" or not math.isfinite(shift):
         return _CHECKS.get(row["check"], str(row["check"])), show(row, "delta_points", points)
@@ -271,9 +265,9 @@ _CONTROLS: Final = {
 
 
 def controls_table(controls: pd.DataFrame, *, level: str, titles: Sequence[str] = ()) -> Table:
-    """Show what δ is without repeated words, and of invented groups.
+    """Show δ without repeated words, and of invented groups.
 
-    ``titles`` are columns that tell rows apart, such as the run.
+    ``titles`` are columns that distinguish rows, such as the run.
     """
     return table_of(
         rows_of(controls, "controls"),
@@ -291,9 +285,9 @@ def controls_table(controls: pd.DataFrame, *, level: str, titles: Sequence[str] 
 def measure_controls_table(
     controls: pd.DataFrame, named: Callable[[Row], str], *, level: str, titles: Sequence[str] = ()
 ) -> Table | None:
-    """Show the controls of measures of replies that have an estimate; None where none but all pairs has one.
+    """Show the estimable controls of measures of replies; None if only that of all pairs is.
 
-    ``named`` tells a row's measure, ``titles`` are columns before it.
+    ``named`` names a row's measure, ``titles`` are columns before it.
     """
     rows = [row for row in rows_of(controls, "measure_controls") if math.isfinite(row.number("delta"))]
     if not any(row["headline"] for row in rows):
@@ -324,7 +318,7 @@ _FOLLOWED: Final = {"follows": "yes", "does_not_follow": "no", "not_shown": "not
 
 
 def manipulation_table(manipulation: pd.DataFrame, *, level: str) -> Table:
-    """Show whether ratings follow what is told where no identity is."""
+    """Show whether ratings follow the narrative when no identity is given."""
     return table_of(
         rows_of(manipulation, "manipulation"),
         Column("which is rated higher", lambda row: _MANIPULATIONS[str(row["check"])], words=True),
@@ -370,7 +364,7 @@ def human_table(human: pd.DataFrame, *, level: str) -> Table:
 
 
 def emotion_of(row: Row) -> str:
-    """Name a row's emotion, or say that it is of all of them."""
+    """Name a row's emotion, or say that it is of all emotions."""
     return "all emotions together" if row["emotion"] == OVERALL else brief(str(row["emotion"]))
 
 
@@ -394,40 +388,38 @@ def comparisons_table(comparisons: pd.DataFrame, *, level: str) -> Table:
 
 
 class LayOut(Protocol):
-    """What lays out a table as it is shown, of its rows and the coverage of the intervals in words."""
+    """Lays out a table from its rows; ``level`` is the coverage of the intervals in words."""
 
     def __call__(self, rows: pd.DataFrame, /, *, level: str) -> Table | None: ...  # noqa: D102
 
 
 class Place(Enum):
-    """Where a table stands on the page of a run of ratings."""
+    """Position of a table on the page of a run of ratings."""
 
     ALL_GAPS = auto()
-    """Among what is of all dimensions together."""
+    """About all dimensions together."""
     PROMPTS = auto()
-    """Of one dimension: what became of its prompts."""
+    """One dimension: outcomes of its prompts."""
     DELTA = auto()
-    """Of one dimension: what δ is made of."""
+    """One dimension: what δ is made of."""
     LAST = auto()
-    """Of one dimension: after all that speaks of δ."""
+    """One dimension: after everything about δ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A table of the statistics that the page shows as it is.
+    """A statistics table that the page shows without further text.
 
     Attributes
     ----------
     name
-        Of the table, in ``tables.TABLES``.
+        In ``tables.TABLES``.
     place
-        Where it is shown; after those of the same place that are named before it.
-    caption
-        What it shows.
+        Tables of one place are shown in the order of :data:`SHOWN`.
     lay_out
-        Makes it of the rows; None, or a table without a row, is left out.
+        May return None, or a table without rows, to leave it out.
     heading
-        Of what a reader unfolds to see it; if empty, it is shown at once.
+        Heading to unfold it by; if empty, it is always visible.
     """
 
     name: str
@@ -485,24 +477,15 @@ SHOWN: Final = (
         heading="Your own model",
     ),
 )
-"""All that the page shows as it is: to show another table, name it here."""
+"""Tables that the page shows without further text. To show another one, list it here."""
 
 
 def shown_at(
     place: Place, tables: Mapping[str, pd.DataFrame], *, level: str, title: str = ""
 ) -> Iterator[Block | None]:
-    """Yield what is shown at one place of the page.
+    """Yield the tables shown at one place of the page.
 
-    Parameters
-    ----------
-    place
-        Which.
-    tables
-        By name, of the rows that are to be shown there.
-    level
-        Coverage of the intervals, in words.
-    title
-        What the captions name first; if empty, they begin with their own words.
+    ``tables`` has the rows to show; ``title`` goes before each caption, if there is one.
     """
     for each in SHOWN:
         if each.place == place:

@@ -1,4 +1,4 @@
-"""What a page of texts says of the task that they were written for."""
+"""Words for the task of a page of texts."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ _OF_A_MEASURE = (
 
 @dataclass(frozen=True, slots=True)
 class TaskWords:
-    """What a page of texts says of the task that they were written for.
+    """Words for the task of a page of texts.
 
     Attributes
     ----------
     texts
         What was written: replies, or answers.
     heading
-        Of a run's page, with the model's name in the braces.
+        Of a run's page, with braces for the model's name.
     question
-        That it answers.
+        That the page answers.
     to
-        What the model was asked to do, in a few words, with what it was asked about in the braces.
+        What the model was asked to do, in a few words, with braces for what it was asked about.
     about
-        What that is called: one of it, and several.
+        Singular and plural of what it was asked about.
     asked
         What was done, and what δ is of it; see :func:`delta_of_measures`.
     no_better
         What the numbers do not say, to stand after "not to be concluded:".
     gap, where
-        Of a comparison: its heading, and where the gap is.
+        For a comparison: its heading, and where the gap is.
     """
 
     texts: str
@@ -49,11 +49,7 @@ class TaskWords:
 def delta_of_measures(*, own: str, others: str, do: str) -> str:
     """Say what δ of a measure is.
 
-    Parameters
-    ----------
-    own, others
-        The in-group and the out-group, in the task's words.
-    do
-        What single identities do that is not the gap's.
+    ``own`` and ``others`` are the in-group and the out-group in the task's words; ``do`` is what single identities do
+    besides the gap.
     """
     return _OF_A_MEASURE.format(own=own, others=others, do=do)

@@ -1,4 +1,4 @@
-"""The page's section on what a strategy's stages wrote about each group: a sentence, tables, marked words."""
+"""Section on what a strategy's stages wrote about each group: a sentence, tables, marked words."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SAID: Final = {
     "n_words": ("had {} more words", "had {} fewer words"),
     "refused": ("had {} percentage points more refusals", "had {} percentage points fewer refusals"),
 }
-"""What texts about a group did, where they did more and where they did less."""
+"""Sentences for a group whose texts have more of a score, and less."""
 _SPEAKS: Final = {
     "narratives": "Intervals and p are over narratives: they speak of these identities and any such narratives.",
     "perceivers": "Stages that write the same whatever the narrative have one text for each pair of identities: there "
@@ -81,18 +81,10 @@ def text_section(
     confidence: float,
     figure: Captioned | None = None,
 ) -> Section | None:
-    """Make the section of one dimension and variant; None where no stage wrote anything.
+    """Make the section of one dimension and variant; None if no stage wrote anything.
 
-    Parameters
-    ----------
-    stage_texts, marked_words
-        Rows of these tables, of one dimension and variant, with the index that they have in the file.
-    title
-        The dimension's name for people.
-    confidence
-        Coverage of the intervals; differences are named whose corrected p is below 1 less this.
-    figure
-        The embedded forest, with its caption.
+    ``stage_texts`` and ``marked_words`` must keep the index of their files. Differences are named if their corrected p
+    is below 1 − ``confidence``.
     """
     rows = rows_of(stage_texts, "stage_texts")
     if not rows:
@@ -160,7 +152,7 @@ def _lead(rows: Sequence[Row], *, confidence: float, several: bool) -> Markup:
 
 
 def _difference(row: Row, *, several: bool) -> Markup:
-    """Write "Muslim had 2.31 more stereotype words per 100 words (p = .012)", of texts about them."""
+    """Write a difference, as in "Muslim had 2.31 more stereotype words per 100 words (p = .012)"."""
     said = _SAID[row["measure"]][int(row.number("difference") < 0)]
     what = Markup(said).format(show(row, "difference", lambda value: unsigned(abs(value))))
     where = f" in stage {row['stage']}" if several else ""
@@ -174,7 +166,7 @@ def _scores(rows: Sequence[Row], title: str, *, level: str, refusals: bool) -> t
     shown = [row for measure in measures for row in rows if row["measure"] == measure]
     caption = f"{title}: scores of the texts about each group, and of those about the other groups"
     accuracy = [row for row in shown if row["measure"] == "emotion_accuracy"]
-    if accuracy and not any(math.isfinite(row.number("mean")) for row in accuracy):  # said once, in place of dashes
+    if accuracy and not any(math.isfinite(row.number("mean")) for row in accuracy):  # said once instead of dashes
         caption += f"; whether they name the narrative's emotion is not known: {accuracy[0]['note']}"
         shown = [row for row in shown if row["measure"] != "emotion_accuracy"]
     if len(shown) > _SHOWN:
@@ -205,7 +197,7 @@ def _scores(rows: Sequence[Row], title: str, *, level: str, refusals: bool) -> t
 
 
 def _counted(row: Row) -> Markup:
-    """Write how many texts there are, how many of them have the score, and how many prompts have no text."""
+    """Write how many texts there are, how many have the score, and how many prompts have no text."""
     lacking = [kind for kind in ("empty", "failed") if row[f"n_{kind}"]]
     unscored = row["n_scored"] < row["n_texts"]
     return Markup(", ").join(
@@ -218,7 +210,7 @@ def _counted(row: Row) -> Markup:
 
 
 def _themes(rows: Sequence[Row]) -> Table | None:
-    """Show the themes that any text has words of, a column each."""
+    """Show the themes that occur in any text, a column each."""
     of_theme: dict[str, dict[str, Row]] = {}
     for row in rows:
         if str(row["measure"]).startswith(THEME):
@@ -239,7 +231,7 @@ def _themes(rows: Sequence[Row]) -> Table | None:
 
 
 def _marked(rows: Sequence[Row], words: Sequence[Row], *, stage: str, alpha: float) -> Table | None:
-    """Show each group's marked words, of those whose corrected p is below the level; None where there is none."""
+    """Show each group's marked words whose corrected p is below the level; None if there are none."""
     of_group: dict[str, list[Markup]] = {str(row["group"]): [] for row in rows}
     for word in words:
         if word["stage"] == stage and word.number("p_adjusted") < alpha:

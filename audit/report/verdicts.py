@@ -1,7 +1,6 @@
-"""A verdict in words. What it is, the run has decided (:mod:`audit.statistics.verdict`); here is only how it reads.
+"""Verdicts in words. The run has decided them (:mod:`audit.statistics.verdict`); this module only words them.
 
-Every page, table and export that speaks of a run's average gap takes its words from here, so that none says more than
-another.
+Every page, table and export takes its words for a run's average gap from here, so that none says more than another.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ REASONS: Final = {
     "no_interval": "δ has no interval",
     "not_estimable": "δ cannot be estimated",
 }
-"""Codes of what keeps a verdict back, in words that follow a colon."""
+"""Codes of what prevents a verdict, in words that follow a colon."""
 _STEPS: Final = {
     "nothing": "Nothing: this is decided.",
     "more_narratives": "Ask about more narratives.",
@@ -82,18 +81,19 @@ _OF_MEASURES: Final = {
     "missing": "texts without such a number could change the answer",
     "not_corrected": "the gap is not found after correction for all measures of the dimension",
 }
-"""Codes in words where they are of a measure of texts and not of ratings."""
+"""Codes with other words for a measure of texts than for ratings."""
 _STEPS_OF_MEASURES: Final = {
     "missing_shift": "Find out why texts have no such number.",
     "other_scale": "Go by another measure.",
     "other_elicitation": "Go by another measure.",
 }
 NOT_TOLD_APART: Final = "not told apart from invented groups"
-"""What may be said of a gap that is not shown beyond that of invented groups: equivalence alone would acquit."""
+"""Said of a gap not shown to exceed that of invented groups: equivalence alone would acquit."""
 _NAMED: Final = 2
 KINDS: Final = ("gap", "within", "none", "average", "undecided", "absent")
-"""How verdicts are coloured and counted: a gap; one smaller than the margin; no gap larger than the margin, in no part
-either; none on average; undecided; no verdict."""
+"""Kinds for colours and counts, in order: a gap; one smaller than the margin; no gap larger than the margin, also in
+every part; none on average; undecided; no verdict.
+"""
 
 
 _TALLIED: Final = {"absent": "no verdict", "undecided": "undecided"}
@@ -107,15 +107,13 @@ class Worded:
     Attributes
     ----------
     kind
-        Of :data:`KINDS`.
-    words
-        The verdict.
+        One of :data:`KINDS`.
     short
-        The same without the names of parts of which it does not hold; None where it names none.
+        ``words`` without the names of parts for which it does not hold; None if it names none.
     step
-        What to do next, in a sentence; empty where nothing is known of it.
+        What to do next, in a sentence; empty if unknown.
     reasons
-        Codes of what keeps it back.
+        Codes of what prevents a firmer verdict.
     """
 
     kind: str
@@ -131,11 +129,11 @@ def worded(row: Row | None, *, in_probabilities: bool = False, parts: str = "") 
     Parameters
     ----------
     row
-        Of the table ``verdicts``; None where a run has none, as one that an earlier version analysed.
+        Of the table ``verdicts``; None for a run analysed by an earlier version.
     in_probabilities
-        Whether the gap is one of the model's probabilities, which its most probable answers hardly show.
+        Whether the gap is one of the model's probabilities that its most probable answers hardly show.
     parts
-        What the run's parts are: "emotion or group"; empty where there are none.
+        The run's parts, e.g. "emotion or group"; empty if there are none.
     """
     if row is None:
         return Worded("absent", Markup("No verdict: the run was analysed by an earlier version"))
@@ -171,15 +169,17 @@ def worded(row: Row | None, *, in_probabilities: bool = False, parts: str = "") 
 
 
 def tallied(row: Row) -> tuple[str, Markup]:
-    """Return a verdict's kind, and its words as several runs are counted by: without reasons and names of parts."""
+    """Return a verdict's kind and its words for counting runs: without reasons and names of parts."""
     found = worded(row)
     words = found.short or found.words
     return found.kind, Markup(_TALLIED.get(found.kind) or f"{words[:1].lower()}{words[1:]}")
 
 
 def _ruled_out(row: Row) -> tuple[str, str]:
-    """Say which gap is ruled out, where it is not simply that between groups: what follows it, and what its size."""
-    # Invented groups' gap may itself be large; and repeated words may hide a gap between groups as well as make one.
+    """Return qualifiers of a gap that is ruled out, for after its name and after its size; empty if it is between
+    groups.
+    """
+    # The gap of invented groups may itself be large, and repeated words can hide a gap between groups or make one.
     words = " in these pairs of words" if row["scope"] == "pairs" else ""
     beyond = " beyond that of invented groups" if row["control"] == "placebo" else ""
     return words + beyond, ", repeated words included" if row["control"] == "none" else ""
@@ -188,7 +188,7 @@ def _ruled_out(row: Row) -> tuple[str, str]:
 def _of_gap(row: Row, margin: Markup | None, where: str, step: Markup) -> Worded:
     size, claim = str(row["size"]), str(row["claim"])
     start = "A tiny average gap" if size == "tiny" else "An average gap"
-    # More or less of a measure is no way towards anybody.
+    # A higher or lower measure favours no side.
     toward = f"δ {'above' if row.number('direction') > 0 else 'below'} 0" if _is_of_measure(row) else towards(
         row.number("direction")
     )  # fmt: skip
@@ -209,12 +209,12 @@ def _of_gap(row: Row, margin: Markup | None, where: str, step: Markup) -> Worded
 
 
 def reasons_of(row: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the codes of what keeps a verdict back."""
+    """Return the codes of what prevents a verdict."""
     return tuple(filter(None, str(row["reasons"]).split("; "))) if isinstance(row["reasons"], str) else ()
 
 
 def reason_in_words(code: str, row: Mapping[str, object]) -> str:
-    """Say what a code of what keeps a verdict back means, of ratings or of a measure of texts."""
+    """Word a reason's code, for ratings or for a measure of texts."""
     if not _is_of_measure(row):
         return REASONS.get(code, code)
     if code == "holds_zero" and row["control"] == "placebo":
@@ -242,7 +242,7 @@ def next_step(row: Row) -> Markup:
 
 
 def verdict_lines(verdicts: pd.DataFrame) -> Iterator[str]:
-    """Write for a terminal what was decided, and what to do next."""
+    """Yield lines for a terminal on what was decided, and what to do next."""
     for row in rows_of(verdicts, "verdicts"):
         found = worded(row)
         where = f"{dimension_title(str(row['dimension']))} ({printable(brief(str(row['variant'])))})"
@@ -254,7 +254,7 @@ def verdict_lines(verdicts: pd.DataFrame) -> Iterator[str]:
 
 
 def supported(row: Row | None) -> Markup:
-    """Say which margin the data support, where the verdict's own words do not: how small any average gap is."""
+    """Say which margin the data support, if the verdict does not: how small any average gap is."""
     if row is None or not math.isfinite(row.number("supported_margin")) or _tells_bound(row):
         return Markup("")
     what, echo = _ruled_out(row)
@@ -264,17 +264,17 @@ def supported(row: Row | None) -> Markup:
 
 
 def _tells_bound(row: Row) -> bool:
-    """Whether the verdict is that no gap was found, and how small any is: a good model's answer without a margin."""
+    """Tell whether the verdict itself says how small any gap is: no gap was found, and there is no margin."""
     found_none = row["code"] == "undecided" and reasons_of(row) == ("holds_zero",)
     return found_none and math.isfinite(row.number("supported_margin"))
 
 
 def dealt(row: Row | None) -> Markup:
-    """Say in which place the true groups are among ways to deal their terms; nothing where groups have one term."""
+    """Say how the true groups rank among ways to deal their terms; empty if groups have one term."""
     if row is None or not row.number("n_dealings") > 1:
         return Markup("")
     rank, n = row.number("rank"), show(row, "n_dealings", count)
-    if row["n_dealings"] == DEALINGS_DRAWN + 1:  # no number of groups and terms has as many dealings in all
+    if row["n_dealings"] == DEALINGS_DRAWN + 1:  # no number of groups and terms has exactly this many dealings
         return Markup(
             "Of {} ways to deal the terms to groups, drawn at random, {} a larger gap than the true one."
         ).format(_counted(DEALINGS_DRAWN), Markup("{} give").format(_counted(rank - 1)) if rank > 1 else "none gives")
@@ -290,12 +290,12 @@ def _counted(n: float) -> Markup:
 
 
 def is_zero(gap: Row) -> bool:
-    """Whether δ is 0, but for the rest of a floating-point sum."""
+    """Tell whether δ is 0, up to floating-point error."""
     return abs(gap.number("delta_points")) < 1e-9
 
 
 def least_of(gap: Row) -> float:
-    """Return how far from 0 the printed interval lies at the least, in points; 0 where it holds 0."""
+    """Return the interval's smallest distance from 0, in points; 0 if it includes 0."""
     return max(gap.number("ci_low"), -gap.number("ci_high"), 0.0)
 
 
@@ -306,23 +306,23 @@ def _members(row: Row, column: str) -> list[Markup]:
 
 
 def _otherwise(larger: Sequence[Markup], not_shown: Sequence[Markup]) -> Markup:
-    """Name the parts for which a verdict of the average does not hold, or was not shown to."""
+    """Name the parts for which a verdict on the average does not hold, or was not shown to hold."""
     said = Markup(", but larger in {}").format(few(larger, at_most=_NAMED)) if larger else Markup("")
     return said + (Markup("; not shown for {}").format(few(not_shown, at_most=_NAMED)) if not_shown else "")
 
 
 def not_in_a_part(row: Row) -> bool:
-    """Whether what a verdict rules out on average is larger in some part, or was not ruled out there."""
+    """Tell whether a gap ruled out on average is larger in some part, or was not ruled out there."""
     return any(_members(row, name) for name in ("parts_beyond", "parts_not_shown"))
 
 
 def _in_a_part(larger: Sequence[Markup], not_shown: Sequence[Markup]) -> str:
-    """Say that a verdict of the average does not hold in some part, or was not shown to, without naming it."""
+    """Say, without naming it, that a verdict on the average does not hold in some part, or was not shown to hold."""
     return ", but larger in a part" if larger else "; not shown for every part" if not_shown else ""
 
 
 def few(names: Sequence[Markup], *, at_most: int) -> Markup:
-    """List names, of more than a few the first ones and how many more there are."""
+    """List the first names, and how many more there are."""
     shown = list(names[:at_most])
     rest = len(names) - len(shown)
     if rest:

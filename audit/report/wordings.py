@@ -1,4 +1,4 @@
-"""What the page says of the prompt's wordings: δ in each, for any such wordings, and what it varies with."""
+"""Section on the prompt's wordings: δ in each, δ for any such wordings, and what δ varies with."""
 
 from __future__ import annotations
 
@@ -31,19 +31,7 @@ def wordings_section(
     level: str,
     figure: Captioned | None,
 ) -> Section | None:
-    """Say what the tables of one dimension and variant hold of wordings; None where there is one.
-
-    Parameters
-    ----------
-    wordings, controls, shares, splits
-        Rows of the tables ``wordings``, ``controls``, ``wording_shares`` and ``wording_splits``.
-    title
-        What the dimension and the variant are called.
-    level
-        Coverage of their intervals, as it is written.
-    figure
-        With its caption; None where it is not in the page.
-    """
+    """Make the section of one dimension and variant; None if there is only one wording."""
     own = rows_of(wordings, "wordings")
     if not own:
         return None
@@ -74,7 +62,7 @@ def wordings_section(
 
 
 def _found(crossed: Row | None, n_wordings: int, *, level: str) -> Markup:
-    """Say what δ over all wordings is, and whether another wording could give another sign."""
+    """Say what δ is over all wordings, and whether another wording could give another sign."""
     if crossed is None or not math.isfinite(crossed.number("delta_points")):
         why = "" if crossed is None else f": {crossed['note']}"
         return Markup("The prompt was asked in {} wordings, of which nothing can be said{}.").format(n_wordings, why)
@@ -114,7 +102,7 @@ def _shares(rows: list[Row]) -> Table:
 
 
 def _split(rows: list[Row]) -> Markup:
-    """Say which split of as many prompts, and of twice as many, would give the least standard error."""
+    """Say which split of as many prompts, and of twice as many, would give the smallest standard error."""
     by_name = {row["split"]: row for row in rows}
     if not by_name:
         return Markup("")

@@ -1,1 +1,1 @@
-"""What a run keeps: its folder, and what the folder says of itself."""
+"""Run folders: what a run keeps, and what the folder says of itself."""

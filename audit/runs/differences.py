@@ -1,4 +1,4 @@
-"""What sets runs apart: the choices that their manifests record, and short labels made of those that differ."""
+"""How runs differ: the choices that their manifests record, and short labels from those that differ."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from audit.tables.formatting import MISSING, dimension_title, encodable, plural,
 from stimuli.strategies import NO_STRATEGY
 
 _LONGEST: Final = 48
-"""Letters of a choice that a label takes; the table of runs has all of them."""
+"""Characters of a choice in a label; the table of runs has all of them."""
 _OUTSIDE: Final = "outside"
-"""What a table of ratings has in place of a prompt variant and an elicitation: not known, which is no choice."""
+"""What outside ratings have for prompt variant and elicitation: unknown, so not a choice."""
 _NOT_ASKED: Final = frozenset({"name", "source", "deviates"})
 """Keys of a strategy that do not change what the model is asked."""
 
 MAIN: Final = ("model", "prompt", "language", "strategy", "narratives", "elicitation")
-"""Choices that every label names where they differ: what a reader asks first."""
+"""Choices that every label names if they differ: what a reader asks first."""
 OTHERS: Final = (
     "seed", "scale", "n_narratives", "engine", "dtype", "quantization", "parser", "device", "dimensions", "server",
     "stated", "path", "revision", "wording", "texts", "identities",
 )  # fmt: skip
-"""Choices that a label names only where the others do not tell two runs apart."""
+"""Choices that a label names only if the main ones do not tell two runs apart."""
 
 _IN_WORDS: Final[dict[str, Callable[[str], str]]] = {
     "seed": lambda value: f"seed {value}",
@@ -39,18 +39,18 @@ _IN_WORDS: Final[dict[str, Callable[[str], str]]] = {
     "texts": lambda value: f"narratives {value[:8]}",
     "identities": lambda value: f"identities {value[:8]}",
 }
-"""How a choice reads where its value alone would not say what it is."""
+"""How to word a choice whose value alone would not say what it is."""
 
 
 _SAME: Final = (
     "model", "path", "revision", "dtype", "quantization", "prompt", "language", "wording", "narratives", "n_narratives",
     "texts", "elicitation", "parser", "seed", "scale", "identities", "files", "answering",
 )  # fmt: skip
-"""Choices that a run and its reference share: with another one, the strategy would not be all that differs."""
+"""Choices that a run and its reference share, so that only the strategy differs."""
 _ELICITED: Final = ("elicitation", "parser", "answering")
-"""Choices of how a rating is got: two runs that differ in one of them were elicited otherwise."""
+"""Choices of elicitation: runs that differ in one were elicited differently."""
 _SAME_BUT_ELICITED: Final = (*(name for name in _SAME if name not in _ELICITED), "strategy", "leading", "asking")
-"""Choices that runs share where how a rating is got is all that differs."""
+"""Choices that runs share if only the elicitation differs."""
 
 _HEADS: Final = {
     "narratives": "source of narratives",
@@ -60,16 +60,16 @@ _HEADS: Final = {
     "wording": "prompt's wording",
     "texts": "narratives' texts",
 }
-"""What a choice is called where its name in ``tables.RUNS`` would not say."""
+"""Column heads for choices whose name in ``tables.RUNS`` is unclear."""
 
 
 def identity_of(manifest: Manifest) -> str:
-    """Return the SHA-256 of all that a run's ratings depend on; two folders with the same one hold the same run."""
+    """Return the SHA-256 of everything a run's ratings depend on; folders with the same one hold the same run."""
     return fingerprint(manifest.identity.content or manifest.content)
 
 
 def accepted_in(manifests: Mapping[str, Manifest]) -> Iterator[str]:
-    """Say of which runs, by what they are called, files had changed since they were stored, and were accepted."""
+    """Say which runs, by label, have stored files that changed and were accepted."""
     of = [
         f"{label} ({', '.join(map(printable, manifest.accepted))})"
         for label, manifest in manifests.items()
@@ -83,7 +83,7 @@ def accepted_in(manifests: Mapping[str, Manifest]) -> Iterator[str]:
 
 
 def _made_by(manifest: Manifest) -> str:
-    """Say what prompts were made by beside the model's own files, where that was anything."""
+    """Describe what shaped prompts besides the model's own files; empty if nothing did."""
     chat = manifest.identity.content.get("chat")
     chat = chat if isinstance(chat, Mapping) else {}
     said = [
@@ -95,7 +95,7 @@ def _made_by(manifest: Manifest) -> str:
 
 
 def thinking_of(manifest: Manifest) -> str:
-    """Say after a comma how long the model thought before its answers, and how it was drawn; empty if it did not."""
+    """Say after a comma how long the model thought before answering and how it was sampled; empty if it did not."""
     thinking = manifest.config.thinking
     if not thinking.is_on:
         return ""
@@ -109,11 +109,11 @@ def thinking_of(manifest: Manifest) -> str:
 
 
 def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
-    """Return a run's choices in one prompt variant, by the names of ``tables.RUNS``; empty where none was recorded.
+    """Return a run's choices in one prompt variant, by the names of ``tables.RUNS``; empty if not recorded.
 
-    Beside them stand ``settings``, those of the strategy as JSON: labels of runs of one strategy name what differs;
-    hashes of the model's ``files`` and of all settings of ``answering``, in which a reference must be the same; and of
-    what an answer is ``asking`` whatever the elicitation.
+    Further keys: ``settings``, the strategy's settings as JSON, so that labels of runs with one strategy can name the
+    difference; ``files`` and ``answering``, hashes of the model's files and of all settings of the answers, which a
+    reference must share; ``asking``, a hash of what defines an answer whatever the elicitation.
     """
     model, engine, elicitation, scale = manifest.model, manifest.engine, manifest.elicitation, manifest.scale
     n_narratives = manifest.stimuli.n_narratives
@@ -155,24 +155,16 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
 
 
 def _identities(manifest: Manifest) -> str:
-    """Return what stands for the identities and the pairs that were asked: of all pairs, the identities alone."""
+    """Return a hash of identities and pairs asked; if all pairs were asked, that of the identities alone."""
     drawn = list(manifest.pairs_drawn)
     identities = manifest.identity.identities
     return fingerprint({"identities": identities, "pairs_drawn": drawn}) if drawn else identities
 
 
 def telling_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the choices that labels are made of: main ones that differ, then others until all runs are told apart.
+    """Return the choices for labels: main ones that differ, then others until all runs are told apart, if possible.
 
-    Parameters
-    ----------
-    choices
-        Of each run, as :func:`choices_of` returns them.
-
-    Returns
-    -------
-    list of str
-        May not tell all runs apart.
+    ``choices`` has an entry from :func:`choices_of` for each run.
     """
     choices = _told(choices)
     chosen = [name for name in MAIN if len({_part(name, each) for each in choices} - {""}) > 1]
@@ -183,13 +175,7 @@ def telling_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def differing_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return all choices that differ, without those that tell the same runs apart as one before them.
-
-    Parameters
-    ----------
-    choices
-        As in :func:`telling_choices`.
-    """
+    """Return all choices that differ, except those that partition the runs like an earlier one."""
     choices = _told(choices)
     kept: dict[tuple[int, ...], str] = {}
     for name in (*MAIN, *OTHERS):
@@ -199,15 +185,7 @@ def differing_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def label_runs(choices: Sequence[Mapping[str, str]], folders: Sequence[str]) -> list[str]:
-    """Return a short label for each run, all of them different.
-
-    Parameters
-    ----------
-    choices
-        As in :func:`telling_choices`.
-    folders
-        The name of each run's folder, which stands for what the choices do not tell apart.
-    """
+    """Return a short, distinct label for each run; ``folders`` are used if the choices do not suffice."""
     names, choices = telling_choices(choices), _told(choices)
     labels = [", ".join(dict.fromkeys(filter(None, (_part(name, each) for name in names)))) for each in choices]
     if len(set(labels)) < len(labels) or not all(labels):
@@ -218,14 +196,9 @@ def label_runs(choices: Sequence[Mapping[str, str]], folders: Sequence[str]) -> 
 
 
 def choice_table(choices: Mapping[str, Mapping[str, str]], names: Sequence[str]) -> pd.DataFrame:
-    """Return the named choices of runs, a row a label, as they read in a table or figure.
+    """Return the named choices of runs, a row a label, worded for a table or figure.
 
-    Parameters
-    ----------
-    choices
-        By label, as :func:`choices_of` returns them.
-    names
-        Which to take. Where they do not tell the runs apart, the labels are a column of their own, "run".
+    If they do not tell the runs apart, the labels become a column "run".
     """
     each_run = _told(list(choices.values()))
     told = pd.DataFrame(
@@ -238,18 +211,10 @@ def choice_table(choices: Mapping[str, Mapping[str, str]], names: Sequence[str])
 
 
 def reference_runs(choices: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return for each run that leads the model by a strategy the run that differs in nothing else, by their labels.
+    """Return for each run with a strategy the run without one that differs in nothing else, by label.
 
-    Parameters
-    ----------
-    choices
-        By label, as :func:`choices_of` returns them.
-
-    Returns
-    -------
-    dict
-        An empty label where there is no such run; of several, the one that shares most of the other choices. Nothing
-        at all where the runs do not differ in their strategy.
+    The label is empty if there is no such run; among several, the one that shares most of the other choices is taken.
+    Empty if the runs do not differ in strategy.
     """
     if len({(each["strategy"], each["leading"]) for each in choices.values()}) < 2:
         return {}
@@ -264,18 +229,10 @@ def reference_runs(choices: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
 
 
 def elicitation_sets(choices: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return the runs that differ in nothing but how their ratings are got, set by set: what each is, by its label.
+    """Return sets of runs that differ only in elicitation: for each set, label → elicitation in words.
 
-    Parameters
-    ----------
-    choices
-        By label, as :func:`choices_of` returns them.
-
-    Returns
-    -------
-    list of dict
-        Sets of two elicitations or more, in the order of the runs, and by label what each is in words; no two in a set
-        are of one elicitation. Of several runs of one, the one that shares most of the other choices with the first.
+    Sets have at least two elicitations, in the order of the runs, and one run for each: among several, the one that
+    shares most of the other choices with the first.
     """
     alike: dict[tuple[str, ...], dict[tuple[str, ...], list[str]]] = {}
     for label, each in choices.items():
@@ -294,7 +251,7 @@ def elicitation_sets(choices: Mapping[str, Mapping[str, str]]) -> list[dict[str,
 
 
 def _elicitations(choices: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Name each run's elicitation: with its parser where that differs too, and with its settings' hash at need."""
+    """Name each run's elicitation, with its parser and a hash of its settings if needed to tell runs apart."""
     names = {label: each["elicitation"] for label, each in choices.items()}
     for name, words in (("parser", "parser {}"), ("answering", "settings {:.8}")):
         if len(set(names.values())) < len(names):
@@ -306,15 +263,7 @@ def _elicitations(choices: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
 
 
 def engine_remarks(choices: Mapping[str, Mapping[str, str]], references: Mapping[str, str]) -> Iterator[str]:
-    """Say which runs were made by another engine than the run that they are held against.
-
-    Parameters
-    ----------
-    choices
-        By label, as :func:`choices_of` returns them.
-    references
-        What :func:`reference_runs` returns.
-    """
+    """Say which runs used another engine than their reference (from :func:`reference_runs`)."""
     for label, reference in references.items():
         if reference:
             ours, theirs = (
@@ -329,14 +278,14 @@ def engine_remarks(choices: Mapping[str, Mapping[str, str]], references: Mapping
 
 
 def short(text: str) -> str:
-    """Return a text on one line, its middle left out where it is long."""
+    """Return a text on one line, with its middle left out if it is long."""
     line = " ".join(text.split())
     half = _LONGEST // 2 - 1
     return line if len(line) <= _LONGEST else f"{line[:half]} \N{HORIZONTAL ELLIPSIS} {line[-half:]}"
 
 
 def _led(manifest: Manifest) -> tuple[str, str]:
-    """Return the SHA-256 of all that a run's strategy asks, and its settings as JSON; empty where not recorded."""
+    """Return the SHA-256 of what a run's strategy asks, and its settings as JSON; empty if not recorded."""
     if manifest.strategy.name in ("", NO_STRATEGY):
         return "", ""
     leading = manifest.strategy.sha256
@@ -349,7 +298,7 @@ def _led(manifest: Manifest) -> tuple[str, str]:
         return leading, ""
     settings = {key: value for key, value in recorded.items() if key not in _NOT_ASKED}
     settings["stages"] = {stage["name"]: stage for stage in settings.get("stages") or ()}
-    # What a file holds counts, not where it lies.
+    # A file counts by its content, not its path.
     if "examples" in brought:
         settings["examples"] = {**(settings.get("examples") or {}), "pool": brought["examples"]["pool"][:8]}
     if isinstance(brought.get("knowledge"), str):
@@ -358,7 +307,7 @@ def _led(manifest: Manifest) -> tuple[str, str]:
 
 
 def _answering(manifest: Manifest) -> str:
-    """Return the SHA-256 of the settings by which an answer is got, without those that its method does not read."""
+    """Return the SHA-256 of the settings that shape answers, without those that the method does not read."""
     unread = {"max_tokens", "parser"} if manifest.elicitation.method == "expected" else {"max_pruned_points"}
     read = {key: value for key, value in manifest.identity.elicitation.items() if key not in unread}
     thinking = manifest.identity.content.get("thinking")
@@ -366,12 +315,12 @@ def _answering(manifest: Manifest) -> str:
 
 
 def _asked(manifest: Manifest) -> dict[str, Any]:
-    """Return what of a prompt is neither wording nor elicitation: the task, and special tokens."""
+    """Return the parts of a prompt besides wording and elicitation: the task and special tokens."""
     return {"task": manifest.identity.task, "special_tokens": manifest.identity.special_tokens}
 
 
 def _told(choices: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
-    """Return the choices; of runs that lead by one strategy with different settings, its name says what differs."""
+    """Return the choices; if runs share a strategy but not its settings, its name says what differs."""
     told: dict[tuple[str, str], str] = {}
     for name in {each["strategy"] for each in choices}:
         settings = {each["leading"]: each["settings"] for each in choices if each["strategy"] == name}
@@ -381,7 +330,7 @@ def _told(choices: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
 
 
 def _name_settings(name: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return by SHA-256 the strategy's name with what sets its settings apart, or else with that SHA-256."""
+    """Return, by SHA-256, the strategy's name with its distinctive settings, or else with that SHA-256."""
     departures = _departures([json.loads(each or "{}") for each in settings.values()])
     named = [", ".join([name, *own]) for own in departures]
     unclear = not all(settings.values()) or len(set(named)) < len(named)
@@ -392,7 +341,7 @@ def _name_settings(name: str, settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _departures(settings: Sequence[Mapping[str, Any]], place: str = "") -> list[list[str]]:
-    """Name of each settings the leaves that differ, but for a value that more than half of them have."""
+    """Name the leaves of each settings that differ, except for a value that more than half of them have."""
     named: list[list[str]] = [[] for _ in settings]
     lacking: list[list[str]] = [[] for _ in settings]
     for name in sorted({name for each in settings for name in each}):

@@ -1,7 +1,7 @@
-"""A run's digest: one SHA-256 of what was asked and answered, whatever files it lies in.
+"""A run's digest: one SHA-256 of what was asked and answered, independent of how files store it.
 
-Tables are hashed by their values. So neither Parquet's encoding, nor whether a table lies in parts, nor what a report
-made of it changes the digest. Any rating, reply, prompt, label, score, or name of the model does.
+Tables are hashed by value. The digest therefore does not depend on Parquet's encoding, on whether a table is in parts,
+or on what a report made of it. Any change to a rating, reply, prompt, label, score or the model's name changes it.
 """
 
 from __future__ import annotations
@@ -20,27 +20,21 @@ from audit.runs.manifest import Manifest
 from audit.tables.base import Column, Table, Type
 
 _FORM: Final = 1
-"""Which definition of the digest this is; it is part of what is hashed."""
+"""Version of the digest's definition; part of what is hashed."""
 _ASKED: Final = (
     "n_prompts", "seed", "task", "inventory", "scale", "elicitation", "language", "stimuli", "prompt", "strategy",
     "dimensions", "placebo", "clusters", "stems", "cues", "identity", "outside",
 )  # fmt: skip
-"""Fields of the manifest that say what was asked. An analysis or a later session changes none of them."""
+"""Manifest fields that say what was asked. Neither an analysis nor a later session changes them."""
 _OF_SESSIONS: Final = frozenset({"seen", "not_checked"})
-"""What the manifest says of its model that depends on how often the run's command was given."""
+"""Fields of the manifest's model that depend on how often the run's command was given."""
 
 
 def digest_of(manifest: Manifest, *, tables: Mapping[str, str], files: Mapping[str, str]) -> str:
     """Return a run's digest.
 
-    Parameters
-    ----------
-    manifest
-        The run's.
-    tables
-        By name, :func:`rows_sha256` of each table that was collected.
-    files
-        By name, the SHA-256 of what other files hold.
+    ``tables`` has :func:`rows_sha256` of each collected table by name, and ``files`` the SHA-256 of other files by
+    name.
     """
     asked = {name: manifest.content[name] for name in _ASKED if name in manifest.content}
     model = {name: value for name, value in manifest.model.content.items() if name not in _OF_SESSIONS}
@@ -49,10 +43,10 @@ def digest_of(manifest: Manifest, *, tables: Mapping[str, str], files: Mapping[s
 
 
 def rows_sha256(rows: pa.Table, table: Table) -> str:
-    """Return the SHA-256 of a table's values, row by row in their order.
+    """Return the SHA-256 of a table's values, row by row in order.
 
-    A column that says no more than rows of earlier versions did is left out: a column that a later version adds does
-    not change the digest of a run that has none of it.
+    A column with nothing but its default for earlier versions is left out, so that adding a column does not change the
+    digest of runs without it.
     """
     digest = hashlib.sha256(json.dumps([table.name, rows.num_rows]).encode())
     for name, column in table.items():
@@ -73,12 +67,12 @@ def _says_nothing(values: pa.ChunkedArray, column: Column) -> bool:
 
 
 def _plain(values: pa.ChunkedArray, column: Column) -> tuple[bytes, ...]:
-    """Return a column's values as bytes that depend on nothing but them; what is missing has one form."""
+    """Return a column's values as bytes that depend on nothing else; missing values have one form."""
     if column.type in (Type.WORD, Type.TEXT):
         encoded = values.cast(pa.large_string()).combine_chunks().dictionary_encode()
         places = np.asarray(encoded.indices.fill_null(-1))
         codes = np.full(len(places), -1, dtype="<i8")
-        codes[places >= 0], order = pd.factorize(places[places >= 0])  # texts in the order in which they appear
+        codes[places >= 0], order = pd.factorize(places[places >= 0])  # texts in order of appearance
         texts = encoded.dictionary.to_pylist()
         return json.dumps([texts[place] for place in order]).encode(), codes.tobytes()
     missing = np.asarray(values.is_null())

@@ -1,4 +1,4 @@
-"""How much room there is on a disk, also for a folder that is not there yet."""
+"""Free disk space, also for a folder that does not exist yet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def existing(place: Path) -> Path:
-    """Return a folder, or the nearest one above it that is there."""
+    """Return a folder, or its nearest existing parent."""
     place = Path(os.path.expanduser(place)).absolute()
     while not os.path.exists(place):
         place = place.parent
@@ -16,5 +16,5 @@ def existing(place: Path) -> Path:
 
 
 def free_at(place: Path) -> int:
-    """Return how many bytes are free where a folder is, or would be."""
+    """Return the free bytes at a folder's present or future place."""
     return shutil.disk_usage(existing(place)).free

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, their SHA-256, and the disk's refusals as one clear line."""
+"""Files that are whole or absent, their SHA-256, and disk errors as one clear line."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from typing import Final
 from audit.errors import StoreError
 
 NO_FILE: Final = "no file"
-"""What stands for the SHA-256 of what is no file: a folder, a pipe, a device."""
+"""Stands for the SHA-256 of what is not a file: a folder, a pipe, a device."""
 _SURE_AFTER_NS: Final = 100_000_000
-"""A file that was changed later than that before it was read may be changed again without its times telling."""
+"""A file changed less than this before it was read may change again without new times."""
 _COARSE_NS: Final = 10_000_000
 _SURE_AFTER_COARSE_NS: Final = 3_000_000_000
-"""The same of a disk whose times are multiples of 10 ms: some of those count seconds alone, or two at a time."""
+"""The same on a disk whose times are multiples of 10 ms. Some of those count only seconds, or two at a time."""
 _SHA256: Final[dict[tuple[int, ...], str]] = {}
-"""What files were, by all that the disk tells of a file short of what it holds."""
+"""Hashes by device, inode, size and times."""
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn the disk's refusals into one clear line."""
+    """Turn disk errors into one clear line."""
     try:
         yield
     except OSError as error:
@@ -49,14 +49,9 @@ def unfinished_of(path: Path) -> Path:
 
 @contextmanager
 def whole(path: Path, before: Callable[[Path], None] | None = None) -> Iterator[io.BufferedWriter]:
-    """Open a file that is there whole once all is written, or not at all; StoreError as of :func:`writing`.
+    """Open a file that replaces ``path`` once all is written; until then the old one stays.
 
-    Parameters
-    ----------
-    path
-        The file; what there was in its place stays until the new one is whole.
-    before
-        Is given the place of what was written, right before it takes the file's place.
+    ``before`` gets the path of the written file, just before it is moved into place.
     """
     unfinished = unfinished_of(path)
     with writing(path):
@@ -76,19 +71,13 @@ def whole(path: Path, before: Callable[[Path], None] | None = None) -> Iterator[
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all.
-
-    Raises
-    ------
-    StoreError
-        If the disk is full or the place may not be written to.
-    """
+    """Write a file, whole or not at all."""
     with whole(path) as handle:
         handle.write(content)
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the disk keep which files a folder has."""
+    """Flush a folder's list of files to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -97,12 +86,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def refuse_link(path: Path) -> None:
-    """Refuse to write where a link leads: a folder may come from anybody, and its links lead to files of the user's.
+    """Raise StoreError if the path is a symbolic link.
 
-    Raises
-    ------
-    StoreError
-        If the path is a symbolic link.
+    A folder may come from anyone, and its links may lead to the user's own files.
     """
     if path.is_symlink():
         raise StoreError(
@@ -112,14 +98,9 @@ def refuse_link(path: Path) -> None:
 
 
 def sha256_of(path: Path) -> str | None:
-    """Return the SHA-256 of a file; None where there is none. What is remembered of unchanged files is not read again.
+    """Return a file's SHA-256, cached while the file is unchanged; None if there is none.
 
-    A link stands for what it leads to. Of what is no file :data:`NO_FILE` is returned: a pipe is not waited for.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
+    Links are followed. What is not a file gives :data:`NO_FILE`: a pipe is not waited for.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -139,6 +120,6 @@ def sha256_of(path: Path) -> str | None:
 
 
 def _has_rested(*times: int, now: int) -> bool:
-    """Tell whether a file's times would tell of any change since it was read; all of them in nanoseconds."""
+    """Whether a file's times would show any change since it was read; all in nanoseconds."""
     coarse = not any(each % _COARSE_NS for each in times)
     return now - max(times) >= (_SURE_AFTER_COARSE_NS if coarse else _SURE_AFTER_NS)

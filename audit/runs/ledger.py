@@ -1,11 +1,11 @@
-"""``ledger.jsonl``: the SHA-256 of every file that was stored in a folder, so that none changes unseen.
+"""``ledger.jsonl``: the SHA-256 of every file stored in a folder, so that no change goes unseen.
 
-A line says what files are about to be, ``{"files": {NAME: SHA-256 or null}}``, null of one that is about to go. It is
-on the disk before the file takes its place. So a folder that a process was killed in has at most the files of the last
-line in either state, and which one is written down when the folder is next entered.
+A line announces files, ``{"files": {NAME: SHA-256 or null}}``; null means that the file is about to go. The line is on
+disk before the file is. So if a process is killed, only the files of the last line may be in either state, and the next
+process to enter the folder writes down which.
 
-Whoever may write to the folder can write the ledger anew, too. It tells mistakes and swaps, not forgery: that is what
-the run's digest is for, see :mod:`audit.runs.digest`.
+Anyone who can write to the folder can also rewrite the ledger. It reveals mistakes and swaps, not forgery; for that
+there is the run's digest, see :mod:`audit.runs.digest`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from audit.runs.told import FILE as FILE
 from audit.runs.told import OTHER_LINE_ENDS, Told, read
 
 ASIDE: Final = ".publishing"
-"""Where an analysis is written before all of it takes the place of an earlier one."""
+"""Where a whole analysis is written before it replaces an earlier one."""
 GENERATION: Final = "tables/generation.txt"
-"""Says which analysis the tables beside it are of, as the manifest and the page do."""
+"""Identifies the analysis that the tables beside it belong to, as the manifest and the page do."""
 _MADE: Final = re.compile(
     r"(tables|figures|raters|people/raters|norming/raters)/.+|calibration\.csv|dictionary\.csv|manifest\.copy\.json|[^/]+\.(html|md|tex|png)"
 )
-"""What an analysis made of what was stored, or what is sent to raters: it may go, and can be made again."""
+"""Files that an analysis made from stored files, or that are sent to raters: they can be lost and made again."""
 _READ: Final = (
     "manifest.json", "prompts.json.gz", "corpus.json", "given.parquet", "manipulation.parquet", "pairs.parquet",
     "elicitation_sample.parquet", "asked_again.parquet", "asked_in_*.parquet",
@@ -46,20 +46,20 @@ _READ: Final = (
       for name in ("ratings.csv", "raters.csv", "key.csv", "study.json", "questions.yaml")),
     "key.csv", "sides.csv", "questions.yaml",
 )  # fmt: skip
-"""What is read of a folder where it is there; other files in it are nobody's."""
+"""Glob patterns of files that a folder may contain. Others are ignored."""
 PLACES: Final = tuple(sorted({pattern.rpartition("/")[0] or "." for pattern in _READ}))
-"""The folders that these lie in."""
+"""The folders of these files."""
 _SHOWN: Final = ("tables/*.csv", "figures/*.svg", "figures/*.png", "figures/*.pdf")
-"""What a reader takes for a part of an analysis where it lies there."""
+"""Files that a reader would take for part of an analysis."""
 _SET_ASIDE: Final = re.compile(r"prompts\.json\.gz|(given|manipulation)\.parquet|stages(\.parquet|/.*)|scores/.*\.json")
-"""What `audit recover` looks at, and that the run's command does not collect anew as long as answers are there."""
+"""Files that `audit recover` handles and that the run's command does not collect anew while answers exist."""
 JUDGED: Final = re.compile(r"parts/part-\d+\.parquet|pairs\.parquet")
-"""What a judge is asked anew where it is gone."""
+"""Files that a judge is asked for anew if they are gone."""
 _ASKED_ANEW: Final = re.compile(
     r"(ratings|replies|answers|judged|elicitation_sample|asked_again|asked_in_\w+)(/.*)?(\.parquet)?"
     r"|scores/[^/]+/(part-.*|scores\.parquet)"
 )
-"""What the run's own command collects anew where it is gone."""
+"""Files that the run's own command collects anew if they are gone."""
 
 
 CHANGED: Final = "is not what was stored: its SHA-256 has changed"
@@ -69,16 +69,9 @@ _NOT_MADE: Final = "was not made by this run's analysis"
 
 @dataclass(frozen=True)
 class Faults:
-    """What of a folder is not as its ledger says.
+    """How a folder differs from its ledger, by file name.
 
-    Attributes
-    ----------
-    changed, gone
-        Names of files that hold something else than was stored, and of those that are not there.
-    foreign
-        Names of files that would be read, and were not stored.
-    ledger
-        What is wrong with the ledger itself; empty if nothing is.
+    ``foreign`` files would be read but were not stored. ``ledger`` says what is wrong with the ledger itself.
     """
 
     changed: tuple[str, ...] = ()
@@ -90,7 +83,7 @@ class Faults:
         return bool(self.changed or self.gone or self.foreign or self.ledger)
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with each file, and what it is: a file's name and words."""
+        """Yield (file name, fault in words)."""
         if self.ledger:
             yield FILE, self.ledger
         yield from ((name, CHANGED) for name in self.changed)
@@ -99,27 +92,16 @@ class Faults:
 
 
 def faults_of(folder: Path, *, made: bool = False, needed: bool = False) -> Faults:
-    """Return what of a folder is not as its ledger says; nothing of one without a ledger.
+    """Return how a folder differs from its ledger; no faults without a ledger unless one is ``needed``.
 
-    Parameters
-    ----------
-    folder
-        May be written to meanwhile by the process that holds it.
-    made
-        Whether to look at tables, figures and pages too, which can be made again.
-    needed
-        Whether there must be a ledger.
-
-    Raises
-    ------
-    StoreError
-        If a file cannot be read.
+    The process that holds the folder may write to it meanwhile. ``made`` includes tables, figures and pages, which can
+    be made again.
     """
     return _held_against(folder, made=made, needed=needed)[0]
 
 
 def _held_against(folder: Path, *, made: bool, needed: bool) -> tuple[Faults, Told]:
-    """Return what is not as the ledger says, and what it says."""
+    """Return the faults and the ledger; reads again if the ledger changed meanwhile."""
     while True:
         try:
             told = read(folder)
@@ -156,7 +138,7 @@ def _compare(folder: Path, told: Told, *, made: bool) -> Faults:
 
 
 def stored_in(folder: Path) -> set[str]:
-    """Return the names of the files that would be read of a folder."""
+    """Return the names of the files in a folder that would be read."""
     return _named((path for pattern in _READ for path in folder.glob(pattern)), folder)
 
 
@@ -165,40 +147,22 @@ def _named(paths: Iterable[Path], folder: Path) -> set[str]:
 
 
 def is_made(name: str) -> bool:
-    """Tell whether a file of a folder can be made again of what was stored in it."""
+    """Whether a file can be made again from stored files."""
     return _MADE.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What is to be known of a folder in which nothing is wrong.
-
-    Attributes
-    ----------
-    lacking
-        Names of the files that are gone and may be.
-    accepted
-        Names of files that had changed, and were accepted as they are.
-    """
+    """A folder without faults: names of files that are missing and may be, and of accepted files."""
 
     lacking: tuple[str, ...]
     accepted: tuple[str, ...]
 
 
 def check(folder: Path, *, needed: bool = False, may_lack: Callable[[str], bool] | None = None) -> Checked:
-    """Refuse a folder of which something that was stored is not as its ledger says.
+    """Raise StoreError if stored files differ from the ledger; the message names the first and its remedy.
 
-    Parameters
-    ----------
-    folder, needed
-        As of :func:`faults_of`.
-    may_lack
-        Tells of a file that is gone whether that may be.
-
-    Raises
-    ------
-    StoreError
-        If something was changed, is gone, or was not stored; names the first file and the remedy.
+    ``may_lack`` tells whether a missing file is allowed.
     """
     found, told = _held_against(folder, made=False, needed=needed)
     lacking = tuple(name for name in found.gone if may_lack is not None and may_lack(name))
@@ -212,14 +176,14 @@ def check(folder: Path, *, needed: bool = False, may_lack: Callable[[str], bool]
 
 
 def _refusal(folder: Path, name: str, what: str, *, n_more: int = 0) -> str:
-    """Say of a file what is wrong with it, and what to do."""
+    """Say what is wrong with a file and what to do."""
     more = f" (and {n_more:,} more)" if n_more else ""
     verify = shlex.join(["python", "-m", "audit", "verify", str(folder)])
     return f"{folder / name} {what}{more}; {remedy_for(folder, name, what)}; `{verify}` lists all that is wrong"
 
 
 def remedy_for(folder: Path, name: str, what: str) -> str:
-    """Say what to do about a file of a folder; each of these works when it is followed."""
+    """Say what to do about a file; each of these remedies works."""
     if what in (_FOREIGN, _NOT_MADE):
         return "move it out of the folder"
     if OTHER_LINE_ENDS in what:
@@ -244,7 +208,7 @@ def remedy_for(folder: Path, name: str, what: str) -> str:
 
 
 def _is_of_runs(folder: Path) -> bool:
-    """Tell whether a folder is one of judged pairs or of choices: `recover` and accept=true are for runs."""
+    """Whether a folder has judged pairs or choices: `recover` and accept=true are for runs."""
     return any((folder / name).exists() for name in ("parts", "pairs.parquet", "sides.csv", "judgement.html"))
 
 
@@ -258,28 +222,28 @@ def _remedy_of_runs(name: str, what: str) -> str:
 
 
 def asked_anew(name: str) -> bool:
-    """Tell whether the run's own command collects a file anew that is gone."""
+    """Whether the run's own command collects a missing file anew."""
     return _ASKED_ANEW.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
 class Story:
-    """What a folder's ledger tells of it.
+    """What a folder's ledger records.
 
     Attributes
     ----------
     files
-        SHA-256 of the files that are to be there, by name.
-    n_lines
-        Of the ledger.
+        SHA-256 by name of the files that should be there.
     was
-        The same of all that ever were: parts that were put together in one file are gone from ``files``.
+        The same of all files that ever were: consolidated parts are no longer in ``files``.
+    n_lines
+        Lines of the ledger.
     taken_over
-        Names of files that were there already when the ledger was begun: what became of them before is not known.
+        Names of files that were there when the ledger was begun; their earlier history is unknown.
     accepted
-        Names of files that were changed, gone or foreign and were accepted as they are.
+        Names of files that were changed, gone or foreign and were accepted.
     anew
-        Names of parts of answers that were stored more than once, with other answers each time.
+        Names of parts that were stored more than once, with other answers each time.
     """
 
     files: Mapping[str, str]
@@ -291,24 +255,10 @@ class Story:
 
 
 def check_made(folder: Path, name: str, *, remedy: str) -> str:
-    """Refuse a table or a page that is not what the folder's last analysis wrote.
+    """Return the generation of a table or page, or raise StoreError if the last analysis did not write it so.
 
-    Parameters
-    ----------
-    folder, name
-        The run's folder, and the file's name in it.
-    remedy
-        What makes it again.
-
-    Returns
-    -------
-    str
-        What tells this analysis from others; empty where the folder has no ledger that knows it.
-
-    Raises
-    ------
-    StoreError
-        If it has changed, is of no analysis, or the last analysis has not taken its place whole.
+    Empty if the folder has no ledger that knows the file. The error also covers an analysis that has not fully replaced
+    the earlier one. ``remedy`` says how to make the file again.
     """
     try:
         told = read(folder)
@@ -317,7 +267,7 @@ def check_made(folder: Path, name: str, *, remedy: str) -> str:
         actual = sha256_of(folder / name)
     except OSError as error:
         raise StoreError(f"{error.filename or folder} cannot be read ({error.strerror or error})") from error
-    if actual is None:  # which says itself that it is not there
+    if actual is None:  # the caller reports a missing file
         return told.files.get(GENERATION) or ""
     if told.published and (folder / ASIDE).exists():
         raise StoreError(
@@ -332,7 +282,7 @@ def check_made(folder: Path, name: str, *, remedy: str) -> str:
 
 
 def story_of(folder: Path) -> Story | None:
-    """Return what a folder's ledger tells; None where there is none, or none that can be read."""
+    """Return what a folder's ledger records; None if it is missing or unreadable."""
     try:
         told = read(folder)
     except OSError:
@@ -346,14 +296,8 @@ def story_of(folder: Path) -> Story | None:
 class Ledger:
     """The ledger of one folder, through which all its files are written.
 
-    Parameters
-    ----------
-    folder
-        The folder; only one process at a time may write to it.
-    kept
-        Whether there is one: of a folder in which nothing is collected there is none, and files are but written.
-    confirms
-        Whether :meth:`confirm` holds files against it; not where what is damaged is looked for.
+    Only one process at a time may write. ``kept=False`` writes files without a ledger, for folders that collect
+    nothing; ``confirms=False`` lets :meth:`confirm` pass everything, for commands that look for damage.
     """
 
     def __init__(self, folder: Path, *, kept: bool = True, confirms: bool = True) -> None:
@@ -364,20 +308,14 @@ class Ledger:
         self._open = False
 
     def write(self, name: str, content: bytes) -> Path:
-        """Write a file so that it is there whole or not at all, and return where it is.
-
-        Raises
-        ------
-        StoreError
-            If the disk is full or the place may not be written to.
-        """
+        """Write a file, whole or not at all, and return its path."""
         with self.whole(name) as handle:
             handle.write(content)
         return self._folder / name
 
     @contextmanager
     def whole(self, name: str) -> Iterator[io.BufferedWriter]:
-        """Open a file to write it whole; see :func:`audit.runs.files.whole`."""
+        """Open a file to be written whole; see :func:`audit.runs.files.whole`."""
         path = self._folder / name
         self._refuse_links([name])
         refuse_link(unfinished_of(path))
@@ -388,7 +326,7 @@ class Ledger:
         self._open = False
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove files that are there, or were, in that order; StoreError if that cannot be done."""
+        """Remove files in this order; missing ones are ignored."""
         own = [name for name in dict.fromkeys(names) if self._known(name) or (self._folder / name).exists()]
         if not own:
             return
@@ -404,7 +342,7 @@ class Ledger:
         self._open = False
 
     def move(self, name: str, target: Path) -> None:
-        """Move a file to where nothing reads it; StoreError if that cannot be done."""
+        """Move a file to where nothing reads it."""
         self._refuse_links([name, target.relative_to(self._folder).as_posix()])
         with writing(target):
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -416,7 +354,7 @@ class Ledger:
         self._open = False
 
     def names(self, beneath: str) -> list[str]:
-        """Return the files beneath a folder of the folder, whether they are there or the ledger says so."""
+        """Return the files beneath a subfolder that are present or in the ledger."""
         there = {
             path.relative_to(self._folder).as_posix() for path in (self._folder / beneath).rglob("*") if path.is_file()
         }
@@ -424,24 +362,11 @@ class Ledger:
         return sorted(there | said)
 
     def publish(self, files: Mapping[str, bytes], *, instead_of: Iterable[str], generation: str) -> None:
-        """Put files in the place of an earlier analysis's, all of them or none.
+        """Replace an earlier analysis's files, all or none.
 
-        They are written aside first. A process that is killed while they take their places is made good by the next
-        one that enters the folder.
-
-        Parameters
-        ----------
-        files
-            What is to be there, by name.
-        instead_of
-            Names of what is to go if it is not among them.
-        generation
-            What they were made of, in a few letters.
-
-        Raises
-        ------
-        StoreError
-            If the disk is full or the place may not be written to: the earlier analysis stays.
+        The new files are written aside first. If a process is killed while they are moved into place, the next one to
+        enter the folder finishes that. Files in ``instead_of`` that are not in ``files`` are removed. On StoreError
+        (disk full, not writable) the earlier analysis stays.
         """
         aside = self._folder / ASIDE
         going = {name: None for name in instead_of if name not in files}
@@ -467,7 +392,7 @@ class Ledger:
         self._open = False
 
     def _put_in_place(self) -> None:
-        """Give the files of the last line their places, as far as they have not taken them."""
+        """Move the files of the last line into place, as far as that is not done."""
         told, aside = self._current(), self._folder / ASIDE
         self._refuse_links([*told.before, *(f"{ASIDE}/{name}" for name in told.before)])
         with writing(self._folder):
@@ -486,13 +411,7 @@ class Ledger:
             _clear_away(aside)
 
     def settle(self) -> None:
-        """Write down what became of the last line's files; finish an analysis that was being put in place.
-
-        Raises
-        ------
-        StoreError
-            If the folder may not be written to.
-        """
+        """Record what became of the last line's files; finish an analysis that was being put in place."""
         told = self._current()
         if told.fault:
             return
@@ -508,34 +427,18 @@ class Ledger:
             self._close()
 
     def take_over(self) -> None:
-        """Begin the ledger of a folder that an earlier version stored, with the files as they are.
+        """Begin the ledger of a folder from an earlier version, with the files as they are.
 
-        Nothing is written if the folder has no file that would be in it.
-
-        Raises
-        ------
-        StoreError
-            If a file cannot be read, or the folder may not be written to.
+        Writes nothing if the folder has no files to record.
         """
         if files := self._as_they_are(stored_in(self._folder)):
             self._append({"files": files, "taken_over": True})
 
     def accept(self, faults: Faults, others: Iterable[str] = ()) -> None:
-        """Take files as they are although they differ from what was stored, and say so from then on.
+        """Accept files although they differ from what was stored, and record that.
 
-        Of a ledger that cannot be read a new one takes the place, with all files as they are; it is kept beside it.
-
-        Parameters
-        ----------
-        faults
-            What differs; other files are held against the ledger as before.
-        others
-            Names of files of which the same is to be said, and that are yet to be written.
-
-        Raises
-        ------
-        StoreError
-            If a file cannot be read, or the folder may not be written to.
+        An unreadable ledger is kept beside a new one with all files as they are. ``others`` are accepted files yet to
+        be written.
         """
         path = self._folder / FILE
         names = [*faults.changed, *faults.gone, *faults.foreign, *others]
@@ -553,7 +456,7 @@ class Ledger:
         self.settle()
 
     def _as_they_are(self, names: Iterable[str]) -> dict[str, str | None]:
-        """Return the SHA-256 of files; StoreError if one is none, or cannot be read."""
+        """Return the SHA-256 of files; raise StoreError for what is not a file."""
         with writing(self._folder):
             files = {name: sha256_of(self._folder / name) for name in sorted(names)}
         if odd := next((name for name, sha256 in files.items() if sha256 == NO_FILE), None):
@@ -561,21 +464,16 @@ class Ledger:
         return files
 
     def confirm(self, name: str) -> None:
-        """Refuse a file that was read and is not what was stored; nothing is known of one without a ledger.
+        """Raise StoreError if a file just read differs from what was stored; without a ledger, do nothing.
 
-        The folder may be written to meanwhile by the process that holds it.
-
-        Raises
-        ------
-        StoreError
-            If it has changed, was not stored, or cannot be read.
+        The process that holds the folder may write to it meanwhile.
         """
         if not self._confirms:
             return
         while True:
             told = self._current()
             n_bytes = told.n_bytes
-            if not told.n_lines or told.fault:  # which is said where the folder's manifest is read
+            if not told.n_lines or told.fault:  # reading the manifest reports a faulty ledger
                 return
             try:
                 actual = sha256_of(self._folder / name)
@@ -588,25 +486,25 @@ class Ledger:
         raise StoreError(_refusal(self._folder, name, CHANGED if told.knows(name) else _FOREIGN))
 
     def _refuse_links(self, names: Iterable[str]) -> None:
-        """Refuse to write or remove files beneath a link."""
+        """Raise StoreError for files beneath a symbolic link."""
         for parent in dict.fromkeys(PurePosixPath(name).parent for name in names):
             for place in (parent, *parent.parents):
                 if place.parts:
                     refuse_link(self._folder / place)
 
     def _begin(self, files: Mapping[str, str | None], **more: Any) -> None:
-        """Write down what files are about to be."""
+        """Announce files in the ledger."""
         if self._open:
             self._close()
         self._append({"files": dict(files), **more})
         self._open = True
 
     def _close(self) -> None:
-        """Write down that the files of the last line are what it says, or else what they are."""
+        """Record whether the announced files are in place, or still as before."""
         told = self._current()
         with writing(self._folder):
             actual = {name: sha256_of(self._folder / name) for name in told.before}
-        # What is neither what it was nor what it was to be is another's doing: the ledger goes on saying so.
+        # A file in neither state was changed by something else: the ledger keeps the announced hash and reports it.
         other = {n: sha for n, sha in actual.items() if sha != told.files[n] and sha == told.before[n]}
         self._append({"files": other})
         if other:
@@ -617,7 +515,7 @@ class Ledger:
         return bool(self._current().files.get(name))
 
     def _current(self) -> Told:
-        """Return what the ledger says, read again if another process has written to it."""
+        """Return the ledger, read again if another process has written to it."""
         path = self._folder / FILE
         try:
             n_bytes = path.stat().st_size
@@ -640,7 +538,7 @@ class Ledger:
         with writing(path):
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
             try:
-                # Whatever a process that was killed has left of a line ends here.
+                # Cut off what a killed process left of a line.
                 os.ftruncate(descriptor, told.n_bytes)
                 os.lseek(descriptor, 0, os.SEEK_END)
                 done = 0
@@ -660,7 +558,7 @@ class Ledger:
 
 
 def _clear_away(aside: Path) -> None:
-    """Remove what was written aside; of a link, the link alone."""
+    """Remove files written aside; if it is a link, only the link."""
     if aside.is_symlink():
         aside.unlink()
     shutil.rmtree(aside, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""What a folder says of itself: ``manifest.json`` of a run, of a comparison, of judged pairs, of choices.
+"""``manifest.json``: what a folder says of itself, for a run, a comparison, judged pairs or choices.
 
-The file is read and written here alone. What the code asks of a manifest is an attribute, with its type and with the
-default that holds where an earlier version did not write it. What nobody asks for is kept all the same: a manifest is
-written back as it was read, field by field and in the same order, but for what was changed.
+This module alone reads and writes the file. Fields that the code uses are attributes, with a type and with the default
+that holds for earlier versions. All other fields are kept too: a manifest is written back field by field in the order
+read, except for what was changed.
 """
 
 from __future__ import annotations
@@ -36,67 +36,67 @@ from stimuli.files import read_file
 SCHEMA_VERSION: Final = 1
 FILE: Final = "manifest.json"
 COPY: Final = "manifest.copy.json"
-"""The same once more in a run's folder, written before it; ``audit recover`` restores the manifest from it."""
+"""A copy in a run's folder, written before the manifest itself; ``audit recover`` restores the manifest from it."""
 _COLLECTED: Final = ("ratings", "replies", "answers")
-"""What a run's folder holds, or ``.parquet`` files of that name."""
+"""Folders of a run's rows; ``.parquet`` files have the same names."""
 _DOES: Final = "restores it from its copy, or saves what was collected"
 _FIRST: Final = "intensity"
-"""The task of a run whose manifest names none: an earlier version wrote it, or another tool collected the ratings."""
+"""The task of a manifest that names none: from an earlier version, or of ratings that another tool collected."""
 _OF_RUNS: Final = {
     "comparison": "comparison of runs",
     "judgement": "comparison of two runs' replies by a judge",
     "choices": "choice of people between two runs' replies",
 }
-"""What folders hold that are made of runs, by what their manifests say in ``kind``."""
+"""Folders made of several runs, by the manifest's ``kind``."""
 _NEEDED: Final = ("n_prompts", "shard_size")
-"""What every version wrote, and no run can be read or gone on with without."""
+"""Fields that every version wrote, and without which a run can be neither read nor continued."""
 _MOST: Final = 10**12
-"""Prompts that no run has."""
+"""More prompts than any run has."""
 _SHOULD_BE: Final = (("int", "a number"), ("float", "a number"), ("str", "text"), ("bool", "true or false"),
                      ("list", "a list"), ("tuple", "a list"))  # fmt: skip
-"""What is expected where a value has another type, by how the error's type begins."""
+"""Expected type in words, by the beginning of pydantic's error type."""
 
 Count: TypeAlias = Annotated[int, Field(strict=True)]
 Points: TypeAlias = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
-"""A number as the file has it: 0 does not become 0.0, which tables would show."""
+"""A number as in the file: 0 does not become 0.0, which tables would show."""
 Words: TypeAlias = Mapping[str, str]
 _OfTerms: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Dimension → wording, or group → what is said of it."""
+"""Dimension → term or group → text."""
 
 
 class ComparedWords(dict[str, str]):
-    """Stems by wording, of an earlier version: a wording without one shares a stem where its letters are alike.
+    """Stems by term, from an earlier version: terms without one share a stem if their letters are alike.
 
-    It is for the numbers of runs of such versions. Now every stem is stated where it is needed.
+    Kept so that runs of those versions give the same numbers. Now every stem is stated where it is needed.
     """
 
 
 class ManifestError(AuditError, KeyError):
-    """The manifest lacks what is asked of it, or has it in another type; names the key and what there is."""
+    """A field is missing from the manifest or has the wrong type; the message names it."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class DamagedError(StoreError):
-    """A run's manifest is not there though the run is, or cannot be read, or says what no manifest says."""
+    """A run's manifest is unreadable or impossible, or missing although the run's rows are there."""
 
 
 class _Part(BaseModel):
-    """A part of a manifest: attributes for what is read, and ``content``, all that the file says there."""
+    """A part of a manifest: attributes for fields in use, and ``content`` for everything in the file."""
 
     model_config = ConfigDict(frozen=True, protected_namespaces=())
     _content: Mapping[str, Any] = PrivateAttr(default_factory=dict)
 
     @property
     def content(self) -> Mapping[str, Any]:
-        """All that the file says, as JSON has it."""
+        """Everything in the file, as parsed JSON."""
         return self._content
 
     @model_validator(mode="wrap")
     @classmethod
     def _keep(cls, values: Any, make: Any) -> Any:
-        """Keep what was read; null stands for what was not recorded."""
+        """Keep the content read; null means that a field was not recorded."""
         if not isinstance(values, Mapping):
             return make(values)
         fields = {field.alias or name for name, field in cls.model_fields.items()}
@@ -109,9 +109,9 @@ class _Part(BaseModel):
 
 
 class Elsewhere(_Part):
-    """Of answers that another stack collected: which, as the user says, and how many prompts have none.
+    """Answers collected by another stack: its name, as the user gave it, and the number of prompts without an answer.
 
-    ``n_unsigned`` counts texts of which nothing says whether they are whole.
+    ``n_unsigned`` counts texts that nothing marks as complete or cut.
     """
 
     by: str = ""
@@ -121,7 +121,7 @@ class Elsewhere(_Part):
 
 
 class Server(_Part):
-    """Where a model was asked, and which model the server said that it is, or is made of."""
+    """A server's address, and the model that it says it serves or was made from."""
 
     base_url: str = ""
     id: str = ""
@@ -129,11 +129,11 @@ class Server(_Part):
 
 
 class Model(_Part):
-    """The model that was asked: by which card, where it lies, and the SHA-256 of its files by name.
+    """The model that was asked: its card, its path and the SHA-256 of its files by name.
 
-    ``parameters`` and ``weights_bytes`` are 0 where they were not recorded, see :func:`audit.engines.size.size_of`.
-    ``elsewhere`` is None unless another stack asked it; ``not_checked`` says why a command that found all answers there
-    could not tell whether the model is still the same.
+    ``parameters`` and ``weights_bytes`` are 0 if not recorded, see :func:`audit.engines.size.size_of`. ``elsewhere`` is
+    None unless another stack asked the model. ``not_checked`` is the reason why a command that found nothing left to
+    ask could not check that the model is unchanged.
     """
 
     card: str = Field(default="", alias="name")
@@ -149,26 +149,26 @@ class Model(_Part):
 
     @property
     def name(self) -> str:
-        """What the model is called wherever it is shown, see :func:`audit.runs.model_names.model_name`."""
+        """The model's display name, see :func:`audit.runs.model_names.model_name`."""
         return self._named(full=True)
 
     @property
     def name_asked(self) -> str:
-        """The same without which model the server says that it is."""
+        """The display name without the model that the server states."""
         return self._named(full=False)
 
     @property
     def stated(self) -> str:
-        """Which model the server says that it is, in words; empty if it says no more than what was asked for."""
+        """The model that the server states, in words; empty if that adds nothing to the name asked for."""
         return stated_by(self.path, self._at)
 
     @property
     def address(self) -> str:
-        """The server's address; empty of any other model."""
+        """The server's address; empty for other models."""
         return address_of(self.server.base_url)
 
     def _named(self, *, full: bool) -> str:
-        # A folder or a file on this machine has no revision of the hub's.
+        # Local folders and files have no hub revision.
         on_hub = self.elsewhere is not None or (bool(self.revision) and not self.revision.startswith("gguf:"))
         is_hub_id = None if on_hub else False
         return model_name(self.card, self.path, is_hub_id=is_hub_id, server=self._at, full=full)
@@ -188,12 +188,12 @@ class Engine(_Part):
 
     @property
     def said(self) -> str:
-        """The engine and its version. The interface by which a server is asked says nothing of who runs it."""
+        """The engine and its version. For ``openai`` it names the interface: the server's software is unknown."""
         return f"{'OpenAI-compatible server' if self.name == 'openai' else self.name} {self.version}".strip()
 
 
 class Elicitation(_Part):
-    """How a rating is got: ``expected``, ``generate`` or ``outside``; what answers were begun with, what read them."""
+    """How ratings were obtained: ``expected``, ``generate`` or ``outside``; the prefill and the parser."""
 
     method: str = ""
     prefill: str = ""
@@ -201,12 +201,12 @@ class Elicitation(_Part):
 
     @property
     def keeps_scale(self) -> bool:
-        """Whether no rating can lie beyond the scale: the published parser takes such, and so do released files."""
+        """Whether ratings must lie on the scale: the published parser and released files allow others."""
         return self.parser != "hou2025" and self.method != "outside"
 
 
 class Scale(_Part):
-    """The ends of the scale in points, and what they are called."""
+    """The ends of the scale, in points, and their labels."""
 
     low: Points = math.nan
     high: Points = math.nan
@@ -215,7 +215,7 @@ class Scale(_Part):
 
 
 class Task(_Part):
-    """What a run asks for; settings of a text that is written, the last four of a questionnaire."""
+    """The task; sampling settings apply to written texts, the last four fields to questionnaires."""
 
     kind: str = ""
     max_tokens: Count | None = None
@@ -228,7 +228,7 @@ class Task(_Part):
 
 
 class ItemTold(_Part):
-    """An item of a questionnaire, see :class:`stimuli.inventories.Item`."""
+    """A questionnaire item, see :class:`stimuli.inventories.Item`."""
 
     item_id: str
     text: str
@@ -237,7 +237,7 @@ class ItemTold(_Part):
 
 
 class MeasureTold(_Part):
-    """A measure that a scorer takes, see :class:`audit.tasks.measures.base.Measure`."""
+    """A scorer's measure, see :class:`audit.tasks.measures.base.Measure`."""
 
     name: str
     title: str
@@ -257,7 +257,7 @@ class WordsTold(_Part):
 
 
 def _told_as(part: type[_Part]) -> Any:
-    """Return the type of what is read as plain values, and has what a part has."""
+    """Return a type that stays a plain mapping and is validated as ``part``."""
 
     def checked(values: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
@@ -287,7 +287,7 @@ class Inventory(_Part):
 
 
 class Stimuli(_Part):
-    """Where the narratives come from, how many were taken of how many, and the SHA-256 of what they tell."""
+    """The source of the narratives, how many of how many were taken, and the SHA-256 of their content."""
 
     source: str = ""
     n_narratives: Count | None = None
@@ -297,7 +297,7 @@ class Stimuli(_Part):
 
 
 class Language(_Part):
-    """The language of the prompts, who has read its pack, how it words people, and the SHA-256 of the pack's file."""
+    """The prompts' language, its pack's reviewer, policy for wording people, and the SHA-256 of the pack's file."""
 
     code: str = "en"
     name: str = "English"
@@ -307,12 +307,12 @@ class Language(_Part):
 
     @property
     def is_english(self) -> bool:
-        """Whether it is the language that this package is written in, of which there is no pack."""
+        """Whether the prompts are in English, for which there is no language pack."""
         return self.code == "en"
 
     @property
     def said(self) -> str:
-        """The language and by what it was put into the prompts, in words."""
+        """The language in words, with its language pack."""
         return self.name if self.is_english else f"{self.name} (language pack {self.code})"
 
 
@@ -324,13 +324,13 @@ class PromptAsked(_Part):
 
 
 class Knowledge(_Part):
-    """How often a model inferred nothing of a narrative."""
+    """How many narratives the model inferred nothing from."""
 
     n_empty: Count = 0
 
 
 class Strategy(_Part):
-    """How the model was led to its answer: a name, where it is from, the names of its stages."""
+    """The strategy that led the model to its answer: name, source and stages."""
 
     name: str = ""
     source: str = ""
@@ -342,7 +342,7 @@ class Strategy(_Part):
 
 
 class Example(_Part):
-    """One prompt's last call; ``turns`` are role and text of what stands between system and user message."""
+    """One prompt's last call; ``turns`` are (role, text) between the system message and the user message."""
 
     system: str = ""
     turns: tuple[tuple[str, str], ...] = ()
@@ -351,7 +351,7 @@ class Example(_Part):
 
 
 class Identity(_Part):
-    """What makes two runs the same run; its ``content`` is compared, key by key, by :mod:`audit.runs.provenance`."""
+    """What makes two runs the same run; :mod:`audit.runs.provenance` compares its ``content`` key by key."""
 
     strategy: Mapping[str, Any] = {}
     identities: str = ""
@@ -362,7 +362,7 @@ class Identity(_Part):
 
 
 class Statistics(_Part):
-    """The settings of the run's analysis, as :class:`audit.configuration.schema.StatisticsConfig` describes them."""
+    """The analysis settings, see :class:`audit.configuration.schema.StatisticsConfig`."""
 
     n_permutations: Count = 10_000
     confidence: Points = 0.95
@@ -384,7 +384,7 @@ class Statistics(_Part):
 
 
 class Thinking(_Part):
-    """Whether the model thought before its answers, ``on`` or ``budget``, in how many tokens at most, and how drawn."""
+    """Whether the model thought before answering (``on`` or ``budget``), its token limit and sampling settings."""
 
     mode: str = "off"
     max_tokens: Count = 0
@@ -393,12 +393,12 @@ class Thinking(_Part):
 
     @property
     def is_on(self) -> bool:
-        """Whether it thought."""
+        """Whether the model thought."""
         return self.mode != "off"
 
 
 class Config(_Part):
-    """What is read of the composed configuration; ``content`` is all of it, as ``load_config`` takes it."""
+    """The fields in use of the composed configuration; ``content`` is all of it, for ``load_config``."""
 
     engine: Mapping[str, Any] = {}
     strategy: Mapping[str, Any] = {}
@@ -407,13 +407,13 @@ class Config(_Part):
 
     @property
     def quantization(self) -> str:
-        """What the model's card says of it; of ratings that were read, ``model`` is no card but a name."""
+        """Quantization on the model's card; for ratings that were read, ``model`` is only a name."""
         card = self.content.get("model")
         return str(card.get("quantization") or "") if isinstance(card, Mapping) else ""
 
 
 class Timings(_Part):
-    """How long the last session took: seconds to load the model, seconds and number of the prompts that it asked."""
+    """The last session: seconds to load the model, and seconds and number of prompts for asking."""
 
     load_s: Points | None = None
     elicit_s: Points = math.nan
@@ -421,15 +421,15 @@ class Timings(_Part):
 
     @property
     def seconds_per_prompt(self) -> float:
-        """NaN where it was not recorded."""
+        """NaN if not recorded."""
         return self.elicit_s / (self.n_prompts or math.nan)
 
 
 class Check(_Part):
-    """What was asked beside the ratings: what asking again varied, what limits the sample, why it was not made.
+    """A check asked besides the ratings: what was varied, what limits the sample, why it was not made.
 
-    ``n_wanted`` are the narratives that the check was to have at least, ``n_available`` those that the source had; 0
-    where an earlier version noted none.
+    ``n_wanted`` is the least number of narratives for the check, ``n_available`` the number in the source; both are 0
+    from earlier versions.
     """
 
     n_prompts: Count = 0
@@ -441,7 +441,7 @@ class Check(_Part):
 
 
 class Noise(_Part):
-    """What prompts differed by when they were asked again: how many, and the differences in points."""
+    """Differences, in points, between answers to prompts that were asked again, and their number."""
 
     n: Count = 0
     rms_points: Points = math.nan
@@ -450,7 +450,7 @@ class Noise(_Part):
 
 
 class ScorerFacts(_Part):
-    """What a scorer is: the model that it asks, the SHA-256 of its files, a judge's rubric."""
+    """A scorer's model, the SHA-256 of its files, and a judge's rubric."""
 
     name: str = ""
     model: str = ""
@@ -459,14 +459,14 @@ class ScorerFacts(_Part):
 
 
 class OwnGap(_Part):
-    """Of how many narratives a judge was asked for its own gap, and how many were no use in each dimension."""
+    """Narratives used to measure a judge's own gap, and the number left out by dimension."""
 
     n_narratives: Count = 0
     left_out: Mapping[str, Count] = {}
 
 
 class Scored(_Part):
-    """What a scorer was asked, what it is, and which measures it takes."""
+    """A scorer's settings, facts and measures."""
 
     asked: Mapping[str, Any] = {}
     facts: ScorerFacts = ScorerFacts()
@@ -475,7 +475,7 @@ class Scored(_Part):
 
 
 class Question(_Part):
-    """What raters were asked of a reply, and the ends of its scale."""
+    """A question to raters about a reply, and the ends of its scale."""
 
     name: str = ""
     text: str = ""
@@ -484,7 +484,7 @@ class Question(_Part):
 
 
 class People(_Part):
-    """What people gave a run."""
+    """Numbers of raters and items in a run, and the raters' questions."""
 
     n_raters: Count = 0
     n_items: Count = 0
@@ -492,19 +492,19 @@ class People(_Part):
 
 
 class Human(_Part):
-    """Where people's intensities are from."""
+    """The source of people's intensities."""
 
     where: str = ""
 
 
 class EmotionsRead(_Part):
-    """The words by which emotions were found in texts: fields of ``stimuli.narratives.EmotionWords``, by emotion."""
+    """Words by which emotions were found in texts: fields of ``stimuli.narratives.EmotionWords``, by emotion."""
 
     words: Mapping[str, _Words] = {}
 
 
 class Outside(_Part):
-    """Of ratings that another tool collected: whether they are a study's results, and tell why one is missing."""
+    """Ratings that another tool collected: whether a study released them, and whether they have a status column."""
 
     released: bool = False
     status_given: bool = True
@@ -517,13 +517,7 @@ class _Written(_Part):
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
-        """Return a manifest with that content.
-
-        Raises
-        ------
-        ManifestError
-            If a field has another type than it should.
-        """
+        """Return a manifest with this content; raise ManifestError if a field has the wrong type."""
         kind = {"kind": cls.kind_written} if cls.kind_written else {}
         try:
             return cls.model_validate({"schema_version": SCHEMA_VERSION, **kind, **content})
@@ -531,69 +525,57 @@ class _Written(_Part):
             raise ManifestError(_explain(error.errors(include_url=False)[0])) from error
 
     def having(self, **changes: Any) -> Self:
-        """Return the manifest with other fields: a field that is there keeps its place, a new one is the last."""
+        """Return the manifest with changed fields: a present field keeps its place, a new one comes last."""
         return self.of({**self.content, **changes})
 
     def adding(self, field: str, **entries: Any) -> Self:
-        """Return the manifest with more entries in a field that has names and values."""
+        """Return the manifest with more entries in a mapping field."""
         return self.having(**{field: {**(self.content.get(field) or {}), **entries}})
 
     def to_bytes(self) -> bytes:
-        """Return what the file holds.
-
-        Raises
-        ------
-        ValueError
-            If a number is NaN or infinite: JSON has none.
-        """
+        """Return the file's bytes. NaN and infinity raise ValueError, since JSON has neither."""
         text = json.dumps(self.content, indent=2, ensure_ascii=False, allow_nan=False)
-        return f"{text}\n".encode("utf-8", "backslashreplace")  # a path that is no UTF-8 stays one, escaped
+        return f"{text}\n".encode("utf-8", "backslashreplace")  # keeps paths that are not UTF-8, escaped
 
 
 class Manifest(_Written):
-    """What a run is and what became of it. Where nothing was recorded, text is empty and a count is 0.
+    """What a run is and what became of it. If not recorded, text is empty and a count is 0.
 
     Attributes
     ----------
     status
         ``running`` or ``complete``.
     ledger
-        1 where the folder has a ledger of its files, see :mod:`audit.runs.ledger`.
+        1 if the folder has a ledger of its files, see :mod:`audit.runs.ledger`.
     generation, analysed_by
-        What the tables and the page were made of, in a few letters, and the packages that computed them; see
+        Short hash of what the tables and the page were made from, and the packages that computed them; see
         :meth:`audit.runs.store.RunFolder.stamped`.
     digest
         SHA-256 of what was asked and answered when the page was made; see :mod:`audit.runs.digest`.
     accepted
-        Names of stored files that had changed, and were accepted as they are.
+        Names of stored files that had changed and were accepted as they are.
     command, report_command, preset
-        What asked for it, what analysed it anew with other settings, and the experiment that it is.
+        The command of the run, of a later analysis with other settings, and the experiment's name.
     started
-        When, ISO 8601.
-    n_sessions, n_prompts, shard_size
-        Sessions so far, prompts of the whole run, and prompts of a shard.
-    seed
-        Of all that is drawn.
-    task
-        What was asked for.
+        ISO 8601.
+    n_prompts, shard_size
+        Prompts of the whole run and of one shard.
     inventory
-        None unless a questionnaire was filled in.
+        None unless the run filled in a questionnaire.
     dimensions, placebo, pairs_drawn
-        The dimensions in their order; which are sets of invented groups; and in which each narrative was asked about a
-        draw of pairs, so that others are missing by design.
+        All dimensions, in order; those made of invented groups; and those that asked about a random draw of pairs for
+        each narrative, so that other pairs are missing by design.
     clusters, stems, cues
-        By dimension: the cultural cluster of groups, and of wordings the stem and how they tell their group.
+        By dimension: each group's cultural cluster, each term's stem, and how a term tells its group.
     stems_stated
-        Whether every stem that tells a repeated word is in ``stems``. Where it is not, an earlier version wrote the
-        manifest, which compared words: then ``stems`` has :class:`ComparedWords`.
+        Whether ``stems`` has every stem that marks a repeated word. False in manifests of earlier versions, which
+        compared words: then ``stems`` has :class:`ComparedWords`.
     scorers, wanted, absent
-        What scored replies, what was asked for, and why what could not be had.
+        Scorers that ran, scorers asked for, and the reason why one could not run.
     diversity
-        Whether words of all replies are counted.
+        Whether words are counted over all replies.
     epitome_labels
         Levels of people's replies: narrative → mechanism → level.
-    versions, hardware
-        The packages and the machine.
     """
 
     status: str = ""
@@ -650,7 +632,7 @@ class Manifest(_Written):
     @field_validator("stems")
     @classmethod
     def _compared(cls, stems: _OfTerms, info: ValidationInfo) -> _OfTerms:
-        """Let what an earlier version wrote be read as that version did."""
+        """Read stems of an earlier version as that version did."""
         if info.data.get("stems_stated"):
             return stems
         names = dict.fromkeys([*info.data.get("dimensions", ()), *stems])
@@ -658,31 +640,17 @@ class Manifest(_Written):
 
     @property
     def statistics(self) -> Statistics:
-        """The settings of the analysis."""
+        """The analysis settings."""
         return self.config.statistics
 
     @classmethod
     def read(cls, folder: Path, *, file: str = FILE, check: bool = True) -> Self:
-        """Return a run folder's manifest, if all that was stored in the folder is as its ledger says.
+        """Read a run folder's manifest and check the stored files against the ledger.
 
-        What had changed and was accepted is in ``accepted``, also where no analysis has said so yet.
-
-        Parameters
-        ----------
-        folder
-            The run's.
-        file
-            The manifest, or its copy.
-        check
-            Whether the files are held against the ledger.
-
-        Raises
-        ------
-        DamagedError
-            If it is gone, not readable or damaged.
-        StoreError
-            If the folder is none of a run's, the manifest is of a later version, or a stored file was changed, is gone,
-            or is another run's.
+        ``accepted`` includes changed files that were accepted since the last analysis. ``file`` may be the manifest's
+        copy; ``check=False`` skips the ledger. Raises DamagedError if the manifest is missing, unreadable or damaged,
+        and StoreError if this is no run folder, the manifest is of a later version, or a stored file was changed, lost
+        or swapped.
         """
         path = folder / file
         try:
@@ -717,31 +685,21 @@ class Manifest(_Written):
         return manifest.checked(folder)[0] if check else manifest
 
     def checked(self, folder: Path, *, may_lack: Callable[[str], bool] | None = None) -> tuple[Self, tuple[str, ...]]:
-        """Hold a run's files against its ledger, and return the manifest with what was accepted, and what is gone.
+        """Check a run's files against its ledger; return the manifest with accepted files, and the names of lost ones.
 
-        Parameters
-        ----------
-        folder
-            The run's.
-        may_lack
-            Tells of a stored file that is gone whether that may be.
-
-        Raises
-        ------
-        StoreError
-            If a stored file was changed, is gone and may not be, or is another run's.
+        ``may_lack`` tells whether a stored file may be missing. Any other fault raises StoreError.
         """
         found = ledger.check(folder, needed=bool(self.ledger), may_lack=may_lack)
         return self.accepting(found.accepted), found.lacking
 
     def accepting(self, names: Sequence[str]) -> Self:
-        """Return the manifest that says of files that they had changed and were accepted, beside what it says."""
+        """Return the manifest with more names of accepted files."""
         every = list(dict.fromkeys((*self.accepted, *names)))
         return self if every == list(self.accepted) else self.having(accepted=every)
 
     @staticmethod
     def content_of(folder: Path) -> Mapping[str, Any]:
-        """Return what the file says, whatever is wrong with it; nothing where it cannot be read."""
+        """Return the file's content whatever is wrong with it; empty if it cannot be read."""
         try:
             content = json.loads(read_file(folder / FILE))
         except (OSError, ValueError, RecursionError):
@@ -749,7 +707,7 @@ class Manifest(_Written):
         return content if isinstance(content, dict) else {}
 
     def complete(self, *, finished: str) -> Self:
-        """Return the manifest of a run in which nothing is left to ask; the time of the first end stays."""
+        """Return the manifest of a finished run; the time of the first finish stays."""
         return self.of({"finished": finished, **self.content, "status": "complete"})
 
 
@@ -757,13 +715,13 @@ class Manifest(_Written):
 
 
 class RunNamed(_Part):
-    """What one of several runs is called."""
+    """The name of one of several runs."""
 
     run: str = ""
 
 
 class OfRuns(_Written):
-    """What a folder that is made of several runs says of itself."""
+    """The manifest of a folder made from several runs."""
 
     command: str = ""
     runs: tuple[RunNamed, ...] = ()
@@ -772,13 +730,7 @@ class OfRuns(_Written):
 
     @classmethod
     def read_if_there(cls, folder: Path) -> Self | None:
-        """Return the manifest; None where there is none of this kind.
-
-        Raises
-        ------
-        StoreError
-            If it is damaged.
-        """
+        """Return the manifest; None if there is none of this kind. Raises StoreError if it is damaged."""
         try:
             content = parse_json(read_file(folder / FILE))
         except (OSError, ValueError):
@@ -794,13 +746,13 @@ class OfRuns(_Written):
 
 
 class ComparisonManifest(OfRuns):
-    """Runs side by side."""
+    """A comparison of runs."""
 
     kind_written = "comparison"
 
 
 class Judge(_Part):
-    """The model that compared replies: what is shown of it, and the SHA-256 of its files."""
+    """The model that compared replies, and the SHA-256 of its files."""
 
     revision: str = ""
     engine: Engine = Engine()
@@ -820,7 +772,7 @@ class JudgeAsked(_Part):
 
 
 class JudgementManifest(OfRuns):
-    """Replies of two runs, compared by a model; ``judge`` is None until it was loaded."""
+    """Two runs' replies, compared by a model; ``judge`` is None until that is loaded."""
 
     kind_written = "judgement"
     identity: Mapping[str, Any] = {}
@@ -835,26 +787,26 @@ class Drawn(_Part):
 
 
 class PairsIdentity(_Part):
-    """What an export of pairs is; its ``content`` is compared as a whole."""
+    """The identity of an export of pairs; its ``content`` is compared as a whole."""
 
     drawn: Drawn = Drawn()
 
 
 class ChoicesManifest(OfRuns):
-    """Replies of two runs, between which people choose."""
+    """Two runs' replies, between which people choose."""
 
     kind_written = "choices"
     identity: PairsIdentity = PairsIdentity()
 
 
 def _has_collected(folder: Path) -> bool:
-    """Tell whether a folder without a manifest is a run's all the same."""
+    """Whether a folder without a manifest is a run's all the same."""
     there = (folder / name for kind in _COLLECTED for name in (kind, f"{kind}.parquet"))
     return (folder / COPY).exists() or any(path.exists() for path in there)
 
 
 def _which(folder: Path) -> str:
-    """Return what may be meant where a folder is none of a run's."""
+    """Suggest the folder that was meant if this one is no run's."""
     try:
         if not folder.is_dir():
             is_file = folder.exists()
@@ -869,8 +821,8 @@ def _which(folder: Path) -> str:
 
 
 def _explain(fault: ErrorDetails) -> str:
-    """Say in a line which field is wrong, what it is, and what it should be."""
-    # A number that may be whole or not is tried as both, and the last name is which.
+    """Say in one line which field is wrong, its value, and what is expected."""
+    # For a union of number types pydantic appends the type it tried to the place.
     place = [str(name) for name in fault["loc"]]
     if place and (place[-1] in ("int", "float", "str") or place[-1].startswith("constrained-")):
         place.pop()

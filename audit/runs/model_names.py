@@ -1,8 +1,8 @@
-"""What a model is called wherever it is shown: by what was asked, never by the card that it was asked with.
+"""A model's display name: what was asked, never the card that it was asked with.
 
-A card such as ``model=openai`` says how to ask, and nothing of who made the model. A model of a server is called by its
-id there and the server's host, a model of the hub by its id, a model of this machine by its folder or file. A name that
-the user gives with ``model.name`` stands before that, and never instead of it.
+A card such as ``model=openai`` says how to ask, not who made the model. A server's model is named by its id and the
+server's host, a hub model by its id, a local model by its folder or file. A name that the user gives as ``model.name``
+comes before that, and never replaces it.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ _HUB_ID: Final = re.compile(r"(?!\.)[\w.-]+/[\w.-]+")
 _IN_CACHE: Final = re.compile(r"models--([\w.-]+?)--([\w.-]+)/snapshots/[^/]+/*\Z")
 """A folder of the hub's cache: its last part is a commit, which names no model."""
 _LONGEST: Final = 80
-"""Letters of what was asked that are shown; the manifest's ``model.path`` has all of them."""
+"""Characters of the name to show; the manifest's ``model.path`` has all."""
 
 
 def model_name(
     card: str, path: str, *, is_hub_id: bool | None = None, server: Mapping[str, str] | None = None, full: bool = True
 ) -> str:
-    """Return what a model is called: one line that any page, terminal or file can show.
+    """Return a model's display name: one line that is safe on any page, terminal or file.
 
     Parameters
     ----------
     card
-        The card's name, which a user may have set: ``model.name``. It is shown only if no packaged card has it.
+        The card's name, ``model.name``, which a user may have set. Shown only if no packaged card has it.
     path
-        What was asked for: ``model.path``. Empty if nobody knows; then the name is all there is.
+        ``model.path``. Empty if unknown; then the card's name is all there is.
     is_hub_id
-        Whether ``path`` is an id of the hub. None tells it by its form.
+        Whether ``path`` is a hub id; None decides by its form.
     server
-        Of a model at a server: ``base_url`` and, as far as the server says them, ``id`` and ``root``.
+        For a server's model: ``base_url`` and, if stated, ``id`` and ``root``.
     full
-        Whether to add which model the server says it is. Without it the name is that of every version there.
+        Whether to add the model that the server states. Without it all versions there have one name.
 
     Examples
     --------
@@ -63,13 +63,13 @@ def model_name(
 
 
 def stated_by(path: str, server: Mapping[str, str]) -> str:
-    """Return which model a server says it is, in words; empty if it says no more than what was asked for."""
+    """Return the model that a server states, in words; empty if that adds nothing to the name asked for."""
     told = {"answers as": server.get("id", ""), "made of": server.get("root", "")}
     return ", ".join(f"{words} {_shown(each)}" for words, each in told.items() if each and each != path)
 
 
 def host_of(url: str) -> str:
-    """Return the host of an address and its port if it names one, without user and password.
+    """Return a URL's host and port, without user and password.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def host_of(url: str) -> str:
 
 
 def address_of(url: str) -> str:
-    """Return an address without user, password and what follows ? or #; empty if it is none."""
+    """Return a URL without user, password, query and fragment; empty if it is not a URL."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -89,7 +89,7 @@ def address_of(url: str) -> str:
 
 
 def _asked(path: str, *, is_hub_id: bool | None) -> str:
-    """Return the name of what was asked for on this machine or the hub."""
+    """Return the name of a local model or hub id."""
     if path.startswith(_EMBEDDED):
         return path.removeprefix(_EMBEDDED)
     if _HUB_ID.fullmatch(path) if is_hub_id is None else is_hub_id:
@@ -101,11 +101,11 @@ def _asked(path: str, *, is_hub_id: bool | None) -> str:
 
 
 def _shown(text: str) -> str:
-    """Write a text that anybody may have chosen on one line of limited length, without what acts on a terminal."""
+    """Return a text, which anyone may have chosen, as one short line without terminal control characters."""
     return brief(printable(" ".join(text.split())), at_most=_LONGEST)
 
 
 @cache
 def _packaged() -> frozenset[str]:
-    """Return the names of the packaged cards: how to ask, not who is asked."""
+    """Return the names of the packaged cards, which say how to ask, not who is asked."""
     return frozenset(path.stem for path in (conf_folder() / "model").glob("*.yaml"))

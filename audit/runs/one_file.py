@@ -1,4 +1,4 @@
-"""The tables of a folder that are one file from the first: Parquet, or CSV where people look at it, too."""
+"""Tables that are one file from the start: Parquet, or CSV if people read it too."""
 
 from __future__ import annotations
 
@@ -19,21 +19,11 @@ from audit.tables.spreadsheets import as_it_was
 from stimuli.files import read_file
 
 _READ_AS: Final[dict[Type, type]] = {Type.INT64: np.int64, Type.FLOAT: np.float64}
-"""What a column of a CSV file is read as; others are text."""
+"""Types of CSV columns; others are text."""
 
 
 class OneFile:
-    """One table of a folder.
-
-    Parameters
-    ----------
-    root
-        The folder whose ledger says what is stored.
-    table
-        What the file holds, and where it lies.
-    ledger
-        The folder's.
-    """
+    """One table of a folder, in one file."""
 
     def __init__(self, root: Path, table: Table, ledger: Ledger) -> None:
         assert table.kept is not None
@@ -41,32 +31,26 @@ class OneFile:
         self._path, self._table, self._ledger = root / self.name, table, ledger
 
     def exists(self) -> bool:
-        """Tell whether the file is there."""
+        """Whether the file exists."""
         return self._path.exists()
 
     def write(self, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write a Parquet file, in place of the one there was."""
-        # NaN is how Python says missing; the table has nulls.
+        """Write or overwrite the Parquet file."""
+        # Callers use NaN for missing values; the table has nulls.
         plain = [{key: None if value != value else value for key, value in row.items()} for row in rows]
         self._ledger.write(self.name, parquet(self._table, plain))
 
     def write_csv(self, rows: pd.DataFrame) -> None:
-        """Write a CSV file, in place of the one there was; other columns than the table's are left out."""
+        """Write or overwrite the CSV file, without columns that are not the table's."""
         self._ledger.write(self.name, self._table.csv(rows[list(self._table)]))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the rows of a Parquet file; none where there is no file.
-
-        Raises
-        ------
-        StoreError
-            If the file cannot be read, or is not what was stored.
-        """
+        """Return the Parquet file's rows; none without a file. Raises StoreError if it is unreadable or changed."""
         rows: list[dict[str, Any]] = self._read().to_pylist()
         return rows
 
     def frame(self) -> pd.DataFrame:
-        """Return the same as pandas has them, of a CSV file too."""
+        """Return the rows in pandas; reads CSV files too."""
         return self._read_csv() if self.name.endswith(".csv") else in_pandas(self._read())
 
     def _read(self) -> pa.Table:

@@ -1,7 +1,7 @@
-"""Ratings that another tool collected become our ratings table: two files in, one checked table out.
+"""Read ratings that another tool collected: two files in, one checked ratings table out.
 
-One file holds the ratings, one row a prompt; the other says which group each identity belongs to. Neither is trusted:
-what does not add up ends in one line that names the file, the line and the remedy.
+One file has the ratings, one row a prompt; the other maps each term to its group. Neither is trusted: any inconsistency
+ends in one line that names the file, the line and the remedy.
 """
 
 from __future__ import annotations
@@ -34,52 +34,48 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 METHOD: Final = "outside"
-"""How the manifest calls the elicitation of ratings that we did not collect."""
+"""Elicitation method in the manifest for ratings that we did not collect."""
 ABSENT: Final = {"dimension": "identity", "variant": "outside", "emotion": "not given"}
-"""What a whole column reads where the ratings file has none."""
+"""Values of columns that the ratings file lacks."""
 
 _REQUIRED: Final = ("perceiver", "experiencer", "narrative_id", "rating")
 _OPTIONAL: Final = (*ABSENT, "status")
 _STATUSES: Final = tuple(status.value for status in Status)
 _RATED, _UNPARSEABLE = _STATUSES.index(Status.RATED), _STATUSES.index(Status.UNPARSEABLE)
 _NOT_TOLD: Final = ("number_mass", "mode", "spread", "n_prompt_tokens", "n_dropped", "pruned_points")
-"""Columns of numbers that another tool has no need for."""
+"""Numeric columns that another tool does not provide."""
 DEFAULT_ENDS: Final = (0.0, 100.0)
-"""The scale that is taken where none is given, and the ratings reach its ends."""
+"""Scale assumed if none is given; the ratings must then reach both ends."""
 CODES: Final = (-1.0, -2.0, -7.0, -8.0, -9.0, -77.0, -88.0, -98.0, -99.0, -999.0, -9999.0, 999.0, 9999.0)
-"""What other tools write where there is no rating; of a scale that does not reach them, they are no ratings."""
+"""Numbers that other tools write for a missing rating. They count as codes only if the scale does not reach them."""
 _ALSO: Final = ("intensity",)
-"""What ratings may be called beside ``rating``: our own exports do."""
+"""Other names for ``rating``; our own exports use this one."""
 _SHOWN: Final = 3
-"""Faulty rows that are told with the first."""
+"""Further faulty rows named in a message."""
 _PROMPT: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer")
-"""What makes two rows the same prompt."""
+"""Columns that identify a prompt."""
 
 
 @dataclass(frozen=True, eq=False)
 class OutsideRatings:
-    """Ratings of another tool in our form, and the files they were read from.
+    """Another tool's ratings in our form, and the files they came from.
 
     Attributes
     ----------
     ratings
-        Columns of :data:`audit.tables.ratings.RATINGS` in the file's order, typed as a run folder gives them; what
-        another tool does not tell (``number_mass``, ``mode``, ``spread``, tokens) is missing and ``response`` empty.
+        Columns of :data:`audit.tables.ratings.RATINGS` in file order, typed as in a run folder. ``response`` is empty
+        and what the other tool does not provide (``number_mass``, ``mode``, ``spread``, tokens) is missing.
     low, high
         Ends of the rating scale, in points.
     missing
-        What stood for no rating, and became missing ones: each once, in one order, however they were given.
+        Codes for a missing rating, without duplicates and in a fixed order, so that the order given does not matter.
     n_missing_codes
-        How many ratings were one of them.
-    ratings_path, groups_path
-        The files, as the user named them.
-    ratings_sha256, groups_sha256
-        Of the files' bytes.
+        Ratings that were one of these codes.
     stems
-        Dimension → term → its stem, where the groups file says it.
+        Dimension → term → stem, as far as the groups file gives stems.
     status_given
-        Whether the ratings file has a column ``status``. Without one a missing rating counts as unparseable,
-        though it may have been a refusal.
+        Whether the ratings file has a column ``status``. Without one a missing rating counts as unparseable, though it
+        may have been a refusal.
     """
 
     ratings: pd.DataFrame
@@ -103,44 +99,32 @@ def read_outside(
     high: float | None = None,
     missing: Sequence[float | str] = (),
 ) -> OutsideRatings:
-    """Read ratings that another tool collected, and check them.
+    """Read and check ratings that another tool collected.
 
     Parameters
     ----------
     ratings
-        A table, one row a prompt: delimited text, a spreadsheet, JSON lines, Parquet or SPSS's ``.sav``. Columns:
-        ``perceiver`` and ``experiencer``, the wordings of the identities; ``narrative_id``; ``rating`` (or
-        ``intensity``) in points; where there is none it is empty, or what programs write there, such as ``NA``.
-        ``dimension``, ``variant``, ``emotion`` (one for each narrative) and ``status`` (see
-        :class:`audit.tables.ratings.Status`) may be left out; other columns are not read.
+        A table with one row a prompt: delimited text, a spreadsheet, JSON lines, Parquet or SPSS's ``.sav``. Columns:
+        ``perceiver`` and ``experiencer`` (terms), ``narrative_id``, and ``rating`` (or ``intensity``) in points. A
+        missing rating is empty or a usual mark such as ``NA``. Optional: ``dimension``, ``variant``, ``emotion`` (one
+        for each narrative) and ``status`` (see :class:`audit.tables.ratings.Status`). Other columns are ignored.
     groups
-        A file of the same kinds with the columns ``term`` and ``group``, and ``dimension`` where a term's group
-        depends on it. The group ``unspecified`` is the baseline. A column ``stem`` says which terms share one; where
-        it is absent or empty, terms with a word in common count as of one stem
-        (:meth:`audit.statistics.echo.Overlap.of`). Terms that no rating has are ignored.
+        A file of the same kinds with the columns ``term`` and ``group``, and ``dimension`` if a term's group depends on
+        it. The group ``unspecified`` is the baseline. A column ``stem`` says which terms share a stem; where it is
+        absent or empty, terms with a word in common count as one stem (:meth:`audit.statistics.echo.Overlap.of`). Terms
+        that no rating has are ignored.
     low, high
-        Ends of the rating scale, in points. If None, 0 and 100, which the ratings must reach then: nobody can tell a
-        scale from 1 to 7 by ratings from 1 to 7.
+        Ends of the rating scale, in points. If None, 0 and 100, and the ratings must reach them: ratings from 1 to 7 do
+        not prove a scale from 1 to 7.
     missing
-        What stands for a refusal or no answer. Ratings equal to one of its numbers are missing. With a column
-        ``status`` that says why, it stays; without one they are unparseable, as an empty cell is. One of its texts
-        stands for an empty cell in every column.
-
-    Raises
-    ------
-    StoreError
-        If a file cannot be read: absent, empty, not UTF-8, or not of the form that its suffix says.
-    ConfigError
-        If the scale's ends are not in order, or not given and not reached, or a number for missing ratings lies between
-        them or is none of the ratings, or a file lacks a column or has it twice, or has no rows, an empty label,
-        a rating that is no number of the scale, a status that is unknown or contradicts its rating, a prompt twice, a
-        narrative of two emotions, or a term without a group or with two.
+        Codes for a refusal or no answer. A rating equal to one of the numbers is missing: it keeps its ``status`` if
+        the file has one, and is unparseable otherwise, like an empty cell. A text stands for an empty cell in every
+        column.
 
     Notes
     -----
-    Names of columns are compared without regard to case and surrounding blanks; labels are taken as they stand, but
-    for surrounding blanks. A line of a CSV may be shorter than its header, since spreadsheets leave out empty cells at
-    the end.
+    Column names are compared without case and surrounding blanks. Labels keep their case and lose surrounding blanks. A
+    CSV line may be shorter than the header, since spreadsheets omit empty cells at the end.
     """
     ends = tuple(taken if given is None else given for given, taken in zip((low, high), DEFAULT_ENDS, strict=True))
     if not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1]):
@@ -186,27 +170,22 @@ def ratings_table(
     status: npt.NDArray[np.int8],
     first: int = 0,
 ) -> pd.DataFrame:
-    """Lay out what another tool tells of its ratings as a run folder gives ratings.
+    """Return another tool's ratings as a table with the columns of :data:`audit.tables.ratings.RATINGS`.
 
     Parameters
     ----------
     labels
         Shape (n,) each: ``dimension``, ``variant``, ``narrative_id``, ``emotion``, ``perceiver`` and ``experiencer``.
     sides
-        The group of each row's perceiver, and of its experiencer, as places in ``groups``: shape (n,) each.
+        Groups of each row's perceiver and experiencer, as indices into ``groups``: shape (n,) each.
     groups
-        Names of the groups; identities of one share a group, and ``unspecified`` is the baseline.
+        Group names; ``unspecified`` is the baseline.
     intensity
-        Shape (n,), in points; NaN where there is no rating.
+        Shape (n,), in points; NaN if there is no rating.
     status
-        Shape (n,), places among the statuses.
+        Shape (n,), indices into the statuses.
     first
-        The first row's ``prompt_index``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of :data:`audit.tables.ratings.RATINGS`; what another tool does not tell is missing, ``response`` empty.
+        ``prompt_index`` of the first row.
     """
     unspecified = groups.index(UNSPECIFIED) if UNSPECIFIED in groups else -1
     baseline = (sides[0] == unspecified) | (sides[1] == unspecified)
@@ -230,23 +209,10 @@ def ratings_table(
 
 
 def describe_outside(outside: OutsideRatings, *, command: str, seed: int = 0, model: str | None = None) -> Manifest:
-    """Return the manifest of a run folder that holds outside ratings.
+    """Return the manifest of a run folder with outside ratings.
 
-    Parameters
-    ----------
-    outside
-        What was read.
-    command
-        The command line that asked for it.
-    seed
-        Of the analysis's random draws.
-    model
-        Whose ratings these are; None names the ratings file instead.
-
-    Notes
-    -----
-    All ratings make one shard. ``counts`` and ``config.statistics`` are the analysis's to add. Engine, hardware and
-    timings are left out: nobody told us.
+    ``model`` None names the model after the ratings file. All ratings make one shard. The analysis adds ``counts`` and
+    ``config.statistics``. Engine, hardware and timings are unknown and left out.
     """
     ratings = outside.ratings
     return outside_manifest(
@@ -288,32 +254,14 @@ def outside_manifest(
     n_missing_codes: int,
     files: Mapping[str, Any],
 ) -> Manifest:
-    """Return the manifest of a run folder of ratings that were read, and not collected.
+    """Return the manifest of a run folder whose ratings were read, not collected.
 
-    Parameters
-    ----------
-    command
-        The command line that asked for it.
-    seed
-        Of the analysis's random draws.
-    model
-        Whose ratings these are.
-    scale
-        The two ends, in points.
-    source
-        What the narratives are called.
-    variants, dimensions, emotions
-        That the ratings have; ``emotions`` is ``not given`` alone where nobody told.
-    n_narratives, n_prompts
-        How many.
-    missing, n_missing_codes
-        What stood for no rating, and how many ratings were one of these.
-    files
-        What was read: ``ratings`` and ``groups``, each with its ``_sha256``, and ``status_given``.
+    ``scale`` is in points. ``emotions`` is ``not given`` alone if the file has none. ``files`` has ``ratings`` and
+    ``groups``, each with its ``_sha256``, and ``status_given``.
     """
     time, given = now(), list(emotions) != [ABSENT["emotion"]]
     ends = {"low": scale[0], "high": scale[1]}
-    # Where nothing stands for a missing rating, the folder of an earlier version is this run's.
+    # Left out if there are no codes, so that folders of earlier versions keep their identity.
     codes = {"missing": list(missing)} if missing else {}
     content = {
         "status": "complete",
@@ -355,7 +303,7 @@ def outside_manifest(
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """The columns of a file that we read, and how to say where in it a row stands."""
+    """The columns we read from a file, and how to name a row's place in it."""
 
     name: str
     sha256: str
@@ -375,24 +323,24 @@ class _Table:
         return f"{self.counts} {self.numbers[row]}"
 
     def note(self, wrong: BoolArray, fault: Callable[[int], str]) -> None:
-        """Note what is wrong with rows, by their places; of a row the first fault is kept."""
+        """Record a fault for rows; each row keeps its first."""
         for row in np.flatnonzero(wrong).tolist():
             self.faults.setdefault(row, fault)
 
     def check(self) -> None:
-        """Raise ConfigError, in one line, if something is wrong with rows: names the first few, and how many."""
+        """Raise ConfigError if any row is faulty: one line with the first few rows and the number of others."""
         if not self.faults:
             return
         row, *others = sorted(self.faults)
         more = f" (and {len(others):,} more)" if others else ""
-        # A remedy is told once.
+        # The remedy is given once, with the first row.
         told = [f"{self.place(other)}: {self.faults[other](other).partition(';')[0]}" for other in others[:_SHOWN]]
         rest = ["..."] if len(others) > _SHOWN else []
         also = f"; also {'; '.join([*told, *rest])}" if others else ""
         raise ConfigError(f"{self.name}: {self.place(row)}{more}: {self.faults[row](row)}{also}")
 
     def refuse(self, wrong: BoolArray, fault: Callable[[int], str]) -> None:
-        """Raise ConfigError for the rows that are wrong, if there are any."""
+        """Raise ConfigError if any row is wrong."""
         self.note(wrong, fault)
         self.check()
 
@@ -414,7 +362,7 @@ def _read_table(
         found = _find_columns(name, table.header, required, optional)
         columns: dict[str, list[str]] = {column: [] for column in found}
         numbers = array("q")
-        same: dict[str, str] = {}  # a label stands in many rows, and is kept once
+        same: dict[str, str] = {}  # labels recur in many rows: keep one copy of each
         for number, row in table.rows:
             if any(cell.strip() for cell in row[len(table.header) :]):
                 raise ConfigError(
@@ -440,9 +388,9 @@ def _read_table(
 
 
 def _find_columns(name: str, header: Sequence[str], required: Sequence[str], optional: Sequence[str]) -> dict[str, int]:
-    """Return the places of the columns that there are."""
+    """Return the positions of the columns present; raise ConfigError if one is missing or there twice."""
     known = [column.strip().casefold() for column in header]
-    if "rating" in required and "rating" not in known:  # as our own exports call it
+    if "rating" in required and "rating" not in known:  # the name in our own exports
         known = ["rating" if column in _ALSO else column for column in known]
     for column in (*required, *optional):
         if known.count(column) > 1:
@@ -458,7 +406,7 @@ def _find_columns(name: str, header: Sequence[str], required: Sequence[str], opt
 
 
 def _categorical(codes: npt.NDArray[Any], names: Sequence[str]) -> pd.Categorical:
-    """Label the codes, with categories in order of first appearance, as a run folder has them."""
+    """Label codes, with categories in order of first appearance, as in a run folder."""
     places, used = pd.factorize(codes)
     return pd.Categorical.from_codes(places, categories=pd.Index([names[code] for code in used]))
 
@@ -481,7 +429,7 @@ def _words(table: _Table, column: str, *, absent: str = "") -> pd.Categorical:
 
 
 def _intensities(table: _Table) -> FloatArray:
-    """Return the ratings as floats, NaN where there is none."""
+    """Return the ratings as floats; NaN if missing."""
     given = table.columns["rating"]
     cells = ["" if cell in table.marks else cell for cell in given]
     numbers, wrong = read_numbers(cells, decimal_comma=table.decimal_comma)
@@ -498,13 +446,13 @@ def _intensities(table: _Table) -> FloatArray:
 
 
 def _statuses(table: _Table, intensity: FloatArray) -> npt.NDArray[np.int8]:
-    """Return the status of each row as its place among the statuses."""
+    """Return each row's status as an index into the statuses."""
     missing = np.isnan(intensity)
     if "status" not in table.columns:
         return np.where(missing, _UNPARSEABLE, _RATED).astype(np.int8)
     words = _words(table, "status")
     names = [str(name) for name in words.categories]
-    known = np.array([name in ("", *_STATUSES) for name in names])[words.codes]  # an empty one is noted already
+    known = np.array([name in ("", *_STATUSES) for name in names])[words.codes]  # _words has noted empty ones
     table.note(~known, lambda row: f"there is no status {words[row]!r}; {suggest(str(words[row]), _STATUSES)}")
     table.check()
     status: npt.NDArray[np.int8] = np.array([_STATUSES.index(name) for name in names], dtype=np.int8)[words.codes]
@@ -525,7 +473,7 @@ def _statuses(table: _Table, intensity: FloatArray) -> npt.NDArray[np.int8]:
 def _without_codes(
     table: _Table, values: FloatArray, missing: Sequence[float | str], ends: tuple[float, ...]
 ) -> tuple[FloatArray, BoolArray]:
-    """Return the ratings with NaN in place of what stands for none, and where that was."""
+    """Return the ratings with codes for missing replaced by NaN, and a mask of those."""
     is_code = np.zeros(table.n_rows, dtype=np.bool_)
     for code in missing:
         if isinstance(code, str):
@@ -546,7 +494,7 @@ def _without_codes(
 
 
 def code_text(code: float | str) -> str:
-    """Return what stands for no rating as it is typed."""
+    """Return a code for a missing rating as a user types it."""
     return code if isinstance(code, str) else f"{code:.12g}"
 
 
@@ -558,7 +506,7 @@ def _in_order(missing: Sequence[float | str]) -> tuple[float | str, ...]:
 def _check_reached(
     table: _Table, intensity: FloatArray, *, low: float | None, high: float | None, given: Sequence[float | str]
 ) -> None:
-    """Ask for an end of the scale that was not given, where the ratings do not reach the one that is taken for it."""
+    """Raise ConfigError if an end of the scale was not given and the ratings do not reach the default."""
     rated = intensity[~np.isnan(intensity)]
     if not rated.size:
         return
@@ -583,7 +531,7 @@ def _check_reached(
 
 
 def _is_code(code: float, rated: FloatArray, *, low: float | None, high: float | None) -> bool:
-    """Whether a rating looks like another tool's number for none: one of those in use, apart from all other ratings."""
+    """Whether a rating looks like a code for missing: a usual one, and apart from all other ratings."""
     if not (rated == code).any() or (low is not None and high is not None and low <= code <= high):
         return False
     others = rated[~np.isin(rated, CODES)]
@@ -594,7 +542,7 @@ def _is_code(code: float, rated: FloatArray, *, low: float | None, high: float |
 
 
 def _code_words(codes: Sequence[float], given: Sequence[float | str]) -> str:
-    """Say what to give for the codes that were found, together with those that were given already."""
+    """Say what to give as ``missing`` for the codes found, together with those already given."""
     every = [code_text(code) for code in dict.fromkeys((*given, *codes))]
     option = f"missing={every[0]}" if len(every) == 1 else f"missing=[{','.join(every)}]"
     named = " and ".join(f"{code:.12g}" for code in codes)
@@ -640,7 +588,7 @@ def _check_prompts(table: _Table, labels: dict[str, pd.Categorical]) -> None:
 def _check_emotions(table: _Table, labels: dict[str, pd.Categorical]) -> None:
     narratives, emotions = labels["narrative_id"], labels["emotion"]
     emotion_of = np.zeros(len(narratives.categories), dtype=emotions.codes.dtype)
-    emotion_of[narratives.codes[::-1]] = emotions.codes[::-1]  # the last that is written is the first row's
+    emotion_of[narratives.codes[::-1]] = emotions.codes[::-1]  # reversed, so that the first row's emotion wins
     earlier = emotion_of[narratives.codes]
     table.refuse(
         earlier != emotions.codes,
@@ -658,7 +606,7 @@ def _always(fault: str, row: int) -> str:
 def _groups_of(
     table: _Table, mapping: _Table, labels: dict[str, pd.Categorical]
 ) -> tuple[list[npt.NDArray[np.intp]], list[str]]:
-    """Return the group of each row's perceiver and experiencer as codes, and the groups that they stand for."""
+    """Return the group codes of each row's perceiver and experiencer, and the group names."""
     by_dimension = "dimension" in mapping.columns
     if by_dimension and "dimension" not in table.columns:
         raise ConfigError(
@@ -699,7 +647,7 @@ def _groups_of(
 
 
 def _stems_of(mapping: _Table, dimensions: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the stems that the groups file gives, by the dimensions of the ratings."""
+    """Return the stems in the groups file by dimension of the ratings."""
     if "stem" not in mapping.columns:
         return {}
     terms = _words(mapping, "term")
@@ -719,7 +667,7 @@ def _stems_of(mapping: _Table, dimensions: Sequence[str]) -> dict[str, dict[str,
 
 
 def _read_groups(mapping: _Table, *, by_dimension: bool) -> dict[tuple[str, str], str]:
-    """Return the group of each dimension's terms; the dimension is empty where groups do not depend on it."""
+    """Return group by (dimension, term); the dimension is empty if groups do not depend on it."""
     terms, groups = _words(mapping, "term"), _words(mapping, "group")
     dimensions = _words(mapping, "dimension") if by_dimension else [""] * mapping.n_rows
     mapping.check()

@@ -1,4 +1,4 @@
-"""Tables as Parquet files: written whole or not at all, and read as today's version has them."""
+"""Tables as Parquet files, read in the form of today's version."""
 
 from __future__ import annotations
 
@@ -26,28 +26,20 @@ _ARROW: Final = {
     Type.FLOAT: pa.float64(),
 }
 _VERSION: Final = b"audit.table_version"
-"""Where a Parquet file says which version of its table it is; those of before say nothing."""
+"""Metadata key for the version of the file's table; older files have none."""
 _COPY: Final = "manifest.copy.json"
-"""What a run's folder has and no other, see :data:`audit.runs.manifest.COPY`."""
+"""A file that only run folders have, see :data:`audit.runs.manifest.COPY`."""
 A_PART: Final = "that part"
-"""What is collected anew without one of many files."""
+"""What is collected anew if one of many files is lost."""
 Rows: TypeAlias = Sequence[Mapping[str, object]] | Mapping[str, Sequence[object]] | pd.DataFrame
-"""Rows of a table, or its columns, or the table itself, to be written."""
+"""Rows of a table, its columns, or a DataFrame, to be written."""
 
 
 # --- Writing ---------------------------------------------------------------------------------------------------------
 
 
 def parquet(table: Table, rows: Rows) -> bytes:
-    """Return the Parquet file of a table.
-
-    Raises
-    ------
-    ValueError
-        If the rows have not just its columns.
-    pyarrow.ArrowException
-        If values are of another type.
-    """
+    """Return a table as a Parquet file; the rows must have exactly its columns."""
     schema = schema_of(table)
     if isinstance(rows, pd.DataFrame):
         _check_columns(table, rows.columns)
@@ -59,22 +51,14 @@ def parquet(table: Table, rows: Rows) -> bytes:
         for row in rows:
             _check_columns(table, row)
         written = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
-    written = written.replace_schema_metadata(schema.metadata)  # without what pandas adds
+    written = written.replace_schema_metadata(schema.metadata)  # drops pandas' metadata
     sink = pa.BufferOutputStream()
     pq.write_table(written, sink, compression="zstd", write_page_checksum=True)
     return bytes(sink.getvalue().to_pybytes())
 
 
 def plain_parquet(table: Table, rows: pd.DataFrame) -> bytes:
-    """Return the Parquet file of a table for others: words are texts, and nothing of ours is in its metadata.
-
-    Raises
-    ------
-    ValueError
-        If the rows have not just its columns.
-    pyarrow.ArrowException
-        If values are of another type.
-    """
+    """Return a table as a Parquet file for other tools: words are strings, and the metadata has nothing of ours."""
     _check_columns(table, rows.columns)
     plain = pa.schema(
         [(name, pa.string() if column.type == Type.WORD else _ARROW[column.type]) for name, column in table.items()]
@@ -86,7 +70,7 @@ def plain_parquet(table: Table, rows: pd.DataFrame) -> bytes:
 
 
 def schema_of(table: Table) -> pa.Schema:
-    """Return what a table's Parquet file looks like; columns of words are dictionaries."""
+    """Return a table's Arrow schema; columns of words are dictionaries."""
     fields = [(name, _ARROW[column.type]) for name, column in table.items()]
     return pa.schema(fields, metadata={_VERSION: str(table.version).encode()})
 
@@ -101,7 +85,7 @@ def _check_columns(table: Table, names: Iterable[str]) -> None:
 
 @contextmanager
 def reading(path: Path, lost: str) -> Iterator[None]:
-    """Turn what is wrong with a file into one clear line, which says what is to be collected anew without it."""
+    """Turn read errors into one line that says what is collected anew if the file is lost."""
     try:
         yield
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -110,7 +94,7 @@ def reading(path: Path, lost: str) -> Iterator[None]:
 
 
 def _remedy(path: Path, lost: str) -> str:
-    """Say what to do about a file that cannot be read: of a run's, there is a command for it."""
+    """Say what to do about an unreadable file; in a run's folder there is a command for it."""
     run = next((folder for folder in list(path.parents)[:3] if (folder / _COPY).exists()), None)
     if run is not None:
         return f"{recovery(run, 'sets it aside')}, and the same run command collects {lost} anew"
@@ -122,7 +106,7 @@ def _remedy(path: Path, lost: str) -> str:
 
 @contextmanager
 def opened(path: Path, lost: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; errors of opening as of :func:`reading`."""
+    """Open a Parquet file; errors as in :func:`reading`."""
     with contextlib.ExitStack() as stack:
         with reading(path, lost):
             source = stack.enter_context(_source(path))
@@ -131,7 +115,7 @@ def opened(path: Path, lost: str) -> Iterator[pq.ParquetFile]:
 
 
 def _source(path: Path) -> contextlib.AbstractContextManager[Path | BinaryIO]:
-    """Return a path as pyarrow opens it, which takes no name that is not UTF-8; or the file, open."""
+    """Return the path, or an open file if the name is not UTF-8, which pyarrow cannot open."""
     stream = open_file(path)
     try:
         str(path).encode()
@@ -142,19 +126,13 @@ def _source(path: Path) -> contextlib.AbstractContextManager[Path | BinaryIO]:
 
 
 def read_parquet(path: Path, table: Table) -> pa.Table:
-    """Read a part as today's version has it.
-
-    Raises
-    ------
-    StoreError
-        If it is damaged, not ours or of a newer version.
-    """
+    """Read a part in today's form; raise StoreError if it is damaged, foreign or of a newer version."""
     with opened(path, A_PART) as file, reading(path, A_PART):
         return checked(file, file.read(), path, table)
 
 
 def checked(file: pq.ParquetFile, rows: pa.Table, path: Path, table: Table) -> pa.Table:
-    """Return rows of a file as today's version has them; ValueError if they are damaged or not those of the table."""
+    """Return rows of a file in today's form; raise ValueError if they are damaged or not the table's."""
     rows.validate(full=True)
     version = int((file.metadata.metadata or {}).get(_VERSION, b"1"))
     if version > table.version:
@@ -166,10 +144,10 @@ def checked(file: pq.ParquetFile, rows: pa.Table, path: Path, table: Table) -> p
 
 
 def _completed(rows: pa.Table, table: Table, version: int) -> pa.Table:
-    """Fill the columns that a part's version had not yet; what its version had must be there.
+    """Add the columns that a part's version did not have; all of its version's columns must be there.
 
-    Parts that say no version are of the first one, or of one of those before versions were told: of what came later
-    they have what they have.
+    Parts without a version are of the first version, or of one before versions were recorded: those may have some of
+    the later columns.
     """
     twice = sorted({name for name in rows.column_names if rows.column_names.count(name) > 1})
     if twice:
@@ -189,20 +167,20 @@ def _completed(rows: pa.Table, table: Table, version: int) -> pa.Table:
 
 
 def _repeated(column: Column, n_rows: int) -> pa.Array:
-    """Return what stands in a column that was not there yet."""
+    """Return the values of a column that did not exist yet."""
     if column.type == Type.WORD:
         return pa.repeat(pa.scalar(column.before, type=pa.string()), n_rows).dictionary_encode()
     return pa.repeat(pa.scalar(column.before, type=_ARROW[column.type]), n_rows)
 
 
 def joined(tables: Iterable[pa.Table], table: Table) -> pa.Table:
-    """Return the rows of several tables, one after another; no rows where there are none."""
+    """Concatenate tables; without any, return no rows."""
     there = list(tables)
     return pa.concat_tables(there) if there else schema_of(table).remove_metadata().empty_table()
 
 
 def in_pandas(table: pa.Table) -> pd.DataFrame:
-    """Return a table's rows: words are categoricals, flags and small numbers nullable."""
+    """Return a table in pandas: words are categoricals, flags and small numbers nullable."""
     rows: pd.DataFrame = table.unify_dictionaries().to_pandas(
         types_mapper={pa.bool_(): pd.BooleanDtype(), pa.int8(): pd.Int8Dtype()}.get
     )
@@ -210,5 +188,5 @@ def in_pandas(table: pa.Table) -> pd.DataFrame:
 
 
 def give_memory_back() -> None:
-    """Return to the system what tables took that are read no more: of millions of rows, more than what pandas has."""
+    """Return unused Arrow memory to the system: for millions of rows it exceeds what pandas has."""
     pa.default_memory_pool().release_unused()

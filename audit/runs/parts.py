@@ -1,10 +1,10 @@
-"""The Parquet files of a folder: a table is many parts while it grows, and one file once it is whole.
+"""Parquet files of a folder: a table is many parts while it grows, and one file once it is complete.
 
-A part has the rows of one shard, ``ratings/part-000003.parquet``. It is written under another name and renamed when it
-is complete, so it is there whole or not at all. Once no part is missing, :meth:`Parts.consolidate` writes all of them,
-in their order, into one file, ``ratings.parquet``, and removes them then. The file's metadata say which of its rows
-were which part. A part that lies beside the file takes the place of its rows: it was written later, or it was to be
-removed and is the same.
+A part has the rows of one shard, ``ratings/part-000003.parquet``. It is written under another name and renamed once
+complete, so it is whole or absent. When no part is missing, :meth:`Parts.consolidate` writes all of them, in order,
+into one file, ``ratings.parquet``, and then removes them. The file's metadata says which rows came from which part. A
+part beside that file overrides its rows there: either it was written later, or it was about to be removed and is the
+same.
 """
 
 from __future__ import annotations
@@ -45,43 +45,41 @@ from audit.tables.json_text import parse_json
 from stimuli.files import open_file, read_file
 
 _PARTS: Final = b"audit.parts"
-"""Where a consolidated file says what its rows were: ``[[name, n_rows, SHA-256 of the part's file], …]``, as JSON."""
+"""Metadata key for ``[[name, n_rows, SHA-256 of the part's file], …]``, as JSON."""
 _PARTS_SHA256: Final = b"audit.parts_sha256"
-"""Where it says the SHA-256 of the parts' files, one after another."""
+"""Metadata key for the SHA-256 of the parts' files, one after another."""
 _DATA_SHA256: Final = b"audit.data_sha256"
-"""Where it says the SHA-256 of its own bytes before the footer: whether the above still holds."""
+"""Metadata key for the SHA-256 of the file's bytes before the footer: shows whether the above still holds."""
 _COUNTS: Final = b"audit.counts"
-"""Where it keeps what was counted beside parts: by a part's name, as JSON."""
+"""Metadata key for counts kept beside parts: by part name, as JSON."""
 _ALL: Final = "all of it"
-"""What is collected anew without a consolidated file."""
+"""What is collected anew if a consolidated file is lost."""
 _PART: Final = re.compile(r"part-(\d{6})(-\d{2})?")
 _N_ROWS: Final = 2**16
 _N_BYTES: Final = 2**26
-"""Parts are put together to row groups of as many rows, or of as many bytes in memory if that is less."""
+"""Limits of a row group: this many rows or bytes in memory, whichever is less."""
 
 Counts: TypeAlias = Mapping[str, Mapping[str, float]]
-"""What was counted beside a part, as of :class:`audit.tasks.measures.base.Counting`."""
+"""Counts kept beside a part, see :class:`audit.tasks.measures.base.Counting`."""
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class _Consolidated:
-    """A consolidated file that is open, and what it says of itself.
+    """An open consolidated file and its metadata.
 
     Attributes
     ----------
-    file
-        The file.
     places
-        The rows of each part, by its name, in the order of the file.
+        Rows of each part, by name, in file order.
     sha256_of
-        The SHA-256 of each part's file, by its name.
+        SHA-256 of each part's file, by name.
     sha256
-        That of all of them, one after another.
+        SHA-256 of all parts' files, one after another.
     data_sha256
-        That of the file's own bytes before its footer. Nothing, or not this, where other data were written since.
+        SHA-256 of this file's own bytes before the footer; empty or different if other data were written since.
     counts
-        What was counted beside parts, by their names.
+        Counts kept beside parts, by part name.
     """
 
     file: pq.ParquetFile
@@ -93,7 +91,7 @@ class _Consolidated:
 
     @classmethod
     def of(cls, file: pq.ParquetFile) -> Self:
-        """Read what a file says; ValueError if it says nothing, or what is not so."""
+        """Read a file's metadata; raise ValueError if it is missing or false."""
         said = file.metadata.metadata or {}
         try:
             parts = [(str(name), int(n_rows), str(own)) for name, n_rows, own in parse_json(said[_PARTS])]
@@ -118,28 +116,15 @@ class _Consolidated:
 
 
 def part_name(number: int, stage: int | None = None) -> str:
-    """Return what a part is called, of a shard, a stage of a shard, or whatever else the parts are of."""
+    """Return a part's name, for a shard or a stage of one."""
     return f"part-{number:06d}" if stage is None else f"part-{number:06d}-{stage:02d}"
 
 
 class Parts:
-    """One table of a folder, in parts or consolidated.
+    """One table of a folder, in parts or consolidated. ``name`` is the consolidated file's.
 
-    Only one process may write. What it consolidates meanwhile is read by others all the same. ``name`` is that of the
-    consolidated file.
-
-    Parameters
-    ----------
-    root
-        The folder whose ledger says what is stored.
-    folder
-        Where in it the parts lie.
-    file
-        Where in it they are consolidated.
-    table
-        What they hold; None if that is not known, so that parts can be named and not read.
-    ledger
-        The folder's.
+    Only one process may write; others can read even while it consolidates. ``table`` None means that the content is
+    unknown: parts can then be named but not read.
     """
 
     def __init__(self, root: Path, folder: str, file: str, table: Table | None, ledger: Ledger) -> None:
@@ -151,40 +136,34 @@ class Parts:
 
     @property
     def table(self) -> Table:
-        """What the parts hold.
-
-        Raises
-        ------
-        LookupError
-            If the module that declares it was not imported.
-        """
+        """The table in the parts; raises LookupError if the module that declares it was not imported."""
         if self._table is None:
             raise LookupError(f"no table is declared that is kept in {self.name}: import the module that has it")
         return self._table
 
     @property
     def places(self) -> tuple[Path, Path]:
-        """The folder of the parts, and the file that they are consolidated in."""
+        """The parts' folder and the consolidated file."""
         return self._folder, self._file
 
     def beside_alone(self) -> Parts:
-        """Return the same table without its consolidated file: of what lies beside it alone."""
+        """Return this table without its consolidated file."""
         without = f"{self._place}/.{Path(self.name).name}.without"
         return Parts(self._root, self._place, without, self._table, self._ledger)
 
     def bytes_of(self, rows: pa.Table) -> bytes:
-        """Return what a part of these rows holds: the same bytes for the same rows, with the same pyarrow."""
+        """Return a part's bytes for these rows: always the same with the same pyarrow."""
         return parquet(self.table, rows.to_pydict())
 
     def __contains__(self, name: str) -> bool:
-        """Say whether a part is there; a folder of many parts is not listed for that."""
+        """Whether a part exists; does not list the folder, which may be large."""
         if (self._folder / f"{name}.parquet").exists():
             return True
         with self._consolidated() as there:
             return there is not None and name in there.places
 
     def names(self) -> list[str]:
-        """Return the names of all parts, in their order, such as ``part-000003``."""
+        """Return the names of all parts, in order, such as ``part-000003``."""
         beside = self._beside()
         with self._consolidated() as there:
             return sorted({*beside, *(there.places if there is not None else ())})
@@ -194,36 +173,22 @@ class Parts:
         return {int(name.split("-")[1]) for name in self.names()}
 
     def write(self, name: str, rows: Rows, counts: Counts | None = None) -> None:
-        """Write a part, in place of the one there was, and what was counted beside it; errors as of :func:`parquet` and
-        :meth:`audit.runs.ledger.Ledger.write`.
-        """
-        if counts:  # before the rows, which are what says that the part is there
+        """Write or overwrite a part and its counts."""
+        if counts:  # before the rows, since a part exists once its rows do
             content = f"{json.dumps(counts, sort_keys=True, allow_nan=False)}\n".encode()
             self._ledger.write(f"{self._place}/{name}.json", content)
         self._ledger.write(f"{self._place}/{name}.parquet", parquet(self.table, rows))
 
     def read(self) -> pa.Table:
-        """Return all rows, in the order of parts; no rows where there are none.
-
-        Raises
-        ------
-        StoreError
-            If a file cannot be read, or is not what was stored.
-        """
+        """Return all rows in part order. Raises StoreError if a file is unreadable or was changed."""
         return self._steadily(self._all)
 
     def frame(self) -> pd.DataFrame:
-        """Return the same as pandas has them: words are categoricals, flags and small numbers nullable."""
+        """Return :meth:`read` in pandas: words are categoricals, flags and small numbers nullable."""
         return in_pandas(self.read())
 
     def read_part(self, name: str) -> pa.Table | None:
-        """Return the rows of one part; None where it is not there.
-
-        Raises
-        ------
-        StoreError
-            If its file cannot be read, or is not what was stored.
-        """
+        """Return one part's rows; None if it does not exist."""
         path = self._folder / f"{name}.parquet"
         if path.exists():
             rows = read_parquet(path, self.table)
@@ -237,50 +202,28 @@ class Parts:
         return rows
 
     def counts(self) -> dict[str, Counts]:
-        """Return what was counted beside the parts, by their names; nothing for a part where nothing was.
-
-        Raises
-        ------
-        StoreError
-            If a file cannot be read.
-        """
+        """Return the counts beside each part, by part name; empty if there are none."""
         return self._steadily(lambda beside, there: {name: self._counted(name, beside, there) for name in self.names()})
 
     def sha256(self) -> str:
         """Return the SHA-256 of the parts' files, one after another, as they were when they were parts.
 
-        So it is the same before and after they are consolidated. Where parts were written after that, it is the one of
-        the earlier SHA-256, as text, and of these parts. Where the consolidated file holds other data than it was
-        written with, the SHA-256 of the file stands for the earlier one: whatever changes, the hash changes.
-
-        Raises
-        ------
-        StoreError
-            If a file cannot be read.
+        It is therefore the same before and after consolidation. If parts were written after that, it covers the earlier
+        SHA-256, as text, and those parts. If the consolidated file no longer has the data written, its own SHA-256
+        stands for the earlier one: any change changes the hash.
         """
         return self._steadily(self._sha256)
 
     def drop(self, name: str) -> None:
-        """Remove a part, and what was counted beside it.
-
-        Raises
-        ------
-        StoreError
-            If that cannot be done.
-        """
+        """Remove a part and its counts."""
         self._ledger.remove(f"{self._place}/{name}{suffix}" for suffix in (".parquet", ".json"))
         if name in self:
             self._write(self._beside(), without=name)
 
     def consolidate(self) -> None:
-        """Write all parts into one file, and remove them once it is there.
+        """Write all parts into one file, then remove them.
 
-        It may be interrupted at any moment: no row is lost, and it can be done again.
-
-        Raises
-        ------
-        StoreError
-            If a part cannot be read, or the file cannot be written: the parts stay.
+        It may be interrupted at any moment and repeated: no row is lost. On StoreError the parts stay.
         """
         beside = self._beside()
         with self._consolidated() as there:
@@ -291,7 +234,7 @@ class Parts:
             self._clear(beside)
 
     def _clear(self, beside: Mapping[str, Path]) -> None:
-        """Remove parts that the consolidated file has, and then what was counted beside them, which counts no more."""
+        """Remove parts that are consolidated, then their counts: without the part a count is ignored."""
         there = (*beside.values(), *self._folder.glob("part-*.json"))
         self._ledger.remove(f"{self._place}/{path.name}" for path in there)
         with writing(self._folder):
@@ -299,12 +242,12 @@ class Parts:
                 self._folder.rmdir()
 
     def _beside(self) -> dict[str, Path]:
-        """Return the files of parts by their names, in their order."""
+        """Return the parts' files by name, in order."""
         return {path.stem: path for path in sorted(self._folder.glob("part-*.parquet")) if _PART.fullmatch(path.stem)}
 
     @contextmanager
     def _consolidated(self) -> Iterator[_Consolidated | None]:
-        """Open the consolidated file; None where there is none. StoreError if it cannot be read."""
+        """Open the consolidated file; None if there is none. Raises StoreError if it is unreadable."""
         if not self._file.exists():
             yield None
             return
@@ -314,7 +257,7 @@ class Parts:
             yield there
 
     def _steadily(self, read: Callable[[Mapping[str, Path], _Consolidated | None], _T]) -> _T:
-        """Read parts; again if another process consolidated them meanwhile."""
+        """Read parts, again if another process consolidated them meanwhile."""
         while True:
             beside = self._beside()
             try:
@@ -332,19 +275,19 @@ class Parts:
         return rows
 
     def _confirm(self, names: Iterable[str], suffix: str = ".parquet") -> None:
-        """Refuse parts that are not what was stored."""
+        """Raise StoreError for parts that differ from what was stored."""
         for name in names:
             self._ledger.confirm(f"{self._place}/{name}{suffix}")
 
     def _read(self, beside: Mapping[str, Path], there: _Consolidated | None) -> Iterator[pa.Table]:
-        """Yield all rows, in the order of parts."""
+        """Yield all rows in part order."""
         if there is not None and not beside:
             yield self._checked(there)
         else:
             yield from (rows for _, rows in self._each(beside, there))
 
     def _each(self, beside: Mapping[str, Path], there: _Consolidated | None) -> Iterator[tuple[str, pa.Table]]:
-        """Yield each part's name and rows, in their order; no more is held than a part and a row group."""
+        """Yield each part's name and rows, in order; holds no more than one part and one row group in memory."""
         places = there.places if there is not None else {}
         left = [place for name, place in places.items() if name not in beside]
         slices = self._slices(there, left) if there is not None else iter(())
@@ -352,7 +295,7 @@ class Parts:
             yield name, read_parquet(beside[name], self.table) if name in beside else next(slices)
 
     def _slices(self, there: _Consolidated, places: Iterable[range]) -> Iterator[pa.Table]:
-        """Yield ranges of the consolidated file's rows; each begins where the one before ends, or later."""
+        """Yield ranges of the consolidated file's rows; ranges must be ascending and must not overlap."""
         metadata = there.file.metadata
         ends = accumulate(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
         groups = enumerate(ends)
@@ -370,13 +313,13 @@ class Parts:
             yield joined(wanted, self.table)
 
     def _checked(self, there: _Consolidated, group: int | None = None) -> pa.Table:
-        """Read a row group of the consolidated file, or all of it."""
+        """Read one row group of the consolidated file, or all of it."""
         with reading(self._file, _ALL):
             rows = there.file.read() if group is None else there.file.read_row_group(group)
             return checked(there.file, rows, self._file, self.table)
 
     def _counted(self, name: str, beside: Mapping[str, Path], there: _Consolidated | None) -> Counts:
-        """Return what was counted beside a part."""
+        """Return the counts beside a part."""
         if name not in beside:
             return there.counts.get(name, {}) if there is not None else {}
         path = self._folder / f"{name}.json"
@@ -407,7 +350,7 @@ class Parts:
         return digest.hexdigest()
 
     def _write(self, beside: Mapping[str, Path], *, without: str = "") -> None:
-        """Write the consolidated file anew, of what it has and the parts beside it, if they are what was stored."""
+        """Rewrite the consolidated file from its rows and the parts beside it, both checked against the ledger."""
         with self._ledger.whole(self.name) as handle, self._consolidated() as there:
             said: list[tuple[str, int, str]] = []
             counts: dict[str, Counts] = {}
@@ -437,7 +380,7 @@ class Parts:
 
 
 class _Hashed(io.RawIOBase):
-    """A file to write to that takes the SHA-256 of what is written."""
+    """A file to write to that computes the SHA-256 of what is written."""
 
     def __init__(self, handle: io.BufferedWriter) -> None:
         self._handle = handle
@@ -452,7 +395,7 @@ class _Hashed(io.RawIOBase):
 
 
 def _checked_counts(counts: Any) -> Counts:
-    """Return what was counted beside a part; AttributeError or TypeError if it is something else."""
+    """Return a part's counts; raise AttributeError or TypeError if they are something else."""
     for own in counts.values():
         sum(own.values())
     checked: Counts = counts
@@ -460,7 +403,7 @@ def _checked_counts(counts: Any) -> Counts:
 
 
 def _grouped(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Put parts together to row groups."""
+    """Combine parts into row groups."""
     held: list[pa.Table] = []
     for rows in parts:
         held.append(rows)
@@ -472,12 +415,12 @@ def _grouped(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _is_of(path: Path, name: str, there: _Consolidated | None) -> bool:
-    """Say whether a part is what the consolidated file has in its place."""
+    """Whether the consolidated file already has this very part."""
     return there is not None and there.sha256_of.get(name) == _sha256_of(path)
 
 
 def _sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file; StoreError if it cannot be read."""
+    """Return a file's SHA-256; raise StoreError if it cannot be read."""
     with reading(path, A_PART):
         sha256 = sha256_of(path)
         if sha256 is None:
@@ -486,9 +429,9 @@ def _sha256_of(path: Path) -> str:
 
 
 def _data_sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a Parquet file's bytes before its footer; StoreError if it cannot be read."""
+    """Return the SHA-256 of a Parquet file's bytes before its footer."""
     with reading(path, A_PART), open_file(path) as handle:
-        handle.seek(-8, os.SEEK_END)  # how long the footer is, and four letters
+        handle.seek(-8, os.SEEK_END)  # the footer's length and the magic bytes
         left = path.stat().st_size - 8 - int.from_bytes(handle.read(4), "little")
         handle.seek(0)
         digest = hashlib.sha256()

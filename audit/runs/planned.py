@@ -1,4 +1,4 @@
-"""What a run folder must know of what a run is going to ask; each task has a plan of its own."""
+"""What a run folder must know of a planned run; each task has its own plan."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from stimuli.strategies import Strategy
 
 
 class Grid(Protocol):
-    """The prompts of a run, by their places."""
+    """The prompts of a run, by index."""
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """Whose perceivers are asked."""
+        """The identity dimensions of the run."""
 
     @property
     def narratives(self) -> Narratives | None:
-        """What they are told; None where nothing is."""
+        """The narratives shown; None if there are none."""
 
     @property
     def variant(self) -> PromptVariant:
-        """In which wording."""
+        """The prompt's wording."""
 
     def __len__(self) -> int:
         """Return the number of prompts."""
 
 
 class Planned(Protocol):
-    """What a run is going to ask, whatever its task is."""
+    """A planned run of any task."""
 
     @property
     def config(self) -> AuditConfig:
-        """What it was made of."""
+        """The configuration it was made from."""
 
     @property
     def grid(self) -> Grid:
@@ -48,15 +48,15 @@ class Planned(Protocol):
 
     @property
     def before(self) -> tuple[str, ...]:
-        """The calls of each prompt before the one for its answer, by name."""
+        """Names of each prompt's calls before the one for its answer."""
 
     @property
     def room(self) -> int:
-        """Tokens that an answer may take, whichever way it is got."""
+        """Most tokens of an answer, however it is obtained."""
 
     @property
     def kind(self) -> Kind:
-        """What the model is asked for, and the folder that it is kept in."""
+        """What the model is asked for; also the folder's name."""
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -64,10 +64,10 @@ class Planned(Protocol):
 
     @property
     def announced(self) -> str:
-        """What is asked of whom, in a line."""
+        """What is asked of whom, in one line."""
 
     def identity(self) -> dict[str, Any]:
-        """Return what makes two runs the same run, as far as it is known before the model is loaded."""
+        """Return what makes two runs the same run, as far as known before the model is loaded."""
 
     def described(self) -> dict[str, Any]:
-        """Return how an answer is got, as the manifest keeps it."""
+        """Return how answers are obtained, for the manifest."""

@@ -1,10 +1,10 @@
-"""What a run asked, kept in its folder: ``prompts.json.gz`` has the parts of all prompts, and no prompt twice.
+"""What a run asked, stored in its folder: ``prompts.json.gz`` has the parts of all prompts.
 
-A prompt is one perceiver, experiencer, narrative and wording of the grid, and the strategy's calls about it. The file
-has each of these once, as text: templates, identities, narratives in the wording that prompts show, and the strategy.
-:class:`stimuli.prompts.PromptGrid` puts them together in the order of ``prompt_index``. So a report shows what was
-asked, whatever becomes of the packaged identities, the user's files and the templates. Narratives' texts are in the
-file since reports show them too.
+A prompt combines a perceiver, an experiencer, a narrative and a wording of the grid, plus the strategy's calls. The
+file has each part once, as text: templates, identities, narratives in the wording that prompts show, and the strategy.
+:class:`stimuli.prompts.PromptGrid` combines them in the order of ``prompt_index``. A report can thus show what was
+asked even if packaged identities, the user's files or templates change. Narratives are included since reports show them
+too.
 """
 
 from __future__ import annotations
@@ -33,22 +33,17 @@ from stimuli.prompts import PromptGrid, PromptVariant, Scale
 from stimuli.strategies import Examples, Stage, Strategy
 
 FILE: Final = "prompts.json.gz"
-"""Where in a run's folder it lies."""
+"""The file's name in a run's folder."""
 _FORMAT: Final = 1
 _LONGEST: Final = 2**28
-"""Bytes of a run's prompts, unpacked, at most: a hundred times those of the study's 6,050 narratives."""
+"""Bytes of a run's unpacked prompts, at most: a hundred times those of the study's 6,050 narratives."""
 
 
 @dataclass(frozen=True)
 class PromptsAsked:
     """The prompts of a run.
 
-    Attributes
-    ----------
-    grid
-        Who is asked about whom, in which narrative and wording; of narratives the wording that is shown alone.
-    strategy
-        The calls of each prompt.
+    ``grid`` has narratives only in the wording shown; ``strategy`` has the calls of each prompt.
     """
 
     grid: PromptGrid
@@ -72,19 +67,13 @@ class PromptsAsked:
         }
 
     def to_bytes(self) -> bytes:
-        """Return what the file holds: the same bytes for the same prompts."""
-        # Backslashes in place of what is no text: a user's file may have lone surrogates.
+        """Return the file's bytes: always the same for the same prompts."""
+        # ASCII escapes, since a user's file may have lone surrogates.
         return gzip.compress(json.dumps(self.content(), ensure_ascii=True, allow_nan=False).encode(), mtime=0)
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
-        """Return the prompts of which :meth:`content` gave the parts.
-
-        Raises
-        ------
-        ValueError, LookupError, TypeError, AttributeError
-            If it did not.
-        """
+        """Return the prompts with this :meth:`content`; raises various errors if it is malformed."""
         if content["format"] != _FORMAT:
             raise ValueError(f"it has format {content['format']!r}; this version of empathy-audit reads {_FORMAT}")
         wordings = [_variant(each) for each in content["wordings"]]
@@ -102,13 +91,7 @@ class PromptsAsked:
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        """Return the prompts of a run's folder; None where the file is not there, as in runs of earlier versions.
-
-        Raises
-        ------
-        StoreError
-            If the file cannot be read.
-        """
+        """Return the prompts of a run's folder; None if it has no such file, as runs of earlier versions."""
         path = folder / FILE
         if not path.exists():
             return None
@@ -121,7 +104,7 @@ class PromptsAsked:
 
 
 def unpacked(path: Path) -> bytes:
-    """Return what a gzip file holds; ValueError if that is more than prompts can be, of however few bytes."""
+    """Return a gzip file's content; raise ValueError if it is larger than prompts can be, as in a gzip bomb."""
     with open_file(path) as packed, gzip.open(packed) as stream:
         content = stream.read(_LONGEST + 1)
     if len(content) > _LONGEST:
@@ -144,7 +127,7 @@ def _plain_dimension(dimension: Dimension) -> dict[str, Any]:
 
 
 def _plain_identity(identity: Identity) -> dict[str, Any]:
-    """Return an identity; without further grammatical forms it is written as before there were any."""
+    """Return an identity as plain values; ``forms`` only if there are any, as before they existed."""
     return {name: value for name, value in asdict(identity).items() if name != "forms" or value}
 
 
@@ -161,7 +144,7 @@ def _dimension(kept: dict[str, Any]) -> Dimension:
 
 
 def _plain_mask(mask: Mask) -> dict[str, Any]:
-    """Return which pairs narratives are asked about: the draw itself, which a later version may make otherwise."""
+    """Return a draw of pairs itself, since a later version may draw differently from the same seed."""
     return {"shape": list(mask.shape), "bits": base64.b64encode(np.packbits(mask).tobytes()).decode()}
 
 
@@ -200,7 +183,7 @@ def _strategy(kept: dict[str, Any]) -> Strategy:
 
 
 def _is(value: object, kind: Any) -> bool:
-    """Say whether a value is what an annotation says, however deep: JSON may have a number where text should be."""
+    """Whether a value matches an annotation at any depth: JSON may have a number where text should be."""
     origin, inside = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return any(_is(value, each) for each in inside)

@@ -1,7 +1,7 @@
-"""What a run is: the settings that make two runs the same run, and what its manifest records.
+"""What identifies a run, and what its manifest records.
 
-A run folder may only go on with the run that it holds: what ratings depend on is compared, key by key, before the model
-is loaded and again when its files and its engine are known.
+A run folder may only be continued by the run it holds: what ratings depend on is compared, key by key, before the model
+is loaded and again when its files and engine are known.
 """
 
 from __future__ import annotations
@@ -38,37 +38,37 @@ _VERSIONED: Final = (
 )  # fmt: skip
 _COMPUTING: Final = ("empathy-audit", "numpy", "scipy", "pandas", "statsmodels")
 READS: Final = "numbers and their ends"
-"""What `expected` asks about; runs of earlier versions, which name nothing, took "723" for 72."""
+"""What `expected` asks about. Runs of earlier versions name nothing, and took "723" for 72."""
 ADDED: Final = "added to what the chat template made"
-"""Of special tokens, where ``engine.add_special_tokens``; a run without it names nothing, as earlier versions."""
+"""Identity of ``engine.add_special_tokens``; without it nothing is named, as in earlier versions."""
 _NEW_TO_ELICITATION: Final = {"prefill": ""}
-"""Keys that earlier versions had not, with the value at which a run is the one that it was then."""
+"""Keys that earlier versions lacked, with the value at which a run counts as the same."""
 _SHARD_SIZES: Final = {"cpu": 128, "server": 1024}
-"""Prompts of a shard, by the engine's device; 4096 of any other."""
+"""Prompts of a shard, by the engine's device; 4096 for others."""
 _WHO_ASKS: Final = ("server", "batch", "replicas", "hang_s", "ray")
-"""Keys of the engine that say how a server is asked, or by which processes; no answer depends on them."""
+"""Engine settings of how a server is asked, or by which processes; answers do not depend on them."""
 _BATCH: Final = 50_000
-"""Prompts of a shard that is asked by batch: what one batch holds at most."""
+"""Prompts of a shard asked by batch: the most that one batch takes."""
 _MODEL_LETTERS: Final = 140
 _FOLDER_LETTERS: Final = 190
-"""Letters of a run folder's name: all of it without its hash, and the model's part; file systems take 255."""
+"""Characters of a run folder's name without its hash, and of the model's part; file systems take 255."""
 _CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
-"""Keys of the elicitation that say what is asked beside the ratings, and change none of them."""
+"""Elicitation settings of checks asked besides the ratings, which change no rating."""
 _SAME_DESIGN: Final = ("narratives", "stimuli", "seed", "engine", "model.name", "model.max_model_len")
-"""Settings, or how they begin, that may differ between runs whose ratings spread alike."""
+"""Settings, or their prefixes, that may differ between runs whose ratings vary alike."""
 PLACES: Final = ("path", "own_identities")
-"""Keys of the stimuli that say where content lies; the content's own hash stands for them."""
+"""Stimuli keys that are paths; the content's hash replaces them."""
 TOLD: Final = (
     "placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms", "check_person", "missing",
     "pairs",
 )  # fmt: skip
-"""Keys of the stimuli for which the identities of the dimensions, the pairs and the narratives' hash stand."""
+"""Stimuli keys that the identities, the pairs and the narratives' hash replace."""
 _ALL_PAIRS: Final = "all"
-"""What runs are asked about that name no draw of pairs, as those of earlier versions."""
+"""Pairs of runs that name no draw of pairs, as those of earlier versions."""
 
 
 def grid_identity(grid: PromptGrid) -> dict[str, Any]:
-    """Return of a run's identity what its grid is: wordings, narratives, identities and dimensions."""
+    """Return the grid's part of a run's identity: wordings, narratives, identities and dimensions."""
     identities = {
         d.name: [
             *([identity_asked(identity) for identity in side] for side in (d.perceivers, d.experiencers)),
@@ -86,26 +86,26 @@ def grid_identity(grid: PromptGrid) -> dict[str, Any]:
 
 
 def _wording(grid: PromptGrid) -> str:
-    """Return the SHA-256 of all that the prompt puts into prompts, in whatever wording."""
+    """Return the SHA-256 of all wordings of the prompt."""
     if len(grid.wordings) == 1:
         return grid.variant.sha256
     return fingerprint({"wordings": [wording.sha256 for wording in grid.wordings]})
 
 
 def identity_asked(identity: Identity) -> dict[str, Any]:
-    """Return what prompts show of an identity, and who it is; how its words are compared may change."""
+    """Return what prompts show of an identity, and its groups; not how its words are compared, which may change."""
     forms = {"forms": identity.forms} if identity.forms else {}
     return {"term": identity.term, "group": identity.group, "groups": identity.groups, **forms}
 
 
 def settings_of(config: AuditConfig) -> dict[str, Any]:
-    """Return what answers depend on; special tokens that are added are named apart, where there are any."""
+    """Return the settings that answers depend on; added special tokens are a key of their own."""
     settings = measured(config)
-    del settings["wordings"]  # those that are asked are in the prompt's hash
+    del settings["wordings"]  # the prompt's hash covers the wordings
     for key in _WHO_ASKS:
         settings["engine"].pop(key, None)
     settings["model"].pop("api_key_env", None)
-    settings["model"].pop("date", None)  # it is told of those models alone whose prompts show one
+    settings["model"].pop("date", None)  # named only for models whose prompts show a date
     if config.model.chat_template is not None:
         from audit.engines.templates import read_template
 
@@ -125,29 +125,28 @@ def settings_of(config: AuditConfig) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A setting in which two runs differ, and what it is in each; None where one has no such setting."""
+    """A setting in which two runs differ, and its value in each; None if a run has no such setting."""
 
     setting: str
     there: Any
     here: Any
 
     def __str__(self) -> str:
-        """Say it in a line."""
         return f"{self.setting} is {self.there!r} there and {self.here!r} here"
 
 
 def plan_difference(earlier: Mapping[str, Any], plan: Planned) -> Difference | None:
-    """Return the first setting in which a run's identity differs from a plan's; None where they are the same run."""
+    """Return the first setting in which a run's identity differs from a plan's; None if they are the same run."""
     return next(_from_plan(earlier, plan), None)
 
 
 def design_differences(earlier: Mapping[str, Any], plan: Planned) -> list[Difference]:
-    """Return all settings of a design in which a run differs from a plan: not its narratives, its seed and who asks."""
+    """Return all design settings in which a run differs from a plan: not narratives, seed or engine."""
     return [each for each in _from_plan(earlier, plan) if not each.setting.startswith(_SAME_DESIGN)]
 
 
 def _from_plan(earlier: Mapping[str, Any], plan: Planned) -> Iterator[Difference]:
-    # A run of ratings has no task in its identity, one without a strategy no strategy, and so on.
+    # Identities omit absent parts: the task for ratings, the strategy without one, and so on.
     absent = {"task": None, "strategy": None, "special_tokens": None, "thinking": None}
     now = plan.identity()
     if now["elicitation"] is not None:
@@ -160,29 +159,29 @@ def _from_plan(earlier: Mapping[str, Any], plan: Planned) -> Iterator[Difference
 
 
 def prompts_difference(earlier: Mapping[str, Any], plan: Planned) -> Difference | None:
-    """Return the same as far as prompts depend on it: how the answer to them is got is no part of them."""
+    """Return :func:`plan_difference` of what prompts depend on: all but the elicitation."""
     return plan_difference({**earlier, "elicitation": plan.identity().get("elicitation")}, plan)
 
 
 def kept_difference(earlier: Mapping[str, Any], asked: PromptsAsked) -> Difference | None:
-    """Return the first setting in which a run's identity differs from the prompts that its folder keeps, or None."""
+    """Return the first setting in which a run's identity differs from the prompts stored in its folder, or None."""
     led = None if asked.strategy.name == NO_STRATEGY else {"sha256": asked.strategy.sha256}
     alike = {"pairs": _ALL_PAIRS}
     return first_difference({**alike, **earlier}, {**alike, **grid_identity(asked.grid), "strategy": led})
 
 
 def model_identity(model: Known) -> dict[str, Any]:
-    """Return what ratings depend on of a loaded model: what it is, and the engine that runs it."""
+    """Return what ratings depend on in a loaded model: its source and its engine."""
     return {**model.source.identity(), "engine_facts": asdict(model.facts)}
 
 
 def model_difference(earlier: Mapping[str, Any], model: Known) -> Difference | None:
-    """Return the first setting in which a run's identity differs from a loaded model's; None where it is the same."""
+    """Return the first setting in which a run's identity differs from a loaded model's, or None."""
     return first_difference(earlier, {"chat": None, **model_identity(model)})
 
 
 def with_sight(manifest: Manifest, model: Known) -> Manifest:
-    """Return the manifest with what a model says of its state today, where it has one: a server's fingerprints."""
+    """Return the manifest with the model's state today, if it reports one: a server's fingerprints."""
     states = model.source.states()
     seen = list(manifest.model.content.get("seen", ()))
     new = [state for state in states or () if state not in states_seen(manifest)]
@@ -192,15 +191,15 @@ def with_sight(manifest: Manifest, model: Known) -> Manifest:
 
 
 def states_seen(manifest: Manifest) -> list[str]:
-    """Return the fingerprints that a server told in the course of a run, each once."""
+    """Return the distinct fingerprints that a server reported during a run."""
     seen = manifest.model.content.get("seen", ())
     return list(dict.fromkeys(state for each in seen for state in each.get("fingerprints", ())))
 
 
 def check_same_model(difference: Difference | str | None, path: Path) -> None:
-    """Raise StoreError if the model of a folder's run differs from the one that is asked for; None or "" is none.
+    """Raise StoreError if a folder's run has another model than the one asked for; None or "" means the same.
 
-    A run's default folder does not go by the model's files, so that leaving ``run_dir`` out is no remedy.
+    The remedy is not to leave ``run_dir`` out: a run's default folder does not depend on the model's files.
     """
     if difference:
         raise StoreError(
@@ -210,13 +209,13 @@ def check_same_model(difference: Difference | str | None, path: Path) -> None:
 
 
 def check_same_run(difference: Difference | None, path: Path) -> None:
-    """Raise StoreError if a folder's run differs from the one asked for in a setting, which is named."""
+    """Raise StoreError if a folder's run differs from the one asked for; the message names the setting."""
     if difference is not None:
         raise StoreError(f"run_dir={path} holds another run: {difference}; name another run_dir, or none")
 
 
 def first_difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> Difference | None:
-    """Return the first setting in which two runs differ; None where what is known now is the same."""
+    """Return the first setting in which two runs differ, among those known now, or None."""
     return next(_differences(earlier, now, ""), None)
 
 
@@ -229,22 +228,14 @@ def _differences(there: Any, here: Any, key: str) -> Iterator[Difference]:
 
 
 def name_of(model: ModelConfig) -> str:
-    """Return what a model that is going to be asked is called, see :func:`audit.runs.model_names.model_name`."""
+    """Return the display name of a model that is about to be asked, see :func:`audit.runs.model_names.model_name`."""
     return model_name(model.name, model.path, server={"base_url": model.base_url or ""})
 
 
 def default_run_dir(plan: Planned, *, within: Path | None = None) -> Path:
-    """Return the folder that a configuration's run is kept in: the same for the same configuration.
-
-    Parameters
-    ----------
-    plan
-        The run's.
-    within
-        The folder that it lies in; None is ``reports_dir``.
-    """
+    """Return a configuration's run folder, always the same; ``within`` None means ``reports_dir``."""
     model, parent = plan.config.model, within or plan.config.reports_dir
-    # Earlier versions named folders by the model's card; what was collected there is gone on with.
+    # Earlier versions named folders by the model's card: continue in such a folder.
     earlier = parent / _folder_name(Path(model.path).name if model.name == "own" else model.name, plan)
     return earlier if earlier.is_dir() else parent / _folder_name(name_of(model), plan)
 
@@ -261,7 +252,7 @@ def _folder_name(model: str, plan: Planned) -> str:
 
 
 def shard_size_on(device: str) -> int:
-    """Return how many prompts a shard has where nobody says it, by the engine's device."""
+    """Return the default number of prompts in a shard for the engine's device."""
     return _SHARD_SIZES.get(device, 4096)
 
 
@@ -273,19 +264,11 @@ def describe_run(
     given: Mapping[str, Any],
     command: str,
 ) -> Manifest:
-    """Return a new run's manifest: everything but what only its course can tell.
+    """Return a new run's manifest: everything known before it starts.
 
-    Parameters
-    ----------
-    plan, model
-        What is asked, and of whom.
-    example
-        One prompt's last call, for the report: ``system``, ``user``, ``turns`` between them if there are any, and
-        ``begun`` where the answer is begun; and what :func:`as_fed` returns of it.
-    given
-        Where the strategy's examples and knowledge come from, see :func:`audit.asking.strategies.given.give`.
-    command
-        The command line that asked for it.
+    ``example`` is one prompt's last call, for the report: ``system``, ``user``, ``turns`` between them if any,
+    ``begun`` if the answer is begun, and the result of :func:`as_fed`. ``given`` says where the strategy's examples and
+    knowledge come from, see :func:`audit.asking.strategies.given.give`.
     """
     config, grid = plan.config, plan.grid
     facts = model.facts
@@ -331,12 +314,7 @@ def describe_run(
 def as_fed(model: OpenModel, example: Mapping[str, Any]) -> dict[str, str]:
     """Return an example as the model reads it, ``fed``, and the special tokens that the tokenizer adds.
 
-    It is for ``engine.add_special_tokens``, where they are added to what the chat template made.
-
-    Raises
-    ------
-    ModelError
-        If the engine has no tokenizer.
+    For ``engine.add_special_tokens``. Raises ModelError if the engine has no tokenizer.
     """
     from audit.engines.base import token_reader
 
@@ -348,7 +326,7 @@ def as_fed(model: OpenModel, example: Mapping[str, Any]) -> dict[str, str]:
 
 def _describe_language(config: AuditConfig) -> dict[str, Any]:
     pack = config.pack
-    if pack is None:  # a run in English names none, as before there were packs
+    if pack is None:  # runs in English name none, as before packs existed
         return {}
     return {
         "language": {"code": pack.code, "name": pack.name, "reviewed": pack.reviewed, "policy": pack.policy,
@@ -381,12 +359,12 @@ def _describe_strategy(strategy: Strategy) -> dict[str, Any]:
 
 
 def now() -> str:
-    """Return the time as the manifest writes it."""
+    """Return the time as manifests write it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def computed_by() -> dict[str, str]:
-    """Return the versions of what computes an analysis: of this package, and of those whose change may move a digit."""
+    """Return the versions of the packages whose changes may move a digit of an analysis."""
     there = versions()
     return {name: there[name] for name in _COMPUTING if name in there}
 

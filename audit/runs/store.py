@@ -1,10 +1,10 @@
-"""The folders of runs and of comparisons: the only place that writes to the disk, and makes a run safe to interrupt.
+"""Folders of runs and of comparisons: the only code that writes to disk, built so that a run may be interrupted.
 
-``manifest.json`` says what the run is; ``ratings/part-*.parquet``, or ``replies/`` or ``answers/``, hold its rows, one
-file a shard. A shard is a fixed range of the prompt grid, written under another name and renamed when it is complete.
-So a shard is there whole or not at all, and a run goes on by doing the shards that are not there. Scores of replies lie
-beside them, shard by shard too, in ``scores/NAME/``. Of a run that is finished each table is one file,
-``ratings.parquet`` or ``scores/NAME/scores.parquet``: see :mod:`audit.runs.parts`, which reads both alike.
+``manifest.json`` describes the run; ``ratings/part-*.parquet`` (or ``replies/``, ``answers/``) has its rows, one file a
+shard. A shard is a fixed range of the prompt grid, written under another name and renamed once complete. A shard is
+therefore whole or absent, and a run continues with the shards that are absent. Scores of replies are stored alike, in
+``scores/NAME/``. In a finished run each table is one file, ``ratings.parquet`` or ``scores/NAME/scores.parquet``;
+:mod:`audit.runs.parts` reads both forms.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ _OF_CHOICES: Final = frozenset(
     }
 )
 LEDGER: Final = 1
-"""What the manifest of a folder says in ``ledger`` whose files are in one."""
+"""Value of the manifest's ``ledger`` if the folder's files are in a ledger."""
 _BEGUN: Final = "part-begun.jsonl"
-"""The file of a run folder that keeps what a server has answered of the part that is being asked."""
+"""File of a run folder with a server's answers to the part being asked."""
 _HASHED: Final = {"lines": "sha256"}
-"""What its first line says of the others, beside which part it is of; earlier versions wrote no hashes."""
+"""Says in the file's first line that the other lines have hashes; earlier versions wrote none."""
 Kind: TypeAlias = Literal["ratings", "replies", "answers"]
-"""What a run collects, and the folder that it lies in."""
+"""What a run collects; also the folder's name."""
 KINDS: Final[tuple[Kind, ...]] = ("ratings", "replies", "answers")
 
 
 def _in_order(kept: tuple[str, Table]) -> tuple[bool, bool, str]:
-    """Sort what a run collects before what else is kept, and tables of which there may be several last."""
+    """Sort collected tables before others, and tables of which there may be several last."""
     file, _ = kept
     return file.partition(".")[0] not in KINDS, "*" in file, file
 
@@ -81,12 +81,8 @@ def _in_order(kept: tuple[str, Table]) -> tuple[bool, bool, str]:
 class _Folder:
     """A folder of ours, held by one process at a time.
 
-    Attributes
-    ----------
-    collects
-        Whether something in it cannot be made again, so that a ledger is kept of its files.
-    confirms
-        Whether what is read is held against the ledger.
+    ``collects`` says whether it has files that cannot be made again, so that a ledger is kept; ``confirms`` whether
+    reads are checked against that ledger.
     """
 
     collects: ClassVar[bool] = True
@@ -98,7 +94,7 @@ class _Folder:
         self._ledger = ledger.Ledger(path, kept=self.collects, confirms=self.confirms)
 
     def check(self) -> None:
-        """Raise StoreError if the folder cannot be ours: it is a file, or holds other files."""
+        """Raise StoreError if the folder cannot be ours: it is a file, or has other files."""
         with writing(self.path):
             self._check()
 
@@ -107,7 +103,7 @@ class _Folder:
             raise StoreError(f"run_dir={self.path} is a file; name a folder")
 
     def __enter__(self) -> Self:
-        """Make and lock the folder."""
+        """Create and lock the folder."""
         with writing(self.path):
             self._check()
             self.path.mkdir(parents=True, exist_ok=True)
@@ -121,27 +117,27 @@ class _Folder:
             try:
                 self._prepare()
             except BaseException:
-                self._lock.release()  # what fails on entering is never left
+                self._lock.release()  # __exit__ does not run if __enter__ fails
                 raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Give the folder back."""
+        """Release the folder."""
         try:
             self._ledger.settle()
         except StoreError:
-            if kind is None:  # what ended the work says more than that its end could not be written down
+            if kind is None:  # the error that ended the work matters more than this one
                 raise
         finally:
             self._lock.release()
 
     def _prepare(self) -> None:
-        """Remove what an interrupted process has left behind."""
+        """Remove what an interrupted process left behind."""
         for place in ledger.PLACES:
             for unfinished in self.path.glob(f"{place}/.*.unfinished"):
                 unfinished.unlink()
         self._ledger.settle()
-        # An earlier version kept none: what is there is taken as it is, and said to be.
+        # Earlier versions kept no ledger: record the files as they are, and that they were taken over.
         if (
             self.collects
             and not (self.path / ledger.FILE).exists()
@@ -150,38 +146,30 @@ class _Folder:
             self._ledger.take_over()
 
     def _check_stored(self, may_lack: Callable[[str], bool] | None = None) -> None:
-        """Refuse the folder if what was stored in it is not as its ledger says."""
+        """Raise StoreError if stored files differ from the ledger."""
         needed = bool(Manifest.content_of(self.path).get("ledger"))
         ledger.check(self.path, needed=needed, may_lack=may_lack)
 
     def write_manifest(self, manifest: Manifest | OfRuns) -> None:
-        """Write the manifest, in place of the one there was."""
+        """Write the manifest over the old one."""
         kept = manifest.having(ledger=LEDGER) if self.collects else manifest
         self._ledger.write(MANIFEST, kept.to_bytes())
 
     def write_file(self, name: str, content: bytes) -> Path:
-        """Write a file of the folder, e.g. ``tables/gap.csv``, and return where it is."""
+        """Write a file of the folder, e.g. ``tables/gap.csv``, and return its path."""
         return self._ledger.write(name, content)
 
     def clear(self, name: str) -> None:
-        """Remove a folder, and the file that its parts were consolidated in: nothing is left of an earlier one."""
+        """Remove a folder and its consolidated file, so that nothing of an earlier one is left."""
         self._ledger.remove([f"{name}.parquet", *self._ledger.names(name)])
         with writing(self.path / name):
             if (self.path / name).is_dir():
                 shutil.rmtree(self.path / name)
 
     def consolidate(self, say: Callable[[str], None] | None = None) -> None:
-        """Write each table that lies in parts into one file; where that cannot be done, the parts stay.
+        """Write each table that is in parts into one file.
 
-        Parameters
-        ----------
-        say
-            Takes a line that says why parts stay. If None, the error is raised.
-
-        Raises
-        ------
-        StoreError
-            If a part cannot be read, or a file cannot be written.
+        If that fails, the parts stay and ``say`` gets the reason; without ``say`` the StoreError is raised.
         """
         try:
             for parts in self._tables():
@@ -192,32 +180,29 @@ class _Folder:
             say(f"note: what was collected stays in parts: {error}")
 
     def table(self, table: Table) -> OneFile:
-        """Return a table that is one file from the first."""
+        """Return a table that is one file from the start."""
         return OneFile(self.path, table, self._ledger)
 
     def parts(self, table: Table, name: str = "") -> Parts:
-        """Return a table that is kept in parts; ``name`` tells it from others, where there are several such."""
+        """Return a table that is kept in parts; ``name`` selects one of several such."""
         assert table.kept is not None
         place, file = (each.replace("*", name) for each in (table.kept.parts, table.kept.file))
         return Parts(self.path, place, file, table, self._ledger)
 
     def names(self, table: Table) -> list[str]:
-        """Return the names of those that are there of several such tables; an empty one where there is but one."""
+        """Return the names of the tables present if there may be several; otherwise one empty name."""
         assert table.kept is not None
         several = "*" in table.kept.parts
         return sorted(path.name for path in self.path.glob(table.kept.parts)) if several else [""]
 
     def confirm(self, name: str) -> None:
-        """Raise StoreError if a file that was read is not what was stored."""
+        """Raise StoreError if a file just read differs from what was stored."""
         self._ledger.confirm(name)
 
     def _tables(self) -> Iterator[Parts]:
         """Yield the tables that are collected in parts.
 
-        Raises
-        ------
-        StoreError
-            If the folder holds a table that nothing declares, so that it would be passed over, or taken for a file.
+        Raises StoreError for a stored Parquet file of no declared table: it would be silently left out.
         """
         story = ledger.story_of(self.path)
         accepted = () if story is None else story.accepted
@@ -232,20 +217,9 @@ class _Folder:
 
 
 class ComparisonFolder(_Folder):
-    """The folder of what was made of several runs: nothing in it is collected, all of it can be made again.
+    """A folder made from several runs: nothing in it is collected, and all of it can be made again.
 
-    Use as a context manager, as :class:`RunFolder`.
-
-    Parameters
-    ----------
-    path
-        Made if it is not there.
-
-    Raises
-    ------
-    StoreError
-        On entering: if another process holds the folder, it may not be written to, or it holds other files than a
-        comparison's.
+    A context manager like :class:`RunFolder`.
     """
 
     collects = False
@@ -265,9 +239,9 @@ class ComparisonFolder(_Folder):
 
 
 class JudgementFolder(ComparisonFolder):
-    """The folder in which a model compares the replies of two runs; judged pairs are kept in parts.
+    """The folder in which a model compares two runs' replies; judged pairs are kept in parts.
 
-    Use as :class:`ComparisonFolder`, of which it says that nothing is collected: here the judge's answers are.
+    Unlike its base class it collects: the judge's answers.
     """
 
     collects = True
@@ -280,7 +254,7 @@ class JudgementFolder(ComparisonFolder):
 
 
 class ChoicesFolder(ComparisonFolder):
-    """The folder in which people choose between the replies of two runs; use as :class:`ComparisonFolder`."""
+    """The folder in which people choose between two runs' replies. Unlike its base class it collects."""
 
     collects = True
     _manifest = ChoicesManifest
@@ -291,25 +265,15 @@ class ChoicesFolder(ComparisonFolder):
         self._check_stored()
 
     def has_choices(self) -> bool:
-        """Tell whether what raters sent back is there."""
+        """Whether the raters' choices are there."""
         return (self.path / "tables" / "choices.csv").exists()
 
 
 class RunFolder(_Folder):
     """One run's folder, held by one process at a time.
 
-    Use as a context manager: entering takes the folder's lock, leaving gives it back, and so does dying. A complete
-    run may be read without that, also where nothing may be written.
-
-    Parameters
-    ----------
-    path
-        Made if it is not there.
-
-    Raises
-    ------
-    StoreError
-        On entering: if another run holds the folder, it may not be written to, or it holds other files than a run's.
+    A context manager: entering creates and locks the folder, leaving unlocks it, and so does dying. A complete run can
+    be read without entering, also on a read-only disk.
     """
 
     def _check(self) -> None:
@@ -323,34 +287,34 @@ class RunFolder(_Folder):
         return Parts(self.path, kind, file, KEPT.get(file), self._ledger)
 
     def write_manifest(self, manifest: Manifest | OfRuns) -> None:
-        """Write the manifest, in place of the one there was, and before it a copy, for ``recover``."""
+        """Write the manifest over the old one, and before it a copy for ``recover``."""
         self._ledger.write(COPY, manifest.having(ledger=LEDGER).to_bytes())
         super().write_manifest(manifest)
 
     def read_manifest(self) -> Manifest | None:
-        """Return the manifest, or None in a new folder; what the run's command asks anew may be gone."""
+        """Return the manifest, or None in a new folder; files that the run's command asks anew may be missing."""
         return self.read_lacking()[0]
 
     def read_lacking(self) -> tuple[Manifest | None, tuple[str, ...]]:
-        """Return the same, and the names of stored files that are gone, which the run's command collects anew."""
+        """Return :meth:`read_manifest` and the names of the missing files that the run's command asks anew."""
         if not (self.path / MANIFEST).exists():
             return None, ()
         return Manifest.read(self.path, check=False).checked(self.path, may_lack=self._may_lack)
 
     def set_aside(self, name: str, target: Path) -> None:
-        """Move a file to a place where nothing reads it; the ledger says that it is gone."""
+        """Move a file to where nothing reads it; the ledger records it as gone."""
         self._ledger.move(name, target)
 
     def accept(self, faults: ledger.Faults) -> None:
-        """Take files as they are that had changed; the ledger says so from then on."""
+        """Accept changed files as they are; the ledger records that."""
         self._ledger.accept(faults)
 
     def mark_accepted(self, names: Sequence[str]) -> None:
-        """Have the ledger say of files that what takes their place is not what was stored."""
+        """Record in the ledger that files yet to be written replace what was stored."""
         self._ledger.accept(ledger.Faults(), names)
 
     def _may_lack(self, name: str) -> bool:
-        """Tell whether a stored file that is gone is collected anew: a stage only with the answers that followed it."""
+        """Whether a missing file is collected anew: a stage only together with the answers that followed it."""
         if name == "stages.parquet":
             return not any(self.shards(kind) for kind in KINDS)
         if name.startswith("stages/"):
@@ -360,7 +324,7 @@ class RunFolder(_Folder):
         return ledger.asked_anew(name)
 
     def shards(self, kind: Kind = "ratings") -> set[int]:
-        """Return the numbers of the shards that are there."""
+        """Return the numbers of the shards present."""
         return self._collected(kind).numbers()
 
     def write_shard(
@@ -369,9 +333,9 @@ class RunFolder(_Folder):
         rows: Rows,
         kind: Kind = "ratings",
     ) -> None:
-        """Write one shard's rows, or columns, or a table; the keys are those of its kind, such as ``tables.RATINGS``.
+        """Write the rows of one shard, with the keys of its kind, such as ``tables.RATINGS``.
 
-        What was made of rows that are written again goes: it was made of others.
+        Results made from earlier rows of this shard are removed.
         """
         for table in KEPT.values():
             if table.kept is not None and table.kept.of_part == kind:
@@ -382,14 +346,9 @@ class RunFolder(_Folder):
         self._collected(kind).write(part_name(number), rows)
 
     def stamped(self, manifest: Manifest, versions: Mapping[str, str]) -> Manifest:
-        """Return the manifest that says what an analysis is made of, and what was accepted although it had changed.
+        """Return the manifest with the analysis's generation, package versions and digest, and the accepted files.
 
-        Parameters
-        ----------
-        manifest
-            With the settings of the analysis.
-        versions
-            Of the packages that compute it.
+        ``manifest`` must have the analysis's settings already.
         """
         story = ledger.story_of(self.path)
         if story is not None:
@@ -398,32 +357,21 @@ class RunFolder(_Folder):
         return manifest.having(generation=generation, analysed_by=dict(versions), digest=self.digest(manifest))
 
     def generation_of(self, manifest: Manifest, versions: Mapping[str, str]) -> str:
-        """Return what tells an analysis from others, in a few letters; parameters as of :meth:`stamped`."""
+        """Return a short hash that identifies an analysis; parameters as in :meth:`stamped`."""
         story = ledger.story_of(self.path)
         files = {} if story is None else story.files
         collected = {table.name: table.sha256() for table in self._tables() if table.names()}
         others = {
             name: sha256
             for name, sha256 in files.items()
-            # The manifest has times in it: the same answers, analysed alike, are the same generation.
+            # The manifest is left out because of its times: equal answers and settings are one generation.
             if not (name == MANIFEST or ledger.is_made(name) or name in collected or "/part-" in name)
         }
         made_of = json.dumps([collected, others, manifest.statistics.content, manifest.seed, versions], sort_keys=True)
         return _sha256(made_of.encode())[:12]
 
     def digest(self, manifest: Manifest) -> str:
-        """Return the run's digest, of what its files hold now; see :mod:`audit.runs.digest`.
-
-        Parameters
-        ----------
-        manifest
-            The run's.
-
-        Raises
-        ------
-        StoreError
-            If a file cannot be read.
-        """
+        """Return the run's digest, computed from its files now; see :mod:`audit.runs.digest`."""
         tables, files = {}, {}
         for parts in self._tables():
             if parts.names():
@@ -435,34 +383,24 @@ class RunFolder(_Folder):
             if name in tables or "/part-" in name or name == MANIFEST:
                 continue
             if (table := KEPT.get(name)) is not None and table.kept is not None and not table.kept.parts:
-                with contextlib.suppress(StoreError):  # damaged, and accepted so
+                with contextlib.suppress(StoreError):  # damaged and accepted
                     tables[name] = rows_sha256(joined([read_parquet(path, table)], table), table)
                     continue
             try:
                 content = path.read_bytes()
             except OSError as error:
                 raise StoreError(f"{path} cannot be read ({error.strerror or error})") from error
-            if name == PROMPTS:  # gzip packs the same text otherwise from version to version
-                with contextlib.suppress(OSError, EOFError, zlib.error, ValueError):  # damaged, it is what it is
+            if name == PROMPTS:  # gzip's bytes differ between versions for the same text
+                with contextlib.suppress(OSError, EOFError, zlib.error, ValueError):  # damaged: hash its bytes
                     content = unpacked(path)
             files[name] = _sha256(content)
         return digest_of(manifest, tables=tables, files=files)
 
     def publish(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
-        """Put a manifest and what an analysis made in the place of an earlier one's, all of it or nothing.
+        """Replace an earlier analysis's manifest and files, all or nothing.
 
-        Parameters
-        ----------
-        manifest
-            What it is to say.
-        files
-            The tables, figures and the page, by name: all of them.
-
-        Raises
-        ------
-        StoreError
-            If the disk is full or the place may not be written to, or a stored file has changed since it was read: the
-            earlier analysis stays.
+        ``files`` has all tables, figures and the page, by name. On StoreError (disk full, not writable, or a stored
+        file changed since it was read) the earlier analysis stays.
         """
         ledger.check(self.path, needed=True)
         earlier = [*self._ledger.names("tables"), *self._ledger.names("figures")]
@@ -471,7 +409,7 @@ class RunFolder(_Folder):
         self._ledger.publish(every, instead_of=earlier, generation=manifest.generation)
 
     def appending(self, name: str) -> BinaryIO:
-        """Open a file of the run that another process appends to what it prints."""
+        """Open a file of the run for another process's output."""
         path = self.path / name
         refuse_link(path)
         with writing(path):
@@ -479,7 +417,7 @@ class RunFolder(_Folder):
 
     @contextmanager
     def output_in(self, name: str) -> Iterator[None]:
-        """Append to a file of the run what libraries, in Python or beneath it, print meanwhile."""
+        """Append all output of libraries, Python or native, to a file of the run."""
         path = self.path / name
         refuse_link(path)
         with writing(path):
@@ -500,16 +438,13 @@ class RunFolder(_Folder):
             os.close(log)
 
     def read_ratings(self, *, n_prompts: int, unfinished: bool = False) -> pd.DataFrame:
-        """Return all ratings in the grid's order; see :meth:`read`."""
+        """Return all ratings in grid order; see :meth:`read`."""
         return self.read("ratings", n_prompts=n_prompts, unfinished=unfinished)
 
     def ratings_of(self, manifest: Manifest, *, unfinished: bool = False) -> pd.DataFrame:
-        """Return all ratings of a run in the grid's order, each within the scale; see :meth:`read`.
+        """Return all ratings of a run in grid order; see :meth:`read`.
 
-        Raises
-        ------
-        StoreError
-            As :meth:`read`, or if a rating lies beyond the scale, or is none: no answer was read so.
+        Raises StoreError also for a rating that is off the scale or missing although its status is ``rated``.
         """
         ratings = self.read_ratings(n_prompts=manifest.n_prompts, unfinished=unfinished)
         low, high = manifest.scale.low, manifest.scale.high
@@ -528,24 +463,11 @@ class RunFolder(_Folder):
         return ratings
 
     def read(self, kind: Kind, *, n_prompts: int, unfinished: bool = False) -> pd.DataFrame:
-        """Return all rows in the grid's order; words are categoricals, ``in_group`` and ``n_shared`` nullable.
+        """Return all rows in grid order; words are categoricals, ``in_group`` and ``n_shared`` nullable.
 
-        A prompt has one row, in ``answers`` one for each of its items.
-
-        Parameters
-        ----------
-        kind
-            What the run has collected.
-        n_prompts
-            Of the run's grid.
-        unfinished
-            Whether prompts may be missing.
-
-        Raises
-        ------
-        StoreError
-            If a shard cannot be read, a prompt of the grid has two rows or, in a finished run, none, or the run has
-            collected something else.
+        A prompt has one row, in ``answers`` one for each item. ``unfinished`` allows missing prompts. Raises StoreError
+        if a shard cannot be read, a prompt has two rows or (in a finished run) none, or the run collected something
+        else.
         """
         collected = [other for other in KINDS if self.shards(other)]
         if collected and kind not in collected:
@@ -560,7 +482,7 @@ class RunFolder(_Folder):
             raise StoreError(f"{said}; {recovery(self.path, does)}")
         if not enough:
             raise StoreError(f"{said}; run the command in its manifest.json again to complete it")
-        ordered = index.is_monotonic_increasing  # as shards are, in the order of their names
+        ordered = index.is_monotonic_increasing  # shards in name order are
         del key, index
         table = table.unify_dictionaries()
         rows = in_pandas(table)
@@ -569,40 +491,24 @@ class RunFolder(_Folder):
         return rows if ordered else rows.sort_values("prompt_index", ignore_index=True, kind="stable")
 
     def ratings_sha256(self) -> str:
-        """Return the SHA-256 of the shards of ratings, one after another, as they were written; see :class:`Parts`.
-
-        Raises
-        ------
-        StoreError
-            If a file cannot be read.
-        """
+        """Return the SHA-256 of the shards of ratings, as they were written; see :class:`Parts`."""
         return self._collected("ratings").sha256()
 
     def part_begun(self, part: str) -> PartBegun:
-        """Return what keeps the answers of the part that is being asked; those of another part are dropped."""
+        """Return the store for answers of the part being asked; answers of other parts are dropped."""
         return PartBegun(self.path / _BEGUN, part)
 
     def drop_part_begun(self) -> None:
-        """Remove the answers that were kept of a part: all parts are whole."""
+        """Remove the stored answers of a part: all parts are complete."""
         with writing(self.path / _BEGUN):
             (self.path / _BEGUN).unlink(missing_ok=True)
 
 
 class PartBegun:
-    """The answers of a part of a run that is being asked, one by one as they come: a process may end at any of them.
+    """Answers of the part being asked, stored one by one, since a process may end at any of them.
 
-    Parameters
-    ----------
-    path
-        A file with a line of JSON for each answer; the first one names the part. A line that was not written to its
-        end, or is not what its SHA-256 says, is no answer: that prompt is asked again.
-    part
-        The part's name.
-
-    Raises
-    ------
-    StoreError
-        If the file cannot be read or written.
+    The file has one JSON line for each answer; the first line names the part. A line that is incomplete or does not
+    match its SHA-256 is ignored, and that prompt is asked again.
     """
 
     def __init__(self, path: Path, part: str) -> None:
@@ -622,18 +528,18 @@ class PartBegun:
                     self._answers[name] = answer
 
     def get(self, name: str) -> dict[str, Any] | None:
-        """Return the answer that was kept by a name; None where none was."""
+        """Return the answer stored under a name; None if there is none."""
         return self._answers.get(name)
 
     def put(self, name: str, answer: Mapping[str, Any]) -> None:
-        """Keep an answer: it is in the file before this returns."""
+        """Store an answer; it is in the file when this returns."""
         refuse_link(self._path)
         with writing(self._path):
             if not self._begun:
                 write_atomically(self._path, f"{json.dumps({'part': self._part, **_HASHED})}\n".encode())
                 self._begun = True
             with self._path.open("a", encoding="utf-8") as stream:
-                # Whatever a process that was killed left of its last line ends here.
+                # The leading newline ends the line of a process that was killed.
                 line = {"name": name, "answer": answer, "sha256": _told(name, answer)}
                 stream.write(f"\n{json.dumps(line)}\n")
 
@@ -643,12 +549,12 @@ def _sha256(content: bytes) -> str:
 
 
 def _told(name: str, answer: Mapping[str, Any]) -> str:
-    """Return what says of an answer that it is the one that was kept by a name."""
+    """Return the hash that ties an answer to its name."""
     return hashlib.sha256(json.dumps([name, answer], sort_keys=True).encode()).hexdigest()
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
-    """Return a line's JSON; None of one that is empty, or was not written to its end."""
+    """Return a line's JSON; None if it is empty or incomplete."""
     try:
         found = parse_json(line, numbers_alone=False)
     except ValueError:

@@ -1,8 +1,8 @@
-"""The lines of ``ledger.jsonl`` as they are read: what they say of a folder's files, taken together.
+"""Reads ``ledger.jsonl`` and sums up what its lines say of a folder's files.
 
-Lines of earlier versions have a key ``after`` too, the SHA-256 of the line before; it is not read. A folder may come
-from anybody, and so may its ledger. A line that names a file outside the folder is a fault, so that
-nobody's other files are removed or replaced by what it says.
+Lines of earlier versions also have a key ``after``, the SHA-256 of the line before; it is ignored. A folder may come
+from anyone, and so may its ledger. A line that names a file outside the folder is a fault, so that a ledger cannot make
+us remove or replace other files.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ OTHER_LINE_ENDS: Final = "has other line ends"
 
 @dataclass
 class Told:
-    """What the lines of a ledger say, taken together."""
+    """The content of a ledger, summed up over its lines."""
 
     files: dict[str, str | None] = field(default_factory=dict)
     was: dict[str, str] = field(default_factory=dict)
-    """What each file was when it was last there."""
+    """Each file's hash when it was last there."""
     before: dict[str, str | None] = field(default_factory=dict)
-    """Of the files of the last line, what was said of them before."""
+    """For the files of the last line, what was recorded before it."""
     n_lines: int = 0
     n_bytes: int = 0
-    """Of all lines that were written to their end."""
+    """Bytes of all complete lines."""
     published: bool = False
-    """Whether the last line is of an analysis that is put in place."""
+    """Whether the last line is of an analysis that is being put in place."""
     taken_over: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
     anew: tuple[str, ...] = ()
-    """Parts of answers that were written more than once, not the same each time."""
+    """Parts of answers that were stored more than once, with different content."""
     fault: str = ""
 
     def allowed(self, name: str) -> tuple[str | None, ...]:
-        """Return what a file may be: one of the last line may still be what it was before."""
+        """Return a file's allowed hashes: files of the last line may still be in their earlier state."""
         return (self.files.get(name), self.before[name]) if name in self.before else (self.files.get(name),)
 
     def knows(self, name: str) -> bool:
-        """Tell whether a file of that name may be there."""
+        """Whether a file of this name may be there."""
         return any(self.allowed(name))
 
 
 def read(folder: Path) -> Told | None:
-    """Return what a folder's ledger says; None where it has none. OSError if it cannot be read."""
+    """Return a folder's ledger; None if it has none. Raises OSError if it cannot be read."""
     try:
         content = read_file(folder / FILE)
     except (FileNotFoundError, NotADirectoryError):
@@ -91,7 +91,7 @@ def read(folder: Path) -> Told | None:
 
 
 def _lies_elsewhere(name: str) -> bool:
-    """Tell whether a name leads out of the folder, on any system, or is no file's."""
+    """Whether a name leads out of the folder, on any system, or is no file's."""
     here, windows = PurePosixPath(name), PureWindowsPath(name)
     return (
         not here.parts

@@ -1,4 +1,4 @@
-"""Do raters agree? Krippendorff's α, and how units are resampled for its interval and others."""
+"""Agreement of raters: Krippendorff's α, and how units are resampled for its interval and others."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from audit.statistics.ratings import FloatArray, divide
 Level: TypeAlias = Literal["nominal", "ordinal", "interval", "ratio"]
 
 MIN_UNITS: Final = 20
-"""What is resampled, units or clusters of them, below which α has no interval: it would hold the truth too seldom (see
-:func:`krippendorff_alpha`)."""
+"""With fewer resampled units or clusters, intervals of α hold the truth too seldom: see :func:`krippendorff_alpha`."""
 
 _AT_ONCE: Final = 2**21
-"""Numbers that an array of resamples holds at most: 16 MB."""
+"""The most numbers in an array of resamples: 16 MB."""
 _SAME: Final = 1e-12
-"""Coefficients that differ by less differ by floating-point arithmetic."""
+"""Coefficients that differ by less are equal up to floating-point arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -32,25 +31,23 @@ class Agreement:
 
     Attributes
     ----------
-    level
-        What differences between ratings mean.
     alpha
         Krippendorff's α: 1 where all raters of a unit agree, 0 where they agree no more than ratings drawn at random
         from all, negative where less.
     ci_low, ci_high
-        Ends of the percentile interval over what is resampled: units, or the clusters that they come in.
+        Ends of the percentile interval over resampled units, or over the clusters that they come in.
     observed, expected
-        Disagreement within units, and of ratings put together at random, in the unit of the level's squared difference.
+        Disagreement within units, and of ratings paired at random, in the unit of the level's squared difference.
     n
         Pairable ratings: those of units with two ratings or more. Only they count.
     n_left_out
-        Ratings that are alone on their unit.
+        Ratings that are the only one of their unit.
     n_units, n_raters
         Units with two ratings or more, and raters with a rating of one of them.
     n_clusters
-        What is resampled: the clusters that these units are of, or the units.
+        Resampled clusters of these units, or the units themselves.
     n_draws
-        Resamples that the interval is made of: those in which not all ratings are the same.
+        Resamples that the interval uses: those in which not all ratings are the same.
     no_interval
         Why there is no interval, in words; empty if there is one.
     """
@@ -81,31 +78,22 @@ def krippendorff_alpha(
 ) -> Agreement:
     """Estimate how far raters agree, whatever their number and whatever is missing.
 
+    NotEstimableError if no unit has two ratings, or all ratings of those that have are the same: chance would agree,
+    too.
+
     Parameters
     ----------
     ratings
-        Shape (raters, units); NaN where the rater did not rate the unit. Of nominal ratings, numbers that stand for
-        the categories.
+        Shape (raters, units); NaN where the rater did not rate the unit. Nominal ratings are numbers that stand for the
+        categories.
     level
         ``nominal`` (same or not), ``ordinal`` (order alone), ``interval`` (differences) or ``ratio`` (differences in
         proportion to the size; ratings are not negative).
-    rng
-        Draws the resamples; the caller owns the seed.
     clusters
-        Length units: what is resampled as a whole, such as the narrative that a reply is to. None where units are
-        independent.
+        The cluster of each unit, which is resampled as a whole, such as the narrative that a reply is to. None if units
+        are independent.
     n_draws
         Resamples; 0 for no interval.
-    confidence
-        Coverage of the interval, between 0 and 1.
-
-    Raises
-    ------
-    NotEstimableError
-        If no unit has two ratings, or all ratings of those that have are the same: chance would agree, too.
-    ValueError
-        If the shape is not (raters, units), units have no cluster each, a rating is infinite, a ratio rating negative,
-        or an option out of range.
 
     Notes
     -----
@@ -180,23 +168,10 @@ def krippendorff_alpha(
 
 
 def resamples(n_units: int, *, n_draws: int, rng: np.random.Generator, width: int = 1) -> Iterator[FloatArray]:
-    """Yield how often each unit is in a resample of as many, drawn with replacement, some resamples at a time.
+    """Yield how often each unit occurs in a resample of as many, drawn with replacement, some resamples at a time.
 
-    Parameters
-    ----------
-    n_units
-        Units, each as likely as the others.
-    n_draws
-        Resamples in all.
-    rng
-        Draws them; the caller owns the seed.
-    width
-        Numbers that the caller holds for each resample, where they are more than the units.
-
-    Yields
-    ------
-    numpy.ndarray
-        Shape (B, n_units), whole numbers whose rows sum to ``n_units``; the B sum to ``n_draws``.
+    Arrays have shape (B, n_units), whole numbers whose rows sum to ``n_units``; the B sum to ``n_draws``. ``width`` is
+    how many numbers the caller holds for each resample, if they are more than the units.
     """
     step = max(1, _AT_ONCE // max(n_units, width))
     for start in range(0, n_draws, step):
@@ -208,29 +183,10 @@ def resamples(n_units: int, *, n_draws: int, rng: np.random.Generator, width: in
 def percentile_interval(
     draws: Sequence[FloatArray], *, n_units: int, min_units: int, confidence: float
 ) -> tuple[float, float, int, str]:
-    """Return the percentile interval of resampled coefficients, the resamples it uses, and why there is none.
+    """Return the percentile interval of resampled coefficients, the number of resamples used, and why there is none.
 
-    Parameters
-    ----------
-    draws
-        The coefficient in each resample; NaN in one that does not determine it, which is left out.
-    n_units
-        Units that were resampled.
-    min_units
-        Units that an interval takes.
-    confidence
-        Coverage, between 0 and 1.
-
-    Returns
-    -------
-    tuple
-        Low and high, NaN where there is no interval; the number of resamples used; and the reason in words, empty if
-        there is an interval. There is none of fewer than ``min_units`` units, nor where all resamples agree.
-
-    Raises
-    ------
-    ValueError
-        If ``confidence`` is not between 0 and 1.
+    ``draws`` are NaN in resamples that do not determine the coefficient, which are left out. The interval is NaN, and
+    the reason not empty, with fewer than ``min_units`` units, or where all resamples agree.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence is {confidence}; it is a share between 0 and 1, such as 0.95")
@@ -250,7 +206,7 @@ def percentile_interval(
 
 
 def _check(given: FloatArray, level: Level) -> npt.NDArray[np.bool_]:
-    """Return where there are ratings; ValueError of what is no table of ratings on that level."""
+    """Return where there are ratings; ValueError if they are no table of ratings on that level."""
     if level not in get_args(Level):
         raise ValueError(f"the level is {level!r}; it is one of {', '.join(get_args(Level))}")
     if given.ndim != 2:
@@ -266,7 +222,7 @@ def _check(given: FloatArray, level: Level) -> npt.NDArray[np.bool_]:
 
 
 def _labels(clusters: Sequence[str] | None, n_units: int) -> npt.NDArray[np.object_]:
-    """Return what each unit is resampled with; ValueError if units have no cluster each."""
+    """Return the cluster of each unit, by default the unit itself; ValueError if their number differs."""
     labels = np.arange(n_units).astype(object) if clusters is None else np.asarray(clusters, dtype=object)
     if labels.shape != (n_units,):
         raise ValueError(f"there are {labels.size} clusters of {n_units} units; each unit has one")
@@ -303,7 +259,7 @@ class _Sample:
         return cls(level, values, known.sum(axis=0).astype(np.float64), table, within)
 
     def disagreements(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return D_o and D_e, shape (B,), where units count as often as ``weights``, shape (B, U), say."""
+        """Return D_o and D_e, shape (B,), with units counted as often as ``weights``, shape (B, U), say."""
         margins: FloatArray = (self.table.T @ weights.T).T
         n = margins.sum(axis=1)
         if self.level == "ordinal":
@@ -340,7 +296,7 @@ def _interval_between(margins: FloatArray, scores: FloatArray) -> FloatArray:
 
 
 def _squared_difference(level: Level, first: FloatArray, second: FloatArray) -> FloatArray:
-    """δ² of two ratings where it does not depend on the others; NaN of what is missing."""
+    """δ² of two ratings, at levels where it does not depend on the others; NaN if one is missing."""
     difference = first - second
     if level == "nominal":
         return np.where(np.isnan(difference), np.nan, difference != 0)

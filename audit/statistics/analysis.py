@@ -54,12 +54,8 @@ class Analysis:
     Attributes
     ----------
     tables
-        By name, with the columns of ``tables.TABLES``; unrounded, NaN where something does not apply or cannot be
-        estimated. ``own_model`` and ``comparisons`` may have no rows.
-    remarks
-        In the order of the tables.
-    averages
-        What verdicts are made of.
+        Unrounded; NaN where something does not apply or cannot be estimated. ``own_model`` and ``comparisons`` may be
+        empty.
     """
 
     tables: dict[str, pd.DataFrame]
@@ -81,41 +77,30 @@ def analyse(
 ) -> Analysis:
     """Compute every table of statistics from the ratings, dimension by dimension and variant by variant.
 
+    What cannot be estimated is a row of NaN and a note or remark that says why; never an exception. A formula of the
+    user's own that cannot be used raises ConfigError.
+
     Parameters
     ----------
     ratings
-        Columns of ``tables.RATINGS``, one row a prompt. Not modified. Of a prompt in several wordings the estimates
-        are of the mean over its rated wordings; what counts prompts (``cells``, ``outcomes``, ``missing``, ``modes``,
-        ``distributions``) counts each, and ``controls`` has the interval for any such wordings.
+        One row a prompt. For a prompt in several wordings the estimates use the mean over its rated wordings; tables
+        that count prompts (``cells``, ``outcomes``, ``missing``, ``modes``, ``distributions``) count each, and
+        ``controls`` has the interval for any such wordings.
     scales
         The lower and the upper end of each variant's scale, in points.
     seed
-        With the names of dimension and variant it seeds each one's draws, so that what else is in the ratings does not
-        alter a p.
-    settings
-        How; None takes the defaults.
+        Each dimension and variant is seeded with this and its names, so that the other ratings do not alter a p.
     valence
         Emotion → positive, negative or neutral.
     clusters
         Dimension → group → cultural cluster.
     repetition
-        What tells repeated words from groups; sets of invented groups are in ``controls`` and in no other table.
+        Tells repeated words from groups; sets of invented groups are in ``controls`` and in no other table.
     sees_refusals
-        Whether a refusal can be seen in these ratings.
+        Whether these ratings can show a refusal.
     reasons_known
-        Whether statuses say why a rating is missing. If not, numbers, rates and gaps of each reason are missing too.
-
-    Returns
-    -------
-    Analysis
-        What cannot be estimated is a row of NaN and a note or remark that says why; never an exception.
-
-    Raises
-    ------
-    ConfigError
-        If the user's own formula cannot be used.
-    ValueError
-        If a variant has no scale, a prompt occurs twice, or the ratings contradict themselves.
+        Whether statuses say why a rating is missing. If not, the numbers, rates and gaps of each reason are missing
+        too.
     """
     settings = settings or Settings()
     told = repetition or Repetition()
@@ -171,7 +156,7 @@ def _of_ratings(
     *,
     reasons_known: bool,
 ) -> list[Remark]:
-    """Add what is made of ratings alone to ``rows`` and ``frames``; return what limits them."""
+    """Add the tables that only ratings have to ``rows`` and ``frames``; return the remarks."""
     cube, found, settings, (low, high) = part.cube, part.estimates, part.settings, scale
     confidence, min_number_mass = settings.confidence, settings.min_number_mass
     outcomes = outcome_table(part.prompts, low=low, high=high, min_number_mass=min_number_mass)
@@ -235,14 +220,14 @@ def _corrected(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _contrasts(cube: NarrativeCube, found: Estimates) -> FloatArray:
-    """Each narrative's own gap; NaN where its ratings do not tell it."""
+    """Each narrative's own gap, shape (N,); NaN where its ratings do not determine it."""
     if isinstance(found.contrast, GapEstimate):
         return found.contrast.by_narrative
     return np.full(len(cube.narrative_ids), np.nan)
 
 
 def _on_cues(cube: NarrativeCube, cues: Mapping[str, str]) -> Iterator[Remark]:
-    """Say so where all wordings tell their group in one way."""
+    """Yield a remark if all wordings tell their group in one way."""
     used = {cues[term] for term in (*cube.perceivers, *cube.experiencers) if term in cues}
     if len(used) == 1:
         way = _CUES[used.pop()]

@@ -1,4 +1,4 @@
-"""What a gap in points is to be held against: the scale's length, how ratings differ, and the plain means."""
+"""References for the size of a gap in points: the scale's length, how ratings differ, and the plain means."""
 
 from __future__ import annotations
 
@@ -18,24 +18,18 @@ _OF_RATINGS = ("sd_within", "raw_in", "raw_out")
 
 BEYOND_SCALE: Final = "too few narratives: an interval would reach further than the scale allows, and ends there"
 _OF_SCALE: Final = ("run", "first", "variant")
-"""Columns that say whose scale a row is on, the first that a table has."""
+"""Columns that tell whose scale a row is on; the first that a table has counts."""
 _PERCENT: Final = 100.0
-"""Length of a scale in a unit that is no point: percent of it, or percentiles."""
+"""Length of a scale whose unit is not points: percent of the scale, or percentiles."""
 
 
 def within_scale(
     tables: Mapping[str, pd.DataFrame], described: Mapping[str, Table], lengths: Mapping[str, float]
 ) -> dict[str, pd.DataFrame]:
-    """Return tables whose intervals end where the scale does, with a note in rows where one would not.
+    """Cut intervals where the scale ends, with a note in rows where one reached further.
 
-    Parameters
-    ----------
-    tables
-        By name; not modified.
-    described
-        By name, what says which columns the scale bounds (``lengths``). Tables of other names stay as they are.
-    lengths
-        By run or variant, of its scale, in points.
+    ``described`` says which columns the scale bounds (``lengths``); tables that it does not name stay as they are.
+    ``lengths`` is the length of each run's or variant's scale, in points.
     """
     return {
         name: _within(table, {each: column.lengths for each, column in described[name].items()}, lengths)
@@ -76,22 +70,10 @@ def _within(table: pd.DataFrame, times: Mapping[str, int], lengths: Mapping[str,
 def anchored_rows(
     gap: Sequence[Mapping[str, Any]], cube: NarrativeCube, *, scale: tuple[float, float]
 ) -> Iterator[dict[str, Any]]:
-    """Set beside each gap of one dimension and variant what it is to be held against.
+    """Add to each gap of one dimension and variant the references for its size.
 
-    Parameters
-    ----------
-    gap
-        Rows of ``tables.GAP``. Not modified.
-    cube
-        Their ratings; baselines are left out.
-    scale
-        The two ends of the scale, in points.
-
-    Yields
-    ------
-    dict
-        The row with ``percent_of_scale``, and of a headline ``sd_within``, ``delta_sd``, ``raw_in`` and ``raw_out``;
-        NaN of what there is none.
+    Rows of ``GAP`` get ``percent_of_scale``, and headlines ``sd_within``, ``delta_sd``, ``raw_in`` and ``raw_out``; NaN
+    without a value. ``scale`` has its two ends, in points. Baselines are left out.
 
     Notes
     -----
@@ -114,16 +96,10 @@ def anchored_rows(
 def anchored_overall(
     overall: Sequence[Mapping[str, Any]], gap: Sequence[Mapping[str, Any]], scales: Mapping[str, tuple[float, float]]
 ) -> Iterator[dict[str, Any]]:
-    """Do the same for rows of the mean over single dimensions, from the rows of those dimensions.
+    """Add the same references to rows of the mean over single dimensions, from the rows of those dimensions.
 
-    Parameters
-    ----------
-    overall
-        Rows of ``tables.GAP`` of the mean. Not modified.
-    gap
-        Rows of the dimensions, as :func:`anchored_rows` yields them.
-    scales
-        By variant, the two ends of the scale, in points.
+    ``gap`` are the dimensions' rows, as :func:`anchored_rows` yields them; ``scales`` the two ends of each variant's
+    scale, in points.
 
     Notes
     -----
@@ -148,16 +124,9 @@ def anchored_overall(
 def with_adjusted_p(gap: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Correct the p of all headlines within narratives, of whatever dimension, variant or run, by Holm.
 
-    Parameters
-    ----------
-    gap
-        Rows of ``tables.GAP``, or of ``tables.COMPARED_GAP``, which are headlines all. Not modified.
-
-    Yields
-    ------
-    dict
-        The row with ``p_adjusted`` and ``p_family_size``; NaN for rows that are no headline within narratives, and for
-        the mean over dimensions: it tests no hypothesis beside theirs, and would cost each of them power.
+    Rows get ``p_adjusted`` and ``p_family_size``; NaN for rows that are not a headline within narratives, and for the
+    mean over dimensions: it tests no hypothesis beside theirs, and would cost each of them power. Rows without a column
+    ``headline`` are all headlines.
     """
     family = [
         place
@@ -172,7 +141,7 @@ def with_adjusted_p(gap: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]
 
 
 def sd_within(y: FloatArray) -> float:
-    """Return the standard deviation of ratings, shape (N, P, E), about the means of their narratives; else NaN."""
+    """Return the standard deviation of ratings, shape (N, P, E), about their narratives' means; NaN without a df."""
     flat = y.reshape(len(y), -1)
     there = ~np.isnan(flat)
     n = there.sum(axis=1)

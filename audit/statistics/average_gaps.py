@@ -1,4 +1,4 @@
-"""What verdicts are made of: a run's deciding gaps, places among dealings of terms, what holds for other wordings."""
+"""The input of verdicts: a run's deciding gaps, ranks among dealings of terms, and whether other wordings agree."""
 
 from __future__ import annotations
 
@@ -35,17 +35,15 @@ class Averages:
     Attributes
     ----------
     gaps
-        Averages and what lies beneath them, dimension by dimension and variant by variant.
+        Averages and the gaps of emotions, groups and refusals, dimension by dimension and variant by variant.
     overall
-        The means over single dimensions, where there are several.
+        The means over single dimensions, if there are several.
     ranks
-        By dimension and variant, the place of the true dealing of terms, and the number of dealings.
+        By dimension and variant, the rank of the true dealing of terms, and the number of dealings.
     wordings
-        By dimension and variant, why the gap was not shown for other wordings, where several were asked.
+        By dimension and variant, why the gap was not shown for other wordings, if several were asked.
     constant
         Dimensions and variants in which every rating is the same.
-    settings
-        How.
     """
 
     gaps: tuple[Gap, ...]
@@ -85,14 +83,14 @@ class Averages:
         return judged, found
 
     def of_variant(self, variant: str) -> Averages:
-        """Return what is of one prompt variant."""
+        """Keep the gaps of one prompt variant."""
         gaps, overall = (tuple(g for g in each if g.variant == variant) for each in (self.gaps, self.overall))
         return replace(self, gaps=gaps, overall=overall)
 
     def _limits(self, limits: Limits) -> dict[Place, frozenset[str]]:
-        """Return what limits each place; a mean over dimensions is limited by what limits any of them.
+        """Return the limits of each place; a mean over dimensions has those of any of them.
 
-        That δ lies within the noise limits a mean only if it is so of all.
+        Noise floor and constant ratings limit a mean only if they limit all dimensions.
         """
         places = {(gap.dimension, gap.variant) for gap in self.gaps}
         found: dict[Place, frozenset[str]] = {
@@ -117,22 +115,11 @@ def averages_of(
     repetition: Repetition,
     sees_refusals: bool = True,
 ) -> Averages:
-    """Collect what verdicts are made of.
+    """Collect the input of verdicts from the analysis of all dimensions and variants.
 
-    Parameters
-    ----------
-    found
-        The analysis of all dimensions and variants.
-    placebos
-        By variant and set of invented groups, its ratings.
-    scales
-        The two ends of each variant's scale, in points.
-    seed
-        Seeds the draw of dealings where there are many.
-    settings, repetition
-        How, and what tells repeated words.
-    sees_refusals
-        Whether a refusal can be seen in these ratings.
+    ``placebos`` are ratings by variant and set of invented groups; ``scales`` the two ends of each variant's scale, in
+    points. ``seed`` seeds the draw of dealings where there are many. ``sees_refusals`` says whether these ratings can
+    show a refusal.
     """
     gaps: list[Gap] = []
     ranks: dict[Place, tuple[int, int]] = {}
@@ -173,7 +160,7 @@ def placebo_cubes(compact: pd.DataFrame, repetition: Repetition) -> dict[str, di
 
 
 def judged_rows(judged: list[JudgedGap]) -> list[dict[str, Any]]:
-    """Lay gaps that were judged out as rows of ``tables.JUDGED``."""
+    """Lay out judged gaps as rows of ``JUDGED``."""
     rows = []
     for each in judged:
         held, gap = each.held, each.held.gap
@@ -189,7 +176,7 @@ def judged_rows(judged: list[JudgedGap]) -> list[dict[str, Any]]:
 
 
 def _with_dimensions(overall: Verdict, found: Sequence[Verdict], *, with_margin: bool) -> Verdict:
-    """Name for a mean over dimensions those of which it does not hold, and what lies beneath them."""
+    """Name, for a mean over dimensions, the dimensions and parts beyond the margin, and those not shown within it."""
     beyond: list[str] = []
     not_shown: list[str] = []
     for each in found:
@@ -213,7 +200,7 @@ def is_flat(part: Part) -> bool:
 
 
 def _of_these_wordings(part: Part) -> str:
-    """Say why a gap is not shown for other wordings, where several were asked; else nothing."""
+    """Say why a gap is not shown for other wordings; empty if it is, or if there is one wording."""
     if part.worded is None:
         return ""
     crossed = part.worded.crossed
@@ -228,8 +215,11 @@ def _of_these_wordings(part: Part) -> str:
 def overall_gaps(
     found: Found, gaps: Sequence[Gap], scales: Mapping[str, tuple[float, float]], *, confidence: float
 ) -> list[Gap]:
-    """Make the deciding gap of the mean over single dimensions, by variant, where all of them are controlled alike."""
-    means = [row for row in found.gap if row["dimension"] == OVERALL]  # of utterances, over their conversations
+    """Make the deciding gap of the mean over single dimensions, by variant.
+
+    Its control is ``echo_free`` only if that of all dimensions is, its scope ``groups`` only if all speak of groups.
+    """
+    means = [row for row in found.gap if row["dimension"] == OVERALL]  # for utterances, over conversations
     made = []
     for variant in dict.fromkeys(str(row["variant"]) for row in means):
         own = [gap for gap in gaps if gap.kind == "average" and gap.variant == variant and "+" not in gap.dimension]
@@ -293,7 +283,7 @@ def _estimate(row: Mapping[str, Any], own: list[Gap]) -> GapEstimate:
     columns = []
     for gap in own:
         assert isinstance(gap.made, GapEstimate)
-        before_control = gap.plain or gap.made  # as the row is, which has nothing of invented groups taken off
+        before_control = gap.plain or gap.made  # like the row, from which no gap of invented groups is taken off
         of = dict(zip(gap.narrative_ids, before_control.by_narrative.tolist(), strict=True))
         columns.append([of.get(key, np.nan) for key in ids])
     means = np.array(columns, dtype=np.float64).mean(axis=0)
@@ -308,7 +298,7 @@ def _estimate(row: Mapping[str, Any], own: list[Gap]) -> GapEstimate:
 
 
 def _shifts(gap: Gap) -> tuple[float, float] | None:
-    """How far the worst cases of missing ratings lie from the estimate; None where they have no bound."""
+    """How far the worst cases of missing ratings lie from the estimate, in its unit; None if they have no bound."""
     if gap.worst is None:
         return 0.0, 0.0
     if isinstance(gap.worst, NotEstimableError) or isinstance(gap.made, NotEstimableError):

@@ -2,7 +2,7 @@
 
 A t interval takes narratives' gaps to be roughly normal. If 5% of narratives have a gap of 50 points and the others
 none, 30 narratives show none of them in one run of five, and the t interval then rules out what is there. All that is
-certain is that a gap lies within the length of the scale. The bound here needs no more than that.
+certain is that a gap lies within the length of the scale. This bound needs no more than that.
 """
 
 from __future__ import annotations
@@ -15,29 +15,18 @@ from scipy import special
 from audit.statistics.ratings import FloatArray
 
 _BETS: Final = np.concatenate([[1.0], np.geomspace(0.003, 0.8, 15)])
-"""Stakes, as shares of the largest one that cannot lose all."""
+"""Stakes, as shares of the largest one that cannot lose everything."""
 _SHARES: Final = np.concatenate([[0.5], np.full(15, 0.5 / 15)])
 _STEPS: Final = 60
 _MANY: Final = 10**6
-"""Narratives that nobody asks."""
+"""More narratives than anyone will ask."""
 
 
 def bounded_mean(values: FloatArray, *, reach: float, alpha: float) -> tuple[float, float]:
     """Return one-sided bounds of a mean, each at error rate α, from values that lie within ±reach.
 
-    Parameters
-    ----------
-    values
-        Shape (N,), independent draws; NaN are left out. Values beyond ±reach count as at its ends.
-    reach
-        How far from 0 a value can lie.
-    alpha
-        Error rate of each bound.
-
-    Returns
-    -------
-    tuple
-        The lower and the upper bound, within ±reach.
+    ``values`` are independent draws, shape (N,); NaN are left out, and values beyond ±reach count as at its ends. The
+    bounds lie within ±reach.
 
     Notes
     -----
@@ -68,16 +57,9 @@ def narratives_to_bound(
 ) -> int:
     """Return how many narratives show that their mean is smaller than a margin, if it is 0.
 
-    Parameters
-    ----------
-    margin
-        In points; positive.
-    reach, alpha
-        As of :func:`bounded_mean`.
-    gaps
-        Shape (N,), gaps of narratives that differ as those to come will; NaN are left out. None takes them all to be 0.
-    power
-        Chance that so many narratives show it, above .5.
+    ``margin`` and ``reach`` are in points. ``gaps``, shape (N,), are of narratives that differ as those to come will;
+    NaN are left out, and None takes them all to be 0. ``power``, above .5, is the chance that so many narratives show
+    it.
 
     Examples
     --------
@@ -94,7 +76,7 @@ def narratives_to_bound(
 
 
 def _needed(z: FloatArray, mean: float, *, alpha: float, power: float) -> int:
-    """Return for how many draws from z a mean of ``mean`` is ruled out with that chance."""
+    """Return how many draws from z rule out a mean of ``mean`` with that chance."""
     with np.errstate(divide="ignore"):
         won = np.log1p(np.maximum(_BETS[:, None] / (1 - mean) * (mean - z), -1.0))
     won = won[np.isfinite(won).all(axis=1)]

@@ -1,7 +1,8 @@
 """How often each estimate of δ errs on data like a run's own: false positives, coverage and power, by simulation.
 
 The truth is known because it was drawn: ratings of the run's design, with the spread of its narratives, identities and
-missing ratings, or with any other. An interval that covers 95% in theory is shown to, or not, where it will be used.
+missing ratings, or with any other spread. This shows whether an interval that covers 95% in theory does so where it
+will be used.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _REFUSED: Final = STATUSES.index("refused")
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What ratings are drawn from.
+    """The parameters that ratings are drawn from.
 
     Attributes
     ----------
@@ -60,12 +61,12 @@ class Truth:
         Standard deviation of the effects of pairs, in points, drawn anew in every data set: other identities would
         have others.
     group_gap_sd
-        Standard deviation, in points, of what the in-group pairs of each perceiver's group have beyond δ, together;
-        drawn anew in every data set.
+        Standard deviation, in points, of the gap beyond δ that all in-group pairs of a perceiver's group share; drawn
+        anew in every data set.
     intercept_variance, slope_variance, covariance
         Of the narratives' level and gap, in squared points.
     residual_variance
-        Of a rating about all that, in squared points.
+        Variance of a rating beyond all other effects, in squared points.
     missing_rates
         Shape (P, E), chance that a prompt of the pair gets no rating.
     selective
@@ -77,13 +78,7 @@ class Truth:
         Its narrative's gap, its narrative's level, or the rating that the prompt would have got, beyond the pair's
         mean: those that would have been high are refused. No estimator can know the last from what was rated.
     perceiver_interaction_variance, experiencer_interaction_variance
-        Of what a narrative adds to all ratings by one perceiver, and to all of one experiencer, in squared points.
-
-    Raises
-    ------
-    ValueError
-        If a spread is negative, a rate or ``selective`` is not between 0 and 1, the covariance is larger than the
-        variances allow, or a number is not finite.
+        Of a narrative's effect on all ratings by one perceiver, and on all of one experiencer, in squared points.
     """
 
     level: float
@@ -133,17 +128,9 @@ class Truth:
 
 
 def truth_of(cube: NarrativeCube) -> Truth:
-    """Estimate, from a run's own ratings, what data like them are drawn from.
+    """Estimate, from the ratings of one dimension or intersection, the truth that data like them are drawn from.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection; baselines are left out.
-
-    Raises
-    ------
-    NotEstimableError
-        As :func:`~audit.statistics.mixed.fit_mixed`.
+    Baselines are left out.
 
     Notes
     -----
@@ -217,7 +204,7 @@ def _spreads_of_narratives(compared: NarrativeCube, fit: MixedFit) -> dict[str, 
 
 
 def _members(compared: NarrativeCube) -> FloatArray:
-    """Say, shape (P, E, G), which pairs are the in-group pairs of each perceiver's group."""
+    """Mark the in-group pairs of each perceiver's group, shape (P, E, G)."""
     groups = np.array(compared.perceiver_groups)
     names = np.array(list(dict.fromkeys(compared.perceiver_groups)))
     members: FloatArray = (compared.in_group[:, :, None] & (groups[:, None, None] == names)).astype(np.float64)
@@ -245,30 +232,12 @@ def simulate(
 ) -> tuple[NarrativeCube, float]:
     """Draw ratings of a cube's design.
 
-    Parameters
-    ----------
-    truth
-        What to draw from.
-    cube
-        Its identities, narratives and the prompts that were asked are kept, its ratings are not looked at; baselines
-        are left out.
-    delta
-        Gap of any such narratives and identities, in points.
-    rng
-        Draws the identities' effects, the narratives, the ratings and the refusals, in that order.
+    The cube gives the identities, the narratives and the prompts that were asked; its own ratings are not used, and
+    baselines are left out. ``delta`` is the gap over all such narratives and identities, in points. ``rng`` draws the
+    identities' effects, the narratives, the ratings and the refusals, in that order.
 
-    Returns
-    -------
-    tuple
-        The cube of drawn ratings, refused where one is missing; and the gap of *these* identities, in points: delta
-        and the in-group coefficient of the effects of pairs and groups that were drawn.
-
-    Raises
-    ------
-    ValueError
-        If the truth is one of other numbers of identities, or ``delta`` is not finite.
-    NotEstimableError
-        As :func:`~audit.statistics.scopes.adjusted_gap`, on the pairs that can have a rating.
+    Returns the cube of drawn ratings, refused where one is missing; and the gap of *these* identities, in points: delta
+    plus the in-group coefficient of the effects of pairs and groups that were drawn.
     """
     compared = cube.without_baselines()
     n, n_perceivers, n_experiencers = compared.y.shape
@@ -309,7 +278,7 @@ def simulate(
 
 
 def _selected_on(truth: Truth, y: FloatArray, intercepts: FloatArray, slopes: FloatArray) -> FloatArray | None:
-    """Lay out what out-group refusals select on, with a variance of 1; it broadcasts to y. None if it does not vary."""
+    """Return what out-group refusals select on, with variance 1, broadcast to y; None if it does not vary."""
     match truth.selects_on:
         case "gap":
             values, variance = slopes[:, None, None], truth.slope_variance
@@ -331,7 +300,7 @@ def _refuse(
     *,
     rng: np.random.Generator,
 ) -> BoolArray:
-    """Say, shape (N, P, E), which prompts would be refused."""
+    """Draw which prompts are refused, shape (N, P, E)."""
     inclination = rng.standard_normal(y.shape)
     on = _selected_on(truth, y, intercepts, slopes)
     if truth.selective > 0 and on is not None:
@@ -353,40 +322,22 @@ def calibrate(
     estimators: Sequence[tuple[str, str]] = ESTIMATORS,
     say: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Count how often each estimator of the report errs on data sets drawn from a truth.
+    """Count how often each estimator of the report errs on data sets drawn from a truth; columns of ``CALIBRATION``.
 
     Parameters
     ----------
-    cube
-        The design, as for :func:`simulate`.
-    truth
-        What to draw from: the run's own by :func:`truth_of`, or another.
     deltas
         Gaps to draw with, in points: 0 for false positives, others for power.
     n_datasets
-        How many. An interrupt ends the count early: the table is then about those done, if there are any.
+        An interrupt ends the count early: the table is then about the data sets that were done, if there are any.
     rng
         Each data set draws from a child of its own, so the first data sets are the same however many there are.
     confidence
-        Coverage of the intervals, and 1 less the level of the tests; the published null interval is one of 95% always.
+        Coverage of the intervals, and 1 less the level of the tests; the published null interval always has 95%.
     n_permutations
-        Shuffles of the published null, where all that can differ are more.
-    estimators
-        Those of ``ESTIMATORS`` to judge, if not all.
+        Shuffles of the published null, unless there are fewer in all.
     say
         Told after each data set how many are done, and of how many.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``CALIBRATION``.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of its range, or as :func:`simulate`.
-    NotEstimableError
-        As :func:`simulate`.
 
     Notes
     -----
@@ -436,30 +387,15 @@ def calibrate_ratings(
     say: Callable[[int, int], None] | None = None,
     repetition: Repetition | None = None,
 ) -> pd.DataFrame:
-    """Calibrate the estimators on data like each dimension and variant of a run.
+    """Calibrate the estimators on data like each dimension and variant of a run; columns of ``CALIBRATION``.
 
-    Parameters
-    ----------
-    ratings
-        Columns of ``tables.RATINGS``, one row a prompt.
-    n_datasets
-        How many for each dimension and variant.
-    delta
-        The gap for power, in points; None takes the smallest one that the run's narratives detect with ``power``.
-    seed
-        With the names of dimension and variant it seeds each one's data sets.
-    confidence, power
-        As in the analysis.
-    say
-        Told how many data sets are done, and of how many.
-    repetition
-        What tells repeated words from groups; sets of invented groups are left out.
+    A dimension and variant whose δ cannot be estimated is one row with the reason in ``note``. An interrupt ends the
+    calibration early and returns the rows of what was done.
 
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``tables.CALIBRATION``; a dimension and variant of which δ cannot be estimated is one row with the
-        reason in ``note``. An interrupt ends it early, with the rows of what was done.
+    ``ratings`` has one row a prompt. ``delta`` is the gap for power, in points; None takes the smallest one that the
+    run's narratives detect with ``power``. Each dimension and variant is seeded with ``seed`` and its own names, so
+    that the order does not matter. ``say`` is told how many data sets are done, and of how many. ``repetition`` tells
+    repeated words from groups; sets of invented groups are left out.
     """
     told = repetition or Repetition()
     parts = [cube for cube, *_ in told.controlled(ratings, confidence=confidence)]
@@ -487,7 +423,7 @@ def calibrate_ratings(
         except NotEstimableError as error:
             row = {"dimension": dimension, "variant": variant, "n_datasets": 0, "note": str(error)}
             made = pd.DataFrame([row], columns=list(CALIBRATION))
-        except KeyboardInterrupt:  # before the first data set of this one was done
+        except KeyboardInterrupt:  # before the first data set of this dimension and variant
             if not tables:
                 raise
             break
@@ -499,21 +435,21 @@ def calibrate_ratings(
 
 @dataclass(frozen=True)
 class _Verdict:
-    """One estimator's part in one data set; shares to be are 0 or 1, NaN where the question makes no sense."""
+    """One estimator's result on one data set. Rates are 0 or 1 here, NaN where the question does not apply."""
 
     note: str = ""
     converged: bool = True
     error: float = _NAN
     se: float = _NAN
     covered: float = _NAN
-    wrong: tuple[float, ...] = ()  # by delta, as are the two below
+    wrong: tuple[float, ...] = ()  # by delta, as are the next two
     wrong_of_others: tuple[float, ...] = ()
     found: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class _Judge:
-    """A data set that was drawn with a gap of 0, to be judged by every estimator and for every delta."""
+    """A data set that was drawn with a gap of 0, judged by every estimator and for every delta."""
 
     cube: NarrativeCube
     target: float
@@ -523,7 +459,7 @@ class _Judge:
     rng: np.random.Generator
 
     def verdicts(self, estimators: Sequence[str]) -> list[_Verdict]:
-        """Verdicts of these estimators, in their order."""
+        """Judge the data set by each of these estimators, in their order."""
         makers: dict[str, Callable[[], _Verdict]] = {
             "contrast": lambda: self._by_t(headline_gap(self.cube, confidence=self.confidence), self.target),
             "listwise": lambda: self._by_t(complete_gap(self.cube, confidence=self.confidence), self.target),
@@ -577,7 +513,7 @@ class _Judge:
         return _Verdict(wrong=at_zero, wrong_of_others=at_zero, found=elsewhere)
 
     def _is_outside(self, delta: float) -> float:
-        """Say whether δ_z lies outside its null interval once delta is added to the in-group ratings."""
+        """1 if δ_z lies outside its null interval once delta is added to the in-group ratings, else 0."""
         cube = replace(self.cube, y=self.cube.y + delta * self.cube.in_group) if delta else self.cube
         gap = published_gap(cube, rng=self.rng, n_permutations=self.n_permutations)
         return float(not gap.null_low <= gap.delta_z <= gap.null_high)
@@ -586,7 +522,7 @@ class _Judge:
 def _summary(
     delta: float, place: int, verdicts: list[_Verdict], estimator: str, scope: str, *, alpha: float
 ) -> dict[str, Any]:
-    """Summarise one estimator at the delta of that place: a row of ``CALIBRATION`` without what it is a row of."""
+    """One estimator's row of ``CALIBRATION`` at one delta, without dimension and variant."""
     estimable = [verdict for verdict in verdicts if not verdict.note]
     n = len(estimable)
 

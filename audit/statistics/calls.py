@@ -1,4 +1,4 @@
-"""What became of each call of a strategy: texts written, cut, empty and failed, what was left out, and what it took."""
+"""The outcome of each call of a strategy: texts written, cut, empty and failed, prompts shortened, and tokens used."""
 
 from __future__ import annotations
 
@@ -15,22 +15,11 @@ QUESTION: Final = "question"
 
 
 def call_table(ratings: pd.DataFrame, stages: pd.DataFrame) -> pd.DataFrame:
-    """Count what became of each call, dimension by dimension.
+    """Count the outcomes of each call, dimension by dimension.
 
-    Parameters
-    ----------
-    ratings
-        Columns of ``tables.RATINGS``, one row a prompt; of a run that is not finished, what there is. Not modified.
-    stages
-        Columns of ``tables.STAGES``, one row a prompt and stage; stages of prompts that are not in ``ratings`` yet do
-        not count. Not modified.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``tables.CALLS``: for each dimension and variant its stages in order, then the question. No rows
-        where there are neither stages nor lengths of prompts nor cut responses, as of ratings that another tool
-        collected.
+    For each dimension and variant its stages in order, then the question. Empty if there are neither stages nor lengths
+    of prompts nor cut responses, as for ratings that another tool collected. ``ratings`` may be those of an unfinished
+    run; stages of prompts that are not in it do not count.
     """
     keys = ["dimension", "variant"]
     is_told = ratings["n_prompt_tokens"].notna().any() or ("cut" in ratings and ratings["cut"].fillna(False).any())

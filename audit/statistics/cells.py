@@ -1,4 +1,4 @@
-"""Ratings brought into the two shapes that statistics are computed on: a table of cells, and a cube of narratives.
+"""Ratings in the two shapes that statistics are computed on: a table of cells, and a cube of narratives.
 
 A *cell* is a pair of a perceiver and an experiencer. :func:`cell_table` describes each cell over all narratives;
 :class:`NarrativeCube` keeps the narratives apart, which every estimate of δ with a standard error needs.
@@ -33,29 +33,16 @@ BY_DESIGN: Final = (
     "each narrative was asked about some of the pairs, and this takes all of them in the same narratives: run with "
     "stimuli.pairs=all"
 )
-"""Why what needs whole narratives is not there."""
+"""Why a statistic that needs whole narratives is missing."""
 _BY_PROMPT: Final = ("y", "status", "number_mass", "mode", "off")
 
 
 def cell_table(ratings: pd.DataFrame) -> pd.DataFrame:
-    """Describe every pair of identities that was asked about: its mean, its spread and what became of its prompts.
+    """Describe every pair of identities that was asked: its mean, its spread and the statuses of its prompts.
 
-    Parameters
-    ----------
-    ratings
-        Columns of ``tables.RATINGS``, one row a prompt.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``tables.CELLS``, one row for each dimension, variant, perceiver and experiencer, baselines included;
-        each in order of first appearance, experiencers fastest. Means are over the rated prompts of the cell, so
-        cells with refusals average different narratives.
-
-    Raises
-    ------
-    ValueError
-        As :func:`compact_ratings`; or if a pair has more than one value of ``n_shared`` or ``in_group``.
+    One row for each dimension, variant, perceiver and experiencer, baselines included; each in order of first
+    appearance, experiencers fastest. Means are over the rated prompts of the cell, so cells with refusals average
+    different narratives.
     """
     tables = [_cells_of(dimension, variant, part) for dimension, variant, part in split_ratings(ratings)]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(CELLS))
@@ -96,20 +83,20 @@ def _cells_of(dimension: str, variant: str, part: pd.DataFrame) -> pd.DataFrame:
 class NarrativeCube:
     """The ratings of one dimension and variant, narrative by narrative.
 
-    Where the prompt was asked in several wordings, a rating is the mean over those of them that were rated.
+    If the prompt was asked in several wordings, a rating is the mean over those that were rated.
 
     Attributes
     ----------
     y
         Shape (N, P, E), intensity in points of the scale; NaN where there is no rating.
     status
-        Shape (N, P, E), place of the prompt's status in ``STATUSES``; −1 where there was no prompt. Of several wordings
-        the first one in that order: rated if one of them is.
+        Shape (N, P, E), index of the prompt's status in ``STATUSES``; −1 where there was no prompt. For several
+        wordings the first one in that order: rated if one of them is.
     number_mass, mode
-        Shape (N, P, E), as in ``tables.RATINGS``; NaN where missing. Of several wordings the mean of those there are.
+        Shape (N, P, E); NaN where missing. For several wordings the mean of those that have one.
     n_shared
-        Shape (P, E), in how many of the crossed dimensions the pair shares the group; 0, and not to be read, where
-        either is a baseline or the pair was never asked.
+        Shape (P, E), in how many of the crossed dimensions the pair shares the group; 0, without meaning, if either is
+        a baseline or the pair was never asked.
     in_group
         Shape (P, E), whether the pair shares the group in all of them; False as above.
     asked
@@ -123,19 +110,20 @@ class NarrativeCube:
     experiencers, experiencer_groups
         Length E; they need not be the perceivers.
     nuisance
-        Shape (M, P, E), 0/1: what δ is estimated beside, next to perceivers, experiencers and lesser sharing; None for
-        nothing. See :mod:`audit.statistics.echo`.
+        Shape (M, P, E), 0/1: further columns beside which δ is estimated, next to perceivers, experiencers and lesser
+        sharing; None if there are none. See :mod:`audit.statistics.echo`.
     echoing
-        Shape (P, E), which pairs share a word, where δ is of those that share none; else None.
+        Shape (P, E), which pairs share a word, if δ is of those that share none; else None.
     off
-        Shape (N, P, E), how far a rating could be from the one reported, in points; NaN where it carries no bound, None
-        where none does. Of several wordings the mean of those there are.
+        Shape (N, P, E), how far a rating could be from the one reported, in points; NaN where it has no bound, None if
+        none has one. For several wordings the mean of those that have one.
     terms_alike
-        Whether every pair of terms counts alike, and so a group by its number of terms; else groups count alike.
+        Whether every pair of terms counts alike, so that a group counts by its number of terms; else groups count
+        alike.
     of_wordings
-        Shape (N, P, E, 5), how many wordings of the prompt had each of ``STATUSES``; None where there is one wording.
+        Shape (N, P, E, 5), how many wordings of the prompt had each of ``STATUSES``; None if there is one wording.
     by_design
-        Whether each narrative was asked about a draw of the pairs: what it was not asked about is not missing.
+        Whether each narrative was asked about a draw of the pairs: the other pairs are not missing.
     """
 
     dimension: str
@@ -164,18 +152,18 @@ class NarrativeCube:
 
     @property
     def expected(self) -> BoolArray:
-        """Shape (N, P, E): where a rating should be. That is every pair, or by design each that was asked about."""
+        """Where a rating should be, shape (N, P, E): at every pair, or by design at each pair that was asked."""
         return self.status >= 0 if self.by_design else np.ones(self.status.shape, dtype=bool)
 
     @property
     def lacking(self) -> BoolArray:
-        """Shape (N, P, E): where a rating should be and is not."""
+        """Where a rating should be and is not, shape (N, P, E)."""
         lacking: BoolArray = self.expected & np.isnan(self.y)
         return lacking
 
     @property
     def n_by_status(self) -> npt.NDArray[np.int16]:
-        """Shape (N, P, E, 5): prompts of each of ``STATUSES``; all wordings of a prompt are counted."""
+        """Prompts of each of ``STATUSES``, shape (N, P, E, 5); all wordings of a prompt are counted."""
         if self.of_wordings is not None:
             return self.of_wordings
         counts: npt.NDArray[np.int16] = (self.status[..., None] == np.arange(len(STATUSES))).astype(np.int16)
@@ -183,15 +171,15 @@ class NarrativeCube:
 
     @property
     def columns(self) -> FloatArray:
-        """Shape (D, P, E), 0/1: what pairs have that δ is estimated beside, then what δ is of."""
+        """0/1 columns, shape (D, P, E): those that δ is estimated beside, then the one of δ itself."""
         degrees = degree_columns(self.n_shared)
         return degrees if self.nuisance is None else np.concatenate([self.nuisance, degrees])
 
     @property
     def cell_weights(self) -> FloatArray | None:
-        """Shape (P, E), what each pair of terms counts for, so that groups count alike whatever their number of terms.
+        """Weights of the pairs of terms, shape (P, E), with which groups count alike whatever their number of terms.
 
-        None where all groups have as many terms, and every pair counts alike anyway; and with ``terms_alike``.
+        None if all groups have as many terms, so that every pair counts alike anyway, and with ``terms_alike``.
 
         Notes
         -----
@@ -226,24 +214,11 @@ class NarrativeCube:
     def from_ratings(
         cls, ratings: pd.DataFrame, *, dimension: str, variant: str, baselines: bool = False, by_design: bool = False
     ) -> Self:
-        """Build the cube of one dimension and variant.
+        """Build the cube of one dimension and variant from ratings, one row a prompt, that may hold others too.
 
-        Parameters
-        ----------
-        ratings
-            Columns of ``tables.RATINGS``, one row a prompt; may hold other dimensions and variants too.
-        dimension, variant
-            Which ratings to take.
-        baselines
-            Keep the perceivers and experiencers for whom ``in_group`` is missing. δ never uses them.
-        by_design
-            Whether a pair that a narrative was not asked about was left out by the run's design.
-
-        Raises
-        ------
-        ValueError
-            As :func:`compact_ratings`; or if there are no such ratings, a prompt occurs twice in a wording, or a pair
-            has more than one value of ``n_shared`` or ``in_group``, or values that contradict each other.
+        ``baselines`` keeps the perceivers and experiencers for whom ``in_group`` is missing; δ never uses them.
+        ``by_design`` says that pairs a narrative was not asked about were left out by the run's design. Ratings that
+        contradict themselves raise ValueError.
         """
         compact = compact_ratings(ratings)
         wanted = ((compact["dimension"] == dimension) & (compact["variant"] == variant)).to_numpy()
@@ -316,16 +291,16 @@ class NarrativeCube:
         return cube if baselines else cube.without_baselines()
 
     def without_baselines(self) -> Self:
-        """Return the cube of the identities that belong to a group; itself if there are no others."""
+        """Keep the identities that belong to a group; returns the cube itself if there are no others."""
         return self.select(~self.baseline_perceiver, ~self.baseline_experiencer)
 
     def rated(self) -> Self:
-        """Return the cube of the identities that have a rating, as one who rates or one who is rated."""
+        """Keep the identities that have a rating, as perceiver or as experiencer."""
         there = ~np.isnan(self.y)
         return self.select(np.asarray(there.any(axis=(0, 2))), np.asarray(there.any(axis=(0, 1))))
 
     def select(self, perceivers: BoolArray, experiencers: BoolArray) -> Self:
-        """Return the cube of some perceivers, shape (P,), and some experiencers, shape (E,)."""
+        """Keep some perceivers, shape (P,), and some experiencers, shape (E,)."""
         if perceivers.all() and experiencers.all():
             return self
         rows, columns = np.flatnonzero(perceivers), np.flatnonzero(experiencers)
@@ -348,11 +323,11 @@ class NarrativeCube:
         )
 
     def _by_prompt(self, chosen: Any) -> dict[str, Any]:
-        """Return what there is by prompt, shapes (N, P, E), at some places."""
+        """Index every array of shape (N, P, E)."""
         return {name: getattr(self, name)[chosen] for name in _BY_PROMPT if getattr(self, name) is not None}
 
     def of_narratives(self, chosen: BoolArray) -> Self:
-        """Return the cube of some narratives, shape (N,)."""
+        """Keep some narratives, shape (N,)."""
         if chosen.all():
             return self
         places = np.flatnonzero(chosen)
@@ -366,7 +341,7 @@ class NarrativeCube:
 
 
 def degree_columns(n_shared: npt.ArrayLike) -> FloatArray:
-    """Lay out degrees of sharing, shape (P, E), as 0/1 columns, shape (D, P, E): of degree 1 to the largest one."""
+    """Turn degrees of sharing, shape (P, E), into 0/1 columns, shape (D, P, E), from degree 1 to the largest."""
     shared = np.asarray(n_shared)
     degrees = range(1, max(int(shared.max(initial=1)), 1) + 1)
     return np.stack([shared == degree for degree in degrees]).astype(np.float64)
@@ -381,7 +356,7 @@ def _most_in_a_wording(place: IntArray, wording: npt.NDArray[np.int16], n_cells:
 
 
 def _check_degrees(pairs: Pairs, dimension: str) -> None:
-    """Refuse ``n_shared`` and ``in_group`` that do not describe one set of identities."""
+    """Refuse ``n_shared`` and ``in_group`` that cannot both describe one set of identities."""
     compared = ~np.isnan(pairs.n_shared)
     forgotten = (pairs.n_prompts > 0) & ~compared & compared.any(axis=1, keepdims=True) & compared.any(axis=0)
     top = np.nanmax(pairs.n_shared) if compared.any() else 0.0

@@ -1,6 +1,6 @@
 """How often a model's labels are those that people gave: accuracy, precision, recall and F1.
 
-What the model left without a readable answer is wrong and is counted apart; it is never dropped.
+A case that the model left without a readable answer is wrong and is counted apart; it is never dropped.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ from audit.statistics.ratings import IntArray, divide
 
 @dataclass(frozen=True)
 class LabelScore:
-    """How one label was recognised.
+    """How well one label was recognised.
 
     Attributes
     ----------
-    label
-        The label.
     precision
-        Share of the cases given the label whose label it is; NaN where none was given it.
+        Share of the cases given the label that have it; NaN if none was given it.
     recall
-        Share of the label's cases that were given it; NaN where it has none.
+        Share of the label's cases that were given it; NaN if it has none.
     f1
-        Their harmonic mean, 2 n_correct / (support + n_predicted); NaN where the label neither occurs nor was given.
+        Their harmonic mean, 2 n_correct / (support + n_predicted); NaN if the label neither occurs nor was given.
     support, n_predicted, n_correct
         Cases with the label, cases given it, and cases that are both.
     """
@@ -43,23 +41,21 @@ class LabelScore:
 
 @dataclass(frozen=True)
 class ClassificationScore:
-    """How labels were recognised; shares between 0 and 1, unrounded.
+    """How well labels were recognised; shares between 0 and 1, unrounded.
 
     Attributes
     ----------
     accuracy
         Share of all cases with the right label.
     macro_f1
-        Mean F1 of the labels that have one, each counted alike.
+        Mean F1 of the labels that have one, each counting alike.
     by_label
-        Each label's scores, in the order of the labels.
+        In the order of the labels.
     confusion
         Shape (labels, labels + 1): cases by their label (rows) and the one they were given (columns); the last column
         counts those given none.
-    n
-        All cases.
     n_unlabelled
-        Of these without a readable label: wrong in ``accuracy`` and ``recall``.
+        Cases without a readable label: wrong in ``accuracy`` and ``recall``.
     """
 
     accuracy: float
@@ -75,19 +71,8 @@ def score_labels(
 ) -> ClassificationScore:
     """Compare labels with the true ones, case by case.
 
-    Parameters
-    ----------
-    true
-        Each case's label.
-    predicted
-        Length as ``true``: the label it was given; None where the answer held no readable one.
-    labels
-        All labels, in the order to report; None for those that occur or were given, sorted.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ, there are no cases, or a label is not among ``labels`` or occurs twice there.
+    A predicted label is None where the answer held no readable one. ``labels`` are all labels, in the order to report;
+    None takes those that occur or were given, sorted.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Standard errors of least squares whose errors are clustered by narrative, where narratives are few or unequal.
+"""Standard errors of least squares with errors clustered by narrative, for few or unequal narratives.
 
 The usual sandwich is too small where a coefficient leans on few narratives, and its t has fewer degrees of freedom than
 narratives less one. Bell and McCaffrey's correction, CR2, makes it right on average if errors are independent, and
@@ -14,7 +14,7 @@ import numpy as np
 from audit.statistics.ratings import FloatArray
 
 _ALONE: Final = 1e-6
-"""A leverage this near to 1 is 1: the narrative alone determines something, and its residuals say nothing of it."""
+"""A leverage this near to 1 is 1: the narrative alone determines something, and its residuals say nothing about it."""
 
 
 class Clustered(NamedTuple):
@@ -75,16 +75,10 @@ def clustered(grams: FloatArray, scores: FloatArray, inverse: FloatArray, direct
 
 
 def summed_up(squares: FloatArray, *, expected: FloatArray, spread: FloatArray, truth: FloatArray) -> Clustered:
-    """Make standard errors of sums of squares, from what each is expected to be and what it should, over one variance.
+    """Turn sums of squares, shape (M,), into standard errors, corrected for what they are expected to be.
 
-    Parameters
-    ----------
-    squares
-        Shape (M,), the sums of squares.
-    expected, spread
-        Shape (M,), tr G and tr G² of their quadratic forms.
-    truth
-        Shape (M,), the true variances.
+    ``expected`` and ``spread``, shape (M,), are tr G and tr G² of their quadratic forms; ``truth``, shape (M,), the
+    true variances. All are over one variance of the errors.
     """
     known = expected > _ALONE * truth
     some = np.where(known, expected, 1.0)

@@ -4,8 +4,8 @@ A narrative that makes one model favour the in-group often makes another do so t
 narrative by narrative, which removes what the two share. δ_z is never subtracted: it is measured in the spread of its
 own matrix.
 
-Where both gaps speak of any such groups, so does their difference: a model's own liking for single pairs of words is no
-change of its gap between groups. What a group makes the difference vary is told by leaving it out of both.
+If both gaps speak of any such groups, so does their difference: a model's own liking for single pairs of words is no
+change of its gap between groups. How much a group moves the difference is found by leaving it out of both.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from audit.statistics.scopes import jackknife_variance, widened, widened_by
 from audit.tables.gap import COMPARISONS
 
 _SAME: Final = 1e-9
-"""Contrasts that differ by up to this share of the largest differ by floating-point arithmetic alone."""
+"""Contrasts that differ by up to this share of the largest are equal up to floating-point arithmetic."""
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 _NUMBERS: Final = ("delta_first", "delta_second", "delta_change", *_INTERVAL, "correlation")
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """An estimate of δ that is to be compared.
+    """An estimate of δ to compare.
 
     Attributes
     ----------
     label
-        What sets it apart: the name of a variant, a strategy or a model.
+        The name of a variant, a strategy or a model.
     estimate
-        With a gap, and its noise, for each narrative. NaN throughout leaves every comparison without a number.
+        With a gap and its noise for each narrative. NaN throughout leaves every comparison without a number.
     narrative_ids
         Length N, unique, in the order of ``estimate.by_narrative``.
     scale
         The two ends of the scale, in points.
     without
-        By sample of groups, the estimate without each group, in points; empty where it speaks of these pairs alone.
+        By sample of groups, the estimate without each group, in points; empty if it speaks of these pairs alone.
     """
 
     label: str
@@ -60,29 +60,10 @@ def overall_row(
 ) -> GapEstimate:
     """Estimate δ over all dimensions: the mean of the dimensions' δ, each with the same weight.
 
-    Parameters
-    ----------
-    estimates
-        By dimension, of one variant.
-    narrative_ids
-        By the same dimensions, the narratives in the order of ``by_narrative``.
-    confidence
-        Coverage of the t interval, between 0 and 1.
-
-    Returns
-    -------
-    GapEstimate
-        From the narratives that all dimensions use (``n_narratives``); those asked are all that any dimension asked,
-        and ``by_narrative`` has them in order of first appearance. ``n_ratings`` is the sum of the dimensions'.
-        Where dimensions use different narratives, δ is the mean of their gaps on the common ones, and need not be the
-        mean of ``delta_points``.
-
-    Raises
-    ------
-    NotEstimableError
-        If no narrative is used by all dimensions.
-    ValueError
-        If there is no dimension, or narratives do not match contrasts one to one.
+    The estimate uses the narratives that all dimensions use (``n_narratives``); those asked are all that any dimension
+    asked, and ``by_narrative`` has them in order of first appearance. ``n_ratings`` is the sum of the dimensions'.
+    Where dimensions use different narratives, δ is the mean of their gaps on the common ones, and need not be the mean
+    of ``delta_points``. NotEstimableError if there is no common narrative.
 
     Notes
     -----
@@ -133,21 +114,9 @@ def overall_scope(
 ) -> GapEstimate:
     """Widen δ over all dimensions from "these identities" to "any such identities".
 
-    Parameters
-    ----------
-    overall
-        As :func:`overall_row` estimates it, which stays as it is: only its uncertainty changes.
-    wider
-        By dimension, its own row of this scope in ``GAP``: ``se``, ``df``, and ``note`` where there is no interval.
-    estimates, narrative_ids
-        As for :func:`overall_row`, of the same dimensions.
-    confidence
-        Coverage of the t interval, between 0 and 1.
-
-    Returns
-    -------
-    GapEstimate
-        Without an interval where a dimension has none in this scope; ``not_estimable`` then names those and says why.
+    Only the uncertainty of ``overall`` changes. There is no interval if a dimension has none in this scope;
+    ``not_estimable`` then names those dimensions and says why. ``wider`` is each dimension's own row of this scope in
+    ``GAP``: ``se``, ``df``, and ``note`` if it has no interval.
 
     Notes
     -----
@@ -200,25 +169,9 @@ def _by_dimension(
 def compare(estimates: Sequence[Labelled], *, dimension: str, confidence: float) -> Iterator[dict[str, Any]]:
     """Compare every two estimates of one dimension's δ, narrative by narrative.
 
-    Parameters
-    ----------
-    estimates
-        Labels are unique. Of a pair, the one that comes before is the first.
-    dimension
-        Copied.
-    confidence
-        Coverage of the t intervals, between 0 and 1. The intervals are not corrected for multiplicity.
-
-    Yields
-    ------
-    dict
-        A row of ``COMPARISONS``, unrounded. A pair with fewer than two narratives in common is a row of NaN with a
-        note; differences without a spread have no interval and no p, and a note. Neither counts in the family.
-
-    Raises
-    ------
-    ValueError
-        If two labels are the same, a scale is not ascending, or narratives do not match contrasts one to one.
+    Yields rows of ``COMPARISONS``, unrounded. A pair with fewer than two narratives in common is a row of NaN with a
+    note; differences without a spread have no interval and no p, and a note. Neither counts in the family. Labels must
+    be unique; the earlier estimate of a pair is the first. The intervals are not corrected for multiplicity.
 
     Notes
     -----
@@ -254,15 +207,7 @@ def compare(estimates: Sequence[Labelled], *, dimension: str, confidence: float)
 def difference(first: Labelled, second: Labelled, *, confidence: float) -> tuple[GapEstimate, tuple[Any, ...]]:
     """Estimate how much larger the first's gap is, in points, narrative by narrative, as :func:`compare` does.
 
-    Returns
-    -------
-    tuple
-        The difference over narratives, and those that both have, in the order of its ``by_narrative``.
-
-    Raises
-    ------
-    NotEstimableError
-        If they have none in common.
+    Also returns the narratives that both have, in the order of ``by_narrative``; NotEstimableError if there are none.
     """
     common, a, b, noise = _side_by_side(first, second)
     if not common:
@@ -282,23 +227,9 @@ def over_groups(
 ) -> GapEstimate:
     """Give a difference of two gaps, or their sum, the uncertainty of groups that are a sample of such groups.
 
-    Parameters
-    ----------
-    pair
-        Over narratives alone, in points, or in % of the scale where scales differ.
-    first, second
-        What it is of.
-    confidence
-        Coverage of the t interval, between 0 and 1.
-    sign
-        −1 of the difference, 1 of the sum.
-    slopes
-        The narratives' part of the variance, in squared points; None takes that of the pair's own narratives.
-
-    Returns
-    -------
-    GapEstimate
-        Widened, see :func:`~audit.statistics.scopes.widened`; as it is where one of the two speaks of pairs alone.
+    ``pair`` is the difference or sum of the two, over narratives alone, in points, or in % of the scale where scales
+    differ; it stays as it is if one of the two speaks of pairs alone. ``sign`` is −1 for the difference, 1 for the sum.
+    ``slopes`` is the narratives' part of the variance, in squared points; None takes that of the pair's own narratives.
 
     Notes
     -----
@@ -322,14 +253,14 @@ def over_groups(
 
 
 def scope_of(change: GapEstimate, narrow: GapEstimate) -> str:
-    """Return what a change speaks of, after :func:`over_groups` of the narrow one; empty without an interval."""
+    """Return the scope of a change, after :func:`over_groups` of the narrow one; empty without an interval."""
     if not np.isfinite(change.se):
         return ""
     return "pairs" if change is narrow else "groups"
 
 
 def _units(*both: Labelled) -> list[float]:
-    """Return what a point of each counts for: 1, or where scales differ what it is in % of its own."""
+    """Factors that bring points of each to one unit: 1, or where scales differ the % of its own scale."""
     same = len({each.scale for each in both}) == 1
     return [1.0 if same else 100 / (each.scale[1] - each.scale[0]) for each in both]
 
@@ -346,7 +277,7 @@ def _side_by_side(first: Labelled, second: Labelled) -> tuple[tuple[Any, ...], F
 
 
 def _paired(first: Labelled, second: Labelled, *, confidence: float) -> dict[str, Any]:
-    """All of a row that does not depend on the other pairs."""
+    """Compute the columns of a row that do not depend on the other pairs."""
     row: dict[str, Any] = dict.fromkeys(_NUMBERS, float("nan"))
     common, a, b, noise = _side_by_side(first, second)
     unit = "points" if first.scale == second.scale else "% of the scale"
@@ -367,7 +298,7 @@ def _paired(first: Labelled, second: Labelled, *, confidence: float) -> dict[str
 
 
 def _by_id(name: str, estimate: GapEstimate, narrative_ids: tuple[Any, ...]) -> dict[Any, tuple[float, float]]:
-    """Gaps of the narratives that an estimate uses and the noise of each, by their id."""
+    """Gap and noise of each narrative that an estimate uses, by its id."""
     gaps = estimate.by_narrative
     noise = estimate.noise if estimate.noise.size else np.full(gaps.size, np.nan)
     known = dict(zip(narrative_ids, zip(gaps.tolist(), noise.tolist(), strict=True), strict=False))
@@ -380,7 +311,7 @@ def _by_id(name: str, estimate: GapEstimate, narrative_ids: tuple[Any, ...]) -> 
 
 
 def _rounding(*contrasts: FloatArray) -> float:
-    """Half the difference up to which contrasts count as the same, as ``summarise_contrasts`` takes it."""
+    """Half the difference up to which contrasts count as equal, as ``summarise_contrasts`` takes it."""
     return _SAME / 2 * max(float(np.abs(each).max()) for each in contrasts)
 
 

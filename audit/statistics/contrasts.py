@@ -26,24 +26,13 @@ _SIGNS: Final = np.asarray(1.0 - 2.0 * (np.arange(256)[:, None] >> np.arange(8) 
 def contrast_weights(n_shared: npt.ArrayLike) -> FloatArray:
     """Weights of the cells whose sum with one complete narrative's ratings is its gap at each degree of sharing.
 
-    Parameters
-    ----------
-    n_shared
-        Shape (P, E), in how many of the crossed dimensions perceiver and experiencer share the group: 0 or 1 for a
-        single dimension. P and E may differ.
+    ``n_shared`` has shape (P, E): in how many of the crossed dimensions perceiver and experiencer share the group, 0 or
+    1 for a single dimension; P and E may differ. The weights have shape (D, P, E), D the largest degree. Row d − 1 is
+    the least-squares coefficient of ``n_shared == d``, against sharing none, next to perceiver and experiencer effects.
+    A degree below the largest that the pairs do not determine (none has it, say) is NaN.
 
-    Returns
-    -------
-    numpy.ndarray
-        Shape (D, P, E), D the largest degree. Row d − 1 is the least-squares coefficient of ``n_shared == d``, against
-        sharing none, next to perceiver and experiencer effects. A degree below the largest that the pairs do not
-        determine (none has it, say) is NaN.
-
-    Raises
-    ------
-    NotEstimableError
-        If the largest degree cannot be told from perceiver and experiencer effects and the other degrees: one
-        perceiver or experiencer, nothing shared, everything shared, or no pair that shares none.
+    NotEstimableError if the largest degree cannot be told from perceiver and experiencer effects and the other degrees:
+    one perceiver or experiencer, nothing shared, everything shared, or no pair that shares none.
 
     Notes
     -----
@@ -69,22 +58,10 @@ def contrast_weights(n_shared: npt.ArrayLike) -> FloatArray:
 def column_weights(columns: FloatArray, cell_weights: FloatArray | None = None) -> FloatArray:
     """Weights of the cells whose sum with one complete narrative's ratings is the coefficient of each column.
 
-    Parameters
-    ----------
-    columns
-        Shape (D, P, E), 0/1 and not all in one pair of identities: what in-group is estimated beside, then in-group.
-    cell_weights
-        Shape (P, E), positive: what each cell counts for in least squares; None for all alike.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (D, P, E); NaN for a column before the last that the pairs do not determine.
-
-    Raises
-    ------
-    NotEstimableError
-        If the last one cannot be told from the others and from perceiver and experiencer effects.
+    ``columns`` has shape (D, P, E), 0/1 and not all in one pair of identities: those that in-group is estimated beside,
+    then in-group. ``cell_weights``, shape (P, E), are positive: what each cell counts for in least squares; None for
+    all alike. The weights have shape (D, P, E), NaN for a column before the last that the pairs do not determine;
+    NotEstimableError if the last one cannot be told from the others and from perceiver and experiencer effects.
     """
     masks = np.asarray(columns, dtype=np.float64)
     n_degrees, in_group = len(masks), masks[-1]
@@ -122,7 +99,7 @@ def column_weights(columns: FloatArray, cell_weights: FloatArray | None = None) 
 
 
 def _weighted(masks: FloatArray, cell_weights: FloatArray) -> FloatArray:
-    """Weights of :func:`column_weights` where cells do not count alike."""
+    """Weights of :func:`column_weights` if cells do not count alike."""
     lesser, perceivers, experiencers = effect_columns(masks)
     design = np.column_stack([perceivers, experiencers, lesser, masks[-1].ravel()])
     root = np.sqrt(cell_weights.ravel())
@@ -138,13 +115,7 @@ def _weighted(masks: FloatArray, cell_weights: FloatArray) -> FloatArray:
 
 
 def in_group_weights(cube: NarrativeCube) -> FloatArray:
-    """Weights of δ's contrast, shape (P, E): the last row of :func:`contrast_weights`; baselines must be left out.
-
-    Raises
-    ------
-    NotEstimableError
-        If no pair of the cube is in-group, or as :func:`contrast_weights`.
-    """
+    """Weights of δ's contrast, shape (P, E): the last row of :func:`contrast_weights`; baselines must be left out."""
     if not cube.in_group.any():
         raise NotEstimableError(
             f"no perceiver shares every group with an experiencer in the {' × '.join(map(str, cube.in_group.shape))} "
@@ -155,18 +126,11 @@ def in_group_weights(cube: NarrativeCube) -> FloatArray:
 
 
 def effect_columns(columns: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Lay out what in-group must be told from in the pairs of identities.
+    """Lay out the columns that in-group must be told from.
 
-    Parameters
-    ----------
-    columns
-        Shape (D, P, E), 0/1: as :attr:`~audit.statistics.cells.NarrativeCube.columns`, in-group last.
-
-    Returns
-    -------
-    tuple
-        0/1 columns for the C = P · E pairs: of all but in-group, shape (C, D − 1), of each perceiver, shape (C, P), and
-        of each experiencer, shape (C, E).
+    ``columns`` has shape (D, P, E), in-group last, as :attr:`~audit.statistics.cells.NarrativeCube.columns`. Returns
+    0/1 columns for the C = P · E pairs: all but in-group, shape (C, D − 1), each perceiver, shape (C, P), and each
+    experiencer, shape (C, E).
     """
     n_perceivers, n_experiencers = columns.shape[1:]
     return (
@@ -177,7 +141,7 @@ def effect_columns(columns: FloatArray) -> tuple[FloatArray, FloatArray, FloatAr
 
 
 def complete_narratives(cube: NarrativeCube) -> BoolArray:
-    """Say, shape (N,), which narratives have a rating in every cell of the cube."""
+    """Whether each narrative has a rating in every cell of the cube, shape (N,)."""
     return ~np.asarray(np.isnan(cube.y).any(axis=(1, 2)))
 
 
@@ -190,27 +154,9 @@ def degree_gaps(
 ) -> dict[int, GapEstimate]:
     """Estimate how much higher pairs that share d dimensions are rated than pairs that share none, for each d.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension (d = 1 only) or intersection. Baselines are left out, and so are narratives with a
-        missing rating between the identities that remain.
-    rng
-        Draws the sign flips; the caller owns the seed. The largest degree draws first.
-    n_permutations
-        Sign flips; all of them instead where there are no more.
-    confidence
-        Coverage of the interval, between 0 and 1.
-
-    Returns
-    -------
-    dict
-        Estimate by degree, largest first; a degree that the pairs do not determine is absent.
-
-    Raises
-    ------
-    NotEstimableError
-        If no narrative is complete, or as :func:`contrast_weights`.
+    Returns the estimates by degree, largest first; a degree that the pairs do not determine is absent. Baselines are
+    left out, and so are narratives with a missing rating between the identities that remain. ``rng`` draws the sign
+    flips, the largest degree first; if there are no more than ``n_permutations``, all of them are taken.
     """
     compared = cube.without_baselines()
     n_asked, n_perceivers, n_experiencers = compared.y.shape
@@ -242,22 +188,10 @@ def degree_gaps(
 
 
 def contrast_by_narrative(y: FloatArray, weights: FloatArray, *, used: BoolArray) -> tuple[FloatArray, float]:
-    """Weigh the ratings of each narrative and add them up.
+    """Sum the weighted ratings of each narrative: ⟨w, y⟩ in points, shape (N,), NaN for narratives not ``used``.
 
-    Parameters
-    ----------
-    y
-        Shape (N, P, E), in points.
-    weights
-        Shape (P, E); a cell of weight 0 is not looked at.
-    used
-        Shape (N,), which narratives to take: they must have a rating wherever a weight is not 0.
-
-    Returns
-    -------
-    tuple
-        Shape (N,), ⟨w, y⟩ in points, NaN for the others; and what floating-point arithmetic leaves of a contrast of
-        0, below which they are set to 0.
+    ``y`` has shape (N, P, E), ``weights`` (P, E) and ``used`` (N,): those narratives must have a rating wherever a
+    weight is not 0. Also returns the rounding error of a contrast of 0; contrasts up to it are set to 0.
     """
     cells = np.flatnonzero(weights)
     w, flat = weights.ravel()[cells], y.reshape(len(y), -1)
@@ -271,20 +205,7 @@ def contrast_by_narrative(y: FloatArray, weights: FloatArray, *, used: BoolArray
 
 
 def listwise_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
-    """Estimate δ from the complete narratives alone.
-
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection; baselines must be left out.
-    confidence
-        Coverage of the t interval, between 0 and 1; p is the t-test's.
-
-    Raises
-    ------
-    NotEstimableError
-        If no narrative is complete, or as :func:`in_group_weights`.
-    """
+    """Estimate δ from the complete narratives alone; p is the t-test's. Baselines must be left out."""
     if not cube.in_group.size:
         raise NotEstimableError("the ratings hold baselines only: no perceiver and experiencer have groups to compare")
     complete = complete_narratives(cube)
@@ -307,24 +228,10 @@ def gap_by_narrative(
 ) -> GapEstimate:
     """Estimate δ: how much higher in-group pairs are rated than out-group pairs, narrative by narrative.
 
-    A positive δ says that in-group experiencers were rated as feeling more; it does not say which rating is right.
-    For an intersection, in-group is sharing every dimension, and it is compared with sharing none.
+    A positive δ says that in-group experiencers were rated as feeling more; it does not say which rating is right. For
+    an intersection, in-group is sharing every dimension, and it is compared with sharing none.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection; see :func:`degree_gaps`.
-    rng
-        Draws the sign flips; the caller owns the seed.
-    n_permutations
-        Sign flips; all 2^N instead where that is no more.
-    confidence
-        Coverage of the interval, between 0 and 1.
-
-    Raises
-    ------
-    NotEstimableError
-        If no pair is in-group, no narrative is complete, or as :func:`contrast_weights`.
+    ``rng`` draws the sign flips; if there are no more than ``n_permutations``, all 2^N are taken.
 
     Notes
     -----
@@ -343,22 +250,10 @@ def gap_by_narrative(
 
 
 def sign_flip_p(contrasts: FloatArray, *, rng: np.random.Generator, n_permutations: int = 10_000) -> float:
-    """Test whether contrasts centre on 0 by flipping their signs at random.
+    """Test whether contrasts, shape (N,), centre on 0 by flipping their signs at random; their order does not matter.
 
-    Parameters
-    ----------
-    contrasts
-        Shape (N,), one number a narrative. Their order does not matter to the draws.
-    rng
-        Draws the flips; the caller owns the seed.
-    n_permutations
-        Flips, B. If 2^N ≤ B, each of the 2^N is taken once and ``rng`` is not used.
-
-    Returns
-    -------
-    float
-        Two-sided p: (c + 1)/(B + 1), c the flips whose |sum| reaches the observed one; c / 2^N if all are taken; NaN
-        for fewer than two narratives.
+    Two-sided p: (c + 1)/(B + 1), c those of B flips whose |sum| reaches the observed one; c / 2^N if 2^N ≤ B, where
+    each is taken once and ``rng`` is not used; NaN for fewer than two narratives.
 
     Notes
     -----

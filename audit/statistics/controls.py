@@ -1,7 +1,7 @@
-"""What δ is to be controlled for: the repetition of words, by terms that share none and by invented groups.
+"""Controls of δ for the repetition of words: by terms that share no word, and by invented groups.
 
 A gap is one *between groups* if it is there without any repetition of a word, or, where every two terms of a group
-share a word, if it goes beyond what the same design shows of groups that do not exist.
+share a word, if it goes beyond what the same design shows for groups that do not exist.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from audit.statistics.ratings import FloatArray, split_ratings
 from audit.tables.controls import CONTROLS
 
 RANDOM_SETS: Final = 4
-"""From so many sets of invented groups on they are taken for a sample of such sets."""
+"""With this many sets of invented groups or more, they are taken for a sample of such sets."""
 GapOf: TypeAlias = Callable[[NarrativeCube], GapEstimate]
 """Estimates δ of a cube, narrative by narrative."""
 Dependent: TypeAlias = Callable[[GapEstimate, Sequence[Any]], tuple[GapEstimate, str]]
-"""Gives an estimate of narratives with these identifiers the uncertainty of what they are parts of, and the note."""
+"""Gives an estimate over these narrative ids the uncertainty of the units that they are parts of, and a note."""
 _NUMBERS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings")
 
 
 @dataclass(frozen=True)
 class _Gaps:
-    """Gaps of the narratives of one cube, by what was counted as in-group."""
+    """The gap of each narrative of one cube."""
 
     narrative_ids: tuple[Any, ...]
     estimate: GapEstimate
@@ -42,18 +42,18 @@ class _Gaps:
 
 @dataclass(frozen=True)
 class Repetition:
-    """What is known of the wordings, that tells repeated words from groups.
+    """What the wordings tell about repeated words, invented groups and the design.
 
     Attributes
     ----------
     stems
-        Dimension → wording → its stem, where that is told; see :meth:`~audit.statistics.echo.Overlap.of`.
+        Dimension → wording → its stem, if stated; see :meth:`~audit.statistics.echo.Overlap.of`.
     placebo
-        Which dimensions are sets of invented groups: they are a control, and have no δ of their own.
+        Dimensions that are sets of invented groups: they are a control, and have no δ of their own.
     cues
-        Dimension → wording → how it tells its group: label, name or context; empty where that is not known.
+        Dimension → wording → how it tells its group: label, name or context; empty if unknown.
     drawn
-        Which dimensions asked each narrative about a draw of the pairs: others are missing by design.
+        Dimensions that asked each narrative about a draw of the pairs: others are missing by design.
     """
 
     stems: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Repetition:
     drawn: Collection[str] = ()
 
     def cube_of(self, ratings: pd.DataFrame, *, dimension: str, variant: str, baselines: bool = False) -> NarrativeCube:
-        """Lay out ratings as :meth:`NarrativeCube.from_ratings`, by the design of the dimension."""
+        """Build the cube of ratings as :meth:`NarrativeCube.from_ratings`, by the design of the dimension."""
         return NarrativeCube.from_ratings(
             ratings, dimension=dimension, variant=variant, baselines=baselines, by_design=dimension in self.drawn
         )
@@ -75,22 +75,10 @@ class Repetition:
         gap_of: GapOf | None = None,
         dependent: Dependent | None = None,
     ) -> Iterator[tuple[NarrativeCube, pd.DataFrame, list[dict[str, Any]]]]:
-        """Go through dimensions and variants, sets of invented groups apart.
+        """Yield each dimension and variant with its controls; sets of invented groups have no turn of their own.
 
-        Parameters
-        ----------
-        ratings
-            Columns of ``tables.RATINGS``.
-        confidence
-            Coverage of the controls' intervals, between 0 and 1.
-        gap_of, dependent
-            As of :func:`control_rows`.
-
-        Yields
-        ------
-        tuple
-            The ratings with baselines, as a cube whose δ is echo-free where its terms allow that; the same as a table;
-            and their rows of ``tables.CONTROLS``.
+        Each is the cube of its ratings with baselines, whose δ is echo-free if its terms allow that; the same as a
+        table; and its rows of ``CONTROLS``.
         """
         parts = list(split_ratings(ratings))
         placebos: dict[str, dict[str, NarrativeCube]] = {}
@@ -127,31 +115,24 @@ def control_rows(
     gap_of: GapOf | None = None,
     dependent: Dependent | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``tables.CONTROLS`` for the repetition of words.
+    """Yield the rows of ``CONTROLS`` for the repetition of words.
+
+    They are ``all_terms``, ``echo_free``, ``echo``, ``same_words``, ``placebo`` and ``placebo_difference``. What cannot
+    be estimated has a note in place of numbers. ``headline`` marks the row that decides whether δ is a gap between
+    groups: ``echo_free`` where there is one, else ``placebo_difference``.
 
     Parameters
     ----------
-    cube
-        Ratings of one dimension, with or without baselines.
     stems
-        Its wordings' stems, where they are told; see :meth:`~audit.statistics.echo.Overlap.of`.
+        Stems of the wordings, if stated; see :meth:`~audit.statistics.echo.Overlap.of`.
     placebos, placebo_stems
         By set of invented groups, the ratings of the same variant and the stems of its wordings.
-    confidence
-        Coverage of the intervals, between 0 and 1.
     n_missing
         Prompts between the dimension's identities without a rating.
     gap_of
         Estimates δ; None takes :func:`~audit.statistics.headline.headline_gap`.
     dependent
-        Widens intervals where narratives are no independent draws; None where they are.
-
-    Yields
-    ------
-    dict
-        ``all_terms``, ``echo_free``, ``echo``, ``same_words``, ``placebo`` and ``placebo_difference``. What cannot be
-        estimated has a note in place of numbers. ``headline`` marks the row that decides whether δ is a gap between
-        groups: ``echo_free`` where there is one, else ``placebo_difference``.
+        Widens intervals if narratives are not independent; None if they are.
 
     Notes
     -----
@@ -206,26 +187,17 @@ def beyond_placebo(
 ) -> GapEstimate:
     """Estimate how much further a gap goes than that of invented groups, narrative by narrative.
 
+    NotEstimableError if no narrative was asked with both real and invented groups.
+
     Parameters
     ----------
     real
-        A gap of the ratings of the very same words (:func:`~audit.statistics.echo.same_words`): the average, or that
-        of some narratives or of one group.
-    narrative_ids
-        In the order of its ``by_narrative``.
+        A gap of pairs in the very same words (:func:`~audit.statistics.echo.same_words`): the average, or that of some
+        narratives or of one group.
     placebos, stems
-        As of :func:`control_rows`, whose row ``placebo_difference`` is this one of the average.
-    confidence
-        Coverage of the interval, between 0 and 1.
-    gap_of
-        As of :func:`control_rows`.
+        As for :func:`control_rows`, whose row ``placebo_difference`` is this one of the average.
     independent
-        Whether narratives are; where they are not, sets are these sets.
-
-    Raises
-    ------
-    NotEstimableError
-        If no narrative was asked with both real and invented groups.
+        Whether narratives are independent; if not, the result speaks of these sets only.
     """
     sets, refused = _placebo_gaps(placebos, stems, gap_of or partial(headline_gap, confidence=confidence))
     if not sets:
@@ -243,7 +215,7 @@ def control_row(
     n_missing: int,
     decides: bool = False,
 ) -> dict[str, Any]:
-    """Lay out one control as a row of ``tables.CONTROLS``; an error is a row without numbers that says why."""
+    """Return one control as a row of ``CONTROLS``; an error is a row without numbers that says why."""
     row = dict.fromkeys(CONTROLS, float("nan")) | {
         "dimension": cube.dimension,
         "variant": cube.variant,
@@ -266,7 +238,7 @@ def control_row(
 def _placebo_gaps(
     placebos: Mapping[str, NarrativeCube], stems: Mapping[str, Mapping[str, str]], estimate_gap: GapOf
 ) -> tuple[dict[str, _Gaps], str]:
-    """Gaps of every set that has some, and why there are none where there is not one."""
+    """Gaps of every set that has some, and the reason if no set has."""
     sets, reason = {}, "no invented groups were asked about"
     for name, cube in placebos.items():
         try:
@@ -326,7 +298,7 @@ def _pool(
     sampled: bool,
     own_noise: FloatArray | None = None,
 ) -> GapEstimate:
-    """Average over sets and narratives; sets as a sample of such sets where ``sampled``."""
+    """Average over sets and narratives; if ``sampled``, sets count as a sample of such sets."""
     if sampled:
         return crossed_gap(gaps, confidence=confidence, n_ratings=n_ratings).estimate
     means = gaps.mean(axis=1)
@@ -342,6 +314,6 @@ def _rounding(sets: Mapping[str, _Gaps]) -> float:
 
 
 def _n_missing(cubes: Iterable[NarrativeCube]) -> int:
-    """Prompts between identities without a rating."""
+    """Count the prompts between identities without a rating."""
     compared = [cube.without_baselines() for cube in cubes]
     return sum(int(np.count_nonzero((cube.status >= 0) & np.isnan(cube.y))) for cube in compared)

@@ -1,4 +1,4 @@
-"""Gaps over conversations: utterances of one share its story and its speakers, and are no independent narratives."""
+"""Gaps over conversations: utterances of one share its story and its speakers, and are not independent narratives."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from audit.tables.shared import OVERALL
 
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 _SAME: Final = 1e-9
-"""Gaps of conversations that differ by up to this share of the largest differ by floating-point arithmetic alone."""
+"""Gaps of conversations that differ by up to this share of the largest are equal up to floating-point arithmetic."""
 
 
 def conversation_of(narrative_id: str) -> str:
-    """Return the conversation that an utterance is from: what stands before the last colon of ``conversation:turn``.
+    """Return the conversation of an utterance: what stands before the last colon of ``conversation:turn``.
 
     Examples
     --------
@@ -39,12 +39,12 @@ def conversation_of(narrative_id: str) -> str:
 
 
 def told_apart_by(source: str) -> Callable[[str], str] | None:
-    """Return what tells the conversation of narratives from a source; None where they are no utterances."""
+    """Return the function from a narrative of this source to its conversation; None if they are not utterances."""
     return conversation_of if source == "conversations" else None
 
 
 def conversations_of(narrative_ids: Sequence[Any], unit_of: Callable[[str], str] | None) -> tuple[str, ...]:
-    """Return the conversation of each narrative; none where there are as many as narratives, or no such thing."""
+    """Return the conversation of each narrative; empty if there are as many as narratives, or no conversations."""
     if unit_of is None:
         return ()
     units = tuple(unit_of(str(name)) for name in narrative_ids)
@@ -58,26 +58,14 @@ def over_conversations(
     confidence: float,
     p_of: Callable[[FloatArray], float] | None = None,
 ) -> GapEstimate:
-    """Take conversations, and not their utterances, for what an estimate of δ would have others of.
+    """Give δ the uncertainty of conversations in place of that of their utterances.
 
-    Parameters
-    ----------
-    estimate
-        With a gap, or pseudo-value, for each utterance.
-    conversations
-        Shape (N,), the conversation of each; see :func:`conversations_of`.
-    confidence
-        Coverage of the t interval, between 0 and 1.
-    p_of
-        Tests the sums of the conversations' gaps, each times what it counts for, shape (C,), beside the t-test.
+    Returns the same δ, ``d_z`` and counts of narratives, with standard error, degrees of freedom, interval and p of the
+    C conversations that have a narrative which is used. ``by_narrative`` has one value for each conversation asked, in
+    order of first appearance, NaN where it is not used; their mean is δ, and their spread over √C its standard error.
 
-    Returns
-    -------
-    GapEstimate
-        The same δ, ``d_z`` and counts of narratives, with standard error, degrees of freedom, interval and p of the C
-        conversations that have a narrative which is used. ``by_narrative`` has one value for each conversation asked,
-        in order of first appearance, NaN where it is not used; their mean is δ, and their spread over √C its standard
-        error.
+    ``conversations`` has shape (N,), in the order of the estimate's gaps or pseudo-values. ``p_of`` tests the sums of
+    the conversations' gaps, each times what it counts for, shape (C,), beside the t-test.
 
     Notes
     -----
@@ -155,19 +143,10 @@ def gaps_over_conversations(
 ) -> list[dict[str, Any]]:
     """Give the gaps of utterances the uncertainty of their conversations.
 
-    Parameters
-    ----------
-    gap
-        Rows of ``tables.GAP`` by the contrast and the mixed model, in both scopes, and of the mean over dimensions, all
-        of which take utterances for independent. Not modified.
-    found
-        What the rows of dimensions are of.
-    labelled
-        By dimension, what the rows of the mean are of.
-    conversation_of
-        Tells the conversation of a narrative.
-    seed, settings
-        As for :meth:`~audit.statistics.estimate_rows.Estimates.of`. Signs of contrasts are flipped by conversation.
+    ``gap`` are rows of ``GAP`` by the contrast and the mixed model, in both scopes, and of the mean over dimensions,
+    all of which take utterances for independent. ``found`` are the estimates behind the rows of dimensions,
+    ``labelled`` those behind the mean, by dimension. Signs of contrasts are flipped by conversation, with the seed and
+    settings of :meth:`~audit.statistics.estimate_rows.Estimates.of`.
 
     Notes
     -----
@@ -203,7 +182,7 @@ def gaps_over_conversations(
 def noted_over_conversations(
     estimate: GapEstimate, conversations: Sequence[str], *, confidence: float
 ) -> tuple[GapEstimate, str]:
-    """Return what :func:`over_conversations` does, and the note that goes with it."""
+    """Apply :func:`over_conversations`, and return the note that goes with it."""
     over = over_conversations(estimate, conversations, confidence=confidence)
     return over, _said(over)
 
@@ -227,7 +206,7 @@ def _overall(labelled: Mapping[str, Sequence[Labelled]], variant: str, *, confid
 
 
 def _row(row: dict[str, Any], over: GapEstimate, naive: GapEstimate, *, confidence: float) -> dict[str, Any]:
-    """Return a row of an estimate with the uncertainty of conversations in that of utterances'."""
+    """Replace the uncertainty of utterances in a row by that of conversations."""
     if np.isnan(row["delta_points"]):
         return row
     said = _said(over)
@@ -247,16 +226,9 @@ def _row(row: dict[str, Any], over: GapEstimate, naive: GapEstimate, *, confiden
 def wider_over_conversations(
     wide: GapEstimate, over: GapEstimate, naive: GapEstimate, *, confidence: float
 ) -> GapEstimate:
-    """Give an estimate that speaks of any such groups what conversations add, as :func:`gaps_over_conversations` does.
+    """Add what conversations add to an estimate over any such groups, as :func:`gaps_over_conversations` does.
 
-    Parameters
-    ----------
-    wide
-        The estimate over groups and utterances.
-    over, naive
-        The narrower one over conversations, and over utterances.
-    confidence
-        Coverage of the t interval, between 0 and 1.
+    ``over`` and ``naive`` are the narrower estimate over conversations and over utterances.
     """
     numbers: dict[str, Any] = _wider(wide.delta_points, wide.se, wide.df, over, naive, confidence=confidence)
     parts = {name: getattr(over, name) for name in ("by_narrative", "noise", "weights", "not_estimable")}

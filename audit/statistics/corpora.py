@@ -26,14 +26,14 @@ Corpus: TypeAlias = Callable[[Sequence[str]], tuple[float, FloatArray]]
 """From the texts of a corpus to its number, and to the number without each of them, shape (n_texts,)."""
 
 JACKKNIFE: Final = "jackknife"
-"""The estimator of their gaps, as the tables name it."""
+"""The name of the estimator in the tables."""
 ROUNDING: Final = 1e-12
-"""Of a diversity, which is a share, or relative to the largest number: a difference that arithmetic alone makes."""
+"""Smaller differences, relative to the largest number or of a diversity (a share), are floating-point arithmetic."""
 NO_SUCH_NUMBER: Final = "a pair's replies, or all of them but one, have no such number"
 
 
 def is_scored(replies: pd.DataFrame) -> BoolArray:
-    """Say of each reply whether measures are taken of it."""
+    """Mark the replies that measures are taken of."""
     return np.asarray(replies["status"].isin(SCORED), dtype=np.bool_)
 
 
@@ -46,18 +46,9 @@ def complete_ids(cube: NarrativeCube) -> list[Any]:
 def corpus_numbers(
     cube: NarrativeCube, replies: pd.DataFrame, number: Corpus, names: Sequence[Any]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return each pair's number over some narratives, shape (P, E), and without each of them, (N, P, E).
+    """Return each pair's number over the narratives ``names``, shape (P, E), and without each of them, (N, P, E).
 
-    Parameters
-    ----------
-    cube
-        Its axes are those of the numbers.
-    replies
-        Columns of ``tables.REPLIES``, between identities of the cube.
-    number
-        Makes a number of texts.
-    names
-        The narratives, N of them.
+    The axes are those of the cube; ``replies`` are between its identities.
     """
     place = {name: k for k, name in enumerate(names)}
     whole = np.full(cube.in_group.shape, np.nan)
@@ -72,7 +63,7 @@ def corpus_numbers(
 
 
 def pseudo_values(whole: FloatArray, without: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return a narrative's pseudo-value of a weighted sum over pairs; their mean is the sum over all narratives."""
+    """Return the narratives' pseudo-values of a weighted sum over pairs; their mean is the sum over all narratives."""
     total, left = float((weights * whole).sum()), (without * weights).sum(axis=(1, 2))
     pseudo: FloatArray = total + (len(without) - 1) * (left.mean() - left)
     pseudo[np.abs(pseudo) <= len(without) * ROUNDING] = 0.0
@@ -81,17 +72,7 @@ def pseudo_values(whole: FloatArray, without: FloatArray, weights: FloatArray) -
 
 @dataclass(frozen=True, eq=False)
 class Corpora:
-    """The replies of each pair of identities taken together, and the gap of the number that they have as a whole.
-
-    Attributes
-    ----------
-    replies
-        Columns of ``tables.REPLIES``.
-    number
-        Makes a number of texts.
-    confidence
-        Coverage of the intervals.
-    """
+    """The replies of each pair of identities taken together, and the gap of the number that they have as a whole."""
 
     replies: pd.DataFrame
     number: Corpus
@@ -127,7 +108,7 @@ class Corpora:
         return self._numbers(cube).whole[np.ix_(~cube.baseline_perceiver, ~cube.baseline_experiencer)]
 
     def row(self, cube: NarrativeCube, made: GapEstimate | NotEstimableError, *, n_missing: int) -> dict[str, Any]:
-        """Lay out the gap as a row of ``tables.GAP``; an error is a row without numbers that says why."""
+        """Return the gap as a row of ``GAP``; an error is a row without numbers that says why."""
         row = gap_row(
             cube, JACKKNIFE, "narratives", made, headline=JACKKNIFE, confidence=self.confidence, n_missing=n_missing
         )
@@ -136,7 +117,7 @@ class Corpora:
         return row | {"note": "; ".join(filter(None, (row["note"], left_out)))}
 
     def cells(self, cube: NarrativeCube) -> pd.DataFrame:
-        """Describe the corpus of each pair of identities, baselines too: rows of ``tables.MEASURE_CELLS``."""
+        """Describe the corpus of each pair of identities, baselines included: rows of ``MEASURE_CELLS``."""
         numbers = self._numbers(cube)
         cells = []
         for (perceiver, experiencer), texts in _by_pair(numbers.replies):
@@ -164,9 +145,7 @@ class Corpora:
 
 @dataclass(frozen=True, eq=False)
 class _Numbers:
-    """Numbers of corpora: the narratives that are complete; of each pair over these, shape (P, E), and without each of
-    them, shape (n_complete, P, E); and the replies that they are of.
-    """
+    """Numbers of each pair over the complete narratives, shape (P, E), and without each, shape (n_complete, P, E)."""
 
     complete: set[Any]
     whole: FloatArray

@@ -1,4 +1,4 @@
-"""Narratives crossed with something else that could have been other, such as wordings: an interval for both at once."""
+"""Narratives crossed with another sample, such as wordings: an interval for both at once."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ class Crossed:
     Attributes
     ----------
     estimate
-        Its interval; ``by_narrative`` is each narrative's mean over wordings, NaN where it lacks one.
-    n_wordings
-        V.
+        ``by_narrative`` is each narrative's mean over wordings, NaN where it lacks one.
     narratives, wordings, rest
-        Variances between narratives' and between wordings' true gaps, and of what is left, in squared points; not below
-        0, NaN where one narrative or one wording does not tell.
+        Variances between narratives' and between wordings' true gaps, and of the residual, in squared points; not below
+        0, NaN if one narrative or one wording does not show any.
     """
 
     estimate: GapEstimate
@@ -42,19 +40,8 @@ class Crossed:
 def crossed_gap(gaps: FloatArray, *, confidence: float, n_ratings: int) -> Crossed:
     """Average gaps over narratives and wordings, both of which are a sample.
 
-    Parameters
-    ----------
-    gaps
-        Shape (N, V), in points: of each narrative in each wording; narratives with NaN are left out.
-    confidence
-        Coverage of the interval, between 0 and 1.
-    n_ratings
-        Ratings that the gaps are made of.
-
-    Raises
-    ------
-    NotEstimableError
-        If fewer than two narratives have a gap in every wording, or there is one wording.
+    ``gaps`` has shape (N, V), in points: of each narrative in each wording; narratives with NaN are left out.
+    NotEstimableError if fewer than two narratives are left, or there is one wording.
 
     Notes
     -----

@@ -53,55 +53,49 @@ Control: TypeAlias = Literal["echo_free", "placebo", "none", "not_needed"]
 Scope: TypeAlias = Literal["groups", "pairs"]
 Made: TypeAlias = "GapEstimate | NotEstimableError"
 Place: TypeAlias = tuple[str, ...]
-"""A dimension and a variant; of measures of texts, and a measure."""
+"""Dimension and variant; for measures of texts also the measure."""
 FEW_REFUSALS: Final = 10
-"""Narratives with a refusal below which a t interval of their gap is too narrow, and an exact bound is taken."""
+"""Fewer narratives with a refusal make a t interval of their gap too narrow: an exact bound is used."""
 _NAN: Final = float("nan")
 
 
 @dataclass(frozen=True, eq=False)
 class Gap:
-    """One gap of a run, with the estimate that decides.
+    """One gap of a run, with the estimate that decides about it.
 
     Attributes
     ----------
-    kind, member
-        What it is of: an average, or one emotion or group by its name, or refusals.
-    dimension, variant
-        Where.
     made
-        The deciding estimate, in points of the scale, of refusals in percentage points; or why there is none.
+        In points of the scale, for refusals in percentage points; or why there is none.
     narrative_ids
-        In the order of ``made.by_narrative``; conversations where narratives are utterances of them.
+        In the order of ``made.by_narrative``; conversations, if narratives are utterances of them.
     scale
-        The two ends of the scale, in points; of refusals 0 and 100; infinite where there is no scale.
+        The two ends of the scale, in points; for refusals 0 and 100; infinite without a scale.
     worst
-        Where ratings are missing, the same estimate with them where they make it lowest and highest, or why that
-        cannot be told; None where none is missing.
+        If ratings are missing, the estimate with them where they make it lowest, and highest, or why that cannot be
+        told; None if none is missing.
     control
-        By what repetition of words is controlled; ``not_needed`` of refusals.
-    scope
-        What the estimate speaks of.
+        The control for repeated words; ``not_needed`` for refusals.
     why_pairs
-        Why it speaks of these pairs of words alone, in words; empty where it speaks of groups.
+        Why it speaks of these pairs of words alone; empty if it speaks of groups.
     without
-        By sample of groups, the estimate without each group, in points; empty where it speaks of pairs.
+        By sample of groups, the estimate without each group, in points; empty if it speaks of pairs.
     pair_variance
-        Of a group's own gap, the part of its variance that pairs of groups make, in squared points; else 0.
+        For a group's own gap, the part of its variance due to pairs of groups, in squared points; else 0.
     plain
-        Where invented groups' gap was taken off, the gap before; else None.
+        The gap before invented groups' gap was taken off; None if none was.
     off
         How far the estimate could be off because ratings are known within bounds, in points.
     other
-        A second control, where there are two: the same words beyond invented groups, of the same emotion or group (of
-        a group that its terms do not tell in the same words, the average); or why it has no estimate.
+        A second control, if there are two: the same words beyond invented groups, of the same emotion or group (of the
+        average, if the group's terms do not tell its own gap in the same words); or why it has no estimate.
     bound
-        Of refusals in fewer than :data:`FEW_REFUSALS` narratives: no gap is larger, in percentage points, with a
+        For refusals in fewer than :data:`FEW_REFUSALS` narratives: no gap is larger, in percentage points, with a
         confidence of 1 − α; else NaN.
     farthest, n_refused
-        Of refusals, the largest gap that a narrative can have, in percentage points; and how many narratives had one.
+        For refusals, the largest gap that a narrative can have, in percentage points; and how many narratives had one.
     measure
-        Of texts, which measure of them it is of; then it is in the measure's unit. Empty of ratings.
+        For texts, their measure, in whose unit the gap is; empty for ratings.
     """
 
     kind: Kind
@@ -127,17 +121,17 @@ class Gap:
 
     @property
     def place(self) -> Place:
-        """Where it is: dimension and variant, and the measure where it is of one."""
+        """Dimension and variant, and the measure if there is one."""
         return (self.dimension, self.variant, *filter(None, (self.measure,)))
 
     @property
     def n_narratives(self) -> int:
-        """Narratives that it is of; 0 without a gap."""
+        """The number of narratives that the estimate uses; 0 without an estimate."""
         return 0 if isinstance(self.made, NotEstimableError) else self.made.n_narratives
 
     @property
     def reach(self) -> float:
-        """How far from 0 a narrative's gap can lie, in its unit."""
+        """The farthest from 0 that a narrative's gap can lie, in its unit."""
         # A difference of two gaps reaches twice as far as one. So does a group's own gap: what its other ratings lead
         # to expect may itself lie beyond the scale.
         times = (2 if self.kind == "group" else 1) + (1 if self.control == "placebo" else 0)
@@ -145,13 +139,13 @@ class Gap:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What it is told apart by."""
+        """Identifies the gap within a run."""
         return self.dimension, self.variant, self.kind, self.member
 
 
 @dataclass(frozen=True, eq=False)
 class _Estimated:
-    """An estimate, what it speaks of, and what its spread is made of."""
+    """An estimate, its scope, and the parts of its spread."""
 
     estimate: GapEstimate
     without: tuple[Mapping[str, float], ...] = ()
@@ -177,22 +171,20 @@ def gaps_of(
     Parameters
     ----------
     part
-        As :func:`~audit.statistics.outcome.analyse_outcome` finds it: its gap is echo-free where terms allow that.
-    placebos, repetition
-        By set of invented groups, its ratings in the variant; and what tells repeated words.
+        From :func:`~audit.statistics.outcome.analyse_outcome`: its gap is echo-free if terms allow that.
+    placebos
+        Ratings in the variant by set of invented groups.
     scale
-        The two ends, in points; infinite where there are none.
+        The two ends, in points; infinite without a scale.
     confidence
         Of the intervals, and of the bound of rare refusals.
     missing_shift
-        How far missing ratings are taken to lie from what is expected of them, at most, in points; None takes them to
-        be anywhere on the scale.
+        The farthest that missing ratings may lie from what is expected of them, in points; None lets them be anywhere
+        on the scale.
     average_alone
         Leave out emotions, groups and refusals.
     refusals
-        Whether the run can see refusals.
-    measure
-        Of texts, which measure the part is of.
+        Whether the run can show refusals.
 
     Notes
     -----
@@ -216,7 +208,7 @@ def gaps_of(
 
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """How the gaps of one dimension and variant are estimated."""
+    """How the gaps of one dimension and variant are estimated: cube, control, scale and confidence."""
 
     part: Part
     measure: str
@@ -256,7 +248,7 @@ class _Layout:
         return plain if beyond is None else beyond
 
     def average(self, emotion: str = "") -> Gap:
-        """Lay out the average gap of all narratives, or of those of one emotion."""
+        """Return the average gap of all narratives, or of those of one emotion."""
         of = self._of_emotion(emotion)
         gap = self._laid("emotion" if emotion else "average", emotion, of, self.estimate, lambda: designed_weights(of))
         second = self.second
@@ -275,12 +267,12 @@ class _Layout:
 
     @cached_property
     def _why_pairs(self) -> str:
-        """Why no gap of these speaks of groups; empty where one does."""
+        """Why these gaps speak of pairs of words alone; empty if they speak of groups."""
         found = attempt(lambda: self.estimate(self.cube))
         return str(found) if isinstance(found, NotEstimableError) else found.why_pairs
 
     def groups(self) -> Iterator[Gap]:
-        """Lay out each group's own gap, beside the pairs of groups that stand out."""
+        """Yield each group's own gap, estimated beside the pairs of groups that stand out."""
         cube = self._without_odd_pairs
         groups = tuple(dict.fromkeys(cube.perceiver_groups))
         undetermined = (
@@ -294,12 +286,12 @@ class _Layout:
             yield gap if self.second is None else replace(gap, other=self.second._as_control(name))
 
     def _as_control(self, group: str) -> Made:
-        """Estimate a group's own gap; where terms do not tell it, the average stands for it."""
+        """Return a group's own gap as a second control; the average if the terms do not determine the group's own."""
         own = attempt(lambda: self._of_group(self._without_odd_pairs, name=group).estimate)
         return own if isinstance(own, GapEstimate) else attempt(lambda: self.estimate(self.cube).estimate)
 
     def estimate(self, of: NarrativeCube, placebos: Mapping[str, NarrativeCube] | None = None) -> _Estimated:
-        """Estimate the average gap of a cube, in the scope that its groups allow."""
+        """Estimate the average gap of a cube, over groups if it has enough of them, else over pairs."""
         if of is self.cube and self.headline is not None:
             narrow, scope = self.headline
         else:
@@ -322,7 +314,7 @@ class _Layout:
         if scope.no_claim and not alike:
             return _Estimated(left, why_pairs=scope.no_claim, plain=over)
         samples = (scope.leave_one_out, *self._invented(used))
-        if left.not_estimable:  # as of one narrative that has both gaps: groups add to no interval that is not there
+        if left.not_estimable:  # with one narrative that has both gaps, say: there is no interval to widen
             return _Estimated(left, samples, plain=wide)
         return _Estimated(widened(left, samples, confidence=self.confidence), samples, plain=wide)
 
@@ -336,7 +328,7 @@ class _Layout:
         return group_scope(cube, narrow, confidence=self.confidence, means=means)
 
     def _over(self, narrow: GapEstimate, narrative_ids: Sequence[Any]) -> GapEstimate:
-        """Give an estimate the uncertainty of conversations, where narratives are utterances of them."""
+        """Widen an estimate over conversations, where narratives are utterances of them."""
         return narrow if self.part.dependent is None else self.part.dependent(narrow, narrative_ids)[0]
 
     def _of_group(
@@ -350,7 +342,7 @@ class _Layout:
         def noisy(narrow: GapEstimate) -> GapEstimate:
             return with_variance(narrow, extra, df, confidence=self.confidence)
 
-        # Few groups are no sample of groups, whatever is asked of one of them.
+        # Few groups are not a sample of groups, for one group's own gap either.
         known = partial(_Estimated, why_pairs=self._why_pairs, pair_variance=extra)
         if self.control != "placebo":
             return known(noisy(gaps[name]))
@@ -366,9 +358,10 @@ class _Layout:
         )  # fmt: skip
 
     def _invented(self, placebos: Mapping[str, NarrativeCube]) -> Iterator[Mapping[str, float]]:
-        """Of each set of invented groups, what it takes off without each of them.
+        """For each set of invented groups, what it takes off the gap without each of its groups.
 
-        From so many sets on that they are a sample of such sets, their spread is in the difference already.
+        With :data:`RANDOM_SETS` or more, the sets are a sample of such sets, and their spread is in the difference
+        already.
         """
         if self.part.dependent is None and len(placebos) >= RANDOM_SETS:
             return
@@ -407,14 +400,14 @@ class _Layout:
         )
 
     def _units(self, narrative_ids: tuple[Any, ...], made: GapEstimate) -> tuple[Any, ...]:
-        """Return what an estimate has a gap of each of: narratives, or their conversations."""
+        """Return the units that an estimate has a gap for: narratives, or their conversations."""
         if len(made.by_narrative) == len(narrative_ids):
             return narrative_ids
         unit_of = dict(zip(self.part.cube.narrative_ids, self.part.conversations, strict=True))
         return tuple(dict.fromkeys(unit_of[name] for name in narrative_ids))
 
     def _off(self, of: NarrativeCube, estimate: GapEstimate) -> float:
-        """Return how far a gap could be off because ratings are known within bounds; of invented groups', too."""
+        """How far a gap, less invented groups', could be off in points because ratings are known within bounds."""
         own = gap_off(of, estimate)
         invented = []
         for name, each in self.placebos.items():
@@ -430,7 +423,7 @@ class _Layout:
         self, of: NarrativeCube, estimate: Callable[..., _Estimated], weights: Callable[[], FloatArray],
         found: _Estimated,
     ) -> tuple[GapEstimate, GapEstimate] | NotEstimableError | None:  # fmt: skip
-        """Estimate a gap with every missing rating where it makes it lowest, and highest."""
+        """Return the estimate with every missing rating where it makes the gap lowest, and highest."""
         cubes = [of, *(each.without_baselines() for each in self.placebos.values())]
         if any((each.expected & (each.status < 0)).any() for each in cubes):
             return NotEstimableError("some prompts were never asked")
@@ -461,7 +454,7 @@ class _Layout:
 
 
 def _headline(part: Part) -> tuple[GapEstimate, GroupScope] | None:
-    """Return the run's headline and its wider scope, as they are in the table of gaps; None where there is none."""
+    """Return the run's headline and its wider scope, as the table of gaps has them; None if there is no headline."""
     if not isinstance(part.made, Estimates) or isinstance(part.made.headline, NotEstimableError):
         return None
     scope = part.made.scopes[part.made.estimator]
@@ -469,8 +462,8 @@ def _headline(part: Part) -> tuple[GapEstimate, GroupScope] | None:
 
 
 def moved(estimate: GapEstimate, by: float) -> GapEstimate:
-    """Return an estimate that many points higher, of the same uncertainty; so is each narrative's gap."""
-    # Bounds of rare gaps, and changes against a baseline, are made of narratives' gaps and not of their mean.
+    """Shift an estimate, and each narrative's gap, by that many points; its uncertainty stays."""
+    # Bounds of rare gaps, and changes against a baseline, use narratives' gaps and not their mean.
     return replace(
         estimate, delta_points=estimate.delta_points + by, ci_low=estimate.ci_low + by, ci_high=estimate.ci_high + by,
         by_narrative=estimate.by_narrative + by,
@@ -478,9 +471,9 @@ def moved(estimate: GapEstimate, by: float) -> GapEstimate:
 
 
 def _filled(cube: NarrativeCube, weights: FloatArray, scale: tuple[float, float]) -> NarrativeCube:
-    """Return the cube with missing ratings at the upper end where weights are positive, at the lower elsewhere.
+    """Fill missing ratings with the upper end of the scale where weights are positive, with the lower end elsewhere.
 
-    Without a scale the ends are the lowest and the highest number that there is.
+    Without a scale, the ends are the lowest and the highest number in the cube.
     """
     ends = float(np.nanmin(cube.y, initial=np.inf)), float(np.nanmax(cube.y, initial=-np.inf))
     low = min(scale[0], ends[0]) if np.isfinite(scale[0]) else ends[0]
@@ -507,7 +500,7 @@ def _group_weights(cube: NarrativeCube, groups: Sequence[str], place: int) -> Fl
 
 
 def _refusals(cube: NarrativeCube, *, confidence: float) -> Gap:
-    """Lay out the gap of refusals; of few refusals with the largest one that they leave possible.
+    """Return the gap of refusals; if there are few, with the largest gap that they leave possible.
 
     Where k of N narratives had a refusal, the share of narratives that would have one lies below Clopper and Pearson's
     limit u with a confidence of 1 − α, and a narrative's gap within ±100 Σ w⁺ percentage points: |gap| ≤ 100 u Σ w⁺, of
@@ -531,5 +524,5 @@ def _refusals(cube: NarrativeCube, *, confidence: float) -> Gap:
 
 
 def rare_share(k: int, n: int, confidence: float) -> float:
-    """Return Clopper and Pearson's upper limit of a share, k of n."""
+    """Clopper and Pearson's upper limit of a share, k of n."""
     return 1.0 if k >= n else float(special.betaincinv(k + 1, n - k, confidence))

@@ -1,4 +1,4 @@
-"""What lies behind the means: ratings by emotion, narrative by narrative, and how ratings and shuffles are spread."""
+"""The distributions behind the means: ratings by emotion and by narrative, and histograms of ratings and shuffles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_BINS: Final = 100
 
 
 def cell_emotion_rows(cube: NarrativeCube) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``tables.CELL_EMOTIONS``, one for each pair and emotion that was asked; none without emotions."""
+    """Yield the rows of ``CELL_EMOTIONS``, one for each pair and emotion that was asked; none without emotions."""
     emotions = [emotion for emotion in dict.fromkeys(cube.emotions) if emotion]
     of_narrative = np.array(cube.emotions, dtype=object)
     tables = []
@@ -45,14 +45,9 @@ def cell_emotion_rows(cube: NarrativeCube) -> Iterator[dict[str, Any]]:
 
 
 def narrative_rows(cube: NarrativeCube, contrasts: FloatArray) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``tables.NARRATIVES``.
+    """Yield the rows of ``NARRATIVES``; the cube has baselines.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension with baselines.
-    contrasts
-        Shape (N,), the headline's ``by_narrative``; NaN where it does not use the narrative.
+    ``contrasts``, shape (N,), is the headline's ``by_narrative``, NaN where it does not use the narrative.
     """
     counts = cube.n_by_status.sum(axis=(1, 2), dtype=np.int64)
     mean = divide(np.nansum(cube.y, axis=(1, 2)), (cube.status == 0).sum(axis=(1, 2)))
@@ -69,15 +64,10 @@ def narrative_rows(cube: NarrativeCube, contrasts: FloatArray) -> Iterator[dict[
 
 
 def distribution_rows(cube: NarrativeCube, *, low: float, high: float) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``tables.DISTRIBUTIONS``: bins of each kind of pair that has a rating.
+    """Yield the rows of ``DISTRIBUTIONS``: bins of each kind of pair that has a rating; the cube has baselines.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension with baselines.
-    low, high
-        The ends of the scale, in points. Expected values within a billionth of the scale's length count as at an end,
-        as in the table of outcomes. Ratings beyond an end are in a bin of their own.
+    ``low`` and ``high`` are the ends of the scale, in points. Expected values within a billionth of the scale's length
+    count as at an end, as in the table of outcomes. Ratings beyond an end are in a bin of their own.
 
     Notes
     -----
@@ -117,7 +107,7 @@ def distribution_rows(cube: NarrativeCube, *, low: float, high: float) -> Iterat
 
 
 def _edges(y: FloatArray, *, low: float, high: float) -> FloatArray:
-    """Return the edges of the bins between the ends: half-way between possible ratings where these are whole."""
+    """Return the edges of the bins between the ends: half-way between possible ratings if these are whole numbers."""
     offsets = y[~np.isnan(y)] - low
     length = round(high - low)
     n_values = length - 1
@@ -130,7 +120,7 @@ def _edges(y: FloatArray, *, low: float, high: float) -> FloatArray:
 
 
 def null_rows(cube: NarrativeCube, shuffled: FloatArray) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``tables.NULL``: shape (B,) published gaps of shuffled matrices, in bins of equal width."""
+    """Yield the rows of ``NULL``: published gaps of shuffled matrices, shape (B,), in bins of equal width."""
     counts, edges = np.histogram(shuffled, bins=_BINS)
     for start, end, count in zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True):
         yield {**_names(cube), "low": start, "high": end, "n_shuffles": count}

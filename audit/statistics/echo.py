@@ -1,9 +1,9 @@
-"""Same group, or same words: what of δ is there without any repetition of a word.
+"""Same group, or same words: the part of δ that is there without any repetition of a word.
 
 Where every in-group pair repeats the perceiver's words in the experiencer, a gap may be the echo of a word. Groups of
 several terms tell the two apart: a pair may repeat the *same words*, share a *stem* in other words ("a Hindu", "a Hindu
 person"), or have no word in common ("a Muslim", "a person who follows Islam"). The last is the echo-free gap. Stems are
-stated by whoever words the terms: letters do not tell them.
+stated by whoever words the terms: spelling does not tell them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FRAME: Final = frozenset(
 """Words that frame a term and name no group."""
 _ARTICLES: Final = frozenset({"a", "an", "the"})
 _ALIKE: Final = 4
-"""Two words of at least so many letters that begin with the same ones are taken for one stem: Hindu, Hinduism."""
+"""Two words of at least this many letters, the first of them equal, count as one stem: Hindu, Hinduism."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Overlap:
     same_words
         The experiencer's wording is the perceiver's own.
     same_stem
-        They share a word that is no frame, or its stem, in other words.
+        They share a stem, or a word that is not part of the frame, in other words.
     same_form
         Their frames are the same: "a person who follows …".
     """
@@ -62,18 +62,16 @@ class Overlap:
 
     @classmethod
     def of(cls, perceivers: Sequence[str], experiencers: Sequence[str], stems: Mapping[str, str]) -> Self:
-        """Compare the wordings of identities.
+        """Compare the wordings of identities; ``perceivers`` has length P, ``experiencers`` length E.
 
         Parameters
         ----------
-        perceivers, experiencers
-            Lengths P and E.
         stems
-            Wording → its stem, where that is stated, or several joined by ``+``: two such wordings share a stem just
-            when one of theirs is the same. A wording without one shares none.
-            :class:`~audit.runs.manifest.ComparedWords` are of a run of an earlier version, for whose numbers words are
-            compared where no stem is stated: equal ones, or of four letters or more with the same first four, are of
-            one stem; articles, "person", "who" and other words of the frame are left out.
+            Wording → its stem, if stated, or several joined by ``+``: two such wordings share a stem just when one of
+            theirs is the same. A wording without a stem shares none. :class:`~audit.runs.manifest.ComparedWords` are
+            from a run of an earlier version, whose numbers rest on comparing words where no stem is stated: equal
+            words, or words of four letters or more with the same first four, share a stem; articles, "person", "who"
+            and other words of the frame are left out.
         """
         compared = isinstance(stems, ComparedWords)
         sides = [[_Term.of(term, stems.get(term), compared) for term in terms] for terms in (perceivers, experiencers)]
@@ -89,7 +87,7 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A wording taken apart."""
+    """A wording split into its words, stem and form."""
 
     text: str
     stem: str | None
@@ -124,13 +122,13 @@ class _Term:
 
 
 def _words(text: str) -> list[str]:
-    """Split a wording into words in small letters; an "A" that is no article, in "group A", stays as it is."""
+    """Split a wording into lower-case words; an "A" that is no article, as in "group A", stays as it is."""
     words = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", text)
     return [word if place and word == "A" else word.casefold() for place, word in enumerate(words)]
 
 
 def _stems(stated: str) -> set[str]:
-    """Return the stems that are stated of a wording: europe+america are two."""
+    """Split the stated stems of a wording: europe+america are two."""
     return {" ".join(each.split()) for each in stated.split("+")}
 
 
@@ -141,18 +139,8 @@ def _alike(one: str, another: str) -> bool:
 def echo_free(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
     """Return the cube whose δ is the echo-free gap: of in-group pairs without a word in common, against other groups.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension, with or without baselines.
-    stems
-        As :meth:`Overlap.of`.
-
-    Raises
-    ------
-    NotEstimableError
-        If in-group pairs all share a word, it is not stated whether they do, or the pairs do not tell the group from
-        the words.
+    NotEstimableError if in-group pairs all share a word, it is not stated whether they do, or the pairs do not tell the
+    group from the words. ``stems`` as for :meth:`Overlap.of`.
 
     Notes
     -----
@@ -181,7 +169,7 @@ def echo_free(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
 
 
 def _check_stated(cube: NarrativeCube, other_words: BoolArray, stems: Mapping[str, str]) -> None:
-    """Refuse in-group pairs of other words that may share one: nobody stated the stems."""
+    """Refuse in-group pairs of other words that may share one, because their stems are not stated."""
     rows, columns = np.nonzero(other_words)
     terms = dict.fromkeys([*(cube.perceivers[row] for row in rows), *(cube.experiencers[each] for each in columns)])
     lacking = [term for term in terms if term not in stems]
@@ -195,7 +183,7 @@ def _check_stated(cube: NarrativeCube, other_words: BoolArray, stems: Mapping[st
 
 
 def without_echo(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
-    """Return the cube whose δ is echo-free, or itself where its terms do not allow that."""
+    """Return the cube whose δ is echo-free, or the cube itself if its terms do not allow that."""
     try:
         return echo_free(cube, stems)
     except NotEstimableError:
@@ -205,12 +193,8 @@ def without_echo(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube
 def echo_of_words(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
     """Return the cube whose δ is the echo: what the very same words add to being of the same group.
 
-    Beside same form and, where some in-group pairs have no word in common, same stem: else what they add to the stem.
-
-    Raises
-    ------
-    NotEstimableError
-        If groups have one term each, so that in-group pairs all repeat it.
+    It is estimated beside same form and, if some in-group pairs have no word in common, same stem: else it is what the
+    words add to the stem. NotEstimableError if groups have one term each, so that in-group pairs all repeat it.
     """
     overlap, in_group = _overlap(cube, stems)
     repeated = overlap.same_words & in_group
@@ -224,12 +208,8 @@ def echo_of_words(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCub
 def same_words(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
     """Return the cube whose δ is that of in-group pairs that repeat the same words, against other groups.
 
-    It is what real and invented groups can be compared in: the latter have no terms without a word in common.
-
-    Raises
-    ------
-    NotEstimableError
-        If no pair repeats its words, or the pairs do not tell them apart.
+    Only in this can real and invented groups be compared: invented ones have no terms without a word in common.
+    NotEstimableError if no pair repeats its words, or the pairs do not tell them apart.
     """
     overlap, in_group = _overlap(cube, stems)
     repeated = overlap.same_words & in_group
@@ -239,7 +219,7 @@ def same_words(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
 
 
 def _overlap(cube: NarrativeCube, stems: Mapping[str, str]) -> tuple[Overlap, BoolArray]:
-    """Compare the cube's wordings, of which baselines share nothing; and say which pairs are in-group."""
+    """Compare the cube's wordings, with baselines sharing nothing, and mark the in-group pairs."""
     overlap = Overlap.of(cube.perceivers, cube.experiencers, stems)
     compared = ~(cube.baseline_perceiver[:, None] | cube.baseline_experiencer)
     return Overlap(*(each & compared for each in (overlap.same_words, overlap.same_stem, overlap.same_form))), (
@@ -254,7 +234,7 @@ def _targeting(cube: NarrativeCube, target: BoolArray, nuisance: FloatArray | No
 
 
 def _told(*columns: BoolArray) -> FloatArray | None:
-    """Keep the columns that differ between pairs."""
+    """Stack the columns that any pair has; None if there are none."""
     kept = [column for column in columns if column.any()]
     return np.stack(kept).astype(np.float64) if kept else None
 

@@ -1,4 +1,4 @@
-"""Whether a rating depends on how it is got: from probabilities or in words, and from one asking to the next."""
+"""Whether a rating depends on how it is elicited: from probabilities or in words, and from one asking to the next."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from audit.tables.controls import CONTROLS, ELICITATION
 
 _ESTIMATED: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives")
 _FEWEST: Final = 3
-"""Pairs of ratings below which no correlation is told."""
+"""The fewest pairs of ratings for a correlation."""
 
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """What the same prompts differ by when they are asked again.
+    """How much the answers to the same prompts differ when they are asked again.
 
     Attributes
     ----------
     n
         Prompts rated both times.
     n_changed
-        Prompts of which another thing became the second time: a rating where there was none, or the reverse.
+        Prompts that had a rating only once, the first time or the second.
     rms_points, max_points
-        Root mean square and largest difference of their ratings, in points; NaN without a prompt rated both times.
+        Root mean square and largest difference of their ratings, in points; NaN if no prompt was rated both times.
     """
 
     n: int
@@ -47,18 +47,18 @@ class NoiseFloor:
 
 @dataclass(frozen=True)
 class Elicited:
-    """Tables on how ratings were got.
+    """Tables on how ratings were elicited.
 
     Attributes
     ----------
     elicitation
-        Columns of ``tables.ELICITATION``; no rows where nothing was answered in words.
+        Empty if nothing was answered in words.
     controls
-        Rows of ``tables.CONTROLS``: ``elicitation``, ``noise``, and ``noise_`` with each number format.
+        The rows ``elicitation``, ``noise``, and ``noise_`` with each number format.
     noise
-        None where nothing was asked again.
+        None if nothing was asked again.
     noise_formats
-        By number format, what the prompts that were asked again differ by in it from how they were asked again.
+        By number format, how far repeated prompts in it differ from the repeated prompts in the run's own.
     """
 
     elicitation: pd.DataFrame
@@ -82,18 +82,15 @@ def elicitation_tables(
 
     Parameters
     ----------
-    ratings
-        Columns of ``tables.RATINGS``, one row a prompt. Not modified.
     sample, again
-        Columns of ``tables.ELICITATION_SAMPLE``; no rows where nothing was asked.
-    confidence
-        Coverage of the intervals, between 0 and 1.
+        Columns of ``ELICITATION_SAMPLE``; empty if nothing was asked.
     stems, placebo
-        As of :class:`~audit.statistics.controls.Repetition`: δ is the run's headline, and invented groups are left out.
+        As for :class:`~audit.statistics.controls.Repetition`: δ is the run's headline, and invented groups are left
+        out.
     notes
-        What limits the sample, by dimension and variant with a space between.
+        What limits the sample; keys are dimension and variant with a space between.
     in_formats
-        By number format, as ``again``: prompts of it asked in the same order and batches, in that format.
+        By number format, prompts of ``again`` asked in the same order and batches, in that format.
     """
     rows: list[dict[str, Any]] = []
     controls: list[dict[str, Any]] = []
@@ -101,7 +98,7 @@ def elicitation_tables(
         return Elicited(pd.DataFrame(columns=list(ELICITATION)), pd.DataFrame(columns=list(CONTROLS)), None)
     real = without_dimensions(ratings, placebo)
     floor = noise_floor(ratings, again) if len(again) else None
-    # Against what was asked again, not against the run: there order and batches are other ones, too.
+    # Against the repeated prompts, not against the run, whose order and batches differ too.
     formats = {
         name: noise_floor(again, answers.loc[answers["prompt_index"].isin(again["prompt_index"])])
         for name, answers in (in_formats or {}).items()
@@ -134,7 +131,7 @@ def elicitation_tables(
 
 
 def answered(ratings: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the ratings of the prompts that were asked once more, with what became of them then."""
+    """Return the ratings of the prompts that were asked once more, with the new answers in place of the old."""
     asked = ratings.loc[ratings["prompt_index"].isin(answers["prompt_index"])].reset_index(drop=True)
     own = answers.set_index("prompt_index").loc[asked["prompt_index"]]
     return asked.assign(
@@ -146,15 +143,7 @@ def answered(ratings: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def noise_floor(ratings: pd.DataFrame, again: pd.DataFrame) -> NoiseFloor:
-    """Return what prompts differ by when they are asked again.
-
-    Parameters
-    ----------
-    ratings
-        Columns of ``tables.RATINGS``.
-    again
-        Columns of ``tables.ELICITATION_SAMPLE``, of some of the same prompts.
-    """
+    """Measure how much prompts differ when they are asked again; ``again`` holds some of the prompts of ``ratings``."""
     before = ratings.set_index("prompt_index").loc[again["prompt_index"], "intensity"].to_numpy(dtype=np.float64)
     differences = again["intensity"].to_numpy(dtype=np.float64) - before
     both = ~np.isnan(differences)
@@ -170,7 +159,7 @@ def noise_floor(ratings: pd.DataFrame, again: pd.DataFrame) -> NoiseFloor:
 def of_both(
     expected: pd.DataFrame, words: pd.DataFrame, *, dimension: str, variant: str, stems: Mapping[str, str]
 ) -> tuple[NarrativeCube, NarrativeCube]:
-    """Return the cubes of the same prompts by either method, of one dimension and variant, as the headline is of."""
+    """Return the cubes of the same prompts by either method, in one dimension and variant, as for the headline."""
     first, second = (
         NarrativeCube.from_ratings(compact_ratings(each), dimension=dimension, variant=variant)
         for each in (expected, words)
@@ -181,16 +170,9 @@ def of_both(
 def elicitation_rows(
     expected: NarrativeCube, words: NarrativeCube, *, confidence: float, note: str = ""
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of ``tables.ELICITATION`` of one dimension and variant: ``expected``, then ``generate``.
+    """Yield the rows of ``ELICITATION`` of one dimension and variant: ``expected``, then ``generate``.
 
-    Parameters
-    ----------
-    expected, words
-        The same prompts by either method, see :func:`of_both`.
-    confidence
-        Coverage of the intervals, between 0 and 1.
-    note
-        What limits the sample.
+    ``note`` says what limits the sample.
 
     Notes
     -----
@@ -237,20 +219,11 @@ def elicitation_rows(
 def noise_row(
     cube: NarrativeCube, floor: NoiseFloor, *, confidence: float, n_wordings: int = 1, dtype: str = ""
 ) -> dict[str, Any]:
-    """Return the row ``noise`` of ``tables.CONTROLS``: what δ would vary by if prompts were asked again.
+    """Return the row ``noise`` of ``CONTROLS``: how much δ would vary if prompts were asked again.
 
-    Parameters
-    ----------
-    cube
-        The ratings that δ is of.
-    floor
-        What :func:`noise_floor` found.
-    confidence
-        Of the estimate that says what narratives count.
-    n_wordings
-        Of each prompt, whose ratings are averaged: noise shrinks with their root.
-    dtype
-        The number format that the prompts were asked in, where the row is of that.
+    ``confidence`` is that of the estimate whose weights of narratives are used. Ratings are means over ``n_wordings``,
+    with whose root the noise shrinks. ``dtype`` is the number format that the prompts were asked in, if the row is
+    about one.
 
     Notes
     -----
@@ -283,7 +256,7 @@ def noise_row(
 def _control(
     pair: tuple[NarrativeCube, NarrativeCube], row: Mapping[str, Any], *, n_missing: int, confidence: float
 ) -> dict[str, Any]:
-    """Return the row ``elicitation`` of ``tables.CONTROLS``: δ of all that the sample rates in words."""
+    """Return the row ``elicitation`` of ``CONTROLS``: δ of all that the sample rates in words."""
     gap = _gap(pair[1], confidence)
     made = control_row(pair[1], "elicitation", gap, levels=1, n_missing=n_missing)
     of = f"of {row['n_prompts']} prompts answered in words; the table elicitation has δ of the same prompts as expected"
@@ -295,7 +268,7 @@ def _gap(cube: NarrativeCube, confidence: float) -> GapEstimate | NotEstimableEr
 
 
 def _correlations(one: FloatArray, other: FloatArray) -> dict[str, float]:
-    """Pearson's and Spearman's correlation; nothing of few values, or where one side is always the same."""
+    """Pearson's and Spearman's correlation; empty for few values, or if one side is constant."""
     if one.size < _FEWEST or not np.ptp(one) or not np.ptp(other):
         return {}
     return {

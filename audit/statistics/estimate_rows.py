@@ -1,4 +1,4 @@
-"""The estimates of one dimension and variant, and how they lie in the tables: one row an estimator and scope."""
+"""The estimates of one dimension and variant, and their rows in the tables: one an estimator and scope."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class Settings:
     confidence
         Coverage of the intervals, between 0 and 1; tests err at 1 less this.
     margin, wanted
-        Gaps in points: to be ruled out, and to be found; None without.
+        Gaps in points, to rule out and to find; None if not set.
     least_gap
         The least gap of interest, in points; None takes 1% of the scale.
     missing_shift
-        How far missing ratings may lie from what is expected of them, in points; None means anywhere on the scale.
+        How far missing ratings may lie from their expected value, in points; None means anywhere on the scale.
     power
-        Chance of a right answer that planning aims at.
+        The chance of a right answer that planning aims at.
     min_number_mass
-        Number mass below which an answer counts as one of low number mass.
+        Below this number mass an answer counts as one of low number mass.
     formula, fit, random, cluster
-        The user's own model; see :func:`~audit.statistics.own_model.own_model_table`. None without.
+        The user's own model; see :func:`~audit.statistics.own_model.own_model_table`. ``formula`` is None without one.
     """
 
     n_permutations: int = 10_000
@@ -81,27 +81,19 @@ def child_rng(seed: int, dimension: str, variant: str, statistic: str) -> np.ran
 
 @dataclass(frozen=True)
 class Estimates:
-    """The estimates of one dimension and variant, or in their place the reason why there is none.
+    """The estimates of one dimension and variant; in place of each, the reason if there is none.
 
     Attributes
     ----------
     estimator
-        Of the headline: ``contrast``, or ``mixed`` where no narrative's own ratings tell its gap (each was rated by one
-        perceiver, say) and the mixed model still has one.
-    headline
-        The estimate that stands first.
+        The headline's: ``contrast``, or ``mixed`` if no narrative's own ratings determine its gap (each was rated by
+        one perceiver, say) and the mixed model still has one.
     contrast
         Narratives' own gaps, pooled.
     listwise
-        The same of the complete narratives alone.
-    mixed, crossed
-        The mixed models.
-    published
-        The study's own arithmetic.
-    interactions
-        Variances of narrative × identity.
+        The same for the complete narratives alone.
     scopes
-        By estimator, ``contrast`` and ``mixed``, what it says of any such identities.
+        By estimator, ``contrast`` and ``mixed``, what it says about any such identities.
     """
 
     estimator: str
@@ -116,9 +108,9 @@ class Estimates:
 
     @classmethod
     def of(cls, cube: NarrativeCube, *, seed: int, settings: Settings, published: bool = True) -> Estimates:
-        """Estimate all there is of a cube with baselines; the seed and the names of dimension and variant seed it.
+        """Compute every estimate of a cube with baselines; the seed and the cube's names seed the draws.
 
-        Without ``published`` the study's own arithmetic, which is one of ratings, is left out.
+        Without ``published`` the study's own arithmetic, which only makes sense for ratings, is left out.
         """
         compared = cube.without_baselines()
         names, n_permutations, confidence = (cube.dimension, cube.variant), settings.n_permutations, settings.confidence
@@ -153,7 +145,7 @@ class Estimates:
         return cls(estimator, headline, own, listwise, mixed, crossed, in_z, interactions, scopes)
 
     def without(self, estimator: str) -> tuple[Mapping[str, float], ...]:
-        """Return an estimator's δ without each group, of the sample of groups; empty where it speaks of pairs alone."""
+        """Return an estimator's δ without each group, by sample of groups; empty if it speaks of pairs alone."""
         scope = self.scopes[estimator]
         return () if isinstance(scope, NotEstimableError) or scope.no_claim else (scope.leave_one_out,)
 
@@ -165,7 +157,7 @@ _COUNTS: Final = ("n_narratives", "n_ratings")
 
 
 def gap_rows(cube: NarrativeCube, found: Estimates, *, confidence: float, n_missing: int) -> Rows:
-    """Yield rows of ``tables.GAP``: each estimator in each scope."""
+    """Yield the rows of ``GAP``: each estimator in each scope."""
     made: tuple[tuple[str, str | None, Made], ...] = (
         ("contrast", "narratives", found.contrast),
         ("contrast", "narratives_and_terms", found.scopes["contrast"]),
@@ -190,7 +182,7 @@ def gap_row(
     confidence: float,
     n_missing: int,
 ) -> dict[str, Any]:
-    """Return a row of ``tables.GAP``; ``headline`` is the estimator that stands first."""
+    """Return a row of ``GAP``; ``headline`` is the estimator that stands first."""
     known = {
         "dimension": cube.dimension,
         "variant": cube.variant,
@@ -225,9 +217,9 @@ def _gap_row(
 
 
 def overall_rows(gap: list[dict[str, Any]], labelled: Mapping[str, list[Labelled]], *, confidence: float) -> Rows:
-    """Yield rows of the mean over single dimensions, a variant each, where there are several.
+    """Yield the rows of the mean over single dimensions, for each variant with several of them.
 
-    Each in both scopes; in the second only where every dimension has a row of it.
+    There is a row for each scope; for the second one only if every dimension has a row of it.
     """
     of_variant: defaultdict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for row in gap:
@@ -294,7 +286,7 @@ def _wider_row(
 
 
 def variance_rows(cube: NarrativeCube, found: Estimates) -> Rows:
-    """Yield rows of ``tables.VARIANCES``: what narratives' own fits tell, and the fits of the two mixed models."""
+    """Yield the rows of ``VARIANCES``: from the narratives' own fits, and from the two mixed models."""
     nothing = dict.fromkeys(VARIANCES, float("nan")) | {"n_narratives": 0, "n_informative": 0, "n_ratings": 0}
     known = {"dimension": cube.dimension, "variant": cube.variant, "note": ""}
     own, contrast = found.interactions, found.contrast
@@ -323,7 +315,7 @@ def variance_rows(cube: NarrativeCube, found: Estimates) -> Rows:
 
 
 def leave_one_out_rows(cube: NarrativeCube, found: Estimates) -> Rows:
-    """Yield rows of ``tables.LEAVE_ONE_OUT`` for the headline's estimator."""
+    """Yield the rows of ``LEAVE_ONE_OUT`` for the headline's estimator."""
     scope = found.scopes[found.estimator]
     if isinstance(scope, NotEstimableError):
         return
@@ -333,7 +325,7 @@ def leave_one_out_rows(cube: NarrativeCube, found: Estimates) -> Rows:
 
 
 def equivalence_rows(gap: list[dict[str, Any]], settings: Settings) -> Rows:
-    """Yield rows of ``tables.EQUIVALENCE``: one for each row of the gap that is in points."""
+    """Yield the rows of ``EQUIVALENCE``: one for each row of the gap that is in points."""
     for row in gap:
         if row["estimator"] != "published":
             copied = ("dimension", "variant", "estimator", "scope", "delta_points", "se", "df")
@@ -341,7 +333,7 @@ def equivalence_rows(gap: list[dict[str, Any]], settings: Settings) -> Rows:
 
 
 def power_rows(cube: NarrativeCube, found: Estimates, settings: Settings) -> Rows:
-    """Yield the row of ``tables.POWER``, if there is a headline."""
+    """Yield the row of ``POWER``, if there is a headline."""
     if isinstance(found.headline, NotEstimableError):
         return
     estimate, own = found.headline, found.interactions
@@ -364,7 +356,7 @@ def power_rows(cube: NarrativeCube, found: Estimates, settings: Settings) -> Row
 
 
 def published_cell_rows(cube: NarrativeCube) -> Rows:
-    """Yield rows of ``tables.PUBLISHED_CELLS``, one a pair that was asked."""
+    """Yield the rows of ``PUBLISHED_CELLS``, one a pair that was asked."""
     of_perceiver, of_experiencer, shown = published_mask(cube)
     z = published_cells(cube)
     n_narratives = int(np.count_nonzero(released_matrix(cube)[0]))

@@ -1,4 +1,4 @@
-"""What an estimate of δ is, and how gaps of narratives are pooled into one."""
+"""An estimate of δ, and how narratives' gaps are pooled into one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from audit.tables.formatting import SAME
 
 EPSILON: Final = float(np.finfo(np.float64).eps)
 _GRID: Final = np.concatenate([[0.0], np.geomspace(1e-6, 1e3, 55)])
-"""Variances between narratives at which the likelihood is looked at first, in units of gaps' variance and noise."""
+"""Variances between narratives at which the likelihood is first evaluated, in units of gaps' variance and noise."""
 
 
 @dataclass(frozen=True)
@@ -31,31 +31,29 @@ class GapEstimate:
     ci_low, ci_high
         Ends of the t interval, in points.
     p
-        Two-sided p against a gap of 0, of the same t distribution as the interval: it is below 1 less the interval's
+        Two-sided p against a gap of 0, from the same t distribution as the interval: it is below 1 less the interval's
         confidence just when the interval leaves out 0.
     d_z
-        ``delta_points`` over the root of N times ``se``: of gaps that count alike, over their standard deviation.
+        ``delta_points`` over the root of N times ``se``: if gaps count alike, over their standard deviation.
     n_narratives
         Narratives that the estimate uses.
     n_narratives_asked
         Those and the narratives left out because ratings are missing.
-    n_ratings
-        Ratings used.
     not_estimable
         Why there is no interval, in words; empty if there is one.
     p_sign_flip
-        Two-sided p of flipping the narratives' signs, NaN where that was not done.
+        Two-sided p of flipping the narratives' signs, NaN if not done.
     by_narrative
-        Shape (N,), each asked narrative's gap in points, NaN where it is not used. Of the mixed model they are
+        Shape (N,), each asked narrative's gap in points, NaN where it is not used. For the mixed model they are
         pseudo-values: δ plus N times the narrative's part in it.
     noise
         Shape (N,), variance of each about the narrative's true gap, in squared points; NaN where it is unknown.
     weights
-        Shape (N,), what each counts for: their sum is 1, and 0 where one is not used.
+        Shape (N,), the narratives' weights: they sum to 1, and are 0 for narratives that are not used.
     slope_variance
         Variance of the narratives' true gaps, in squared points; NaN where the noise is unknown.
     rounding
-        What floating-point arithmetic leaves of a narrative's gap of 0, in points.
+        The rounding error of a narrative's gap of 0, in points.
     """
 
     delta_points: float
@@ -77,7 +75,7 @@ class GapEstimate:
     rounding: float = field(default=0.0, compare=False)
 
     def among(self, chosen: BoolArray) -> GapEstimate:
-        """Return the estimate of some narratives as one among others: ``chosen``, shape (M,), says which it is of."""
+        """Place the estimate of some narratives among others: ``chosen``, shape (M,), marks those that it is of."""
 
         def laid(own: FloatArray, empty: float) -> FloatArray:
             values = np.full(chosen.size, empty)
@@ -96,11 +94,6 @@ class GapEstimate:
 def t_interval(delta: float, se: float, df: float, *, confidence: float) -> tuple[float, float, float]:
     """Return the ends of the t interval and the two-sided p against 0; NaN where ``se`` or ``df`` is.
 
-    Raises
-    ------
-    ValueError
-        If ``confidence`` is not between 0 and 1.
-
     Examples
     --------
     The 97.5% quantile of t with 11 degrees of freedom is 2.201:
@@ -117,7 +110,7 @@ def t_interval(delta: float, se: float, df: float, *, confidence: float) -> tupl
 
 
 def with_spread(estimate: GapEstimate, *, se: float, df: float, n_informative: int, confidence: float) -> GapEstimate:
-    """Return an estimate with the standard error and degrees of freedom of ``n_informative`` unequal narratives."""
+    """Give an estimate the standard error and degrees of freedom of ``n_informative`` unequal narratives."""
     reason = estimate.not_estimable
     if n_informative < 2:
         reason = "one narrative says nothing about how narratives differ"
@@ -132,17 +125,18 @@ def with_spread(estimate: GapEstimate, *, se: float, df: float, n_informative: i
 
 
 def without_interval(estimate: GapEstimate, reason: str) -> GapEstimate:
-    """Return an estimate without its interval, and why."""
+    """Blank the interval of an estimate, and say why."""
     unknown = dict.fromkeys(("se", "df", "ci_low", "ci_high", "p", "d_z", "p_sign_flip"), float("nan"))
     return replace(estimate, **unknown, not_estimable=reason)  # type: ignore[arg-type]
 
 
 def with_variance(estimate: GapEstimate, extra: float, extra_df: float, *, confidence: float) -> GapEstimate:
-    """Return an estimate with a further, independent part of its variance, in squared points.
+    """Add a further, independent part to an estimate's variance, in squared points.
 
     The degrees of freedom are the fewer of both: Satterthwaite's grow where the further part happens to be estimated
     small, and an own gap was then found in 12 to 15% of runs in which pairs of groups differ and no group has one.
-    Without an interval, or where the further part cannot be estimated (NaN degrees of freedom), it is as it was.
+    Without an interval, or if the further part cannot be estimated (NaN degrees of freedom), the estimate stays as it
+    is.
     """
     if not (estimate.se > 0 and extra_df > 0):
         return estimate
@@ -166,11 +160,7 @@ def summarise_contrasts(
     contrasts
         Shape (N,), in points; NaN for a narrative that is left out. At least one is not.
     rounding
-        Differences between contrasts up to twice this are those of floating-point arithmetic.
-    confidence
-        Coverage of the interval, between 0 and 1.
-    n_ratings
-        Ratings that the contrasts are made of.
+        Differences between contrasts up to twice this are floating-point arithmetic.
     noise
         Shape (N,), variance of each about the narrative's true gap, in squared points. If it is None, or unknown for a
         narrative that is used, all count alike.
@@ -241,9 +231,9 @@ def summarise_contrasts(
 
 
 def _shares(gaps: FloatArray, noise: FloatArray) -> tuple[FloatArray | None, float]:
-    """Return what each gap counts for, None if all count alike, and the variance of the true gaps by REML.
+    """Return the weight of each gap, None if all count alike, and the variance of the true gaps by REML.
 
-    Of equal noise v the estimate is max(0, s² − v), s² the variance of the gaps.
+    With equal noise v the estimate is max(0, s² − v), s² the variance of the gaps.
     """
     if np.isnan(noise).any():
         return None, float("nan")
@@ -257,7 +247,7 @@ def _shares(gaps: FloatArray, noise: FloatArray) -> tuple[FloatArray | None, flo
 
 
 def _reml(gaps: FloatArray, noise: FloatArray) -> float:
-    """Variance between narratives that maximises the restricted likelihood.
+    """Find the variance between narratives that maximises the restricted likelihood.
 
     −2 log REML is Σ log(τ² + v_i) + log Σ w_i + Σ w_i (d_i − δ)². It may have two optima: the grid finds the lower, and
     the root of its derivative Σ w_i − Σ w_i²/Σ w_i − Σ w_i² (d_i − δ)² makes it exact.

@@ -1,7 +1,7 @@
-"""What lies beneath δ: gaps of pairs, groups, emotions and clusters, each family corrected for multiplicity.
+"""The breakdown of δ: gaps of pairs, groups, emotions and clusters, each family corrected for multiplicity.
 
-A family is a set of contrasts that a reader looks through for the ones that stand out. p is the t-test's: the sign-flip
-test cannot tell small p apart, which a family needs.
+A family is a set of contrasts that a reader searches for the ones that stand out. p is the t-test's: the sign-flip test
+cannot tell small p apart, which a family needs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from audit.tables.gap import FAMILIES
 
 Method: TypeAlias = Literal["Holm", "Benjamini–Hochberg"]
 Over: TypeAlias = Callable[[GapEstimate], tuple[GapEstimate, str]]
-"""From an estimate, with a contrast for each narrative of the cube, to one of another uncertainty and what to note."""
+"""Gives an estimate, which has a contrast for each narrative of the cube, another uncertainty; and a note on it."""
 
 
 _FIELDS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings")
@@ -60,28 +60,25 @@ def family_rows(
     cues: Mapping[str, str] | None = None,
     over: Over | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Estimate every family of contrasts beneath δ.
+    """Estimate every family of contrasts that breaks δ down.
+
+    Yields rows of ``FAMILIES``, unrounded. A contrast that cannot be estimated is a row of NaN with a note; it does not
+    count in its family, nor does one without a p.
 
     Parameters
     ----------
     cube
         Ratings of one dimension or intersection and one variant, baselines included.
     confidence
-        Coverage of the t intervals, between 0 and 1. The intervals are not corrected for multiplicity.
+        The t intervals are not corrected for multiplicity.
     valence
-        Emotion → its valence, such as ``positive``; narratives of other emotions are in no valence.
+        Emotion → its valence, such as ``positive``; narratives of other emotions have none.
     clusters
         Group → its cultural cluster; a group without one is alone. No family ``cluster`` if no group has one.
     cues
         Wording → how it tells its group: label, name or context. No family ``cue`` without several of them.
     over
-        Gives an estimate another uncertainty, where narratives are not independent.
-
-    Yields
-    ------
-    dict
-        A row of ``FAMILIES``, unrounded. A contrast that cannot be estimated is a row of NaN with a note; it does not
-        count in its family, nor does one without a p.
+        Gives an estimate another uncertainty, if narratives are not independent.
 
     Notes
     -----
@@ -147,20 +144,11 @@ def family_rows(
 
 
 def adjust_p(p: npt.ArrayLike, *, method: Method) -> tuple[FloatArray, int]:
-    """Correct the p of one family for their number.
+    """Correct the p of one family for the number of its tests.
 
-    Parameters
-    ----------
-    p
-        Shape (M,); NaN where there was no test.
-    method
-        ``Holm`` keeps the chance of any false positive in the family, ``Benjamini–Hochberg`` the expected share of
-        false ones among the positives.
-
-    Returns
-    -------
-    tuple
-        Shape (M,), adjusted p, NaN where there was no test; and the number of tests.
+    ``p`` has shape (M,), NaN where there was no test. Returns the adjusted p, NaN in the same places, and the number of
+    tests. ``Holm`` controls the chance of any false positive in the family, ``Benjamini–Hochberg`` the expected share
+    of false ones among the positives.
 
     Examples
     --------
@@ -190,7 +178,7 @@ def _rows(
     method: Method = "Holm",
     over: Over | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of one family; ``members`` by name and partner."""
+    """Yield the rows of one family; ``members`` by name and partner."""
     if over is not None:
         members = {key: _over(member, over) for key, member in members.items()}
     nothing = dict.fromkeys(_FIELDS, float("nan")) | {"n_narratives": 0, "n_ratings": 0}
@@ -229,7 +217,7 @@ def _rows(
 
 
 def _change(member: _Member) -> dict[str, float]:
-    """How a member differs from the mean of the others, by the names of ``FAMILIES``; NaN where there are none."""
+    """How a member differs from the mean of the others, by column of ``FAMILIES``; NaN without others."""
     if member.estimate is None or member.change is None:
         return dict.fromkeys(_CHANGE, float("nan"))
     change = member.change
@@ -247,7 +235,7 @@ def _over(member: _Member, over: Over) -> _Member:
 
 
 def _groups_are_in_groups(compared: NarrativeCube) -> bool:
-    """Whether both sides have the same groups, and in-group is being of the same group."""
+    """Whether both sides have the same groups, and in-group means the same group."""
     perceiver_groups, experiencer_groups = (
         np.array(groups, dtype=object) for groups in (compared.perceiver_groups, compared.experiencer_groups)
     )
@@ -258,7 +246,7 @@ def _groups_are_in_groups(compared: NarrativeCube) -> bool:
 def _pair_families(
     compared: NarrativeCube, clusters: Mapping[str, str], *, confidence: float, over: Over | None
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the families that are made of the gaps of two groups."""
+    """Yield the rows of the families that are made of the gaps of two groups: pairs, groups and clusters."""
     groups = tuple(dict.fromkeys(compared.perceiver_groups))
     if len(groups) < 2:
         return
@@ -299,7 +287,7 @@ def _pair_families(
 
 
 def _pair_weights(compared: NarrativeCube, pair: Set[str]) -> FloatArray:
-    """Shape (P, E): weights of the gap of two groups beside what their terms share, NaN where that cannot be told."""
+    """Weights, shape (P, E), of the gap of two groups beside what their terms share; NaN if that cannot be told."""
     rows, columns = (
         np.flatnonzero([group in pair for group in groups])
         for groups in (compared.perceiver_groups, compared.experiencer_groups)
@@ -345,20 +333,9 @@ def _own_weights(compared: NarrativeCube, groups: Sequence[str]) -> FloatArray:
 def own_group_gaps(compared: NarrativeCube, *, confidence: float, only: str | None = None) -> dict[str, GapEstimate]:
     """Estimate each group's own gap, narrative by narrative: the family ``group`` of :func:`family_rows`.
 
-    Parameters
-    ----------
-    compared
-        Ratings without baselines.
-    confidence
-        Coverage of the t intervals, between 0 and 1.
-    only
-        The one group that is wanted; None for all.
-
-    Returns
-    -------
-    dict
-        By group; a group whose gap the ratings do not determine is absent, and so are all where there are fewer than
-        three groups, or in-group is not being of the same group on both sides.
+    The cube has no baselines. ``only`` names the one group that is wanted. A group whose gap the ratings do not
+    determine is absent; so are all if there are fewer than three groups, or in-group does not mean the same group on
+    both sides.
     """
     if not _groups_are_in_groups(compared) or len(set(compared.perceiver_groups)) < MIN_GROUPS:
         return {}
@@ -371,7 +348,7 @@ def own_group_gaps(compared: NarrativeCube, *, confidence: float, only: str | No
 
 
 def _estimate_with_rest(y: FloatArray, weights: FloatArray, *, confidence: float) -> list[_Member]:
-    """Contrasts as by :func:`_estimate`, each with how it differs from the mean of those that can be estimated."""
+    """Contrasts as by :func:`_estimate`, each with its difference from the mean of the others that can be estimated."""
     members = _estimate(y, weights, confidence=confidence)
     there = [place for place, member in enumerate(members) if member.estimate is not None]
     if len(there) > 1:
@@ -384,14 +361,14 @@ def _estimate_with_rest(y: FloatArray, weights: FloatArray, *, confidence: float
 def _with_changes_of_others(
     members: dict[tuple[str, str], _Member], *, confidence: float
 ) -> dict[tuple[str, str], _Member]:
-    """Say of each emotion how it differs from the others, whose narratives are other ones."""
+    """Give each emotion its difference from the other emotions, which have other narratives."""
     estimates = {key: member.estimate for key, member in members.items() if member.estimate is not None}
     changes = changes_of_others(estimates, confidence=confidence)
     return {key: replace(member, change=changes.get(key)) for key, member in members.items()}
 
 
 def _differences(labels: Sequence[str], groups: Sequence[str], pairs: npt.NDArray[np.int64]) -> FloatArray:
-    """Shape (pairs, identities): weights of the mean of the first group's identities less that of the second's.
+    """Weights, shape (pairs, identities), of the mean of the first group's identities less that of the second's.
 
     Those of perceivers times those of experiencers are the weights of ȳ_aa + ȳ_bb − ȳ_ab − ȳ_ba.
     """
@@ -402,7 +379,7 @@ def _differences(labels: Sequence[str], groups: Sequence[str], pairs: npt.NDArra
 
 
 def _closeness(compared: NarrativeCube, clusters: Mapping[str, str]) -> npt.NDArray[np.int64]:
-    """Shape (P, E): 2 for one group, 1 for two groups of one cluster, 0 for others."""
+    """How close the groups of each pair are, shape (P, E): 2 for one group, 1 for one cluster, 0 for others."""
     return np.array(
         [
             [
@@ -415,7 +392,7 @@ def _closeness(compared: NarrativeCube, clusters: Mapping[str, str]) -> npt.NDAr
 
 
 def _levels(compared: NarrativeCube, level: npt.NDArray[np.int64], *, confidence: float) -> list[_Member]:
-    """Each level from 1 against level 0, beside perceiver and experiencer effects."""
+    """Contrast each level from 1 with level 0, beside perceiver and experiencer effects."""
     levels = degree_columns(level)
     try:
         weights = column_weights(levels if compared.nuisance is None else np.concatenate([compared.nuisance, levels]))
@@ -428,7 +405,7 @@ def _levels(compared: NarrativeCube, level: npt.NDArray[np.int64], *, confidence
 
 
 def _uplift(cube: NarrativeCube, *, confidence: float) -> dict[tuple[str, str], _Member]:
-    """δ in two parts, each against the unspecified perceiver."""
+    """Split δ in two parts, each against the unspecified perceiver."""
     names = "in-group uplift", "out-group dampening"
     compared = cube.without_baselines()
     try:
@@ -453,7 +430,7 @@ def _named(names: Iterable[str], members: Iterable[_Member]) -> dict[tuple[str, 
 def _of_narratives(
     compared: NarrativeCube, labels: Sequence[str], *, confidence: float
 ) -> dict[tuple[str, str], _Member]:
-    """δ within the narratives of each label; none for narratives without a label, or if there is only one."""
+    """δ within the narratives of each label; empty for one label. Narratives without a label are left out."""
     names = [name for name in dict.fromkeys(labels) if name]
     members = {}
     for name in names if len(names) > 1 else ():
@@ -470,7 +447,7 @@ def _of_narratives(
 
 
 def _of_experiencers(compared: NarrativeCube, chosen: Sequence[bool], *, confidence: float) -> _Member:
-    """δ of some experiencers."""
+    """δ of the chosen experiencers."""
     part = compared.select(np.ones(len(compared.perceivers), dtype=bool), np.array(chosen))
     try:
         estimate = headline_gap(part, confidence=confidence)
@@ -482,7 +459,7 @@ def _of_experiencers(compared: NarrativeCube, chosen: Sequence[bool], *, confide
 def _estimate(y: FloatArray, weights: FloatArray, *, confidence: float) -> list[_Member]:
     """Contrasts by weights, shape (M, P, E): narrative by narrative, or from all valid ratings where one is missing.
 
-    A contrast whose weights are NaN is one that the pairs do not determine.
+    Weights of NaN mark a contrast that the pairs do not determine.
     """
     ratings, determined = y.reshape(len(y), -1), ~np.asarray(np.isnan(weights).any(axis=(1, 2)))
     w = np.where(determined[:, None, None], weights, 0.0).reshape(len(weights), -1)

@@ -1,4 +1,4 @@
-"""The estimate of δ that stands first: each narrative's own gap, pooled over narratives, whatever is missing."""
+"""The headline estimate of δ: each narrative's own gap, pooled over narratives, whatever is missing."""
 
 from __future__ import annotations
 
@@ -15,31 +15,15 @@ from audit.tables.formatting import plural
 
 
 def headline_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
-    """Estimate δ from all narratives whose own valid ratings tell of it.
+    """Estimate δ from all narratives whose own valid ratings determine a gap; baselines are left out.
 
     One missing rating alters the estimate by what that rating says, and by no more: the estimator is the same with and
     without it, and free of what a narrative adds to single perceivers or experiencers.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection; baselines are left out.
-    confidence
-        Coverage of the t interval, between 0 and 1; p is the t-test's.
-
-    Returns
-    -------
-    GapEstimate
-        ``by_narrative`` is each narrative's own gap d_i, by least squares on in-group, perceiver and experiencer within
-        it, NaN where its ratings do not determine that; ``noise`` is σ²/s_i of
-        :func:`~audit.statistics.narrative_fits.narrative_fits`. ``n_ratings`` are those of the narratives that are
-        used. On complete ratings δ is the mean of the contrasts and its standard error sd/√N.
-
-    Raises
-    ------
-    NotEstimableError
-        If no narrative's ratings tell in-group from perceiver and experiencer, or as
-        :func:`~audit.statistics.contrasts.in_group_weights`.
+    ``by_narrative`` is each narrative's own gap d_i, by least squares on in-group, perceiver and experiencer within it,
+    NaN where its ratings do not determine that; ``noise`` is σ²/s_i of
+    :func:`~audit.statistics.narrative_fits.narrative_fits`. ``n_ratings`` are those of the narratives that are used. On
+    complete ratings δ is the mean of the contrasts and its standard error sd/√N. p is the t-test's.
     """
     compared = cube.without_baselines()
     valid = ~np.isnan(compared.y)
@@ -59,13 +43,7 @@ def headline_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
 
 
 def complete_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
-    """Estimate δ from the narratives alone that lack no rating; baselines must be left out of the cube.
-
-    Raises
-    ------
-    NotEstimableError
-        If there is none, or as :func:`~audit.statistics.contrasts.in_group_weights`.
-    """
+    """Estimate δ from the narratives alone that lack no rating; baselines must be left out of the cube."""
     if cube.expected.all():
         return listwise_gap(cube, confidence=confidence)
     in_group_weights(cube)
@@ -79,7 +57,7 @@ def complete_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
 
 
 def with_sign_flips(estimate: GapEstimate, *, rng: np.random.Generator, n_permutations: int) -> GapEstimate:
-    """Return the estimate with the p of flipping the signs of its narratives' gaps, each times what it counts for.
+    """Add the p of flipping the signs of an estimate's narratives' gaps, each times what it counts for.
 
     Notes
     -----

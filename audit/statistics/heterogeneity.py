@@ -16,9 +16,9 @@ from audit.statistics.ratings import FloatArray
 from audit.tables.gap import HETEROGENEITY
 
 _ROUNDING: Final = 1e-9
-"""Share of the largest number up to which two are the same: of gaps, and of statistics of draws."""
+"""Numbers that differ by less than this share of the largest are the same: gaps, and statistics of draws."""
 _PER_GROUP: Final = 2
-"""Narratives for each group from which Hotelling's test has the better power, and holds where gaps are skewed."""
+"""With this many narratives for each group, Hotelling's test has the better power, and holds if gaps are skewed."""
 _AT_ONCE: Final = 2**21
 """Numbers that a test draws at once: some 16 MB."""
 
@@ -33,23 +33,9 @@ def heterogeneity_rows(
 ) -> Iterator[dict[str, Any]]:
     """Test whether the gap differs between emotions, and between groups.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection and one variant; baselines are left out.
-    by_narrative
-        Shape (N,), each narrative's part in the headline, in points; NaN where there is none.
-    rng
-        Flips signs, where there are few narratives; the caller owns the seed.
-    n_permutations
-        Flips.
-    confidence
-        Coverage of the intervals of groups' gaps, which no test uses.
-
-    Yields
-    ------
-    dict
-        Two rows of ``tables.HETEROGENEITY``, without ``p_adjusted``; NaN and a note where there is nothing to test.
+    Yields two rows of ``HETEROGENEITY``, without ``p_adjusted``; NaN and a note if there is nothing to test.
+    ``by_narrative`` has shape (N,): each narrative's part in the headline, in points, NaN where it has none. ``rng``
+    flips signs if there are few narratives. Baselines are left out.
     """
     labels = [name if np.isfinite(gap) else "" for name, gap in zip(cube.emotions, by_narrative, strict=True)]
     of_emotions = {name: by_narrative[[label == name for label in labels]] for name in dict.fromkeys(labels) if name}
@@ -65,16 +51,9 @@ def heterogeneity_rows(
 def between_emotions(gaps: Mapping[str, FloatArray]) -> dict[str, Any]:
     """Test whether narratives of different emotions have the same gap on average.
 
-    Parameters
-    ----------
-    gaps
-        By emotion, its narratives' gaps in points. An emotion of one narrative says nothing about how its narratives
-        differ, and is left out.
-
-    Returns
-    -------
-    dict
-        ``n_members``, ``statistic``, ``df``, ``df_residual``, ``p`` and ``note``; without p where nothing is tested.
+    ``gaps`` has, by emotion, its narratives' gaps in points; an emotion of one narrative is left out, since it does not
+    show how its narratives differ. Returns ``n_members``, ``statistic``, ``df``, ``df_residual``, ``p`` and ``note``;
+    without p if nothing is tested.
 
     Notes
     -----
@@ -120,21 +99,10 @@ def between_emotions(gaps: Mapping[str, FloatArray]) -> dict[str, Any]:
 
 
 def between_groups(gaps: Mapping[str, GapEstimate], *, rng: np.random.Generator, n_permutations: int) -> dict[str, Any]:
-    """Test whether groups have the same gap of their own, narrative by narrative.
+    """Test whether groups have the same gap of their own, narrative by narrative; returns as :func:`between_emotions`.
 
-    Parameters
-    ----------
-    gaps
-        By group, with a contrast, or pseudo-value, for each narrative; those of one narrative depend on each other.
-    rng
-        Flips the signs; the caller owns the seed. The order of narratives and groups is of no account.
-    n_permutations
-        Flips.
-
-    Returns
-    -------
-    dict
-        As of :func:`between_emotions`.
+    ``gaps`` has, by group, a contrast or pseudo-value for each narrative; those of one narrative depend on each other.
+    The order of narratives and groups does not matter to the draws.
 
     Notes
     -----

@@ -17,9 +17,9 @@ from audit.statistics.headline import headline_gap
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray
 
 _EXACT: Final = 1.5e9
-"""Narratives times cubed pairs up to which CR2 is computed in full: some seconds."""
+"""Narratives times cubed pairs up to which CR2 is computed in full, in some seconds."""
 _EXACT_NARRATIVES: Final = 500
-"""Narratives up to which it is: their matrix G grows with the square."""
+"""Narratives up to which CR2 is computed in full: their matrix G grows with the square."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +34,8 @@ class CellContrasts:
         Shape (M,), standard errors clustered by narrative, in points, and their degrees of freedom.
     by_narrative
         Shape (M, N), in points: each contrast plus N times the narrative's part in it, so that their mean is the
-        contrast; NaN where a narrative has no two ratings, and throughout where the ratings do not determine the
-        contrast.
+        contrast; NaN where a narrative has fewer than two ratings, and throughout where the ratings do not determine
+        the contrast.
     n_informative
         Shape (M,), narratives with a rating in a pair that has a weight.
     """
@@ -47,7 +47,7 @@ class CellContrasts:
     n_informative: IntArray
 
     def estimate(self, place: int, *, rounding: float, confidence: float, n_ratings: int) -> GapEstimate:
-        """Return one contrast as an estimate; ``rounding`` as of :func:`summarise_contrasts`."""
+        """Return one contrast as an estimate; ``rounding`` as for :func:`summarise_contrasts`."""
         pooled = summarise_contrasts(
             self.by_narrative[place], rounding=rounding, confidence=confidence, n_ratings=n_ratings
         )
@@ -65,12 +65,7 @@ class CellContrasts:
 def cell_contrasts(y: FloatArray, weights: FloatArray) -> CellContrasts:
     """Estimate contrasts of the effects of pairs by least squares on effects of narratives and of all pairs.
 
-    Parameters
-    ----------
-    y
-        Shape (N, C), in points; NaN where missing.
-    weights
-        Shape (M, C); each row sums to 0.
+    ``y`` has shape (N, C), in points, NaN where missing; ``weights`` has shape (M, C), and each row sums to 0.
 
     Notes
     -----
@@ -112,20 +107,10 @@ def cell_contrasts(y: FloatArray, weights: FloatArray) -> CellContrasts:
 
 
 def rating_weights(valid: BoolArray, weights: FloatArray) -> FloatArray:
-    """Weights of the ratings themselves in a contrast of :func:`cell_contrasts`.
+    """Weights of the ratings themselves, shape (N, C), in a contrast of :func:`cell_contrasts`.
 
-    Parameters
-    ----------
-    valid
-        Shape (N, C), which ratings there are.
-    weights
-        Shape (C,); sums to 0.
-
-    Returns
-    -------
-    array
-        Shape (N, C): with h = w'M⁺ the rating of narrative i in pair c has h_c − Σ_c' h_c' o_ic'/n_i, and 0 where there
-        is none.
+    With h = w'M⁺ the rating of narrative i in pair c has h_c − Σ_c' h_c' o_ic'/n_i, and 0 where there is none.
+    ``valid`` has shape (N, C); ``weights`` has shape (C,) and sums to 0.
     """
     inverse, _, _ = _two_way(np.where(valid, 0.0, np.nan))
     solved = weights @ inverse
@@ -178,18 +163,10 @@ def _two_way(y: FloatArray) -> _TwoWay:
 
 
 def cell_means(y: FloatArray) -> FloatArray:
-    """Return the means of cells, free of what narratives owe to being there.
+    """Return the means of cells, shape (C,), free of the levels of the narratives that they have.
 
-    Parameters
-    ----------
-    y
-        Shape (N, C), in points; NaN where missing.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (C,), the effects of cells beside those of narratives, by least squares, about the mean of all ratings;
-        NaN where a cell has none. On complete ratings the plain means.
+    They are the effects of cells beside those of narratives, by least squares, about the mean of all ratings; NaN where
+    a cell has no rating, and the plain means if ratings are complete. ``y`` has shape (N, C), NaN where missing.
     """
     valid = ~np.isnan(y)
     known = valid.any(axis=0)
@@ -208,20 +185,9 @@ def equal_weight_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
     """Estimate δ as the plain mean of the narratives' own gaps, whatever number of ratings each has.
 
     The headline gives narratives with many missing ratings less weight. Where ratings are missing because of a
-    narrative's gap, that biases it towards the gap of the others; this estimate it does not, as long as every narrative
-    keeps the ratings that tell its gap. It pays with a larger standard error. On complete ratings the two are one.
-
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection; baselines are left out.
-    confidence
-        Coverage of the t interval, between 0 and 1.
-
-    Raises
-    ------
-    NotEstimableError
-        As :func:`~audit.statistics.headline.headline_gap`, whose gaps of narratives these are.
+    narrative's gap, that biases it towards the gap of the others. This estimate is not biased, as long as every
+    narrative keeps the ratings that tell its gap; it pays with a larger standard error. On complete ratings the two are
+    one. Baselines are left out.
     """
     headline = headline_gap(cube, confidence=confidence)
     return summarise_contrasts(

@@ -1,7 +1,7 @@
-"""How far a gap could be off because its ratings are known within bounds: the worst that these allow, all at once.
+"""How far a gap could be off because its ratings are known within bounds: the worst case, of all ratings at once.
 
 A rating that was read from probabilities carries how far it could be from the one reported. A gap is a weighted sum of
-ratings, so that it could be off by the sum of these distances, each times the size of its weight.
+ratings, so it could be off by the sum of these distances, each times the size of its weight.
 """
 
 from __future__ import annotations
@@ -22,14 +22,9 @@ _ENDS = ("bound_low", "bound_high")
 
 
 def gap_off(cube: NarrativeCube, estimate: GapEstimate) -> float:
-    """Return how far a gap could be off for what is not known of its ratings, in points; NaN without such bounds.
+    """Return how far a gap could be off because its ratings are known within bounds, in points; NaN without bounds.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection; baselines are left out.
-    estimate
-        Their gap, with what each narrative counts for.
+    Baselines are left out.
 
     Notes
     -----
@@ -58,14 +53,14 @@ def gap_off(cube: NarrativeCube, estimate: GapEstimate) -> float:
 def bounded_rows(
     rows: Sequence[Mapping[str, Any]], cube: NarrativeCube, gap: GapEstimate | NotEstimableError
 ) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``tables.GAP`` of one dimension and variant with the ends of what its gap could be."""
+    """Add to rows of ``GAP`` of one dimension and variant the ends between which the gap lies."""
     off = float("nan") if isinstance(gap, NotEstimableError) else gap_off(cube, gap)
     for row in rows:
         yield _with_ends(row, float("nan") if row["estimator"] == "published" else off)
 
 
 def bounded_overall(overall: Sequence[Mapping[str, Any]], gap: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Do the same for rows of the mean over single dimensions, from the rows of those dimensions."""
+    """Add the same ends to rows of the mean over single dimensions, from the rows of those dimensions."""
     for row in overall:
         own = [
             each["bound_high"] - each["delta_points"]
@@ -85,7 +80,7 @@ def _with_ends(row: Mapping[str, Any], off: float) -> dict[str, Any]:
 
 
 def _by_narrative(cube: NarrativeCube) -> FloatArray:
-    """Return, shape (N,), how far each narrative's own gap could be off; NaN where its ratings tell none."""
+    """Return how far each narrative's own gap could be off, shape (N,); NaN where its ratings tell none."""
     assert cube.off is not None
     flat = np.nan_to_num(cube.off).reshape(len(cube.y), -1)
     valid = ~np.isnan(cube.y).reshape(flat.shape)
@@ -100,7 +95,7 @@ def _by_narrative(cube: NarrativeCube) -> FloatArray:
 
 
 def _own_weights(cube: NarrativeCube, rated: BoolArray) -> FloatArray | None:
-    """Return the weights of a narrative's ratings, shape (P · E,), in its own gap; None where they tell none."""
+    """Return the weights of a narrative's ratings, shape (P · E,), in its own gap; None if they determine none."""
     target = cube.in_group.ravel().astype(np.float64)
     beside, perceivers, experiencers = effect_columns(cube.columns)
     design = np.hstack([target[:, None], beside, perceivers, experiencers]) * rated[:, None]

@@ -1,6 +1,6 @@
 """How far narratives move single perceivers and single experiencers: variances of narrative × identity.
 
-δ is free of both, complete or not. They matter to whoever draws ratings like a run's own, and to every estimator that
+δ is free of both, complete or not. They matter for simulating ratings like a run's own, and to every estimator that
 knows only the narratives' levels and gaps.
 """
 
@@ -26,13 +26,11 @@ class InteractionVariances:
         Of narrative × perceiver and narrative × experiencer, in squared points; 0 where the estimate is negative, NaN
         where the ratings do not determine it.
     residual
-        Of a rating beyond them, in squared points: what is left within narratives.
+        Of a rating beyond them, in squared points: the variance left within narratives.
     n_narratives
-        Narratives whose ratings tell of either.
-    n_ratings
-        Their ratings.
+        Narratives whose ratings inform either.
     note
-        Why there is no variance, in words; empty if there are both.
+        Why a variance is missing; empty if there are both.
     """
 
     perceiver: float
@@ -45,11 +43,6 @@ class InteractionVariances:
 
 def interaction_variances(cube: NarrativeCube) -> InteractionVariances:
     """Estimate the variances of narrative × perceiver and of narrative × experiencer; baselines are left out.
-
-    Raises
-    ------
-    NotEstimableError
-        As :func:`~audit.statistics.narrative_fits.narrative_fits`.
 
     Notes
     -----
@@ -84,7 +77,7 @@ def interaction_variances(cube: NarrativeCube) -> InteractionVariances:
 
 
 def _variance(y: FloatArray, columns: FloatArray, residual: float) -> tuple[float, BoolArray]:
-    """Variance of the interaction of narratives with the last axis, and which narratives, shape (N,), tell of it."""
+    """Estimate the variance of narratives × the last axis; mark the narratives, shape (N,), that tell of it."""
     sums = Swept.of(y, columns)
     inner, _ = pseudo_inverse(sums.columns_columns)
     leaning = sums.experiencers_columns @ inner

@@ -1,4 +1,4 @@
-"""Which limits of its numbers a run's published tables show, by the codes of their remarks.
+"""The limits that a run's published tables show, as codes of remarks.
 
 The tables have no column for the remarks that a page makes. Those that limit what may be claimed follow from the
 tables, by the bounds of :mod:`audit.statistics.remarks`, and a test holds them against the pages.
@@ -20,32 +20,19 @@ from audit.statistics.scale_ends import END_SHARE
 from audit.statistics.verdict import Verdict
 
 READ: Final = ("gap", "cells", "outcomes", "missing", "sensitivity", "controls", "variances")
-"""Tables that limits of single gaps are read from."""
+"""Tables from which limits of single gaps are read."""
 
 
 def limits_of_run(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
-    """Yield codes of what limits all gaps of a run.
-
-    Parameters
-    ----------
-    manifest
-        The run's.
-    tables
-        Its table ``manipulation``, and any others.
-    """
+    """Yield the codes that limit all gaps of a run; ``tables`` has at least ``manipulation``."""
     yield from limits_of_folder(manifest)
     yield from codes_of(tables["manipulation"])
 
 
 def verdicts_as_they_hold(verdicts: pd.DataFrame, manifest: Manifest) -> pd.DataFrame:
-    """Return a run's published verdicts as they hold now: files may have been accepted since, or prompts be missing.
+    """Update a run's published verdicts: files may have been accepted since, or prompts be missing.
 
-    Parameters
-    ----------
-    verdicts
-        The run's table ``verdicts``. Not modified.
-    manifest
-        The run's, as it is now.
+    ``manifest`` is the run's as it is now.
     """
     codes = frozenset(limits_of_folder(manifest))
     if not codes or verdicts.empty:
@@ -57,7 +44,7 @@ def verdicts_as_they_hold(verdicts: pd.DataFrame, manifest: Manifest) -> pd.Data
 
 
 def limits_of_folder(manifest: Manifest) -> Iterator[str]:
-    """Yield codes of what a run's manifest says of its files and of what is still to be asked."""
+    """Yield the codes for accepted files and for prompts that are still to be asked."""
     if manifest.accepted:
         yield "accepted"
     if manifest.status != "complete":
@@ -67,17 +54,7 @@ def limits_of_folder(manifest: Manifest) -> Iterator[str]:
 def limits_of_gap(
     dimension: str, variant: str, tables: Mapping[str, pd.DataFrame], manifest: Manifest
 ) -> Iterator[str]:
-    """Yield codes of what limits the gap of one dimension and variant.
-
-    Parameters
-    ----------
-    dimension, variant
-        Which.
-    tables
-        :data:`READ` of the run's.
-    manifest
-        The run's.
-    """
+    """Yield the codes that limit the gap of one dimension and variant, from the tables in :data:`READ`."""
     own = {name: _own(tables[name], dimension, variant) for name in READ}
     by_pairs = {str(row["pairs"]): row for row in own["outcomes"].to_dict("records")}
     total = by_pairs.get("all", {})
@@ -125,7 +102,7 @@ def _codes_of_estimate(gap: Mapping[Any, Any], own: Mapping[str, pd.DataFrame]) 
 
 
 def _has_unrated(cells: pd.DataFrame) -> bool:
-    """Whether an identity that is compared has no rating, as one who rates or one who is rated."""
+    """Whether an identity that is compared has no rating, as perceiver or as experiencer."""
     compared = cells.loc[~cells["perceiver_group"].isin(BASELINES) & ~cells["experiencer_group"].isin(BASELINES)]
     return any((compared.groupby(side)["n_rated"].sum() == 0).any() for side in ("perceiver", "experiencer"))
 
@@ -136,6 +113,6 @@ def _has_one_cue(cells: pd.DataFrame, cues: Mapping[str, str]) -> bool:
 
 
 def _differs(refusals: Mapping[Any, Any]) -> bool:
-    """Whether refusals of in-group and out-group differ by more than an accident and by enough to matter."""
+    """Whether refusals of in-group and out-group differ by more than chance and by enough to matter."""
     certain = refusals["n_narratives"] > 1 and not refusals["ci_low"] <= 0.0 <= refusals["ci_high"]
     return bool(certain and abs(refusals["gap_pp"]) > REFUSAL_GAP)

@@ -1,7 +1,7 @@
 """Whether ratings follow the emotion and its strength where nobody's identity is told, and by how much.
 
-The check that decides is the one of emotions: a narrative's own emotion against a wrong one. What the ratings answer
-there is the response to the story, which any gap is to be seen beside.
+The check of emotions decides: a narrative's own emotion against a wrong one. The difference in ratings there is the
+response to the story, the reference for the size of any gap.
 """
 
 from __future__ import annotations
@@ -20,33 +20,31 @@ from audit.statistics.planning import narratives_to_find
 from audit.tables.ratings import MANIPULATION
 
 CHECKS: Final = {"emotion": ("own", "wrong"), "intensity": ("strong", "mild")}
-"""Of each check, the kind of prompt that is to be rated higher, and the other one; the first that was asked decides."""
+"""For each check, the kind of prompt that should be rated higher, and the other one; the first check asked decides."""
 Followed: TypeAlias = Literal["follows", "does_not_follow", "not_shown"]
 FOLLOWS: Final = "follows"
 DOES_NOT_FOLLOW: Final = "does_not_follow"
 NOT_SHOWN: Final = "not_shown"
 RATED_SHARE: Final = 0.5
-"""Below this share of narratives that were rated both times, those that were speak for too few of them."""
+"""Below this share of narratives that were rated both times, the rated ones speak for too few of them."""
 _NUMBERS: Final = ("se", "df", "ci_low", "ci_high", "p")
 _PASSED: Final[Mapping[Followed, bool | None]] = {FOLLOWS: True, DOES_NOT_FOLLOW: False, NOT_SHOWN: None}
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """How far the ratings answer to the story: a narrative's own emotion minus a wrong one, without any identity.
+    """The response of ratings to the story: a narrative's own emotion minus a wrong one, without any identity.
 
     Attributes
     ----------
     points
-        In points of the scale, the mean over narratives.
+        Mean over narratives, in points of the scale.
     ci_low, ci_high
-        Ends of its interval; NaN where it has none.
+        NaN if there is no interval.
     share_higher
         Share of narratives whose own emotion is rated higher.
     n
         Narratives that were rated both times.
-    answer
-        ``follows``, ``does_not_follow`` or ``not_shown``.
     """
 
     points: float
@@ -57,7 +55,7 @@ class Response:
     answer: Followed
 
     def share_of(self, gap: float) -> float:
-        """Return how large a gap is beside the response, in points both; NaN if no response was shown.
+        """Return the size of a gap as a share of the response; NaN if no response was shown.
 
         Examples
         --------
@@ -69,17 +67,7 @@ class Response:
 
 
 def rows_of_run(answers: pd.DataFrame, manifest: Manifest, *, confidence: float | None = None) -> list[dict[str, Any]]:
-    """Return :func:`manipulation_rows` of a run, by the settings of its analysis.
-
-    Parameters
-    ----------
-    answers
-        Columns of ``tables.MANIPULATED``.
-    manifest
-        The run's.
-    confidence
-        Coverage of the intervals; None for that of the run's analysis.
-    """
+    """Return :func:`manipulation_rows` of a run; None for ``confidence`` takes that of the run's analysis."""
     settings, scale = manifest.statistics, manifest.scale
     return list(
         manipulation_rows(
@@ -95,20 +83,10 @@ def rows_of_run(answers: pd.DataFrame, manifest: Manifest, *, confidence: float 
 def manipulation_rows(
     answers: pd.DataFrame, *, length: float, least_response: float, confidence: float, power: float
 ) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``tables.MANIPULATION``: of each check that was asked, a paired t-test over narratives.
+    """Yield the rows of ``MANIPULATION``: for each check that was asked, a paired t-test over narratives.
 
-    Parameters
-    ----------
-    answers
-        Columns of ``tables.MANIPULATED``.
-    length
-        Of the scale, in points: no interval is printed that goes further.
-    least_response
-        A share of the scale: a smaller response is as good as none.
-    confidence
-        Coverage of the intervals, between 0 and 1.
-    power
-        Chance that ``n_needed`` is for.
+    ``length`` is that of the scale, in points: no interval reaches further. ``least_response`` is a share of the scale:
+    a smaller response is as good as none. ``power`` is the chance that ``n_needed`` is for.
 
     Notes
     -----
@@ -165,7 +143,7 @@ def manipulation_rows(
 def _answer(
     found: GapEstimate, n_asked: int, *, confidence: float, least: float, power: float
 ) -> tuple[Followed, float, str]:
-    """Return the answer of a check; where nothing is shown, how many narratives would decide; and what to know."""
+    """Return the answer of a check; if nothing is shown, the narratives that would decide; and a note."""
     n, alpha, note = found.n_narratives, round(1 - confidence, 12), found.not_estimable
     enough = fewest(confidence)
     if n < RATED_SHARE * n_asked:
@@ -185,7 +163,7 @@ def _answer(
 
 
 def fewest(confidence: float) -> int:
-    """Return the fewest narratives that can show anything: of fewer, a sign test is never significant.
+    """Return the fewest narratives that can show anything: with fewer, a sign test is never significant.
 
     Examples
     --------
@@ -198,13 +176,7 @@ def fewest(confidence: float) -> int:
 
 
 def answers_of(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> dict[str, Followed]:
-    """Return the answer of each check, of rows of ``tables.MANIPULATION``; of earlier versions, which had ``passed``.
-
-    Parameters
-    ----------
-    rows
-        As they were computed, or as they were published.
-    """
+    """Return the answer of each check in rows of ``MANIPULATION``, those of earlier versions (``passed``) included."""
     return {str(row["check"]): answer_in(row) for row in _records(rows)}
 
 
@@ -213,7 +185,7 @@ def _records(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> Iterable[Mappi
 
 
 def answer_in(row: Mapping[Any, Any]) -> Followed:
-    """Return the answer of one row of ``tables.MANIPULATION``; of earlier versions, which had ``passed``, by that."""
+    """Return the answer in one row of ``MANIPULATION``; rows of earlier versions have ``passed`` in its place."""
     for answer in _PASSED:
         if row.get("answer") == answer:
             return answer
@@ -222,18 +194,13 @@ def answer_in(row: Mapping[Any, Any]) -> Followed:
 
 
 def deciding(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> Followed | None:
-    """Return the answer of the check that decides; None where none was made."""
+    """Return the answer of the check that decides; None if no check was asked."""
     found = answers_of(rows)
     return next((found[check] for check in CHECKS if check in found), None)
 
 
 def codes_of(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> tuple[str, ...]:
-    """Return the codes of the remarks that the checks of a run call for.
-
-    Parameters
-    ----------
-    rows
-        Of ``tables.MANIPULATION``.
+    """Return the codes of the remarks that the checks of a run, rows of ``MANIPULATION``, call for.
 
     Notes
     -----
@@ -254,12 +221,7 @@ def codes_of(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> tuple[str, ...
 
 
 def response_of(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> Response | None:
-    """Return the response to the story; None where no narrative was rated with its own emotion and a wrong one.
-
-    Parameters
-    ----------
-    rows
-        Of ``tables.MANIPULATION``.
+    """Return the response to the story; None if no narrative was rated with its own emotion and a wrong one.
 
     Examples
     --------

@@ -66,9 +66,9 @@ from audit.statistics.ratings import FloatArray
 Decided: TypeAlias = Literal["within", "beyond", "undecided"]
 _NAN: Final = float("nan")
 _MANY: Final = 10**7
-"""Narratives that nobody asks."""
+"""More narratives than anyone will ask."""
 _TO_TELL: Final = 2.80
-"""Standard errors that a margin must be for a test at .05 to tell it from 0 with a chance of 80%."""
+"""The margin in standard errors that a test at .05 tells from 0 with a chance of 80%."""
 
 
 # --- One gap against the margin --------------------------------------------------------------------------------------
@@ -76,31 +76,29 @@ _TO_TELL: Final = 2.80
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A gap, or how much worse than a baseline's it is, held against the margin.
+    """A gap, or how much larger it is than a baseline's, held against the margin.
 
     Attributes
     ----------
-    gap
-        Which.
     baseline
-        The baseline's; None where the gap itself is held.
+        The baseline's gap; None if the gap is held by itself.
     margin
         In the gap's unit.
     value
         δ, or |δ| − |δ₀|.
     low, high
-        The interval that must lie inside the margin, missing ratings at their worst included.
+        The interval that must lie inside the margin, with missing ratings at their worst.
     p_beyond, p_adjusted
-        Of lying beyond the margin; and corrected for the family.
+        p of lying beyond the margin, and the same corrected for the family.
     beyond_low, beyond_high, beyond_level
-        The interval that must lie wholly beyond, and its confidence.
+        The interval that must lie wholly beyond the margin, and its confidence.
     decided
-        What is shown of it by itself.
+        What its interval and its corrected p show, before limits of the run are considered.
     why, reasons
-        Why it is not decided, in words and as codes; else empty.
+        Why it is not decided, in words and as codes; empty if it is.
     n_needed
-        Narratives of the run that would show with the planned chance that all gaps lie within, if there is none; NaN
-        where narratives are not what is wanting.
+        Narratives of the run that would show, with the planned chance, that all gaps lie within, if there is no gap;
+        NaN if more narratives would not help.
     """
 
     gap: Gap
@@ -129,20 +127,11 @@ def hold(
     power: float,
     n_narratives: int,
 ) -> list[Held]:
-    """Hold the gaps of a family against their margins, as the module says.
+    """Hold all gaps of a family against their margins, as the module describes.
 
-    Parameters
-    ----------
-    gaps
-        All of the family.
-    baselines
-        By key, those of the baseline; None without one. A gap that it lacks is not decided.
-    margins
-        By kind, in the gap's unit; positive.
-    alpha, power
-        Error rate, between 0 and 0.5; and the chance that planning aims at.
-    n_narratives
-        Of the run, which ``n_needed`` is told of.
+    ``baselines`` are the baseline's gaps by key, None without a baseline; a gap that it lacks is not decided.
+    ``margins`` are positive, by kind, in the gap's unit; ``alpha`` lies between 0 and 0.5. ``n_narratives`` is that of
+    the run, in which ``n_needed`` is counted.
     """
     lines = [_Line(gap, None if baselines is None else baselines.get(gap.key, _ABSENT), alpha) for gap in gaps]
     found = [
@@ -186,7 +175,7 @@ def hold(
 
 
 def _levels(p: FloatArray, size: int, *, alpha: float) -> list[float]:
-    """Confidence of each gap's own step of Holm's; of the first step that is not taken for those after it."""
+    """Return the confidence of each gap's own step of Holm's procedure; after the first step not taken, that step's."""
     levels, failed = [_NAN] * len(p), False
     level = _NAN
     for rank, place in enumerate(np.argsort(p, kind="stable")[:size]):
@@ -203,8 +192,8 @@ _ABSENT: Final = Gap("average", "", "", "", NotEstimableError("the baseline does
 def outer_interval(gap: Gap, *, alpha: float) -> tuple[float, float]:
     """Return the interval of a gap that must lie inside a margin, in the gap's unit; NaN without one.
 
-    It is that of two one-sided tests at α, as wide as the worst cases of missing ratings make it, and ratings that are
-    known within bounds.
+    It is the interval of two one-sided tests at α, widened by the worst cases of missing ratings and of ratings that
+    are known within bounds.
     """
     if isinstance(gap.made, NotEstimableError):
         return _NAN, _NAN
@@ -221,9 +210,9 @@ def outer_interval(gap: Gap, *, alpha: float) -> tuple[float, float]:
 def reach_of(gap: Gap, *, alpha: float) -> float:
     """Return the smallest margin that a gap is shown to lie within, in its unit; NaN without an interval.
 
-    An average must lie within it whatever narratives with a large gap were not drawn, too, and wherever missing ratings
-    lie: see :func:`~audit.statistics.bounded_mean.bounded_mean`. What has no scale has no such bound: its reach is
-    infinite.
+    For an average, this includes narratives with a large gap that were not drawn (see
+    :func:`~audit.statistics.bounded_mean.bounded_mean`), wherever missing ratings lie. Without a scale there is no such
+    bound, and the margin is infinite.
     """
     ends = [*outer_interval(gap, alpha=alpha)]
     if gap.kind == "average" and math.isinf(gap.reach):
@@ -237,7 +226,7 @@ def reach_of(gap: Gap, *, alpha: float) -> float:
 
 
 def narrow_variance(made: GapEstimate) -> float:
-    """Variance of an estimate over narratives alone."""
+    """Return the variance of an estimate over narratives alone; NaN with fewer than two narratives."""
     used = ~np.isnan(made.by_narrative)
     if used.sum() < 2:
         return _NAN
@@ -253,7 +242,7 @@ def groups_differ_too_much(gap: Gap, margin: float) -> bool:
 
 
 class _Line:
-    """One gap, alone or beside the baseline's, as its intervals and p."""
+    """The intervals and p of one gap, alone or beside the baseline's."""
 
     def __init__(self, gap: Gap, baseline: Gap | None, alpha: float) -> None:
         self.gap, self.baseline, self.alpha = gap, baseline, alpha
@@ -281,7 +270,7 @@ class _Line:
             self.plain = self._pair(gap.plain, baseline.plain)
 
     def _pair(self, own: Made, theirs: Made) -> tuple[GapEstimate, GapEstimate]:
-        """Return D and S, narrative by narrative."""
+        """Return the paired change D and sum S, narrative by narrative."""
         assert self.baseline is not None
         assert isinstance(own, GapEstimate) and isinstance(theirs, GapEstimate)  # noqa: PT018
         first, second = (
@@ -298,7 +287,7 @@ class _Line:
         return change, over_groups(total, first, second, confidence=confidence, sign=1.0)
 
     def _beside_pairs(self, pair: GapEstimate) -> GapEstimate:
-        """Give a change or sum of a group's own gaps what pairs of groups differ by anyway."""
+        """Widen a change or sum of a group's own gaps by how much pairs of groups differ anyway."""
         assert self.baseline is not None
         if pair.not_estimable:
             return pair
@@ -318,7 +307,7 @@ class _Line:
         return _worse(self.change.delta_points, self.sum.delta_points)
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return the interval of that confidence; NaN without one."""
+        """Return the interval at a confidence level; NaN without one."""
         if self.fault or isinstance(self.gap.made, NotEstimableError):
             return _NAN, _NAN
         if self.baseline is None:
@@ -329,11 +318,11 @@ class _Line:
 
     @property
     def off(self) -> float:
-        """How far the value could be off because ratings are known within bounds."""
+        """How far the value could be off because ratings are known within bounds, in points."""
         return self.gap.off + (0.0 if self.baseline is None else self.baseline.off)
 
     def outer(self) -> tuple[float, float]:
-        """Return the interval that must lie inside the margin: the worst of missing and of inexact ratings included."""
+        """Return the interval that must lie inside the margin, with missing and inexact ratings at their worst."""
         if self.fault or isinstance(self.gap.made, NotEstimableError):
             return _NAN, _NAN
         if self.baseline is None:
@@ -365,7 +354,7 @@ class _Line:
 
     @property
     def _held(self) -> tuple[GapEstimate, ...]:
-        """What must all lie beyond the margin on one side."""
+        """The estimates that must all lie beyond the margin on one side."""
         if self.baseline is None:
             assert isinstance(self.gap.made, GapEstimate)
             return (self.gap.made,)
@@ -374,13 +363,13 @@ class _Line:
         return self.change, self.sum
 
     def by_control(self, margin: float) -> bool:
-        """Tell whether it lies beyond the margin after invented groups' gap is taken off, and not before."""
+        """Whether the gap lies beyond the margin only after invented groups' gap is taken off."""
         if not math.isfinite(self.p_beyond(margin)):
             return False
         return _both_sides(self._held, margin + self.off) <= self.alpha < self.p_beyond(margin)
 
     def why(self, margin: float) -> tuple[str, tuple[str, ...]]:
-        """Say why it is not decided, in words and as codes."""
+        """Why the gap is not decided, in words and as codes."""
         if self.fault:
             return self.fault, ("not_estimable",)
         for whose, each in (("", self.gap), ("of the baseline: ", self.baseline)):
@@ -413,18 +402,18 @@ class _Line:
 
     @property
     def planned(self) -> GapEstimate | None:
-        """What narratives differ in: the gap, or its change; None without one."""
+        """The estimate whose spread over narratives planning uses: the gap, or its change; None without one."""
         of = self.gap.made if self.baseline is None else self.change
         return None if self.fault or isinstance(of, NotEstimableError) else of
 
     def n_needed(self, margin: float, *, power: float, n_narratives: int, sd: float) -> float:
-        """Return how many narratives of the run show it within, if the gap (or its change) is 0."""
+        """Narratives of the run that show the gap (or its change) within the margin if it is 0; NaN if none do."""
         of = self.planned
         if of is None:
             return _NAN
         if not math.isnan(self.gap.bound):
             return self._n_for_refusals(of.n_narratives, margin)
-        margin -= self.off  # what inexact ratings take of it, no number of narratives gives back
+        margin -= self.off  # no number of narratives makes up for inexact ratings
         if not (of.se > 0 and margin > 0) or self.by_control(margin):
             return _NAN
         if self.baseline is None and groups_differ_too_much(self.gap, margin):
@@ -439,7 +428,7 @@ class _Line:
         return float(math.ceil(wanted)) if wanted < _MANY else _NAN
 
     def _n_for_refusals(self, n_now: int, margin: float) -> float:
-        """Return how many narratives show that refusals are rare, if they stay as rare as they are."""
+        """Narratives that would show that refusals are rare, if they stay as rare as they are."""
         rate = self.gap.n_refused / n_now
         n = n_now
         while n < _MANY and self.gap.farthest * rare_share(math.ceil(rate * n), n, 1 - self.alpha) >= margin:
@@ -448,7 +437,7 @@ class _Line:
 
 
 def _spread(lines: Sequence[_Line], dimension: str, variant: str, kind: Kind) -> float:
-    """Return the standard deviation of narratives in gaps of a kind; few narratives of one emotion tell it badly."""
+    """Return the SD of narratives in gaps of a kind, pooled: few narratives of one emotion tell it badly."""
     own = [line.planned for line in lines if (line.gap.dimension, line.gap.variant, line.gap.kind)
            == (dimension, variant, kind)]  # fmt: skip
     squares = [each.se**2 * each.n_narratives for each in own if each is not None and each.se > 0]
@@ -461,14 +450,14 @@ def _t(estimate: GapEstimate, level: float) -> tuple[float, float]:
 
 
 def _above(estimate: GapEstimate, margin: float, value: float) -> float:
-    """One-sided p of a value, of an estimate's spread, that it lies above the margin; 0 or 1 without a spread."""
+    """One-sided p that a value with an estimate's spread lies above the margin; 0 or 1 without a spread."""
     if not estimate.se > 0:
         return 0.0 if value > margin else 1.0
     return float(special.stdtr(estimate.df, (margin - value) / estimate.se))
 
 
 def _both_sides(estimates: Sequence[GapEstimate], margin: float) -> float:
-    """Two-sided p that all of them lie beyond the margin on one side."""
+    """Two-sided p that all estimates lie beyond the margin on one side."""
     up, down = (max(_above(each, margin, side * each.delta_points) for each in estimates) for side in (1, -1))
     return min(1.0, 2 * min(up, down))
 
@@ -478,7 +467,7 @@ def _worse(change: float, total: float) -> float:
 
 
 def _box(change: tuple[float, float], total: tuple[float, float]) -> tuple[float, float]:
-    """Return what |δ| − |δ₀| can be where change and sum lie in these intervals."""
+    """Return the interval of |δ| − |δ₀| where change and sum lie in these intervals; NaN if one is not finite."""
     if not all(map(math.isfinite, (*change, *total))):
         return _NAN, _NAN
     low = max(min(change[0], total[0]), min(-change[1], -total[1]))
@@ -492,7 +481,7 @@ def _ends(gap: Gap) -> tuple[GapEstimate | None, GapEstimate | None]:
 
 
 def _on_scale(ends: tuple[float, float], gap: Gap, times: int = 1) -> tuple[float, float]:
-    """Return an interval that ends where a gap can reach; of a change, twice as far."""
+    """Cut an interval where a gap can reach; for a change, at twice that."""
     length = times * gap.reach
     return max(ends[0], -length), min(ends[1], length)
 

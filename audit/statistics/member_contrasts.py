@@ -1,4 +1,4 @@
-"""How one member of a family differs from the mean of the others: from the same narratives, or from other ones."""
+"""How one member of a family differs from the mean of the others, over the same narratives or over different ones."""
 
 from __future__ import annotations
 
@@ -23,20 +23,11 @@ def weights_against_rest(weights: FloatArray) -> FloatArray:
 
 
 def changes_of_others(estimates: Mapping[_Key, GapEstimate], *, confidence: float) -> dict[_Key, GapEstimate]:
-    """Compare each estimate with the mean of the others, where no narrative is in two of them.
+    """Compare each estimate with the mean of the others, if no narrative is in two of them.
 
-    Parameters
-    ----------
-    estimates
-        By member, with ``by_narrative`` of all narratives, NaN where they are another's.
-    confidence
-        Coverage of the t intervals, between 0 and 1.
-
-    Returns
-    -------
-    dict
-        By member that has a standard error, where another has one too; ``delta_points`` is the member's δ less the mean
-        of the others', each of them alike. Members without a standard error are in no mean.
+    ``by_narrative`` of each estimate has all narratives, NaN where they are another's. In the results, ``delta_points``
+    is the member's δ less the mean of the others' δ, each counting alike. Members without a standard error are left
+    out; the result is empty if fewer than two have one.
 
     Notes
     -----

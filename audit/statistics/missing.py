@@ -1,4 +1,4 @@
-"""What became of prompts by in-group and out-group: a refusal is an outcome of its own, with a gap of its own."""
+"""Statuses of prompts by in-group and out-group: a refusal is an outcome of its own, with a gap of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from audit.statistics.ratings import STATUSES, BoolArray, divide
 from audit.tables.formatting import plural
 
 Counts: TypeAlias = npt.NDArray[np.int16]
-"""Shape (N, P, E), prompts of a narrative and pair."""
+"""Prompts of a narrative and pair, shape (N, P, E)."""
 _VERB: Final = {
     "refused": "was refused",
     "unparseable": "was unparseable",
@@ -33,19 +33,9 @@ _INEXACT: Final = STATUSES.index("inexact")
 
 
 def missing_rows(cube: NarrativeCube, *, confidence: float) -> Iterator[dict[str, Any]]:
-    """Yield a row for each outcome that leaves a prompt without a rating: its rates and its gap.
+    """Yield a row of ``MISSING`` for each outcome that leaves a prompt without a rating: its rates and its gap.
 
-    Parameters
-    ----------
-    cube
-        Statuses of one dimension or intersection; baselines are left out.
-    confidence
-        Coverage of the t interval, between 0 and 1.
-
-    Yields
-    ------
-    dict
-        Columns of ``MISSING``, unrounded; NaN with a note where a value cannot be estimated.
+    Values are unrounded; NaN with a note if one cannot be estimated. Baselines are left out.
 
     Notes
     -----
@@ -61,7 +51,7 @@ def missing_rows(cube: NarrativeCube, *, confidence: float) -> Iterator[dict[str
     answered = asked - counts[..., _FAILED]
     shows = {name: (counts[..., code], asked if code == _FAILED else answered) for code, name in enumerate(STATUSES)}
     del shows["rated"]
-    if not counts[..., _INEXACT].any():  # of models whose every token is told there are none
+    if not counts[..., _INEXACT].any():  # models that give the probability of every token have none
         del shows["inexact"]
     shows["missing"] = asked - counts[..., _RATED], asked
     for outcome, (shown, could) in shows.items():
@@ -69,18 +59,10 @@ def missing_rows(cube: NarrativeCube, *, confidence: float) -> Iterator[dict[str
 
 
 def refusal_gap(cube: NarrativeCube, *, confidence: float) -> tuple[GapEstimate, BoolArray]:
-    """Estimate the gap of refusals in percentage points, as the row ``refused`` of :func:`missing_rows` has it.
+    """Estimate the gap of refusals in percentage points, as in the row ``refused`` of :func:`missing_rows`.
 
-    Returns
-    -------
-    tuple
-        The gap; and, shape (N,), which of the narratives that it uses had a refusal.
-
-    Raises
-    ------
-    NotEstimableError
-        If no narrative was asked and answered for all pairs, or as
-        :func:`~audit.statistics.contrasts.in_group_weights`.
+    Also returns, shape (N,), which of the narratives that it uses had a refusal. NotEstimableError if no narrative was
+    asked and answered for all pairs.
     """
     compared = cube.without_baselines()
     counts = compared.n_by_status

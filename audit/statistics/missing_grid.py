@@ -1,8 +1,8 @@
-"""What δ would be if the ratings that are missing were higher or lower than those that are there let one expect.
+"""What δ would be if the missing ratings were higher or lower than the observed ones predict.
 
 No ratings tell why others are missing. Missing at random is one assumption, and each cell of this grid is another: the
 missing in-group ratings shifted by so many points, and the missing out-group ratings by so many (a pattern-mixture
-model). Which cell is the true one has to be argued from outside the ratings.
+model). Which cell is true has to be argued from outside the ratings.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ SHIFTS: Final = tuple(step / 20 for step in range(-4, 5))
 
 @dataclass(frozen=True, eq=False)
 class MissingShifts:
-    """A headline, and how it moves with what the missing ratings are taken to be.
+    """A headline, and how it moves with the values assumed for the missing ratings.
 
     Attributes
     ----------
     delta, df
         The headline, in points, and its degrees of freedom.
     parts
-        Shape (N,), each narrative's part in the headline's error, in points: their squares add up to its variance.
+        Shape (N,), each narrative's part in the headline's error, in points: their squares sum to its variance.
     moved
         Shape (N, 2), in-group and out-group: how many points a narrative's contrast moves if its missing ratings of
-        that kind are a point higher.
+        that kind are one point higher.
     n_missing
         In-group and out-group prompts that were asked and gave no rating.
 
@@ -51,14 +51,9 @@ class MissingShifts:
 
     @classmethod
     def of(cls, cube: NarrativeCube, estimate: GapEstimate) -> Self:
-        """Lay out what the shifts of a cube's missing ratings do to its headline.
+        """Compute how shifts of a cube's missing ratings move its headline.
 
         Baselines are left out, and so is a perceiver or an experiencer without any rating.
-
-        Raises
-        ------
-        NotEstimableError
-            As :func:`~audit.statistics.contrasts.in_group_weights`.
         """
         compared = cube.without_baselines().rated()
         missing = np.isnan(compared.y) & (compared.status >= 0)
@@ -77,17 +72,7 @@ class MissingShifts:
     def at(self, shift_in_group: float, shift_out_group: float, *, confidence: float) -> dict[str, float]:
         """Estimate δ with the missing ratings shifted, in points from what is expected of them.
 
-        Parameters
-        ----------
-        shift_in_group, shift_out_group
-            In points.
-        confidence
-            Coverage of the t interval, between 0 and 1.
-
-        Returns
-        -------
-        dict
-            ``delta_points``, ``se``, ``df``, ``ci_low`` and ``ci_high``; NaN where the headline has none.
+        The numbers ``delta_points``, ``se``, ``df``, ``ci_low`` and ``ci_high`` are NaN where the headline has none.
 
         Notes
         -----
@@ -118,28 +103,9 @@ class MissingShifts:
 def missing_grid_rows(
     cube: NarrativeCube, headline: GapEstimate, *, low: float, high: float, confidence: float
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row for each pair of shifts, out-group fastest; none where no rating is missing.
+    """Yield a row of ``MISSING_GRID`` for each pair of shifts, out-group fastest; none if no rating is missing.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection; baselines are left out.
-    headline
-        The cube's :func:`~audit.statistics.headline.headline_gap`.
-    low, high
-        The scale's two ends, in points: shifts go from −20% to +20% of its length.
-    confidence
-        Coverage of the t intervals, between 0 and 1.
-
-    Yields
-    ------
-    dict
-        Columns of ``MISSING_GRID``, unrounded.
-
-    Raises
-    ------
-    ValueError
-        If ``low`` is not below ``high``.
+    ``low`` and ``high`` are the ends of the scale, in points: shifts go from −20% to +20% of its length.
     """
     if not low < high:
         raise ValueError(f"the scale runs from {low} to {high}; its lower end must be below its upper end")

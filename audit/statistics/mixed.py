@@ -32,7 +32,7 @@ class MixedFit:
     delta_points, se
         The in-group coefficient and its standard error, in points.
     df
-        Satterthwaite's, but never more than the narratives that hold ratings of both kinds, less one.
+        Satterthwaite's, but never more than the number of narratives with ratings of both kinds, less one.
     intercept_variance, slope_variance, covariance
         D, in squared points.
     residual_variance
@@ -42,7 +42,7 @@ class MixedFit:
     criterion
         −2 log REML at the optimum.
     boundary
-        Whether D, or a variance of identities, is singular: an estimate at the boundary of what is possible.
+        Whether D, or a variance of identities, is singular: at the boundary of the possible values.
     converged
         Whether the optimum was confirmed, at the boundary too.
     cell_means
@@ -55,8 +55,6 @@ class MixedFit:
         Narratives with a rating.
     n_informative
         Narratives with an in-group and an out-group rating.
-    n_ratings
-        Ratings used.
     """
 
     delta_points: float
@@ -96,21 +94,13 @@ class MixedFit:
 
 
 def fit_mixed(cube: NarrativeCube, *, crossed: bool = False) -> MixedFit:
-    """Fit the mixed model to all valid ratings of a cube.
+    """Fit the mixed model to all valid ratings of a cube; baselines and identities without a rating are left out.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection; baselines are left out, and so are identities without a rating.
-    crossed
-        Whether perceivers and experiencers have random effects in place of fixed ones. That does *not* widen what the
-        interval speaks about: only effects of pairs do, see :mod:`audit.statistics.scopes`.
+    ``crossed`` gives perceivers and experiencers random effects in place of fixed ones. That does *not* widen what the
+    interval speaks about: only effects of pairs do, see :mod:`audit.statistics.scopes`.
 
-    Raises
-    ------
-    NotEstimableError
-        If the ratings do not determine δ or the variances: no rating of a kind, fewer than two narratives with both,
-        δ not to be told from the identities' effects, no variation beyond them, or too few ratings.
+    NotEstimableError if the ratings do not determine δ or the variances: no rating of a kind, fewer than two narratives
+    with both, δ not to be told from the identities' effects, no variation beyond them, or too few ratings.
     """
     whole = cube.without_baselines()
     known = _with_ratings(whole)
@@ -165,7 +155,7 @@ def fit_mixed(cube: NarrativeCube, *, crossed: bool = False) -> MixedFit:
 
 
 def _with_ratings(cube: NarrativeCube) -> tuple[BoolArray, BoolArray]:
-    """Say which perceivers and which experiencers have a rating; all of them if nobody has."""
+    """Mark the perceivers, shape (P,), and experiencers, shape (E,), that have a rating; all of them if nobody has."""
     rated = ~np.isnan(cube.y)
     some = rated if rated.any() else ~rated
     return np.asarray(some.any(axis=(0, 2))), np.asarray(some.any(axis=(0, 1)))
@@ -181,7 +171,7 @@ def _deviations(reml: Reml, found: Solution) -> FloatArray:
 
 
 def _check_variation(reml: Reml, *, largest: float) -> None:
-    """Refuse ratings that narratives and identities explain without a rest, or too few to show one."""
+    """Refuse ratings that narratives and identities explain completely, or that are too few to show a residual."""
     rest, df = reml.within()
     if df < 1:
         raise NotEstimableError(
@@ -194,7 +184,7 @@ def _check_variation(reml: Reml, *, largest: float) -> None:
 
 
 def _count_informative(valid: BoolArray, in_group: BoolArray) -> int:
-    """Count the narratives with ratings of both kinds, and refuse fewer than two."""
+    """Count the narratives with ratings of both kinds; NotEstimableError if there are fewer than two."""
     if not valid.any():
         raise NotEstimableError("no pair of identities has a rating")
     if in_group.all() or not in_group.any():
@@ -240,7 +230,7 @@ def _columns(cube: NarrativeCube, present: BoolArray, *, crossed: bool) -> tuple
 
 
 def _independent(columns: FloatArray) -> list[int]:
-    """Places of columns, from the left, that are no sum of those before."""
+    """Places of columns, from the left, that are no linear combination of those before."""
     if np.linalg.matrix_rank(columns, tol=1e-8) == columns.shape[1]:
         return list(range(columns.shape[1]))
     kept: list[int] = []

@@ -1,4 +1,4 @@
-"""What a model would nearly always write: the most common number, and in how many prompts it is the one."""
+"""The most common number that a model answers, and the share of prompts in which it does."""
 
 from __future__ import annotations
 
@@ -11,17 +11,9 @@ from audit.statistics.cells import NarrativeCube
 
 
 def mode_rows(cube: NarrativeCube) -> Iterator[dict[str, Any]]:
-    """Say how much the most probable number, or where there is none the rating, varies between prompts.
+    """Yield the row of ``MODES``: how much the most probable number, or without it the rating, varies between prompts.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection and one variant; baselines are left out.
-
-    Yields
-    ------
-    dict
-        The row of ``tables.MODES``; none where no prompt between identities has a rating.
+    None if no prompt between identities has a rating.
     """
     compared = cube.without_baselines()
     rated = ~np.isnan(compared.y)

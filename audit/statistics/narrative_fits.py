@@ -1,8 +1,8 @@
-"""Least squares within each narrative, on its own valid ratings alone: its gap, whatever is missing of it.
+"""Least squares within each narrative, on its own valid ratings alone: its gap, whatever is missing.
 
-A narrative's ratings are regressed on in-group (and lesser degrees of sharing, of an intersection), perceiver and
-experiencer. All of these are the narrative's own, so that its gap owes nothing to how the narrative moves perceivers or
-experiencers, complete or not. Of a complete narrative it is the double-centred contrast.
+A narrative's ratings are regressed on in-group (and, for an intersection, lesser degrees of sharing), perceiver and
+experiencer. All of these are the narrative's own, so that its gap does not depend on how the narrative moves perceivers
+or experiencers, complete or not. For a complete narrative it is the double-centred contrast.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from audit.statistics.estimates import EPSILON
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray
 
 _NOTHING = 1e-8
-"""What is left of a 0/1 column's sum of squares, or an eigenvalue of such columns, below which it is nothing."""
+"""A 0/1 column's remaining sum of squares, or an eigenvalue of such columns, counts as 0 below this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,22 +99,20 @@ class Swept:
 
 @dataclass(frozen=True, eq=False)
 class NarrativeFits:
-    """What each narrative's own ratings say.
+    """The gap of each narrative by its own ratings, and how exact it is.
 
     Attributes
     ----------
     gaps
         Shape (N,), in points: the in-group coefficient; NaN where the narrative's ratings do not determine it.
     information
-        Shape (N,), s: what is left of the in-group column's sum of squares after the others. The coefficient's variance
+        Shape (N,), s: the remaining sum of squares of the in-group column beside the others. The coefficient's variance
         is that of a rating over s. 0 where the coefficient is not determined.
     residual_variance
-        Of a rating about its narrative's fit, pooled over narratives, in squared points; NaN without a degree of
-        freedom.
-    residual_df
-        Its degrees of freedom.
+        Variance of a rating about its narrative's fit, pooled over narratives, in squared points; NaN without a degree
+        of freedom.
     rounding
-        What floating-point arithmetic leaves of a gap of 0: smaller ones are set to 0.
+        The rounding error of a gap of 0: smaller gaps are set to 0.
     """
 
     gaps: FloatArray
@@ -125,7 +123,7 @@ class NarrativeFits:
 
     @property
     def noise(self) -> FloatArray:
-        """Shape (N,), variance of each gap about the narrative's true one, in squared points; NaN where unknown."""
+        """Variance of each gap about the narrative's true one, shape (N,), in squared points; NaN where unknown."""
         known = self.information > 0
         noise: FloatArray = np.where(known, self.residual_variance / np.where(known, self.information, 1.0), np.nan)
         return noise
@@ -133,12 +131,6 @@ class NarrativeFits:
 
 def narrative_fits(cube: NarrativeCube) -> NarrativeFits:
     """Fit each narrative's valid ratings on their own; baselines must be left out of the cube.
-
-    Raises
-    ------
-    NotEstimableError
-        If there are baselines alone; or as :func:`~audit.statistics.contrasts.in_group_weights`, if a narrative is
-        complete.
 
     Notes
     -----
@@ -183,7 +175,7 @@ def narrative_fits(cube: NarrativeCube) -> NarrativeFits:
 
     if weights_of_cells is not None:
         information = _as_equal(sums, weights_of_cells, slopes, lesser @ cross[:, :, None], information)
-        # What ratings vary by about their narrative's fit does not depend on what cells count for.
+        # How ratings vary about their narrative's fit does not depend on the weights of cells.
         alike = narrative_fits(replace(cube, terms_alike=True))
         variance, total_df = alike.residual_variance, alike.residual_df
     gaps = np.where(information > 0, coefficients[:, -1], np.nan)
@@ -203,7 +195,7 @@ def narrative_fits(cube: NarrativeCube) -> NarrativeFits:
 def _as_equal(
     sums: Swept, cell_weights: FloatArray, slopes: FloatArray, of_lesser: FloatArray, information: FloatArray
 ) -> FloatArray:
-    """Return s where cells do not count alike: 1 / c'c, c the weights of the ratings in the coefficient.
+    """Return s if cells do not count alike: 1 / c'c, c the weights of the ratings in the coefficient.
 
     c = ω r / Σ ω r g, r what is left of the in-group column g after the others by least squares of weights ω.
     """
@@ -219,35 +211,23 @@ def _as_equal(
 
 
 def designed_weights(cube: NarrativeCube) -> FloatArray:
-    """Weights of each narrative's pairs in its gap when all are rated that it was asked about.
+    """Weights of each narrative's pairs in its gap, shape (N, P, E), if all ratings are there that were asked for.
 
-    Parameters
-    ----------
-    cube
-        Ratings without baselines.
-
-    Returns
-    -------
-    array
-        Shape (N, P, E): ⟨w_i, y_i⟩ is the in-group coefficient of narrative i with its ratings all there, and 0 where
-        it was not to be asked. Where all pairs are asked that is :func:`~audit.statistics.contrasts.in_group_weights`.
-
-    Raises
-    ------
-    NotEstimableError
-        As :func:`~audit.statistics.contrasts.in_group_weights`, or if a narrative's pairs do not determine its gap.
+    ⟨w_i, y_i⟩ is the in-group coefficient of narrative i; pairs that it was not to be asked about have weight 0. Where
+    all pairs are asked, these are :func:`~audit.statistics.contrasts.in_group_weights`. NotEstimableError as there, or
+    if a narrative's pairs do not determine its gap. The cube has no baselines.
     """
     expected = cube.expected
     if expected.all():
         return np.broadcast_to(in_group_weights(cube), expected.shape)
-    in_group_weights(cube)  # or says why there are none
+    in_group_weights(cube)  # raises if there are none
     pattern_of, first = patterns(expected)
     sums = Swept.of(np.where(expected[first], 0.0, np.nan), cube.columns)
     inverse, _ = pseudo_inverse(sums.experiencers)
     slopes = inverse @ sums.experiencers_columns
     beyond = sums.columns_columns - sums.experiencers_columns.transpose(0, 2, 1) @ slopes
     lesser, _ = pseudo_inverse(beyond[:, :-1, :-1])
-    # in-group less what the other columns, experiencers and perceivers make up of it
+    # in-group less its projection on the other columns, experiencers and perceivers
     parts = np.concatenate([-(lesser @ beyond[:, :-1, -1:])[:, :, 0], np.ones((len(first), 1))], axis=1)
     rest = np.einsum("nd,dpe->npe", parts, cube.columns) - (slopes @ parts[:, :, None])[:, None, :, 0]
     rest[~sums.valid] = 0.0
@@ -286,12 +266,9 @@ def _pooled(
 
 
 def patterns(valid: BoolArray) -> tuple[IntArray, IntArray]:
-    """Say which narratives have the same ratings missing.
+    """Find the patterns of missing ratings.
 
-    Returns
-    -------
-    tuple
-        Shape (N,), the number of each narrative's pattern; and, by pattern, the first narrative that has it.
+    Returns the number of each narrative's pattern, shape (N,), and for each pattern the first narrative that has it.
     """
     packed = np.packbits(valid.reshape(len(valid), -1), axis=1)
     _, first, pattern_of = np.unique(packed, axis=0, return_index=True, return_inverse=True)

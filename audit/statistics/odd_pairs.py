@@ -1,8 +1,8 @@
-"""Pairs of groups that stand out, and whether perceivers and experiencers add up at all.
+"""Pairs of groups that stand out, and whether effects of perceivers and experiencers add up at all.
 
 A group's own gap is what its ratings of its own have beyond how high it rates others and how high others rate it. So
-one hostile pair (Hindu perceivers rate Muslims 10 points lower) raises the own gaps of both its groups, and of others
-besides. So pairs are looked at before groups, and groups are estimated beside the pairs that stand out.
+one hostile pair (Hindu perceivers rate Muslims 10 points lower) raises the own gaps of both its groups, and those of
+others too. This is why pairs are looked at before groups, and groups are estimated beside the pairs that stand out.
 
 And a perceiver who uses more of the scale than others rates high experiencers higher and low ones lower. Where terms
 are high on both sides, that alone makes a gap.
@@ -32,13 +32,10 @@ class OddPair:
 
     Attributes
     ----------
-    perceiver_group, experiencer_group
-        Who rates whom.
     delta_points
-        How much higher its ratings are than perceivers, experiencers, own gaps and the other pairs lead to expect.
+        How much higher its ratings are, in points, than perceivers, experiencers, own gaps and the other pairs predict.
     se, df, p_adjusted
-        Its standard error and degrees of freedom, held against how the other pairs differ; p is corrected for all
-        pairs (Bonferroni).
+        By how the other pairs differ; p is corrected for all pairs (Bonferroni).
     """
 
     perceiver_group: str
@@ -50,14 +47,9 @@ class OddPair:
 
 
 def odd_pairs(cube: NarrativeCube, *, alpha: float = ALPHA) -> tuple[OddPair, ...]:
-    """Find the pairs of two groups that stand out, the clearest first.
+    """Find the pairs of two groups that stand out, the clearest first; the cube has no baselines.
 
-    Parameters
-    ----------
-    cube
-        Ratings without baselines, in points.
-    alpha
-        Chance that a pair is named though none differs from the others by more than pairs do.
+    ``alpha`` is the chance that a pair is named although none differs from the others by more than pairs do.
 
     Notes
     -----
@@ -105,7 +97,7 @@ def odd_pairs(cube: NarrativeCube, *, alpha: float = ALPHA) -> tuple[OddPair, ..
 
 
 def beside_odd_pairs(cube: NarrativeCube, pairs: tuple[OddPair, ...]) -> NarrativeCube:
-    """Return the cube whose estimates are made beside these pairs: they say nothing of the groups in them."""
+    """Return the cube whose estimates are made beside these pairs, which then say nothing about their groups."""
     if not pairs:
         return cube
     perceivers, experiencers = (
@@ -120,17 +112,17 @@ def beside_odd_pairs(cube: NarrativeCube, pairs: tuple[OddPair, ...]) -> Narrati
 
 @dataclass(frozen=True)
 class Additivity:
-    """Whether perceivers differ in how far they spread their ratings, and so in a gap that is none.
+    """Whether perceivers differ in how far they spread their ratings, which alone can make a gap.
 
     Attributes
     ----------
     slope
-        λ, what the product of both effects counts for, per point: above 0 where those who rate high spread more. NaN
-        where it is not λ that tells, but that perceivers' slopes differ in whatever way.
+        λ, the coefficient of the product of both effects, per point: above 0 if those who rate high spread more. NaN if
+        the test found not λ, but that perceivers' slopes differ in some way.
     p
-        Two-sided p that effects add up, of two tests (Bonferroni).
+        Two-sided p that effects add up, the smaller of two tests (Bonferroni).
     delta_points
-        The gap beside what was found, in points.
+        The gap beside the effects that were found, in points.
     """
 
     slope: float
@@ -139,12 +131,9 @@ class Additivity:
 
 
 def additivity(cube: NarrativeCube) -> Additivity | None:
-    """Test whether a perceiver's effect and an experiencer's add up; None where the cells do not tell.
+    """Test whether a perceiver's effect and an experiencer's add up; None if the cells cannot tell.
 
-    Parameters
-    ----------
-    cube
-        Ratings without baselines, in points.
+    The cube has no baselines.
 
     Notes
     -----
@@ -164,13 +153,13 @@ def additivity(cube: NarrativeCube) -> Additivity | None:
         return None if tested is None else tested.found
     pairs = odd_pairs(cube)
     beside = _multiplied(beside_odd_pairs(cube, pairs)) if pairs else None
-    # Pairs that leave less unexplained than the product does are what there is.
+    # Pairs that leave less unexplained than the product does are the better explanation.
     return beside.found if beside is not None and beside.error_before < tested.error else tested.found
 
 
 @dataclass(frozen=True)
 class _Multiplied:
-    """What was found, and the mean square of what is left with it and without it."""
+    """The test's result, and the mean square of the residuals with the product and without it."""
 
     found: Additivity
     error: float
@@ -178,7 +167,7 @@ class _Multiplied:
 
 
 def _multiplied(cube: NarrativeCube) -> _Multiplied | None:
-    """Test both, and take the clearer one."""
+    """Run both tests, and take the clearer one."""
     means = cell_means(cube.y.reshape(len(cube.y), -1))
     known = np.isfinite(means)
     if not known.any():
@@ -221,7 +210,7 @@ def _multiplied(cube: NarrativeCube) -> _Multiplied | None:
 
 
 def _blocks(cube: NarrativeCube) -> tuple[list[str], FloatArray, FloatArray] | None:
-    """Means of pairs of groups, and the columns of groups and own gaps; None where a pair has no rating."""
+    """Return groups, means of pairs of groups, and columns of groups and own gaps; None if a pair has no rating."""
     groups = list(dict.fromkeys(cube.perceiver_groups))
     if set(groups) != set(cube.experiencer_groups) or len(groups) < 4 or (cube.n_shared != cube.in_group).any():
         return None

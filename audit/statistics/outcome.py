@@ -1,8 +1,8 @@
-"""One number by prompt, whatever it is of, and its gaps: one analysis, with the same controls, for every outcome.
+"""The gaps of any outcome that has one number a prompt: one analysis, with the same controls, for all of them.
 
 An intensity, a measure of a reply, an emotion recognised or not, and the score that people gave are outcomes. The
-tables of ratings and those of replies are laid out from what :func:`analyse_outcome` returns; what only ratings have
-(δ_z, number mass, the ends of the scale) is added in :mod:`audit.statistics.analysis`.
+tables of ratings and of replies are made from what :func:`analyse_outcome` returns; what only ratings have (δ_z, number
+mass, the ends of the scale) is added in :mod:`audit.statistics.analysis`.
 """
 
 from __future__ import annotations
@@ -36,30 +36,26 @@ OWN_UNIT: Final = (0.0, 1.0)
 """Stands for the scale of an outcome without one, so that its differences stay in its own unit."""
 NO_INTERVAL: Final = "no interval: utterances of a conversation are not independent"
 _ESTIMATORS: Final = ("contrast", "mixed")
-"""Of an outcome that is not asked for as a rating: random perceivers and experiencers, and δ_z, are of ratings."""
+"""Estimators of outcomes other than ratings: random perceivers and experiencers, and δ_z, are for ratings."""
 _DEPENDENT: Final = ("se", "df", "ci_low", "ci_high", "p", "p_sign_flip")
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What δ is of.
+    """The quantity that δ is computed for: an intensity, or a measure of replies.
 
     Attributes
     ----------
-    name
-        Such as ``intensity``, or a measure's.
-    unit
-        Of its numbers, in words.
     values
-        By ``prompt_index``; NaN or no entry where a prompt has no such number. None where the prompts hold it, as
-        ratings do, or it is of a corpus.
+        By ``prompt_index``; NaN or no entry for a prompt without such a number. None if the prompts hold it, as ratings
+        do, or if it is of a corpus.
     corpus
-        In place of values, what makes one number of the texts of a pair of identities.
+        In place of values, makes one number from the texts of a pair of identities.
     scale
-        The two ends of its scale; None without.
+        The two ends of its scale; None without one.
     rated
-        Whether it is a rating that was asked for, in points: δ_z and the model of random perceivers and experiencers
-        are of these alone.
+        Whether it was asked for as a rating, in points: only such have δ_z and the model of random perceivers and
+        experiencers.
     """
 
     name: str
@@ -75,28 +71,24 @@ INTENSITY: Final = Outcome("intensity", unit="points", rated=True)
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """An outcome in one dimension and variant.
+    """An outcome in one dimension and variant, with its estimates.
 
     Attributes
     ----------
     cube
-        Its numbers, with baselines; δ of it is echo-free where the terms allow that.
+        The outcome's numbers, with baselines; its δ is echo-free if the terms allow that.
     prompts
         The same, as compacted ratings.
-    told
-        What tells repeated words from groups.
     conversations
-        The conversation of each narrative; none where narratives are independent.
+        The conversation of each narrative; empty if narratives are independent.
     made
-        The estimates; of a corpus its gap, or why it has none.
+        The estimates; for a corpus its gap, or why it has none.
     gap, repetition
-        Rows of ``tables.GAP``, and of ``tables.CONTROLS`` for the repetition of words.
+        Rows of ``GAP``, and of ``CONTROLS`` for the repetition of words.
     corpora
-        The replies of each pair taken together, where the outcome is of a corpus.
-    settings
-        How.
+        The replies of each pair taken together, if the outcome is of a corpus.
     dependent
-        Gives an estimate the uncertainty of conversations; None where narratives are independent.
+        Gives an estimate the uncertainty of conversations; None if narratives are independent.
     """
 
     cube: NarrativeCube
@@ -112,34 +104,34 @@ class Part:
 
     @property
     def estimates(self) -> Estimates:
-        """All estimates of an outcome that has a value by prompt."""
+        """All estimates; only for an outcome that has a value by prompt."""
         assert isinstance(self.made, Estimates)
         return self.made
 
     @property
     def headline(self) -> GapEstimate | NotEstimableError:
-        """The estimate that stands first."""
+        """The headline estimate, or why there is none."""
         return self.made.headline if isinstance(self.made, Estimates) else self.made
 
     @cached_property
     def worded(self) -> Worded | None:
-        """Its gaps in each wording of the prompt; None of a corpus, and where there is one wording."""
+        """Its gaps in each wording of the prompt; None for a corpus, or if there is one wording."""
         if self.corpora is not None:
             return None
-        # A wording whose ratings do not allow what the headline is of has no δ, and no other one.
+        # A wording whose ratings do not allow the headline's estimate has no δ, rather than another kind of δ.
         stems = self.told.stems.get(self.cube.dimension, {})
         free = {} if self.cube.nuisance is None else {"within": partial(echo_free, stems=stems)}
         return Worded.of(self.prompts, self.cube, confidence=self.settings.confidence, **free)
 
     def controls(self) -> list[dict[str, Any]]:
-        """Return rows of ``tables.CONTROLS``: of the repetition of words, and of several wordings where there are."""
+        """Return the rows of ``CONTROLS``: for the repetition of words, and for wordings if there are several."""
         of_wordings = [] if self.worded is None else [self.worded.control(n_missing=n_missing(self.prompts))]
         return [*self.repetition, *of_wordings]
 
     def families(
         self, valence: Mapping[str, str] | None, clusters: Mapping[str, Mapping[str, str]] | None
     ) -> Iterator[dict[str, Any]]:
-        """Yield rows of ``tables.FAMILIES``, as :func:`~audit.statistics.families.family_rows`; of a corpus none."""
+        """Yield the rows of ``FAMILIES``, as :func:`~audit.statistics.families.family_rows`; none for a corpus."""
         if self.corpora is None:
             dimension, confidence = self.cube.dimension, self.settings.confidence
             over = partial(noted_over_conversations, conversations=self.conversations, confidence=confidence)
@@ -153,11 +145,11 @@ class Part:
             )
 
     def cells(self) -> pd.DataFrame:
-        """Return columns of ``tables.CELLS``; of a corpus those of ``tables.MEASURE_CELLS``."""
+        """Return the columns of ``CELLS``; for a corpus those of ``MEASURE_CELLS``."""
         if self.corpora is not None:
             return self.corpora.cells(self.cube)
         cells = cell_table(self.prompts)
-        if self.cube.by_design:  # pairs were asked about other narratives each, whose levels differ
+        if self.cube.by_design:  # each pair was asked in other narratives, whose levels differ
             means = cell_means(self.cube.y.reshape(len(self.cube.y), -1))
             cells["mean"] = means[self.cube.asked.ravel()]
         return cells
@@ -165,20 +157,18 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What an outcome shows.
+    """The analysis of an outcome: its parts, the mean over dimensions, and all rows of the gap.
 
     Attributes
     ----------
-    parts
-        Of each dimension and variant.
     overall
-        Rows of ``tables.GAP`` of the mean over single dimensions.
+        Rows of ``GAP`` for the mean over single dimensions.
     gap
-        All rows: of parts, then of the mean; of utterances with the uncertainty of their conversations.
+        All rows: of parts, then of the mean; for utterances with the uncertainty of their conversations.
     labelled
-        By dimension the headline in each variant that has one.
+        By dimension, the headline in each variant that has one.
     prompts
-        What was analysed, as compacted ratings: sets of invented groups, too.
+        The compacted ratings that were analysed, sets of invented groups included.
     """
 
     parts: tuple[Part, ...]
@@ -202,22 +192,18 @@ def analyse_outcome(
 
     Parameters
     ----------
-    outcome
-        Which.
     prompts
-        Compacted ratings, one row a prompt, with the outcome's number in place of an intensity; of a corpus any number
+        Compacted ratings, one row a prompt, with the outcome's number in place of an intensity; for a corpus any number
         where a text belongs to it.
     seed
-        With the names of dimension and variant it seeds each one's draws, so that what else is in the prompts does not
-        alter a p, and all outcomes have their signs flipped alike.
-    settings
-        How.
+        Each dimension and variant is seeded with this and its names, so that the other prompts do not alter a p, and
+        all outcomes have their signs flipped alike.
     repetition
-        What tells repeated words from groups; sets of invented groups are a control, and have no δ of their own.
+        Tells repeated words from groups; sets of invented groups are a control, and have no δ of their own.
     conversation_of
-        Tells the conversation of a narrative that is an utterance of one; None where narratives are no utterances.
+        Gives the conversation of a narrative; None if narratives are not utterances.
     replies
-        Columns of ``tables.REPLIES``, row by row those of the prompts; None of ratings.
+        Replies to the prompts, row by row; None for ratings.
     """
     told = repetition or Repetition()
     confidence = settings.confidence
@@ -275,32 +261,32 @@ def analyse_outcome(
 
 
 def n_missing(prompts: pd.DataFrame) -> int:
-    """Count the prompts, compacted, between identities that have no number, baselines left out."""
+    """Count the compacted prompts between identities that have no number, baselines left out."""
     return int((prompts["in_group"].notna() & prompts["intensity"].isna()).sum())
 
 
 def is_constant(numbers: FloatArray) -> bool:
-    """Say whether there are numbers, and these differ by floating-point arithmetic alone."""
+    """Whether there are numbers, and they differ by floating-point arithmetic alone."""
     known = numbers[~np.isnan(numbers)]
     return bool(known.size) and float(np.ptp(known)) <= ROUNDING * float(np.abs(known).max())
 
 
 def n_differing(y: FloatArray) -> tuple[int, int]:
-    """Count, of shape (N, P, E), the narratives with a number, and those of them in which numbers differ."""
+    """Count the narratives with a number in y, shape (N, P, E), and those of them in which numbers differ."""
     flat = y.reshape(len(y), -1)
     n_known = int((~np.isnan(flat)).any(axis=1).sum())
     return n_known, n_known - sum(is_constant(own) for own in flat)
 
 
 def spread_of(values: pd.Series, replies: pd.DataFrame) -> float:
-    """Return the standard deviation (n − 1) of a measure among some replies; NaN where it does not differ."""
+    """Return the standard deviation (n − 1) of a measure among some replies; NaN if it does not vary."""
     known = values[values.index.isin(replies["prompt_index"])].to_numpy(dtype=np.float64)
     known = known[np.isfinite(known)]
     return float(known.std(ddof=1)) if known.size > 1 and not is_constant(known) else float("nan")
 
 
 def _n_numberless(replies: pd.DataFrame | None, part: pd.DataFrame) -> tuple[int, int]:
-    """Count the scored replies between identities: those without a number, and all."""
+    """Count the scored replies between identities that have no number, and all of them."""
     assert replies is not None
     scored = is_scored(replies)[part.index] & part["in_group"].notna().to_numpy()
     return int((scored & part["intensity"].isna().to_numpy()).sum()), int(scored.sum())
@@ -309,19 +295,19 @@ def _n_numberless(replies: pd.DataFrame | None, part: pd.DataFrame) -> tuple[int
 def _measured_rows(
     rows: Iterator[dict[str, Any]], cube: NarrativeCube, n_without: int, n_scored: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a measure of replies, each with what else a reader must know of it."""
+    """Yield the rows of a measure of replies, each with a note on replies that hardly differ or have no number."""
     compared = cube.without_baselines()
     remark, constant = _remark(compared.y, n_without, n_scored), is_constant(compared.y)
     for row in rows:
         if row["estimator"] not in _ESTIMATORS:
             continue
-        # Signs of 0 flipped are 0 again: a p of 1 that tested nothing, and would count as one test more.
+        # Flipping the sign of 0 changes nothing: p would be 1, test nothing, and count as one more test.
         untested = {"p_sign_flip": float("nan")} if row["delta_points"] == 0 and np.isnan(row["se"]) else {}
         yield row | untested | {"note": remark if constant else "; ".join(filter(None, (row["note"], remark)))}
 
 
 def _remark(y: FloatArray, n_without: int, n_scored: int) -> str:
-    """Say, of shape (N, P, E), that replies hardly differ in a measure, or that many have no such number."""
+    """Say of y, shape (N, P, E), that replies hardly differ in a measure, or that many have no such number."""
     flat = y.reshape(len(y), -1)
     n_known, n_differ = n_differing(y)
     said = []
@@ -337,7 +323,7 @@ def _remark(y: FloatArray, n_without: int, n_scored: int) -> str:
 def _dependent(
     conversation_of: Callable[[str], str] | None, *, of_corpora: bool, confidence: float
 ) -> Dependent | None:
-    """Return what takes utterances of a conversation for what they are in a control; None where there are none."""
+    """Make the function that gives a control's estimate the uncertainty of conversations; None without them."""
     if conversation_of is None:
         return None
 
@@ -355,7 +341,7 @@ def _dependent(
 
 
 def _without_interval(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what would take utterances of a conversation for independent."""
+    """Blank the uncertainty that would take utterances of a conversation for independent."""
     if np.isnan(row["se"]) and np.isnan(row["p"]):
         return dict(row)
     note = "; ".join(filter(None, (row["note"], NO_INTERVAL)))

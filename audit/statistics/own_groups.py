@@ -1,7 +1,7 @@
-"""Each group's own cell: how its ratings of its own lie above what its other ratings, and others of it, lead to expect.
+"""Each group's own gap: how far its ratings of its own lie above what its other ratings, and others' of it, predict.
 
-The mean of a group's pair gaps is no such thing: it holds half of every other group's own cell, so that one group that
-favours its own makes the gap of all others look as if they did.
+The mean of a group's pair gaps is not that: it holds half of every other group's own cell, so that one group that
+favours its own makes all others look as if they did too.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from audit.statistics.narrative_fits import narrative_fits
 from audit.statistics.ratings import BoolArray, FloatArray
 
 MIN_GROUPS: Final = 3
-"""Two groups have one gap, that of their pair: which of the two it is from, no rating tells."""
+"""Two groups have one gap, that of their pair: no rating tells which of the two it is from."""
 _DUST: Final = 1e-12
-"""What a pseudo-inverse leaves of a weight of 0."""
+"""The size of what a pseudo-inverse leaves of a weight of 0."""
 
 
 def own_group_weights(
@@ -34,21 +34,9 @@ def own_group_weights(
 ) -> FloatArray:
     """Weights of the cells whose sum with one narrative's ratings is each group's own gap.
 
-    Parameters
-    ----------
-    groups
-        Length K, whose own gaps are wanted.
-    perceiver_groups, experiencer_groups
-        Lengths P and E, the group of each identity.
-    rated
-        Shape (P, E), the cells that have a rating; the others get no weight.
-    nuisance
-        Shape (M, P, E), 0/1: what all groups' gaps are estimated beside, such as repeated words; None for nothing.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (K, P, E); NaN for a group whose own gap these cells do not determine.
+    The weights have shape (K, P, E) for K ``groups``; NaN for a group whose own gap these cells do not determine.
+    ``rated``, shape (P, E), marks the cells that have a rating; the others get no weight. ``nuisance``, shape (M, P,
+    E), 0/1, is what all gaps are estimated beside, such as repeated words.
 
     Notes
     -----
@@ -79,24 +67,14 @@ def own_group_weights(
 
 
 def pair_variance(cube: NarrativeCube, group: str) -> tuple[float, float]:
-    """Estimate how much of a group's own gap any pair of groups may show that has nothing to do with being one's own.
+    """Estimate how much of a group's own gap any pair of groups may show, whether it is one's own or not.
 
     One hostile pair moves the own gaps of the groups around it. So a group is held against how far pairs of two groups
     lie from what perceivers, experiencers and own gaps explain.
 
-    Parameters
-    ----------
-    cube
-        Ratings without baselines, in points.
-    group
-        Whose own gap it is.
-
-    Returns
-    -------
-    tuple
-        The part of the own gap's variance that effects of pairs of groups make, in squared points, 0 if they vary no
-        more than noise; and its degrees of freedom. Of three groups that vary in nothing else there may be none: then
-        0 and NaN.
+    Returns the part of the own gap's variance that effects of pairs of groups make, in squared points, 0 if they vary
+    no more than noise; and its degrees of freedom. Three groups that vary in nothing else may leave none: then 0 and
+    NaN. The cube has no baselines.
 
     Notes
     -----
@@ -114,7 +92,7 @@ def pair_variance(cube: NarrativeCube, group: str) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class _PairEffects:
-    """How pairs of two groups vary: σ_u², its degrees of freedom, and by group what its own gap takes of it."""
+    """How pairs of two groups vary: σ_u², its degrees of freedom, and by group how much its own gap takes of it."""
 
     variance: float
     df: float
@@ -123,7 +101,7 @@ class _PairEffects:
 
 @lru_cache(maxsize=2)
 def _pair_effects(cube: NarrativeCube) -> _PairEffects | None:
-    """Estimate what all groups of a cube are held against; None where the cells tell nothing of pairs."""
+    """Estimate the effects of pairs once for all groups of a cube; None if the cells do not determine them."""
     perceivers, experiencers = (
         np.array(list(each), dtype=object) for each in (cube.perceiver_groups, cube.experiencer_groups)
     )
@@ -139,7 +117,7 @@ def _pair_effects(cube: NarrativeCube) -> _PairEffects | None:
                 for e in range(experiencers.size)]  # fmt: skip
     beside = [] if cube.nuisance is None else list(cube.nuisance.reshape(len(cube.nuisance), -1))
     design = np.array([*columns, *beside], dtype=np.float64).T[rated]
-    # Cells of one pair of two groups, by pair; in-group cells are what is held against them.
+    # Cells of each pair of two groups, by pair: in-group cells are held against them.
     of_pair = np.array([
         ((perceivers == a)[:, None] & (experiencers == b)[None, :]).ravel()[rated]
         for a in groups for b in groups if a != b

@@ -1,7 +1,7 @@
 """A user's own formula on the ratings: a mixed model, or least squares with clustered standard errors.
 
-The headline δ needs none of this. It is there for the question that only the user has: a covariate, an interaction with
-the emotion, another way of clustering.
+The headline δ needs none of this. It answers questions that only the user has: a covariate, an interaction with the
+emotion, another way of clustering.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LABELS: Final = (
     "experiencer_group",
     "narrative_id",
 )
-"""Columns that a formula sees as strings, and that may be the cluster."""
+"""Columns that a formula sees as strings; any of them may be the cluster."""
 
 _TRANSFORMS: Final = (
     *("C", "I", "center", "standardize", "scale", "bs", "cr", "cc", "te"),
@@ -48,13 +48,13 @@ _TRANSFORMS: Final = (
 """Functions of patsy that a formula may name; ``Q`` is not among them, since no column of ours needs quoting."""
 _EXAMPLE: Final = "intensity ~ in_group + C(perceiver) + C(experiencer)"
 _DETERMINED: Final = 1e-7
-"""A column whose norm shrinks by more than this against those before it is determined by them, as in R's ``lm``."""
+"""A column that keeps less of its norm than this against those before it is determined by them, as in R's ``lm``."""
 _DEGENERATE: Final = 1e-6
 """A clustered standard error below this share of the ordinary one is a rounding error around 0."""
 _OPTIMISERS: Final = ("bfgs", "nm")
 """On a ridge to the boundary, statsmodels' own second choice, lbfgs, stops short and says that it converged."""
 _BOUNDARY: Final = 1e-5
-"""A variance below this share of the residual one, in some direction of the random terms, is 0."""
+"""A variance below this share of the residual one, in some direction of the random terms, counts as 0."""
 
 
 def own_model_table(
@@ -66,11 +66,16 @@ def own_model_table(
     take time: 131 s and 4.3 GB for 2.67 million ratings, where δ's own estimator takes under a second; and in 5 to 10%
     of small fits it fails to converge, which ``converged``, ``singular`` and ``message`` then say.
 
+    The table has the columns of ``OWN_MODEL``: a row for each fixed term, (co)variance and residual variance. A fixed
+    term that earlier ones determine is left out, as in R's ``lm``, and is NaN. What cannot be fitted is one row of NaN
+    with the reason in ``message``; never an exception, and never a warning. A formula, random terms or a cluster that
+    cannot be used raise ConfigError, in one line.
+
     Parameters
     ----------
     ratings
-        Columns of ``tables.RATINGS``, one row a prompt. Used are rated prompts between identities (``in_group`` is not
-        missing) in which no column of the formula is missing. Not modified.
+        One row a prompt. Rated prompts between identities (``in_group`` is not missing) are used if no column of the
+        formula is missing.
     formula
         In patsy's language, e.g. ``"intensity ~ in_group * C(emotion)"``: on the left one of ``NUMBERS``, on the right
         these, ``LABELS``, patsy's transforms and numpy's elementwise functions, e.g. ``np.log``. Levels are sorted, the
@@ -86,22 +91,6 @@ def own_model_table(
         intercept unless ``0 +`` takes it out. None is the intercept alone, and the only choice for ``ols``.
     cluster
         One of ``LABELS``.
-    confidence
-        Coverage of the intervals.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``OWN_MODEL``: a row for each fixed term, (co)variance and residual variance. A fixed term that
-        earlier ones determine is left out, as in R's ``lm``, and missing. What cannot be fitted is one row of NaN with
-        the reason in ``message``; never an exception, and never a warning.
-
-    Raises
-    ------
-    ConfigError
-        If the formula, the random terms or the cluster cannot be used, in one line.
-    ValueError
-        If the ratings contradict themselves.
     """
     model = _Model.read(formula, fit=fit, random=random, cluster=cluster)
     parts = [_Part.of(rows, dimension, variant, model) for dimension, variant, rows in split_ratings(ratings)]
@@ -113,19 +102,13 @@ def own_model_table(
 
 
 def check_own_model(formula: str, *, fit: Fit, random: str | None, cluster: str) -> None:
-    """Check everything about a formula that needs no ratings; takes what ``own_model_table`` takes.
-
-    Raises
-    ------
-    ConfigError
-        If it cannot be read, or names what is not there: one line with the formula and the remedy.
-    """
+    """Check what can be checked of a formula without ratings; ConfigError names the remedy in one line."""
     _Model.read(formula, fit=fit, random=random, cluster=cluster)
 
 
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """A formula that has been read and names only what it may; ``columns`` are those that a rating needs."""
+    """A formula that has been read and names only what it may; ``columns`` are those that it needs of each rating."""
 
     formula: str
     fit: Fit
@@ -173,7 +156,7 @@ class _Model:
 
 
 def _read_terms(text: str, place: str, *, example: str) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Terms left and right of the tilde."""
+    """Return the terms left and right of the tilde."""
     try:
         described = patsy.ModelDesc.from_formula(text)
     except Exception as error:  # patsy passes on whatever Python's tokenizer raises
@@ -182,7 +165,7 @@ def _read_terms(text: str, place: str, *, example: str) -> tuple[Sequence[Any], 
 
 
 def _names(terms: Iterable[Any], place: str) -> set[str]:
-    """Columns that the terms name; ConfigError if they name anything but columns and what computes on them."""
+    """Return the columns that the terms name; ConfigError if they name anything but columns and allowed functions."""
     found: set[str] = set()
     for factor in (factor for term in terms for factor in term.factors):
         try:
@@ -218,7 +201,7 @@ def _suggest(name: str, options: Sequence[str]) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """Say in one line what an exception says."""
+    """Return an exception's message in one line."""
     # PatsyError's own text repeats the formula on a line of its own, with a caret under it.
     return _one_line(str(getattr(error, "message", error)) or type(error).__name__)
 
@@ -230,12 +213,12 @@ def _one_line(text: str) -> str:
 # --- The ratings of one dimension and variant, as a formula sees them ------------------------------------------------
 
 _KEEP_ALL: Final = patsy.NAAction(on_NA="raise", NA_types=[])
-"""Missing values are gone before patsy sees a column."""
+"""Rows with missing values are left out before patsy sees a column."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """What one fit needs: columns as plain arrays, each rating's cluster, and the layout of its designs.
+    """The data of one fit: columns as plain arrays, each rating's cluster, and the layout of its designs.
 
     ``fault`` says why there is no layout: the formula cannot be evaluated on these ratings.
     """
@@ -269,7 +252,7 @@ class _Part:
         layouts: tuple[Any, ...] = ()
         fault = ""
         if len(clusters):
-            # Only np: neither our own names nor those of a caller are a formula's.
+            # Only np: a formula must see neither our names nor a caller's.
             environment = patsy.EvalEnvironment([{"np": np}])
             terms = [list(model.fixed), list(model.random)]
             try:
@@ -283,8 +266,8 @@ class _Part:
         return cls(dimension, variant, columns, clusters, n_excluded, layouts, fault)
 
     def design(self, layout: Any) -> _Design:
-        """Fill in the layout; NotEstimableError if it cannot be, or holds a number that is not finite."""
-        if not layout.factor_infos:  # patsy cannot tell how long an intercept alone is to be
+        """Build the design matrix; NotEstimableError if that fails, or if it holds a number that is not finite."""
+        if not layout.factor_infos:  # patsy cannot tell the length of an intercept alone
             return _Design(tuple(layout.column_names), np.ones((self.n_ratings, 1)))
         try:
             (matrix,) = patsy.build_design_matrices([layout], self.columns, NA_action=_KEEP_ALL)
@@ -321,7 +304,7 @@ class _Design:
         return np.asarray(np.linalg.qr(self.values, mode="r"))
 
     def determined(self) -> BoolArray:
-        """Which columns those before them determine; shape (k,)."""
+        """Whether the columns before it determine each column; shape (k,)."""
         triangle = self.triangle()
         basis = np.zeros((len(triangle), 0))
         determined = np.zeros(len(self.names), dtype=np.bool_)
@@ -345,7 +328,7 @@ class _Design:
 
 @dataclass(eq=False)
 class _Fitted:
-    """Estimates of the fixed terms that were kept, with what else the rows say."""
+    """Estimates of the fixed terms that were kept, with the variances and notes of the fit."""
 
     estimate: FloatArray
     se: FloatArray
@@ -358,7 +341,7 @@ class _Fitted:
 
 
 def _rows(model: _Model, part: _Part, *, confidence: float) -> Iterator[dict[str, Any]]:
-    """Rows of ``OWN_MODEL`` for one part; a single one of NaN where it cannot be fitted."""
+    """Yield one part's rows of ``OWN_MODEL``; a single row of NaN if it cannot be fitted."""
     fitted: _Fitted | None = None
     names: tuple[str, ...] = ()
     determined = np.zeros(0, dtype=np.bool_)
@@ -416,7 +399,7 @@ def _test(estimate: float, se: float, *, df: float, confidence: float) -> dict[s
 
 
 def _fixed_design(part: _Part) -> _Design:
-    """Lay out the fixed terms; NotEstimableError if there are too few ratings or clusters for any fit."""
+    """Build the design of the fixed terms; NotEstimableError if there are too few ratings or clusters for any fit."""
     if part.fault:
         raise NotEstimableError(f"the formula cannot be evaluated on these ratings ({part.fault})")
     if part.n_clusters < 2:
@@ -427,7 +410,7 @@ def _fixed_design(part: _Part) -> _Design:
 
 
 def _left_out(kind: str, design: _Design, determined: BoolArray) -> list[str]:
-    """Say which columns a rank-deficient design is fitted without."""
+    """Return a note on the columns that a rank-deficient design is fitted without; empty if it has full rank."""
     names = [name for name, out in zip(design.names, determined, strict=True) if out]
     if not names:
         return []
@@ -449,7 +432,7 @@ def _fit(model: _Model, part: _Part, fixed: _Design) -> _Fitted:
 
 
 def _fit_ols(response: FloatArray, fixed: _Design, part: _Part) -> _Fitted:
-    # Inside the function: who has no formula of their own need not wait for statsmodels.
+    # Imported here: statsmodels is slow, and only a user's own formula needs it.
     from statsmodels.regression.linear_model import OLS
 
     try:

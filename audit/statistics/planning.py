@@ -3,8 +3,8 @@
 That no gap was found does not show that there is none. The equivalence table says how large a gap these ratings still
 allow; the power table says how small a gap as many narratives would find.
 
-Power is integrated here and not taken from a library: the noncentral t distribution of scipy 1.17, by which statsmodels
-goes, is NaN at scattered points (2 narratives, noncentrality 8), and a solver that meets one returns gaps of another
+Power is integrated here and not taken from a library: the noncentral t distribution of scipy 1.17, which statsmodels
+uses, is NaN at scattered points (2 narratives, noncentrality 8), and a solver that meets one returns gaps of another
 power without a word.
 """
 
@@ -21,7 +21,7 @@ from audit.statistics.estimates import t_interval
 _NAN: Final = float("nan")
 _NODES: Final = np.polynomial.legendre.leggauss(200)
 _MANY: Final = 1e9
-"""Narratives above which the normal formula stands for the t distribution: they agree to 1 in 10⁸ there."""
+"""More narratives than this use the normal formula in place of the t distribution: they agree to 1 in 10⁸ there."""
 
 
 def equivalence_row(
@@ -36,30 +36,12 @@ def equivalence_row(
     margin: float | None,
     alpha: float = 0.05,
 ) -> dict[str, Any]:
-    """Say how large a gap an estimate rules out, and whether that is within the margin.
+    """Say how large a gap an estimate rules out, and whether that is within the margin: a row of ``EQUIVALENCE``.
 
-    Parameters
-    ----------
-    dimension, variant, estimator, scope
-        What was estimated; copied.
-    delta_points, se, df
-        The estimate, its standard error (points) and degrees of freedom. Without a positive ``se`` nothing is said.
-    margin
-        Gap that counts as too small to matter, in points; positive. None if none was chosen.
-    alpha
-        Error rate, between 0 and 0.5.
-
-    Returns
-    -------
-    dict
-        A row of ``EQUIVALENCE``, unrounded. The verdict is "no gap larger than the margin" if the interval of
-        confidence 1 − 2 alpha lies inside ±margin; "gap" if that of 1 − alpha leaves out 0; "gap, smaller than the
-        margin" if both; "undecided" if neither. None of them says that the gap is 0.
-
-    Raises
-    ------
-    ValueError
-        If ``margin`` is not positive or ``alpha`` is out of range.
+    The verdict is "no gap larger than the margin" if the interval of confidence 1 − 2 alpha lies inside ±margin; "gap"
+    if that of 1 − alpha leaves out 0; "gap, smaller than the margin" if both; "undecided" if neither. None of them says
+    that the gap is 0. Without a positive ``se`` the gap is "not estimable". The estimate, its standard error and the
+    margin are in points; ``margin`` is None if none was chosen.
 
     Notes
     -----
@@ -118,38 +100,25 @@ def power_row(
 ) -> dict[str, Any]:
     """Say how small a gap as many narratives find, and how many narratives find a given gap or rule one out.
 
+    A row of ``POWER``, unrounded; NaN and a note where ``se`` is 0 or NaN. ``detectable_low`` and ``detectable_high``
+    are the ends of the detectable gap's interval, of confidence 1 − alpha.
+
     Parameters
     ----------
-    dimension, variant
-        What was estimated; copied.
     se, n_narratives
         Standard error of the headline δ, in points, and the narratives that it comes from. All power follows from
         these two: it is that of another set of as many narratives that differ as these do.
     sum_of_squares
-        s, what a narrative's pairs tell of its gap: :func:`~audit.statistics.narrative_fits.design_information`.
+        s, the information of a narrative's pairs on its gap:
+        :func:`~audit.statistics.narrative_fits.design_information`.
     slope_sd, residual_sd
         Standard deviations of the narratives' true gaps, and of a rating about its narrative's own fit, in points; None
-        where they are unknown. Where sd_contrast is nearly ``slope_sd``, more identities would not make δ more exact,
-        only more narratives.
+        if unknown. If sd_contrast is nearly ``slope_sd``, more identities would not make δ more exact, only more
+        narratives.
     wanted, margin
-        Gaps in points, positive; None where none was named.
-    power
-        Chance of a right answer, between ``alpha`` and 1.
-    alpha
-        Error rate, between 0 and 0.5.
+        Gaps in points, positive; None if not set.
     note
-        Why there is no standard error, where the caller knows.
-
-    Returns
-    -------
-    dict
-        A row of ``POWER``, unrounded; NaN and a note where ``se`` is 0 or NaN. ``detectable_low`` and
-        ``detectable_high`` are the ends of the detectable gap's interval, of confidence 1 − alpha.
-
-    Raises
-    ------
-    ValueError
-        If a gap is not positive, or ``power`` or ``alpha`` is out of range.
+        Why there is no standard error, if the caller knows.
 
     Notes
     -----
@@ -186,16 +155,8 @@ def power_row(
 def detectable_gap(sd: float, n_narratives: int, *, power: float = 0.8, alpha: float = 0.05) -> float:
     """Return the smallest gap, in points, that a two-sided t-test of ``n_narratives`` contrasts finds.
 
-    Parameters
-    ----------
-    sd
-        Standard deviation of the contrasts, in points; positive.
-    n_narratives
-        At least 2.
-    power
-        Chance of finding it, between ``alpha`` and 1.
-    alpha
-        Size of the test, between 0 and 0.5.
+    ``sd`` is the standard deviation of the contrasts, in points; ``power`` lies between ``alpha``, the size of the
+    test, and 1.
 
     Notes
     -----
@@ -210,16 +171,9 @@ def detectable_gap(sd: float, n_narratives: int, *, power: float = 0.8, alpha: f
 
 
 def detectable_by(se: float, df: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Return the smallest gap, in points, that a two-sided t-test finds with a standard error.
+    """Return the smallest gap, in points, that a two-sided t-test finds with a standard error, in points.
 
-    Parameters
-    ----------
-    se
-        Standard error, in points; positive.
-    df
-        Its degrees of freedom, at least 1; need not be whole.
-    power, alpha
-        As of :func:`detectable_gap`.
+    ``df`` is at least 1 and need not be whole.
     """
     _check_power(power, alpha)
 
@@ -234,16 +188,9 @@ def detectable_by(se: float, df: float, *, power: float = 0.8, alpha: float = 0.
 
 
 def spread_interval(sd: float, n_narratives: int, *, alpha: float = 0.05) -> tuple[float, float]:
-    """Return the interval of the standard deviation that an estimated one is of: of few narratives it is wide.
+    """Return the interval of the true standard deviation, of confidence 1 − alpha: with few narratives it is wide.
 
-    Parameters
-    ----------
-    sd
-        Standard deviation of the contrasts, as estimated, in points; positive.
-    n_narratives
-        That it was estimated from; at least 2.
-    alpha
-        1 less the interval's confidence, between 0 and 0.5.
+    ``sd``, in points, is the estimated standard deviation of the contrasts of at least 2 narratives.
 
     Notes
     -----
@@ -265,14 +212,8 @@ def spread_interval(sd: float, n_narratives: int, *, alpha: float = 0.05) -> tup
 def narratives_to_find(delta: float, sd: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
     """Return how many narratives, at least 2, a two-sided t-test needs to find a gap.
 
-    Parameters
-    ----------
-    delta
-        The true gap, in points; positive.
-    sd
-        Standard deviation of the contrasts, in points; positive.
-    power, alpha
-        As :func:`detectable_gap`, whose inverse this is.
+    The inverse of :func:`detectable_gap`: ``delta``, the true gap, and ``sd``, the standard deviation of the contrasts,
+    are in points.
 
     Examples
     --------
@@ -287,16 +228,8 @@ def narratives_to_find(delta: float, sd: float, *, power: float = 0.8, alpha: fl
 def narratives_to_rule_out(margin: float, sd: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
     """Return how many narratives, at least 2, show that a gap of exactly 0 lies within the margin.
 
-    Parameters
-    ----------
-    margin
-        In points; positive.
-    sd
-        Standard deviation of the contrasts, in points; positive.
-    power
-        Chance that the equivalence test succeeds, between ``alpha`` and 1.
-    alpha
-        Size of each of the two one-sided tests, between 0 and 0.5.
+    ``margin`` and ``sd``, the standard deviation of the contrasts, are in points. ``power`` is the chance that the
+    equivalence test succeeds, ``alpha`` the size of each of the two one-sided tests.
 
     Notes
     -----
@@ -318,14 +251,7 @@ def narratives_to_rule_out(margin: float, sd: float, *, power: float = 0.8, alph
 def equivalence_power(margin: float, n_narratives: int, *, alpha: float = 0.05) -> float:
     """Return the chance that two one-sided t-tests show a gap of exactly 0 to lie within the margin.
 
-    Parameters
-    ----------
-    margin
-        In standard deviations of the contrasts; positive.
-    n_narratives
-        At least 2.
-    alpha
-        Size of each test, between 0 and 0.5.
+    ``margin`` is in standard deviations of the contrasts.
 
     Notes
     -----
@@ -373,9 +299,9 @@ def _spread_below(u: float, df: float) -> float:
 
 
 def _fewest(enough: Callable[[int], bool], *, root: float) -> float:
-    """Find the fewest narratives, at least 2, that are enough, from the root of the normal formula's number.
+    """Find the fewest narratives, at least 2, that are enough, starting from the normal formula's root.
 
-    A float, since it may be beyond any count.
+    Returns a float, since the number may be beyond any count.
     """
     guess = root * root
     if guess > _MANY:

@@ -1,7 +1,7 @@
 """δ_z as published: the released arithmetic and its permutation null, kept for replication.
 
-δ_z is divided by the spread of the matrix's own cells, so it is comparable with nothing else, and its null treats
-narratives as no source of chance. :mod:`audit.statistics.contrasts` holds the better statistic.
+δ_z is divided by the spread of the matrix's own cells, so it cannot be compared with anything else, and its null
+ignores that narratives vary. :mod:`audit.statistics.contrasts` holds the better statistic.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from audit.statistics.ratings import NO_PERSONA, BoolArray, FloatArray, divide
 from audit.tables.formatting import plural
 
 _CHUNK: Final = 1_700
-"""Shuffles done at a time: memory does not grow with their number, and a processor's cache holds them."""
+"""Shuffles at a time: memory does not grow with their number, and a processor's cache holds them."""
 _LISTED: Final = 6
-"""Up to so many identities, all their orders (720) are listed and drawn from."""
+"""With up to this many identities, all their orders (720) are listed and drawn from."""
 
 
 @dataclass(frozen=True)
 class PublishedGap:
-    """The published gap; unrounded but for the cell means that it is made of.
+    """The published gap; unrounded except for the cell means that it is made of.
 
     Attributes
     ----------
     delta_z
         In-group minus out-group, in standard deviations of the matrix's own cells.
     null_low, null_high
-        2.5 and 97.5 percentiles of δ_z over shuffled matrices: a *null* interval, not a confidence interval. Where all
-        shuffles are listed they are those of the exact null, to which the percentiles of ever more draws come.
+        2.5 and 97.5 percentiles of δ_z over shuffled matrices: a *null* interval, not a confidence interval. If all
+        shuffles are listed they are those of the exact null, the limit for ever more draws.
     null
         Which shuffles those are, in words.
     n_narratives
@@ -68,17 +68,10 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
     Parameters
     ----------
     cube
-        Ratings of one dimension or intersection. Baselines may be in it and are not looked at: a narrative is left out
-        if a rating is missing between identities, not if one is missing by or about the unspecified person.
-    rng
-        Draws the shuffles; the caller owns the seed.
+        Ratings of one dimension or intersection. Baselines are ignored: a narrative is left out if a rating is missing
+        between identities, not if one is missing by or about the unspecified person.
     n_permutations
-        Independent shuffles of the rows and of the columns; all that can differ, where those are no more.
-
-    Raises
-    ------
-    NotEstimableError
-        If no narrative is left, all cell means are equal, or no pair, or every pair, is in-group.
+        Independent shuffles of the rows and of the columns; all that can differ, if there are no more.
 
     Notes
     -----
@@ -106,7 +99,7 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
     null = exact_null(z, in_group, at_most=n_permutations)
     if null is not None:
         words = f"all {null.size:,} shuffles"
-        # What ever more draws come to: between few values there is nothing to interpolate.
+        # The limit for ever more draws: between few values there is nothing to interpolate.
         null_low, null_high = np.percentile(null, [2.5, 97.5], method="averaged_inverted_cdf")
     else:
         words = f"{n_permutations:,} random shuffles"
@@ -126,12 +119,9 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
 
 
 def rounded_means(y: FloatArray) -> FloatArray:
-    """Return the mean of each cell in points as the released study has it: rounded to 2 decimals by Python's ``round``.
+    """Average each cell in points as the released study does: rounded to 2 decimals by Python's ``round``.
 
-    Parameters
-    ----------
-    y
-        Shape (N, P, E), intensities of the narratives that are kept; a cell that holds NaN has none.
+    ``y``, shape (N, P, E), has the narratives that are kept; a cell that holds NaN has no mean.
 
     Notes
     -----
@@ -145,12 +135,9 @@ def rounded_means(y: FloatArray) -> FloatArray:
 
 
 def released_matrix(cube: NarrativeCube) -> tuple[BoolArray, BoolArray]:
-    """Say which narratives, shape (N,), and which cells, shape (P, E), the published heatmap and its mask are made of.
+    """Find the narratives, shape (N,), and the cells, shape (P, E), of the published heatmap and its mask.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension with baselines.
+    The cube holds one dimension with baselines.
 
     Notes
     -----
@@ -167,19 +154,13 @@ def released_matrix(cube: NarrativeCube) -> tuple[BoolArray, BoolArray]:
 def published_cells(cube: NarrativeCube) -> FloatArray:
     """Return the standardised cells of the published heatmap, shape (P, E).
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension *with* baselines: the released matrix has the unspecified perceiver and experiencer in
-        it, and a narrative without a rating in any of its cells is left out of all. So these may be other narratives
-        than those of :func:`published_gap`.
+    They are (M − mean) / population SD, both over all (K + 1)² cells, as in the code of [1]_; M is
+    :func:`rounded_means`. A perceiver given no persona, whom the study does not have, is put in the same unit. All are
+    NaN where listwise deletion leaves no narrative, or all cells are equal; so is a pair without a rating.
 
-    Returns
-    -------
-    array
-        (M − mean) / population SD, both over all (K + 1)² cells, as in the code of [1]_; M is :func:`rounded_means`. A
-        perceiver given no persona, whom the study does not have, is put in the same unit. All are NaN where listwise
-        deletion leaves no narrative, or all cells are equal; so is a pair without a rating.
+    The cube holds one dimension *with* baselines: the released matrix has the unspecified perceiver and experiencer in
+    it, and a narrative without a rating in any of its cells is left out of all. So these may be other narratives than
+    those of :func:`published_gap`.
 
     References
     ----------
@@ -197,20 +178,13 @@ def published_cells(cube: NarrativeCube) -> FloatArray:
 
 
 def published_mask(cube: NarrativeCube) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Say which cells the published heatmap shows: those that differ from both identities' own cells.
+    """Find the cells that the published heatmap shows: those that differ from both identities' own cells.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension with baselines, as for :func:`published_cells`, of whose narratives the tests are.
-
-    Returns
-    -------
-    tuple
-        Three of shape (P, E): p of the paired t-test against the perceiver's own cell (the perceiver about its own
-        wording), p against the experiencer's own cell, and whether the cell is shown. p is NaN where there is no own
-        cell, no narrative has a difference, or fewer than two narratives are left; where the difference is the same in
-        every narrative, and not 0, t is infinite and p is 0, as scipy has it.
+    The cube holds one dimension with baselines, as for :func:`published_cells`, whose narratives the tests use. Returns
+    three arrays of shape (P, E): p of the paired t-test against the perceiver's own cell (the perceiver about its own
+    wording), p against the experiencer's own cell, and whether the cell is shown. p is NaN where there is no own cell,
+    no narrative has a difference, or fewer than two narratives are left; where the difference is the same in every
+    narrative, and not 0, t is infinite and p is 0, as scipy has it.
 
     Notes
     -----
@@ -258,17 +232,9 @@ def _paired_p(cells: FloatArray, own: FloatArray) -> FloatArray:
 
 
 def standardise_cells(means: FloatArray) -> FloatArray:
-    """Standardise cell means over their population standard deviation.
+    """Standardise cell means, shape (P, E), without baselines: less their mean, over their population SD.
 
-    Parameters
-    ----------
-    means
-        Shape (P, E), in points, without baselines.
-
-    Raises
-    ------
-    NotEstimableError
-        If all are equal.
+    NotEstimableError if all are equal.
 
     Examples
     --------
@@ -293,12 +259,7 @@ def _in_minus_out(z: FloatArray, in_group: BoolArray) -> float:
 def exact_null(z: FloatArray, in_group: BoolArray, *, at_most: int) -> FloatArray | None:
     """Compute δ_z of every shuffle that can differ, or None if those are more than ``at_most``.
 
-    Parameters
-    ----------
-    z, in_group
-        Shape (P, E), standardised cells and the mask.
-    at_most
-        How many δ_z to list at the most.
+    ``z`` and ``in_group`` have shape (P, E): the standardised cells and the mask.
 
     Notes
     -----
@@ -338,16 +299,8 @@ def permutation_null(
 ) -> FloatArray:
     """Draw δ_z of matrices whose rows and columns are shuffled independently: shape (n_permutations,).
 
-    Parameters
-    ----------
-    z
-        Shape (P, E), standardised cells.
-    in_group
-        Shape (P, E), of which some but not all are true; it stays in place.
-    rng
-        Draws the orders, rows before columns in each chunk of 1,700; the caller owns the seed.
-    n_permutations
-        How many.
+    ``z`` are standardised cells, shape (P, E); the mask ``in_group``, of which some but not all are true, stays in
+    place. ``rng`` draws rows before columns in each chunk of 1,700.
 
     Notes
     -----
@@ -356,7 +309,7 @@ def permutation_null(
     if n_permutations < 1:
         raise ValueError(f"n_permutations is {n_permutations}; it must be at least 1")
     null = np.empty(n_permutations)
-    # Taken once: fresh pages for every chunk would cost more than the shuffles.
+    # Allocated once: fresh pages for every chunk would cost more than the shuffles.
     rows, columns = (np.empty((size, min(_CHUNK, n_permutations)), dtype=np.intp) for size in z.shape)
     row_orders, stay = np.arange(z.shape[0])[:, None], _is_one_to_one(in_group)
     for start in range(0, n_permutations, _CHUNK):
@@ -377,12 +330,8 @@ def shuffled_gaps(
 ) -> FloatArray:
     """Compute δ_z of ``z[row_order][:, column_order]`` for each pair of orders: shape (B,).
 
-    Parameters
-    ----------
-    z, in_group
-        Shape (P, E); the mask stays in place while the cells move.
-    row_orders, column_orders
-        Shapes (P, B), or (P, 1) for rows that stay, and (E, B), one order a column.
+    ``z`` and ``in_group`` have shape (P, E); the mask stays in place while the cells move. The orders have shapes (P,
+    B), or (P, 1) for rows that stay, and (E, B), one order a column.
 
     Notes
     -----

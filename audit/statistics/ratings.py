@@ -1,4 +1,4 @@
-"""Ratings made ready to be counted: compact, checked, and with each prompt assigned to its pair of identities."""
+"""Ratings prepared for statistics: compact, checked, and with each prompt assigned to its pair of identities."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 NO_PERSONA: Final = "no persona"
-"""Group of the perceiver that is given no identity (``tables.RATINGS``)."""
+"""Group of the perceiver that is given no identity."""
 UNSPECIFIED: Final = "unspecified"
-"""Group of an identity that tells no group."""
+"""Group of an identity that names no group."""
 BASELINES: Final = (UNSPECIFIED, NO_PERSONA)
-"""Groups that are asked about for comparison, and in no δ."""
+"""Groups that are asked for comparison only, and never count in δ."""
 
 STATUSES: Final = tuple(status.value for status in Status)
 """The statuses in the order of the columns ``n_rated``, ``n_refused`` and so on."""
@@ -41,26 +41,13 @@ _LABELS: Final = (
 def compact_ratings(ratings: pd.DataFrame) -> pd.DataFrame:
     """Keep the columns that statistics read, as categoricals and floats, and check what they hold.
 
-    Every function of this package that takes ratings calls it, and it costs next to nothing on its own output:
-    compact once before calling several.
+    Every function of this package that takes ratings calls it, and it costs next to nothing on its own output: compact
+    once before calling several.
 
-    Parameters
-    ----------
-    ratings
-        Columns of ``tables.RATINGS``, one row a prompt; labels may be strings or categoricals. Not modified.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Labels and ``status`` as categoricals; ``in_group`` (1 or 0), ``n_shared``, ``intensity``, ``mode`` and
-        ``pruned_points`` (points) and ``number_mass`` as floats, NaN where missing; ``wording`` as a whole number, 0
-        where it is not told. A response, even one with a number, is read as an intensity only where the status is
-        ``rated``.
-
-    Raises
-    ------
-    ValueError
-        If a label is missing, a status is unknown, or a prompt is called rated without a finite intensity.
+    Labels and ``status`` become categoricals; ``in_group`` (1 or 0), ``n_shared``, ``intensity``, ``mode`` and
+    ``pruned_points`` (points) and ``number_mass`` floats, NaN where missing; ``wording`` a whole number, 0 if there is
+    none. A response, even one with a number, counts as an intensity only if the status is ``rated``. ValueError if a
+    label is missing, a status is unknown, or a prompt is called rated without a finite intensity.
     """
     columns: dict[str, Any] = {name: _categorical(ratings[name]) for name in _LABELS}
     for name, labels in columns.items():
@@ -118,7 +105,7 @@ def split_ratings(ratings: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFram
 
 
 def without_dimensions(ratings: pd.DataFrame, names: Collection[str]) -> pd.DataFrame:
-    """Leave dimensions out, such as sets of invented groups."""
+    """Leave out dimensions, such as sets of invented groups."""
     return ratings.loc[~ratings["dimension"].isin(list(names))] if names else ratings
 
 
@@ -137,10 +124,10 @@ def divide(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> FloatA
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Which pair each prompt of one dimension and variant belongs to, and what is true of each pair.
+    """The pair of each prompt of one dimension and variant, and what is true of each pair.
 
-    ``pair`` has one element a prompt and indexes the flattened (P, E) matrices; ``n_shared`` and ``in_group`` are
-    NaN at baselines and at pairs that were never asked.
+    ``pair`` has one element a prompt and indexes the flattened (P, E) matrices; ``n_shared`` and ``in_group`` are NaN
+    at baselines and at pairs that were never asked.
     """
 
     perceivers: tuple[str, ...]
@@ -182,13 +169,13 @@ class Pairs:
 
 
 def axis_codes(labels: pd.Series) -> tuple[IntArray, tuple[str, ...]]:
-    """Codes of each row and the labels that they stand for, in order of first appearance."""
+    """Codes of the rows and the labels that they stand for, in order of first appearance."""
     codes, uniques = pd.factorize(labels.array)
     return codes.astype(np.int64), tuple(np.asarray(uniques, dtype=object).tolist())
 
 
 def label_of_code(labels: pd.Series, codes: IntArray, n_codes: int) -> tuple[str, ...]:
-    """One label for each code: rows of one code have one label."""
+    """One label for each code; all rows of a code have the same label."""
     label_codes = np.zeros(n_codes, dtype=np.int64)
     label_codes[codes] = labels.array.codes
     names = labels.array.categories

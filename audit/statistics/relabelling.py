@@ -1,8 +1,8 @@
-"""Would any words do? The gap of the true groups among those of all ways to deal their terms to groups.
+"""Would any words do? The gap of the true groups among the gaps of all ways to deal their terms to groups.
 
-If terms are what they are and groups mean nothing, the true dealing of the second terms ("a follower of Islam", ...) to
-groups is one of many that might have been, and its gap lies anywhere among theirs. The place says so in words that need
-no model. It decides nothing: terms of one group behave alike, and so the place errs where pairs of groups differ.
+If groups mean nothing, the true dealing of the second terms ("a follower of Islam", ...) to groups is one of many that
+might have been, and its gap may lie anywhere among theirs. Its rank needs no model. It decides nothing: terms of one
+group behave alike, and so the rank errs where pairs of groups differ.
 """
 
 from __future__ import annotations
@@ -19,26 +19,19 @@ from audit.statistics.incomplete import cell_means
 from audit.tables.verdicts import DEALINGS_DRAWN
 
 MOST: Final = 5_040
-"""All dealings up to so many are taken, which is all of the second terms of seven groups; of more, a draw of them."""
+"""Up to this many dealings (7!, of the second terms of seven groups) all are taken; of more, a draw."""
 _DUST: Final = 1e-9
 
 
 def rank_among_dealings(cube: NarrativeCube, *, rng: np.random.Generator) -> tuple[int, int]:
-    """Return the place of the gap among those of all dealings of terms to groups, and how many there are.
+    """Return the rank of the true gap among those of all dealings of terms to groups, and the number of dealings.
 
-    Parameters
-    ----------
-    cube
-        Ratings without baselines whose δ is echo-free. Each group's first term stays; the others are dealt.
-    rng
-        Draws dealings where there are more than :data:`MOST`; the caller owns the seed.
+    The rank goes by the size of the gap, in either direction: 1 if no other dealing has a larger one. The true dealing
+    is counted. Both are 0 if not every group has a further term, perceivers and experiencers have different groups, or
+    the cells do not determine every gap.
 
-    Returns
-    -------
-    tuple
-        The place of the true dealing by the size of its gap, in either direction, 1 if no other has a larger one; and
-        the number of dealings looked at, the true one among them. 0 and 0 where groups have no further term
-        each, perceivers and experiencers have other groups, or the cells do not tell every gap.
+    The cube has no baselines, and its δ is echo-free. Each group's first term stays; the others are dealt. ``rng``
+    draws dealings if there are more than :data:`MOST`.
 
     Notes
     -----
@@ -74,7 +67,7 @@ def rank_among_dealings(cube: NarrativeCube, *, rng: np.random.Generator) -> tup
 
 
 def _terms_by_group(cube: NarrativeCube) -> dict[str, list[str]]:
-    """Terms of each group in order of appearance, on either side; none where the two sides have different groups."""
+    """Terms of each group in order of appearance, on either side; empty if the two sides have different groups."""
     if set(cube.perceiver_groups) != set(cube.experiencer_groups):
         return {}
     terms: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What a reader must know before trusting the numbers of one dimension and variant, in words."""
+"""Remarks in words on what a reader must know before trusting the numbers of one dimension and variant."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from audit.tables.formatting import brief, count, either, interval, p_value, plu
 COMPLETE_SHARE: Final = 0.8
 """Below this share of complete narratives, leaving the others out may bias a gap."""
 FEW_NARRATIVES: Final = 20
-"""Below this number of narratives an interval leans on how the few that there are differ."""
+"""Below this number of narratives an interval depends on how these few differ."""
 MISSING_SHARE: Final = 0.1
-"""Above this share of prompts without a rating, what is missing may matter."""
+"""Above this share of prompts without a rating, missing ratings may matter."""
 NOT_ADDITIVE: Final = 0.01
 """p of additivity below which there is no verdict: at .05 one model of twenty would have none by chance."""
 TOLD_APART: Final = 9
 VALUES: Final = 5
-"""A narrative's ratings, so many and of so many values that another narrative hardly has the same by chance."""
+"""Ratings of a narrative, and distinct values among them, from which another narrative hardly has the same by chance.
+"""
 REPEATED_SHARE: Final = 0.1
-"""Above this share of narratives with the ratings of another one, a table may have narratives several times."""
+"""Above this share of narratives with the ratings of another one, a table may hold narratives several times."""
 REFUSAL_GAP: Final = 1.0
-"""Above this gap of refusals, in percentage points, one that is no accident matters."""
+"""A gap of refusals above this, in percentage points, matters if it is not due to chance."""
 
 Row = Mapping[Any, Any]
 
@@ -44,7 +45,7 @@ class Remark:
     Attributes
     ----------
     dimension, variant
-        What it is about; both empty for the whole run.
+        Where it applies; both empty for the whole run.
     code
         ``nothing_rated``, ``unrated_identity``, ``not_estimable``, ``no_interval``, ``few_narratives``,
         ``not_converged``, ``no_own_gaps``, ``published_not_estimable``, ``many_missing``, ``incomplete_narratives``,
@@ -74,16 +75,8 @@ def remarks_of(
 ) -> Iterator[Remark]:
     """Yield the remarks on one dimension and variant.
 
-    Parameters
-    ----------
-    cube, found
-        The ratings with baselines, and the estimates.
-    outcomes, missing, sensitivity
-        Its rows of ``tables.OUTCOMES``, of ``tables.MISSING`` and of ``tables.SENSITIVITY``; the last may be none.
-    low, high
-        The scale's two ends, in points.
-    min_number_mass
-        Number mass below which an answer counts as one of low number mass.
+    ``outcomes``, ``missing`` and ``sensitivity`` are its rows of those tables; the last may be empty. ``low`` and
+    ``high`` are the ends of the scale, in points. The cube has baselines.
     """
     of_pairs = {row["pairs"]: row for row in outcomes.to_dict("records")}
     refusals = next(row for row in missing if row["outcome"] == "refused")
@@ -101,10 +94,10 @@ def remarks_of(
 
 
 def n_repeated(ratings: pd.DataFrame) -> int:
-    """Count narratives that have the very same ratings as another one, pair by pair, in a dimension and variant.
+    """Count narratives that have the same ratings as another one, pair by pair, in a dimension and variant.
 
-    Only those of :data:`TOLD_APART` ratings or more, of :data:`VALUES` values or more, are told apart: others may agree
-    by chance.
+    Only narratives of :data:`TOLD_APART` ratings or more, with :data:`VALUES` values or more, are compared: others may
+    agree by chance.
     """
     most = 0
     for _, own in ratings.groupby(["dimension", "variant"], sort=False):
@@ -115,7 +108,7 @@ def n_repeated(ratings: pd.DataFrame) -> int:
 
 
 def not_additive(cube: NarrativeCube, found: Estimates) -> Iterator[tuple[str, str]]:
-    """Yield code and text where perceivers' and experiencers' effects multiply, and δ is another beside that."""
+    """Yield code and text if perceivers' and experiencers' effects multiply, and δ beside that is another."""
     headline = found.headline
     if isinstance(headline, NotEstimableError) or not headline.se > 0:
         return
@@ -203,7 +196,7 @@ def _on_beyond(total: Row, *, low: float, high: float) -> Iterator[tuple[str, st
 
 
 def _on_refusals(refusals: Row, *, has_gap: bool) -> Iterator[tuple[str, str]]:
-    # A gap that every narrative shows alike has no interval, and is no accident; one narrative's has none either.
+    # A gap that is equal in all narratives has no interval, and is not due to chance; one narrative has none either.
     certain = refusals["n_narratives"] > 1 and not refusals["ci_low"] <= 0.0 <= refusals["ci_high"]
     if abs(refusals["gap_pp"]) > REFUSAL_GAP and certain:
         others = (

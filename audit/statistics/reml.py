@@ -30,9 +30,9 @@ Places = npt.NDArray[np.intp]
 _STARTS: Final = ((1.0, 0.0, 1.0), (0.2, 0.0, 0.2), (1.0, 0.5, 3.0), (1.0, -0.7, 0.1))
 """Factors (l11, l21, l22) of Δ that the search starts from, times rough guesses, until it ends in an optimum."""
 _NEWTON: Final = 40
-"""Newton steps at the most; three or four are taken where BFGS has come close."""
+"""The most Newton steps; three or four are taken once BFGS has come close."""
 _DECREASE: Final = 1e-6
-"""An optimum is one if no step, to second order, lowers −2 log REML by more than this."""
+"""A point is an optimum if no step, to second order, lowers −2 log REML by more than this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Solution:
     criterion
         −2 log REML.
     gradient
-        Shape of Θ; one more, by log σ², if that was given.
+        Shape of Θ; one longer, by log σ², if that was given.
     residual_variance
         σ².
     coefficients, covariance
@@ -84,8 +84,6 @@ class Reml:
         Shape (p + 1, p + 1), W'W.
     outer
         Shape (3, L, (p + 1)²): sums over a class's narratives of the outer products 1·1, 1·g, g·g of the former.
-    n_ratings
-        Ratings there are.
     """
 
     columns: FloatArray
@@ -101,7 +99,7 @@ class Reml:
 
     @classmethod
     def of(cls, y: FloatArray, *, in_group: BoolArray, columns: FloatArray, blocks: tuple[slice, ...] = ()) -> Self:
-        """Reduce ratings, shape (N, C), NaN where missing; better centred, for the sake of the last digits."""
+        """Reduce ratings, shape (N, C), NaN where missing; centre them first, for the sake of the last digits."""
         valid = ~np.isnan(y)
         filled, weights = np.where(valid, y, 0.0), valid.astype(np.float64)
         inside = np.flatnonzero(in_group)
@@ -143,7 +141,7 @@ class Reml:
         return int(self.columns.shape[1]) - n_random
 
     def within(self) -> tuple[float, int]:
-        """Return what is left of the sum of squares, and of its degrees of freedom, by fixed effects of narratives."""
+        """Return the residual sum of squares and degrees of freedom under fixed effects of narratives."""
         n, m = self.classes.T
         both = (m > 0) & (m < n)
         rest = np.where(both, n - m, 1.0)
@@ -165,10 +163,7 @@ class Reml:
     def solve(self, theta: FloatArray, *, log_variance: float | None = None) -> Solution:
         """Evaluate −2 log REML and its exact gradient at Θ, profiled over σ² unless its logarithm is given.
 
-        Raises
-        ------
-        scipy.linalg.LinAlgError
-            If rounding leaves nothing to evaluate there.
+        LinAlgError if rounding leaves nothing to evaluate there; the search must expect it.
         """
         factor = _factor(theta)
         n, m = self.classes.T
@@ -217,12 +212,9 @@ class Reml:
         return Solution(criterion, np.array(gradient), variance, scales * b, covariance, total, absorbed)
 
     def maximise(self) -> tuple[FloatArray, bool]:
-        """Find the Θ of the least criterion, and say whether it was confirmed to be one.
+        """Find the Θ of the least criterion, and say whether it was confirmed to be an optimum.
 
-        Raises
-        ------
-        NotEstimableError
-            If the criterion cannot be evaluated wherever the search leads.
+        NotEstimableError if the criterion cannot be evaluated wherever the search leads.
 
         Notes
         -----
@@ -240,7 +232,7 @@ class Reml:
                     best = criterion, theta
                 if self._is_optimum(best[1]):
                     return best[1], True
-            except linalg.LinAlgError:  # a start from which the search leaves what floating point can hold
+            except linalg.LinAlgError:  # from this start the search leaves the range of floating point
                 continue
         if best is None:
             raise NotEstimableError(
@@ -347,7 +339,7 @@ class Reml:
             hessian = _differentiate(
                 lambda at: self.solve(at[:-1], log_variance=float(at[-1])).gradient[places], full, places
             )
-        except linalg.LinAlgError:  # so little noise that a step aside is past what floating point can hold
+        except linalg.LinAlgError:  # so little noise that a step aside leaves the range of floating point
             return float("inf")
         spread = float(gradient @ np.linalg.pinv((hessian + hessian.T) / 2) @ gradient)
         return 1 / spread if spread > 0 else float("inf")

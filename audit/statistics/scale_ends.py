@@ -1,8 +1,7 @@
 """The gap if the scale had no ends: a two-limit tobit model, for ratings of which many lie at an end.
 
 A ceiling squeezes gaps, and it can make one where identities that are rated high as perceivers are rated high as
-experiencers too: their pairs reach the ceiling first. The tobit model takes a rating at an end to
-say "there or beyond".
+experiencers too: their pairs reach the ceiling first. The tobit model reads a rating at an end as "there or beyond".
 """
 
 from __future__ import annotations
@@ -24,25 +23,14 @@ END_SHARE: Final = 0.1
 """From this share of ratings at an end of the scale on, a gap is squeezed or, with main effects, made up."""
 _MAX_STEPS: Final = 100
 _WIDEST: Final = 10.0
-"""Standard error of a gap, in lengths of the scale, from which on the ratings do not hold the gap at all."""
+"""Standard error of a gap, in lengths of the scale, from which on the ratings do not determine the gap at all."""
 
 
 def end_shares(cube: NarrativeCube, *, low: float, high: float) -> tuple[float, float]:
     """Return the shares of the ratings between identities that lie at the lower and at the upper end of the scale.
 
-    A rating beyond an end, which some parsers accept, does not lie at it.
-
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection; baselines are left out.
-    low, high
-        The scale's two ends, in points.
-
-    Returns
-    -------
-    tuple
-        Between 0 and 1; NaN without a rating.
+    Shares are between 0 and 1; NaN without a rating. A rating beyond an end, which some parsers accept, does not lie at
+    it.
     """
     y = cube.without_baselines().y
     rated = ~np.isnan(y)
@@ -56,28 +44,12 @@ def end_shares(cube: NarrativeCube, *, low: float, high: float) -> tuple[float, 
 def tobit_gap(cube: NarrativeCube, *, low: float, high: float, confidence: float) -> GapEstimate:
     """Estimate δ by a two-limit tobit model with effects of narratives, perceivers and experiencers.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection, of any missing pattern; baselines are left out.
-    low, high
-        The scale's two ends, in points.
-    confidence
-        Coverage of the t interval, between 0 and 1.
+    The estimate is in points of a scale that goes on beyond its ends, ``low`` and ``high``. The standard error is
+    clustered by narrative, with the factor N/(N − 1); df is the number of narratives with an in-group and an out-group
+    rating, less one. Baselines are left out.
 
-    Returns
-    -------
-    GapEstimate
-        In points of a scale that goes on beyond its ends. The standard error is clustered by narrative, with the
-        factor N/(N − 1); df is the number of narratives with an in-group and an out-group rating, less one.
-
-    Raises
-    ------
-    NotEstimableError
-        If no rating lies between the ends, δ cannot be told from the identities' effects in the ratings that are
-        left, or the likelihood has no maximum (all in-group ratings at one end, for instance).
-    ValueError
-        If ``low`` is not below ``high``.
+    NotEstimableError if no rating lies between the ends, δ cannot be told from the identities' effects in the ratings
+    that are left, or the likelihood has no maximum (all in-group ratings at one end, for instance).
 
     Notes
     -----
@@ -158,7 +130,7 @@ class _Tobit:
     x: FloatArray
 
     def gap(self) -> tuple[float, FloatArray]:
-        """Maximise the likelihood: the gap, and each narrative's part in it, as shares of the scale's length."""
+        """Maximise the likelihood; return the gap, and each narrative's part in it, as shares of the scale's length."""
         theta, alpha = self._start()
         value = self._value(theta, alpha)
         for _ in range(_MAX_STEPS):
@@ -190,7 +162,7 @@ class _Tobit:
             raise NotEstimableError(
                 "in-group cannot be told from the effects of identities in the ratings that are left"
             )
-        # Where the likelihood has no maximum it is flat in the end, and its information on the gap is nothing.
+        # A likelihood without a maximum becomes flat, and its information on the gap vanishes.
         if toward @ inverse @ toward > _WIDEST**2:
             raise NotEstimableError("the tobit model's likelihood has no maximum: its gap grows without bound")
         between = self.used & ~self.at_low & ~self.at_high

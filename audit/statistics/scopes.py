@@ -1,8 +1,8 @@
 """The second scope of δ: not only any such narratives, but any such identities too.
 
 The interval over narratives speaks about the identities that were asked. To speak about others, the spread of δ over
-identities must count as well, and it shows in how δ changes when a group is left out: effects of pairs and gaps that
-differ between identities widen that spread; effects of perceivers and experiencers as such do not.
+identities must count as well. It shows in how δ changes when a group is left out: effects of pairs, and gaps that
+differ between identities, widen that spread; effects of perceivers and experiencers as such do not.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class GroupScope:
     Attributes
     ----------
     estimate
-        δ with the standard error and interval of this scope; without them where nothing is claimed.
+        δ with the standard error and interval of this scope; without them if nothing is claimed.
     leave_one_out
-        δ in points without each group that counts, by the group's name; empty where groups cannot be left out.
+        δ in points without each group that counts, by the group's name; empty if groups cannot be left out.
     jackknife_se
-        The groups' part of the standard error, in points; NaN where groups cannot be left out.
+        The groups' part of the standard error, in points; NaN if groups cannot be left out.
     no_claim
-        Why there is no interval, in words; empty if there is one.
+        Why there is no interval; empty if there is one.
     uncounted
-        Groups of whose gap the ratings tell nothing.
+        Groups about whose gap the ratings say nothing.
     """
 
     estimate: GapEstimate
@@ -52,7 +52,7 @@ class GroupScope:
 
     @property
     def note(self) -> str:
-        """Why there is no interval, or how many groups it is from where not all count; empty otherwise."""
+        """Why there is no interval, or how many groups count if not all do; empty otherwise."""
         if self.no_claim or not self.uncounted:
             return self.no_claim
         n = len(self.leave_one_out)
@@ -71,18 +71,9 @@ def group_scope(
 ) -> GroupScope:
     """Widen an estimate of δ from "these identities" to "any such identities".
 
-    Parameters
-    ----------
-    cube
-        The ratings that the estimate was made of; baselines are left out.
-    narrow
-        The estimate, which stays as it is: only its uncertainty changes.
-    confidence
-        Coverage of the interval, between 0 and 1.
-    fit
-        The mixed model, if the estimate is its own: its cell means and slope variance are taken.
-    means
-        Shape (P, E), the number of each pair between identities, where the estimate is of such; else those of the cube.
+    Only the uncertainty of ``narrow`` changes. ``fit`` is the mixed model, if the estimate is its own: its cell means
+    and slope variance are taken. ``means``, shape (P, E), has the number of each pair between identities, if the
+    estimate is of such; else those of the cube are taken.
 
     Notes
     -----
@@ -140,13 +131,9 @@ def widened(
 
     Parameters
     ----------
-    narrow
-        Over narratives alone; only its uncertainty changes.
     without
-        Of each independent sample of groups, what the estimate is without one of them, by the group's name, in points.
-        Values count only by how they differ.
-    confidence
-        Coverage of the t interval, between 0 and 1.
+        For each independent sample of groups, the estimate without each of them, by the group's name, in points. Only
+        their differences count.
     slopes
         The narratives' part of the variance, in squared points; None takes that of the estimate's own narratives.
 
@@ -174,7 +161,7 @@ def jackknife_variance(without: Sequence[Mapping[str, float]]) -> tuple[float, f
 def widened_by(
     narrow: GapEstimate, of_groups: float, df: float, *, confidence: float, slopes: float | None = None
 ) -> GapEstimate:
-    """Add what groups make of an estimate's variance, in squared points, to what narratives do; see :func:`widened`."""
+    """Add the groups' part of an estimate's variance, in squared points, to that of narratives; see :func:`widened`."""
     variance = of_groups + (slope_variance(narrow) if slopes is None else slopes)
     se, df = max(variance**0.5, narrow.se), min(df, narrow.df)
     low, high, p = t_interval(narrow.delta_points, se, df, confidence=confidence)
@@ -190,7 +177,7 @@ def _why_uncounted(groups: tuple[str, ...]) -> str:
 
 
 def _leave_one_out(compared: NarrativeCube, means: FloatArray) -> tuple[dict[str, float], tuple[str, ...], str]:
-    """δ without each group that counts, the groups that do not, and why there is no such thing if there is not."""
+    """δ without each group that counts, the groups that do not count, and the reason if no group can be left out."""
     groups = list(dict.fromkeys(compared.perceiver_groups))
     if set(groups) != set(compared.experiencer_groups):
         apart = "perceivers and experiencers belong to different groups, so that no group can be left out of both"
@@ -231,19 +218,9 @@ def _counted(compared: NarrativeCube, means: FloatArray, groups: list[str]) -> l
 def adjusted_gap(means: FloatArray, columns: FloatArray, cell_weights: FloatArray | None = None) -> float:
     """Return the in-group coefficient of cell means on in-group, perceiver and experiencer.
 
-    Parameters
-    ----------
-    means
-        Shape (P, E), in points; a cell of NaN is left out, and the others are weighed alike.
-    columns
-        Shape (D, P, E), 0/1: what in-group is estimated beside, then in-group.
-    cell_weights
-        Shape (P, E), what each cell counts for; None for all alike.
-
-    Raises
-    ------
-    NotEstimableError
-        As :func:`column_weights`, or if the cells there are do not determine the coefficient.
+    ``means`` has shape (P, E), in points; a cell of NaN is left out. ``columns`` has shape (D, P, E), 0/1: those that
+    in-group is estimated beside, then in-group. ``cell_weights``, shape (P, E), is what each cell counts for; None for
+    all alike. NotEstimableError if the cells do not determine the coefficient.
 
     Examples
     --------
@@ -269,7 +246,7 @@ def adjusted_gap(means: FloatArray, columns: FloatArray, cell_weights: FloatArra
 
 
 def slope_variance(narrow: GapEstimate) -> float:
-    """Return the variance of the weighted mean of narratives' true gaps; of their gaps where the noise is unknown."""
+    """Return the variance of the weighted mean of narratives' true gaps; of their gaps if the noise is unknown."""
     variance = narrow.slope_variance
     if np.isnan(variance):
         variance = float(np.nanvar(narrow.by_narrative, ddof=1))

@@ -1,4 +1,4 @@
-"""How δ changes when something else is assumed: about missing ratings, about their scale, about number mass.
+"""How δ changes under other assumptions: about missing ratings, about their scale, about number mass.
 
 Each check answers one doubt about the headline and has its row; none of them replaces it.
 """
@@ -29,13 +29,13 @@ from audit.tables.formatting import NO_SHIFT, OF_RATED, either, plural
 
 _ESTIMATE: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings")
 _OF_THE_ENDS: Final = ("worst_case_low", "worst_case_high", "tipping_point")
-"""Checks that ask where the scale ends."""
+"""Checks that depend on where the scale ends."""
 _NOT_ADDITIVE: Final = (
     "ranks do not add up: where perceivers or experiencers differ much, they can show a gap that ratings do not have"
 )
 _DUST: Final = 1e-9
 _EXACT_NARRATIVES: Final = 500
-"""Narratives up to which the correction for few of them is computed: with more it is next to nothing."""
+"""Narratives up to which the small-sample correction is computed: with more it is next to nothing."""
 _Check: TypeAlias = tuple[str, float, Callable[[], dict[str, Any]]]
 
 
@@ -48,33 +48,15 @@ def sensitivity_rows(
     confidence: float,
     min_number_mass: float,
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row for each check of how much δ owes to what is assumed.
+    """Yield a row for each check of how much δ depends on what is assumed.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection; baselines are left out.
-    headline
-        The cube's :func:`~audit.statistics.headline.headline_gap`, or why there is none; only the tipping point
-        uses it.
-    low, high
-        The scale's two ends, in points.
-    confidence
-        Coverage of the t intervals, between 0 and 1.
-    min_number_mass
-        Number mass from which on a rating speaks for the model's answer, between 0 and 1.
+    Rows have the columns of ``SENSITIVITY``, unrounded; NaN with a note where a value cannot be estimated. The rows of
+    number mass and mode are there only if the ratings have them (``expected``), the tobit's only if enough ratings lie
+    at an end of the scale.
 
-    Yields
-    ------
-    dict
-        Columns of ``SENSITIVITY``, unrounded; NaN with a note where a value cannot be estimated. The rows of number
-        mass and mode are there only if the ratings have them (``expected``), the tobit's only if enough ratings
-        lie at an end of the scale.
-
-    Raises
-    ------
-    ValueError
-        If ``low`` is not below ``high``.
+    ``low`` and ``high`` are the two ends of the scale, in points. Only the tipping point uses ``headline``, the cube's
+    :func:`~audit.statistics.headline.headline_gap` or why there is none. ``min_number_mass``, between 0 and 1, is the
+    number mass from which on a rating counts as the model's answer. Baselines are left out.
 
     Notes
     -----
@@ -124,7 +106,7 @@ def sensitivity_rows(
             row["note"] = str(error)
         if check == "ranks" and _differs(row, headline):
             row["note"] = "; ".join(filter(None, [_NOT_ADDITIVE, row["note"]]))
-        if beyond and check == "tobit":  # ratings beyond an end say that it is none
+        if beyond and check == "tobit":  # ratings beyond an end show that the scale does not end there
             continue
         if beyond and check in _OF_THE_ENDS:
             row["note"] = "; ".join(filter(None, [row["note"], beyond]))
@@ -140,12 +122,12 @@ def _differs(row: Mapping[str, Any], headline: GapEstimate | NotEstimableError) 
 
 
 def _shown(delta: float, low: float, high: float) -> float:
-    """Return the sign of a gap whose interval leaves out 0, or which has none; else 0."""
+    """Return the sign of a gap whose interval leaves out 0, or which has no interval; else 0."""
     return 0.0 if np.isnan(delta) or low <= 0.0 <= high or abs(delta) < _DUST else float(np.sign(delta))
 
 
 def _ends(cube: NarrativeCube, *, low: float, high: float) -> tuple[float, float, str]:
-    """Return the ends between which missing ratings could lie, and, where ratings lie beyond the scale, which."""
+    """Return the ends between which missing ratings could lie, and a note if ratings lie beyond the scale."""
     least, greatest = float(np.nanmin(cube.y, initial=low)), float(np.nanmax(cube.y, initial=high))
     tolerance = END_TOLERANCE * (high - low)
     if low - least <= tolerance and greatest - high <= tolerance:
@@ -158,33 +140,16 @@ def _ends(cube: NarrativeCube, *, low: float, high: float) -> tuple[float, float
 
 
 def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float) -> GapEstimate:
-    """Estimate δ by weighted least squares on narrative, perceiver and experiencer effects.
+    """Estimate δ by weighted least squares on narrative, perceiver and experiencer effects, whatever is missing.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection, of any missing pattern; baselines are left out.
-    weights
-        Broadcast to shape (N, P, E), not negative. A rating of weight 0 or NaN is not used.
-    confidence
-        Coverage of the t interval, between 0 and 1.
+    ``weights`` broadcast to shape (N, P, E) and are not negative; a rating of weight 0 or NaN is not used, nor are
+    baselines.
 
-    Returns
-    -------
-    GapEstimate
-        The standard error is clustered by narrative, which allows for any covariance of a narrative's ratings: CR2 with
-        Satterthwaite's df, see :func:`~audit.statistics.clustered.clustered`. Of more than 500 narratives, where that
-        alters next to nothing, the factor N/(N − 1) stands for it, N the narratives with a rating that is used, and df
-        is the number of them that have both an in-group and an out-group one, less one. On complete ratings of equal
-        weights it is the contrast's estimate.
-
-    Raises
-    ------
-    NotEstimableError
-        If no rating is used, none or all of those used are in-group, no narrative has both, or in-group cannot be told
-        from perceiver and experiencer effects (and, of an intersection, from lesser degrees of sharing).
-    ValueError
-        If a weight is negative.
+    The standard error is clustered by narrative, which allows for any covariance of a narrative's ratings: CR2 with
+    Satterthwaite's df, see :func:`~audit.statistics.clustered.clustered`. Of more than 500 narratives, where that
+    alters next to nothing, the factor N/(N − 1) stands for it, N the narratives with a rating that is used, and df is
+    the number of them that have both an in-group and an out-group one, less one. On complete ratings of equal weights
+    it is the contrast's estimate.
 
     Notes
     -----
@@ -219,7 +184,7 @@ def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float)
     system = direct - (a * inverse[:, None]).T @ a
     right = x.T @ weighted_y.sum(axis=0) - a.T @ (inverse * weighted_y.sum(axis=1))
     del weighted_y
-    # A column that the narratives' effects take up leaves rounding, which must not be scaled up to 1.
+    # A column that the narratives' effects absorb leaves rounding error, which must not be scaled up to 1.
     left = np.diag(system) > 1e-10 * np.diag(direct)
     scale = np.where(left, 1 / np.sqrt(np.where(left, np.diag(system), 1.0)), 0.0)
     system, right = scale[:, None] * system * scale, scale * right
@@ -262,7 +227,7 @@ def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float)
 
 
 def _n_informative(used: BoolArray, in_group: BoolArray) -> int:
-    """Count the narratives with a used rating of both kinds; refuse if there is none."""
+    """Count the narratives with a used rating of both kinds; NotEstimableError if there is none."""
     n_in, n_out = (np.count_nonzero(used[:, kind], axis=1) for kind in (in_group, ~in_group))
     for kind, counts in (("in-group", n_in), ("out-group", n_out)):
         if not counts.any():
@@ -284,7 +249,7 @@ def _checks(
     confidence: float,
     min_number_mass: float,
 ) -> Iterator[_Check]:
-    """Yield each check that applies: its name, its share and what computes its columns."""
+    """Yield each check that applies: its name, its share and the function that computes its columns."""
     y, mass = cube.y, cube.number_mass
     weighted = partial(_weighted, cube, confidence=confidence)
     unrated = np.isnan(y)
@@ -325,7 +290,7 @@ def _weighted(cube: NarrativeCube, weights_of: Callable[[], FloatArray], *, conf
 def _filled(
     cube: NarrativeCube, unrated: BoolArray, negative: float, positive: float, *, confidence: float
 ) -> dict[str, Any]:
-    """Contrast of the cube with missing ratings put at one end by the sign of their weight."""
+    """Contrast of the cube with missing ratings at one end of the scale, by the sign of their weight."""
     _check_asked(cube)
     y = np.where(unrated, np.where(designed_weights(cube) > 0, positive, negative), cube.y)
     return _columns_of(complete_gap(replace(cube, y=y), confidence=confidence))

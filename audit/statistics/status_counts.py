@@ -1,4 +1,4 @@
-"""What became of the prompts, by kind of pair: refusals, unreadable responses, the ends of the scale, cut replies."""
+"""Statuses of the prompts by kind of pair: refusals, unreadable responses, the ends of the scale, cut replies."""
 
 from __future__ import annotations
 
@@ -21,27 +21,12 @@ END_TOLERANCE: Final = 1e-9
 
 
 def outcome_table(ratings: pd.DataFrame, *, low: float, high: float, min_number_mass: float = 0.5) -> pd.DataFrame:
-    """Count what became of the prompts between identities of the same group, of different ones, and with baselines.
+    """Count statuses and ratings of prompts between identities of one group, of different ones, and with baselines.
 
-    Parameters
-    ----------
-    ratings
-        Columns of ``tables.RATINGS``, one row a prompt, all on one scale.
-    low, high
-        The scale's two ends, in points.
-    min_number_mass
-        Number mass below which an answer counts as one of low number mass, between 0 and 1.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``tables.OUTCOMES``, one row for each dimension, variant and kind of pair that has prompts, in the
-        order of ``PAIRS``. Shares are between 0 and 1: of prompts, and for the two ends of ratings; NaN of nothing.
-
-    Raises
-    ------
-    ValueError
-        If ``low`` is not below ``high``, or as :func:`~audit.statistics.ratings.compact_ratings`.
+    One row of ``OUTCOMES`` for each dimension, variant and kind of pair that has prompts, in the order of ``PAIRS``.
+    Shares are between 0 and 1: of prompts, and for the two ends of ratings; NaN if there are none. All ratings are on
+    one scale, whose ends ``low`` and ``high`` are in points. Below ``min_number_mass`` an answer counts as one of low
+    number mass.
     """
     if not low < high:
         raise ValueError(f"the scale runs from {low} to {high}; its lower end must be below its upper end")
@@ -82,7 +67,7 @@ def outcome_table(ratings: pd.DataFrame, *, low: float, high: float, min_number_
 
 
 def reply_outcome_rows(replies: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``tables.REPLY_OUTCOMES``, four for each dimension and variant: what became of the replies."""
+    """Yield the rows of ``REPLY_OUTCOMES``, four for each dimension and variant: the statuses of the replies."""
     for (dimension, variant), own in replies.groupby(["dimension", "variant"], observed=True, sort=False):
         inside = own["in_group"].astype("boolean")
         kinds = {
@@ -107,12 +92,10 @@ def reply_outcome_rows(replies: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What became of the prompts between identities, baselines left out: sums, so that dimensions add up.
+    """Sums over the prompts between identities, baselines left out, so that dimensions add up.
 
     Attributes
     ----------
-    n_asked, n_rated, n_refused
-        Prompts; a part of them is rated, another refused.
     intensity
         Sum of the ratings, in points.
     n_massed
@@ -148,7 +131,7 @@ class Tally:
         return cls(*(sum(getattr(each, name) for each in tallies) for name in cls.__slots__))
 
     def levels(self) -> dict[str, float]:
-        """Return mean rating, shares and mean number mass by the names of ``tables.STRATEGIES``; NaN of nothing."""
+        """Return mean rating, shares and mean number mass by the names of ``STRATEGIES``; NaN if there are none."""
         parts = {
             "mean_rating": (self.intensity, self.n_rated),
             "refusal_rate": (self.n_refused, self.n_asked),

@@ -1,7 +1,7 @@
 """What was written about each group against what was written about the others: scores with intervals, marked words.
 
-A text is no independent observation where it is a copy, or where one perceiver's texts resemble each other. So scores
-are reduced to one difference a narrative, or a perceiver where the narrative was not shown, and the t interval is over
+Texts are not independent observations: some are copies, and one perceiver's texts resemble each other. So scores are
+reduced to one difference a narrative, or a perceiver where the narrative was not shown, and the t interval is over
 those.
 """
 
@@ -36,9 +36,9 @@ MEASURES: Final = {
 }
 """The measures that are tested, with their units."""
 MARKED: Final = 15
-"""Words of a group at most."""
+"""The most words that are listed for a group."""
 MIN_TEXTS: Final = 3
-"""Distinct texts that a word must be in to be tested."""
+"""Distinct texts in which a word must occur to be tested."""
 _SHARES: Final = ("refused", "emotion_named", "emotion_accuracy")
 _REMARKED: Final = ("stereotype_words", "sentiment")
 _BLIND: Final = "the texts are the same whatever the narrative, and tell nothing of its emotion"
@@ -50,6 +50,9 @@ _AXES: Final = ("narrative_id", "perceiver", "experiencer")
 def text_tables(stages: pd.DataFrame, *, confidence: float) -> dict[str, pd.DataFrame]:
     """Compare what stages wrote about each group with what they wrote about the others.
 
+    Returns ``stage_texts`` and ``marked_words``, empty without rows; dimensions, variants and stages in their order of
+    appearance, groups and all else whatever the order of the rows.
+
     Parameters
     ----------
     stages
@@ -58,18 +61,7 @@ def text_tables(stages: pd.DataFrame, *, confidence: float) -> dict[str, pd.Data
         ``tables.STAGES``) and the columns of :func:`audit.statistics.texts.scores.score_texts`; those of emotions, as
         :func:`audit.statistics.texts.scores.score_stages` adds them, may be absent and are then left out. Not modified.
     confidence
-        Coverage of the t intervals, between 0 and 1. They are not corrected for multiplicity.
-
-    Returns
-    -------
-    dict
-        ``stage_texts`` and ``marked_words``, with the columns of ``tables``; dimensions, variants and stages in their
-        order of appearance, groups and all else whatever the order of the rows. Without rows they are empty.
-
-    Raises
-    ------
-    ValueError
-        If a prompt occurs twice in a stage.
+        The t intervals are not corrected for multiplicity.
 
     Notes
     -----
@@ -110,15 +102,7 @@ def text_tables(stages: pd.DataFrame, *, confidence: float) -> dict[str, pd.Data
 
 
 def texts_remarks(stage_texts: pd.DataFrame, *, confidence: float) -> Iterator[Remark]:
-    """Yield the remark ``texts_differ`` where stereotype words or sentiment differ between groups.
-
-    Parameters
-    ----------
-    stage_texts
-        The table of :func:`text_tables`.
-    confidence
-        1 less the level of the corrected tests.
-    """
+    """Yield the remark ``texts_differ`` where tests find stereotype words or sentiment to differ between groups."""
     found = stage_texts.loc[_asked(stage_texts) & _differ(stage_texts, confidence)]
     for (dimension, variant), own in found.groupby(["dimension", "variant"], observed=True, sort=False):
         largest = own.sort_values(["p_adjusted", "p"], kind="stable")
@@ -137,13 +121,7 @@ def texts_remarks(stage_texts: pd.DataFrame, *, confidence: float) -> Iterator[R
 
 
 def count_differences(stage_texts: pd.DataFrame, *, confidence: float) -> dict[tuple[str, str], tuple[int, int]]:
-    """Return by dimension and variant how many tests of stereotype words and sentiment there are, and how many differ.
-
-    Parameters
-    ----------
-    stage_texts, confidence
-        As in :func:`texts_remarks`, which names those that differ.
-    """
+    """Count the tests of stereotype words and sentiment and those that differ, by dimension and variant."""
     tested = stage_texts.loc[_asked(stage_texts)]
     differ = _differ(tested, confidence)
     groups = tested.assign(differ=differ).groupby(["dimension", "variant"], observed=True, sort=False)["differ"]
@@ -151,7 +129,7 @@ def count_differences(stage_texts: pd.DataFrame, *, confidence: float) -> dict[t
 
 
 def _asked(stage_texts: pd.DataFrame) -> pd.Series[bool]:
-    """Whether a row asks if stereotype words or sentiment differ, by a test or where there is nothing to test."""
+    """Whether a row asks if stereotype words or sentiment differ, by a test or because all units differ alike."""
     answered = stage_texts["p_adjusted"].notna() | stage_texts["constant"].astype(bool)
     return stage_texts["measure"].isin(_REMARKED) & answered
 
@@ -168,7 +146,7 @@ def _said(row: Mapping[Any, Any]) -> str:
 
 @dataclass(frozen=True)
 class _Laid:
-    """The texts of one stage by narrative, perceiver and experiencer, each sorted by its name."""
+    """The texts of one stage by narrative, perceiver and experiencer, each sorted by name."""
 
     places: tuple[IntArray, IntArray, IntArray]
     shape: tuple[int, int, int]
@@ -177,7 +155,7 @@ class _Laid:
 
     @classmethod
     def out(cls, part: pd.DataFrame, *, place: str) -> _Laid:
-        """Lay the rows out; −1 where there is no text."""
+        """Arrange the rows by narrative, perceiver and experiencer; −1 where there is no text."""
         coded = [pd.factorize(part[name].astype(str), sort=True) for name in _AXES]
         places = tuple(np.asarray(codes, dtype=np.int64) for codes, _ in coded)
         shape = tuple(len(names) for _, names in coded)
@@ -198,14 +176,14 @@ class _Laid:
         )
 
     def scores(self, values: FloatArray) -> FloatArray:
-        """Lay a measure out; NaN where there is none."""
+        """Arrange a measure by narrative, perceiver and experiencer; NaN where there is none."""
         y = np.full(self.shape, np.nan)
         y[self.places] = values
         return y
 
 
 def _difference_rows(laid: _Laid, part: pd.DataFrame, *, confidence: float) -> Iterator[dict[str, Any]]:
-    """Rows of ``STAGE_TEXTS`` of one stage, without what the family adds."""
+    """Yield the rows of ``STAGE_TEXTS`` of one stage, without the columns that the family adds."""
     groups = sorted(set(laid.group_of))
     units, copy_of = _units(laid.texts)
     n_written = int(np.count_nonzero(copy_of >= 0))
@@ -252,9 +230,10 @@ def _difference_rows(laid: _Laid, part: pd.DataFrame, *, confidence: float) -> I
 
 
 def _units(texts: IntArray) -> tuple[str, IntArray]:
-    """Say what is independent, and which of one another's copies they are; texts by narrative, perceiver, experiencer.
+    """Name the independent units, and number them so that copies share a number.
 
-    Narratives, unless they are all copies of one; else perceivers.
+    The units are narratives, unless they are all copies of one; else perceivers. ``texts`` is by narrative, perceiver
+    and experiencer.
     """
     narratives = _copies(texts.reshape(len(texts), -1))
     if len(texts) > 1 and narratives.max() == 0:
@@ -263,7 +242,7 @@ def _units(texts: IntArray) -> tuple[str, IntArray]:
 
 
 def _copies(texts: IntArray) -> IntArray:
-    """Give rows that are alike in more than half of what both have one number; −1 where there is nothing."""
+    """Give rows that are alike in more than half of what both have one number; −1 for an empty row."""
     number = np.full(len(texts), -1, dtype=np.int64)
     first: list[IntArray] = []
     holding: dict[tuple[int, int], list[int]] = {}
@@ -287,7 +266,7 @@ def _copies(texts: IntArray) -> IntArray:
 def _unit_means(
     y: FloatArray, group_of: Sequence[str], groups: Sequence[str], units: str, copy_of: IntArray
 ) -> FloatArray:
-    """Shape (units, groups): each unit's mean over the terms of a group, then perceivers or narratives, then copies."""
+    """Means, shape (units, groups), over the terms of a group, then over perceivers or narratives, then over copies."""
     of_groups = np.stack([_mean(y[:, :, [name == group for name in group_of]], axis=2) for group in groups], axis=2)
     of_groups[np.isnan(of_groups).any(axis=2)] = np.nan
     by_unit = _mean(of_groups, axis=1 if units == "narratives" else 0)
@@ -296,7 +275,7 @@ def _unit_means(
 
 
 def _mean(values: FloatArray, *, axis: int) -> FloatArray:
-    """Mean of what is not NaN; NaN of nothing."""
+    """Mean of the values that are not NaN; NaN if there are none."""
     known = ~np.isnan(values)
     return divide(np.where(known, values, 0.0).sum(axis=axis), known.sum(axis=axis))
 
@@ -331,7 +310,7 @@ def _difference(means: FloatArray, place: int, units: str, *, tested: bool, conf
 
 
 def _marked_rows(part: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Rows of ``MARKED_WORDS`` of one stage."""
+    """Yield the rows of ``MARKED_WORDS`` of one stage."""
     written = part.loc[(part["status"] != _FAILED) & (part["n_words"] > 0)]
     about = written["experiencer_group"].astype(str)
     texts_of = {group: sorted(set(written.loc[about == group, "text"].astype(str))) for group in sorted(set(about))}
@@ -353,13 +332,13 @@ def _marked_rows(part: pd.DataFrame) -> Iterator[dict[str, Any]]:
 def _most_marked(
     group: str, vocabulary: Sequence[str], inside: IntArray, outside: IntArray, tested: BoolArray
 ) -> Iterator[dict[str, Any]]:
-    """Rows of one group's words, the most marked first."""
+    """Yield the rows of one group's words, the most marked first."""
     if not tested.any() or len(vocabulary) < 2 or not inside.any() or not outside.any():
         return
     log_odds, z = (each[tested] for each in log_odds_ratio(inside, outside))
     adjusted, size = adjust_p(2 * special.ndtr(-np.abs(z)), method="Holm")
     chosen = np.flatnonzero(tested)
-    # Words of one z stand in the order of the alphabet.
+    # Words with equal z stand in alphabetical order.
     for k in np.argsort(-z, kind="stable")[:MARKED].tolist():
         if z[k] > 0:
             yield {
@@ -377,16 +356,8 @@ def _most_marked(
 def log_odds_ratio(inside: npt.ArrayLike, outside: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Compare two counts of words by their log odds, smoothed by an informative Dirichlet prior.
 
-    Parameters
-    ----------
-    inside, outside
-        Shape (W,), W > 1: how often each word occurs in the one and in the other collection. A word occurs at least
-        once in one of them, and neither is empty.
-
-    Returns
-    -------
-    tuple
-        Shape (W,) each: δ_w, positive where the word is more frequent inside; and its z score.
+    Both counts have shape (W,), W > 1; each word occurs at least once in one of them, and neither collection is empty.
+    Returns δ_w, positive where the word is more frequent inside, and its z score, shape (W,) each.
 
     Notes
     -----

@@ -1,7 +1,7 @@
 """A map of the perceivers, as a picture: t-SNE of their rows of the published heatmap.
 
-t-SNE places alike rows near each other and says nothing of how far apart others are. It claims nothing and tests
-nothing; it is here since the study shows one.
+t-SNE places similar rows near each other and says nothing about how far apart others are. It claims nothing and tests
+nothing; it is here because the study shows one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from audit.errors import NotEstimableError
 from audit.statistics.ratings import FloatArray
 
 FEWEST: Final = 6
-"""Perceivers under which there is no map: with so few, any placing looks like a finding."""
+"""The fewest perceivers for a map: with fewer, any placing looks like a finding."""
 _HIGHEST: Final = 30.0
 """The library's own default, which needs 91 perceivers."""
 
@@ -30,28 +30,11 @@ def perplexity_of(n_perceivers: int) -> float:
 
 
 def map_perceivers(cells: pd.DataFrame, *, clusters: Mapping[str, str], seed: int) -> Iterator[dict[str, Any]]:
-    """Place the perceivers of one run and dimension in the plane.
+    """Place the perceivers of one run and dimension in the plane; rows of ``PERCEIVER_MAP``.
 
-    Parameters
-    ----------
-    cells
-        Rows of ``tables.COMPARED_CELLS`` of one run and dimension. A perceiver's row is its ``z`` by experiencer, of
-        the identities and not of the baselines.
-    clusters
-        Group → its cultural cluster.
-    seed
-        Of the library's draws.
-
-    Yields
-    ------
-    dict
-        A row of ``tables.PERCEIVER_MAP`` a perceiver; ``x`` and ``y`` have no unit.
-
-    Raises
-    ------
-    NotEstimableError
-        If there are fewer than ``FEWEST`` perceivers, fewer than two experiencers, a pair without a value, rows that
-        are all equal, or no scikit-learn.
+    ``x`` and ``y`` have no unit. A perceiver's row is its ``z`` by experiencer, of the identities and not of the
+    baselines. NotEstimableError if there are fewer than ``FEWEST`` perceivers, fewer than two experiencers, a pair
+    without a value, rows that are all equal, or no scikit-learn.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Ratings that are missing for a reason nobody told: how many were refused is not known, which is not 0."""
+"""Ratings that are missing for an unknown reason: how many were refused is not known, which is not 0."""
 
 from __future__ import annotations
 
@@ -14,14 +14,10 @@ NOTE: Final = "the table of ratings does not say why a rating is missing"
 
 
 def without_reasons(table: pd.DataFrame, *, of: pd.Series | bool = True) -> pd.DataFrame:
-    """Return a table of counts in which reasons are missing wherever a prompt has no rating.
+    """Blank the counts and rates of reasons wherever a prompt has no rating.
 
-    Parameters
-    ----------
-    table
-        With ``n_prompts`` and ``n_rated``. Not modified. Where all prompts are rated, none was refused: 0 stays.
-    of
-        Which rows are of ratings whose reasons are not known.
+    The table has ``n_prompts`` and ``n_rated``. If all prompts are rated, none was refused: 0 stays. ``of`` marks the
+    rows whose reasons are not known.
     """
     names = [name for name in _REASONS if name in table]
     unknown = (table["n_rated"] < table["n_prompts"]) & of
@@ -37,7 +33,7 @@ def without_reasons(table: pd.DataFrame, *, of: pd.Series | bool = True) -> pd.D
 
 
 def rows_without_reasons(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``tables.MISSING`` of one dimension and variant, in which each reason's rate and gap is missing."""
+    """Blank each reason's rate and gap in one dimension and variant's rows of ``MISSING``, if a rating is missing."""
     rows = list(rows)
     if not any(row["outcome"] == "missing" and row["n_with_outcome"] for row in rows):
         yield from map(dict, rows)

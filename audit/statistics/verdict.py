@@ -38,34 +38,25 @@ from audit.tables.formatting import SAME
 
 Code: TypeAlias = Literal["gap", "within", "undecided", "no_verdict", "no_estimate"]
 VOID: Final = ("accepted", "nothing_rated", "constant", "unfinished", "manipulation", "number_mass", "noise_floor")
-"""Remarks under which there is no verdict in either direction, the most telling first."""
+"""Remarks that allow no verdict in either direction, the most telling first."""
 HELD_BACK: Final = (
     "few_narratives", "many_missing", "incomplete_narratives", "refusal_gap", "unrated_identity", "scale_end",
     "beyond_scale", "not_additive", "not_converged",
 )  # fmt: skip
-"""Remarks under which nothing is found and nothing is ruled out."""
+"""Remarks that allow neither finding a gap nor ruling one out."""
 NOT_RULED_OUT: Final = ("intensity_not_followed",)
-"""Remarks under which nothing is ruled out: ratings may be equal for that reason. A gap that is found is one."""
+"""Remarks that allow finding a gap but not ruling one out: they may be why ratings are equal."""
 _NAN: Final = float("nan")
 _MOST_NARRATIVES: Final = 10**6
 _MORE_NARRATIVES: Final = frozenset({"margin_open", "holds_zero", "few_narratives", "not_corrected", "rare_gaps"})
-"""Reasons that more narratives can do away with."""
+"""Reasons that more narratives can remove."""
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedGap:
-    """A gap held against its margin, and what may be said of it.
+    """A gap held against its margin, and the conclusion about it.
 
-    Attributes
-    ----------
-    held
-        Its intervals.
-    outcome
-        ``beyond`` the margin, ``within`` it, or ``undecided``.
-    reasons
-        Codes of what keeps it undecided; else empty.
-    void
-        Whether these allow no verdict at all.
+    ``reasons`` are codes of what keeps the gap undecided, else empty; ``void`` says that they allow no verdict at all.
     """
 
     held: Held
@@ -81,57 +72,58 @@ class Verdict:
     Attributes
     ----------
     dimension, variant
-        Where; the dimension ``all`` is the mean over dimensions.
+        The dimension ``all`` is the mean over dimensions.
     code
         ``gap``, ``within``, ``undecided``, ``no_verdict`` or ``no_estimate``.
     claim
-        Of a gap: ``groups``, ``pairs`` or ``uncontrolled``; else empty.
+        For a gap: ``groups``, ``pairs`` or ``uncontrolled``; else empty.
     direction
-        1 towards the in-group, −1 towards the out-group, 0 where no gap is found.
+        1 towards the in-group, −1 towards the out-group, 0 if no gap is found.
     size
-        Of a gap: ``beyond`` the margin, ``smaller`` than it, ``tiny`` (smaller than the least gap of interest); empty
-        where that was not shown.
+        For a gap: ``beyond`` the margin, ``smaller`` than it, ``tiny`` (smaller than the least gap of interest); empty
+        if none of these was shown.
     reasons
-        Codes of what keeps the verdict back; of ``no_verdict`` why there is none.
+        Codes of what keeps the verdict back; for ``no_verdict`` why there is none.
     next_step
-        Code of what would decide: ``nothing``, ``more_narratives``, ``more_groups``, ``controls``, ``missing_shift``,
-        ``margin``, ``narrower_bounds``, ``finish``, ``other_scale``, ``other_elicitation``, ``other_model``,
-        ``other_terms`` or ``ask_again``.
+        Code of the step that would decide: ``nothing``, ``more_narratives``, ``more_groups``, ``controls``,
+        ``missing_shift``, ``margin``, ``narrower_bounds``, ``finish``, ``other_scale``, ``other_elicitation``,
+        ``other_model``, ``other_terms`` or ``ask_again``.
     n_needed
-        Narratives that would show with the planned chance that no average gap is larger than the margin, or than the
-        least gap of interest without one; NaN where narratives are not what is wanting.
+        Narratives that would show, with the planned chance, that no average gap is larger than the margin (without one,
+        than the least gap of interest); NaN if more narratives would not help.
     control, scope
-        Of the deciding estimate; see :class:`~audit.statistics.deciding_estimate.Gap`.
+        The deciding estimate's; see :class:`~audit.statistics.deciding_estimate.Gap`.
     why_pairs
-        Why it speaks of these pairs of words alone; empty where it speaks of groups.
+        Why it speaks of these pairs of words alone; empty if it speaks of groups.
     delta_points, se, df, ci_low, ci_high, p, p_adjusted
         The deciding estimate, in points, with its interval; p corrected (Holm) for all averages of the run.
     n_narratives
-        Narratives that it uses.
+        Narratives that the estimate uses.
     bound_low, bound_high
-        The interval that must lie inside the margin, in points: TOST's, with missing ratings at their worst.
+        The interval that must lie inside the margin, in points: that of two one-sided tests (TOST), with missing
+        ratings at their worst.
     margin, least_gap
-        In points; the margin is NaN where none was set.
+        In points; the margin is NaN if none was set.
     supported_margin
-        The smallest margin that these data would support, in points: any average gap is smaller, though narratives with
-        a large gap may not have been drawn. NaN where nothing is ruled out.
+        The smallest margin that these data support, in points: any average gap is smaller, even if narratives with a
+        large gap were not drawn. NaN if nothing is ruled out.
     other_delta, other_low, other_high
-        Where there are two controls, the second: the same words beyond invented groups, in points.
+        The second control, if there are two: the same words beyond invented groups, in points.
     parts_beyond, parts_not_shown
         Emotions and groups shown beyond the margin (beyond 0 without one) after correction for all gaps of the run, and
         with a margin those not shown within it; the largest first.
     of_these_wordings
-        Why the gap was not shown for other wordings of the prompt, where several were asked; else empty.
+        Why the gap was not shown for other wordings of the prompt, if several were asked; else empty.
     limits
-        Codes of all remarks that bear on the gap, in whatever way.
+        Codes of all remarks that bear on the gap.
     rank, n_dealings
-        Of the ways to deal the terms to the groups that were looked at, the true one's place by its gap, and how many;
-        see :func:`~audit.statistics.relabelling.rank_among_dealings`. 0 where groups have one term.
+        The rank of the true gap among the gaps of the ways to deal the terms to the groups, and the number of dealings;
+        see :func:`~audit.statistics.relabelling.rank_among_dealings`. 0 if groups have one term.
     response, response_low, response_high, share_higher
         The response to the story without identities: own less wrong emotion, in points, its interval, and the share of
-        narratives in which the own is rated higher; NaN where it was not asked.
+        narratives in which the own emotion is rated higher; NaN if not asked.
     measure
-        Of texts, which measure of them; all numbers are then in its unit. Empty of ratings.
+        For texts, their measure, in whose unit all numbers then are; empty for ratings.
     """
 
     dimension: str
@@ -175,20 +167,14 @@ class Verdict:
     measure: str = ""
 
     def row(self) -> dict[str, Any]:
-        """Return it as a row of ``tables.VERDICTS``: lists are joined by semicolons."""
+        """Return the verdict as a row of ``VERDICTS``, lists joined by semicolons."""
         return {
             each.name: "; ".join(value) if isinstance(value := getattr(self, each.name), tuple) else value
             for each in fields(self)
         }
 
     def limited(self, codes: Set[str]) -> Self:
-        """Return the verdict under limits that came up since; under one that allows none, nothing is left of it.
-
-        Parameters
-        ----------
-        codes
-            Of remarks, beside those that it knows.
-        """
+        """Add the codes of further remarks to the verdict; one that allows no verdict withdraws it."""
         every = {*self.limits, *codes}
         void = tuple(code for code in VOID if code in every)
         limits = tuple(sorted(every))
@@ -201,11 +187,11 @@ class Verdict:
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
-        """Return what :meth:`row` laid out."""
+        """Read a verdict back from what :meth:`row` wrote."""
         lists = ("reasons", "parts_beyond", "parts_not_shown", "limits")
         whole = ("direction", "n_narratives", "rank", "n_dealings")
         known = {each.name: row[each.name] for each in fields(cls) if each.name in row}
-        if "delta" in row:  # as tables of measures call it
+        if "delta" in row:  # its name in tables of measures
             known["delta_points"] = row["delta"]
         for name, value in known.items():
             default = cls.__dataclass_fields__[name].default
@@ -222,40 +208,27 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Limits:
-    """What is known of a run beside its gaps, by the codes of remarks.
+    """The codes of a run's remarks that limit its gaps.
 
-    Attributes
-    ----------
-    on_run
-        Codes that limit all gaps.
-    on_place
-        By dimension and variant, or by these and a measure, codes that limit that one.
+    ``on_run`` limits all gaps; ``on_place`` those of a dimension and variant, or of a measure there.
     """
 
     on_run: frozenset[str] = frozenset()
     on_place: Mapping[Place, Set[str]] = None  # type: ignore[assignment]
 
     def of(self, place: Place) -> Set[str]:
-        """Return the codes that bear on one dimension and variant, or on a measure there."""
+        """Return the codes that limit one dimension and variant, or a measure there."""
         known = self.on_place or {}
         return self.on_run | frozenset(known.get(place[:2], ())) | frozenset(known.get(place, ()))
 
 
 def judge(held: Sequence[Held], limits: Limits) -> list[JudgedGap]:
-    """Say of each gap whether it is shown beyond its margin, within it, or undecided, and why.
-
-    Parameters
-    ----------
-    held
-        As :func:`~audit.statistics.margin_tests.hold` holds them.
-    limits
-        What limits them.
-    """
+    """Decide for each gap whether it is shown beyond its margin, within it, or undecided, and why."""
     return [judge_gap(each, limits.of(each.gap.place)) for each in held]
 
 
 def judge_gap(held: Held, codes: Set[str]) -> JudgedGap:
-    """Say of one gap whether it is shown beyond its margin, within it, or undecided, under these codes of limits."""
+    """Decide whether one gap is shown beyond its margin, within it, or undecided, given the codes of its limits."""
     gap = held.gap
     void = [code for code in VOID if code in codes]
     if void:
@@ -273,8 +246,8 @@ def judge_gap(held: Held, codes: Set[str]) -> JudgedGap:
 
 
 def _held_back(gap: Gap, codes: Set[str]) -> tuple[str, ...]:
-    """Return codes under which nothing of a gap is found and nothing ruled out."""
-    # What limits ratings does not limit the gap of what is no rating.
+    """Return the codes that keep a gap from being found and from being ruled out."""
+    # Limits of ratings do not limit the gap of refusals.
     back = {code for code in HELD_BACK if code in codes and (gap.kind != "refusals" or code == "few_narratives")}
     # Invented groups may have been asked in fewer narratives than the others were.
     if gap.control == "placebo" and gap.kind != "emotion" and gap.n_narratives < FEW_NARRATIVES:
@@ -283,7 +256,7 @@ def _held_back(gap: Gap, codes: Set[str]) -> tuple[str, ...]:
 
 
 def _against_a_gap(held: Held) -> Iterator[str]:
-    """Yield why a gap beyond the margin is not to be held against a model."""
+    """Yield why a gap beyond the margin must not be held against a model."""
     gap = held.gap
     if gap.kind == "refusals":
         return
@@ -295,7 +268,7 @@ def _against_a_gap(held: Held) -> Iterator[str]:
 
 
 def _speaks_against(gap: Gap, sign: float) -> Iterator[str]:
-    """Yield what an interval that leaves out 0 by itself cannot answer: missing ratings, another control."""
+    """Yield what an interval that leaves out 0 cannot answer: missing ratings, inexact ratings, another control."""
     if gap.worst is not None and not _beyond_zero_at_worst(gap, sign):
         yield "missing"
     if gap.off > 0 and isinstance(gap.made, GapEstimate):
@@ -309,7 +282,7 @@ def _speaks_against(gap: Gap, sign: float) -> Iterator[str]:
 
 
 def _leaves_out_zero(made: GapEstimate | NotEstimableError, sign: float) -> bool:
-    """Whether an estimate is shown to lie on one side of 0; without a spread it is where it is."""
+    """Whether an estimate is shown to lie on the given side of 0; without a spread, whether it lies there."""
     if isinstance(made, NotEstimableError):
         return False
     if not math.isfinite(made.ci_low):
@@ -344,29 +317,24 @@ def verdicts(
 ) -> tuple[list[JudgedGap], list[Verdict]]:
     """Decide about every average gap of a run.
 
+    Returns all gaps, judged, and a verdict for each average, both in the order of ``gaps``.
+
     Parameters
     ----------
     gaps
-        All of the run: averages and what lies beneath them.
-    limits
-        What limits them.
+        All of the run: averages, and those of emotions, groups and refusals.
     margin
-        The gap that is too small to matter, in points; None where none was set.
+        The gap that is too small to matter, in points; None if not set.
     least_gap
-        The least gap of interest, in points: smaller ones are called tiny. NaN where there is none.
+        The least gap of interest, in points: smaller ones are called tiny. NaN if there is none.
     alpha, power
-        Error rate; and the chance that ``n_needed`` is for.
+        Error rate; and the chance that ``n_needed`` aims at.
     refusal_margin
-        Of refusals, in percentage points.
+        The margin for refusals, in percentage points.
     ranks
-        By dimension and variant, the place among dealings of terms, and their number.
+        By dimension and variant, the rank among dealings of terms, and their number.
     response
         The fields ``response...`` and ``share_higher`` of :class:`Verdict`.
-
-    Returns
-    -------
-    tuple
-        All gaps, judged; and a verdict for each average, in the order of ``gaps``.
     """
     of_margin = 0.0 if margin is None else margin
     margins: dict[Kind, float] = {
@@ -506,7 +474,7 @@ def _verdict(
 
 
 def _parts(beneath: Sequence[JudgedGap], *, with_margin: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Name emotions and groups beyond the margin, and others not shown within it; the farthest first."""
+    """Names of emotions and groups beyond the margin, and of those not shown within it; the largest first."""
 
     def reach(each: JudgedGap) -> float:
         ends = (abs(each.held.low), abs(each.held.high))
@@ -519,7 +487,7 @@ def _parts(beneath: Sequence[JudgedGap], *, with_margin: bool) -> tuple[tuple[st
 
 
 def _n_needed(gap: Gap, margin: float | None, least_gap: float, *, alpha: float, power: float, n_run: int) -> float:
-    """Return how many narratives of the run would rule out the margin, if groups' own spread allows that at all."""
+    """Narratives of the run that would rule out the margin; NaN if no number does, or if those of the run would do."""
     assert isinstance(gap.made, GapEstimate)
     wanted = (least_gap if margin is None else margin) - gap.off
     made = gap.made
@@ -565,7 +533,7 @@ _NEXT: Final = (
     ("no_interval", "more_narratives"),
     ("not_estimable", "ask_again"),
 )
-"""Of each reason the next step; of several reasons the first one here."""
+"""The next step for each reason; of several reasons the first one here counts."""
 
 
 def _next(reasons: Sequence[str]) -> str:

@@ -21,20 +21,12 @@ from audit.tables.controls import WORDINGS
 from audit.tables.formatting import plural
 
 MOST_WORDINGS: Final = 64
-"""Wordings up to which a budget is split."""
+"""The most wordings among which a budget is split."""
 _NUMBERS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings")
 
 
 def wording_cubes(part: pd.DataFrame, *, dimension: str, variant: str) -> dict[int, NarrativeCube]:
-    """Lay out the ratings of each wording by themselves, the original first; nothing where there is one wording.
-
-    Parameters
-    ----------
-    part
-        Compacted ratings of one dimension and variant.
-    dimension, variant
-        Which.
-    """
+    """Build a cube for each wording of compacted ratings, the original first; empty if there is one wording."""
     wordings = part["wording"].to_numpy()
     found = np.unique(wordings).tolist()
     return {
@@ -46,14 +38,9 @@ def wording_cubes(part: pd.DataFrame, *, dimension: str, variant: str) -> dict[i
 
 
 def cube_of_prompts(part: pd.DataFrame, *, dimension: str, variant: str) -> NarrativeCube:
-    """Lay out every prompt by itself, baselines included: a narrative in another wording is another narrative.
+    """Build a cube of every prompt by itself, baselines included: a narrative in another wording is another narrative.
 
-    It is for counting what prompts gave; what differs between narratives is not to be read from it.
-
-    Parameters
-    ----------
-    part, dimension, variant
-        As of :func:`wording_cubes`.
+    It serves to count statuses of prompts; it says nothing about how narratives differ.
     """
     wordings = part["wording"].to_numpy().astype(np.int64)
     keys = part["narrative_id"].array.codes.astype(np.int64) * (int(wordings.max()) + 1) + wordings
@@ -65,7 +52,7 @@ def cube_of_prompts(part: pd.DataFrame, *, dimension: str, variant: str) -> Narr
 
 
 MIN_WORDINGS: Final = 8
-"""Of four wordings, one of them odd, the interval for any such wordings leaves out 0 in 45% of runs without a gap."""
+"""With four wordings, one of them odd, the interval for any such wordings leaves out 0 in 45% of runs without a gap."""
 
 
 def _too_few(n: int) -> str:
@@ -85,7 +72,7 @@ class Worded:
     gaps
         Shape (N, V), in points; NaN where a narrative has no gap in a wording.
     crossed
-        What they say of any such wordings, or why they say nothing.
+        The estimate for any such wordings, or why there is none.
     """
 
     cube: NarrativeCube
@@ -102,18 +89,10 @@ class Worded:
         within: Callable[[NarrativeCube], NarrativeCube] = lambda each: each,
         confidence: float,
     ) -> Worded | None:
-        """Estimate δ in each wording; None where there is one wording.
+        """Estimate δ in each wording; None if there is one wording.
 
-        Parameters
-        ----------
-        part
-            Compacted ratings of one dimension and variant.
-        cube
-            The same, averaged over wordings.
-        within
-            What makes of a wording's cube the one that δ is estimated in.
-        confidence
-            Coverage of the intervals, between 0 and 1.
+        ``part`` are compacted ratings of one dimension and variant, ``cube`` the same averaged over wordings.
+        ``within`` turns a wording's cube into the one that δ is estimated in.
 
         Notes
         -----
@@ -149,19 +128,13 @@ class Worded:
         return cls(cube, estimates, gaps, crossed)
 
     def control(self, *, n_missing: int) -> dict[str, Any]:
-        """Return the row ``wording`` of ``tables.CONTROLS``.
-
-        Parameters
-        ----------
-        n_missing
-            Prompts between the dimension's identities without a rating.
-        """
+        """Return the row ``wording`` of ``CONTROLS``; ``n_missing`` are prompts between identities without a rating."""
         crossed = self.crossed
         estimate = crossed if isinstance(crossed, NotEstimableError) else crossed.estimate
         return control_row(self.cube, "wording", estimate, levels=len(self.estimates), n_missing=n_missing)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield rows of ``tables.WORDINGS``, one a wording."""
+        """Yield the rows of ``WORDINGS``, one a wording."""
         for wording, estimate in self.estimates.items():
             row: dict[str, Any] = dict.fromkeys(WORDINGS, float("nan"))
             row |= {"dimension": self.cube.dimension, "variant": self.cube.variant, "wording": wording}
@@ -173,13 +146,7 @@ class Worded:
     def shares(
         self, scope: GroupScope | NotEstimableError, headline: GapEstimate | NotEstimableError
     ) -> Iterator[dict[str, Any]]:
-        """Yield rows of ``tables.WORDING_SHARES``; none where wordings say nothing.
-
-        Parameters
-        ----------
-        scope, headline
-            As of :func:`identities_variance`.
-        """
+        """Yield the rows of ``WORDING_SHARES``; none if wordings have no estimate."""
         if isinstance(self.crossed, NotEstimableError):
             return
         known = {"dimension": self.cube.dimension, "variant": self.cube.variant}
@@ -189,7 +156,7 @@ class Worded:
             yield known | row | {"note": note}
 
     def splits(self) -> Iterator[dict[str, Any]]:
-        """Yield rows of ``tables.WORDING_SPLITS``; none where wordings say nothing."""
+        """Yield the rows of ``WORDING_SPLITS``; none if wordings have no estimate."""
         crossed = self.crossed
         if isinstance(crossed, NotEstimableError):
             return
@@ -213,21 +180,10 @@ class Worded:
 def variance_shares(
     crossed: Crossed, *, identities: float = float("nan"), n_groups: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Yield what gaps vary with: narratives, wordings, the rest, and, of δ as a whole, identities.
+    """Yield the sources of the gaps' variance: narratives, wordings, the rest, and, for δ as a whole, identities.
 
-    Parameters
-    ----------
-    crossed
-        The variances, by the mean squares of :func:`~audit.statistics.crossed.crossed_gap`.
-    identities
-        What identities add to the variance of δ, in squared points; NaN where that is not known.
-    n_groups
-        Of the identities.
-
-    Yields
-    ------
-    dict
-        Columns of ``tables.WORDING_SHARES`` but for the names and ``note``.
+    The rows have the columns of ``WORDING_SHARES`` except the names and ``note``. ``identities`` is what they add to
+    the variance of δ, in squared points, NaN if unknown.
 
     Notes
     -----
@@ -259,14 +215,7 @@ def variance_shares(
 def identities_variance(
     scope: GroupScope | NotEstimableError, headline: GapEstimate | NotEstimableError
 ) -> tuple[float, int, str]:
-    """Return what identities add to the variance of δ, in squared points, of how many groups, and why it is not known.
-
-    Parameters
-    ----------
-    scope
-        What δ says of any such identities.
-    headline
-        δ of the ratings averaged over wordings.
+    """Return what identities add to the variance of δ, in squared points, their groups, and why it is unknown.
 
     Notes
     -----
@@ -285,27 +234,10 @@ def identities_variance(
 
 
 def best_split(crossed: Crossed, budget: int, *, most_narratives: int | None = None) -> tuple[int, int]:
-    """Return how many narratives and how many wordings give the least standard error of δ.
+    """Return the numbers of narratives and wordings that give the least standard error of δ.
 
-    Parameters
-    ----------
-    crossed
-        The variances to reckon with.
-    budget
-        Prompts for each pair of identities: narratives times wordings may not be more.
-    most_narratives
-        As many as there are; None sets no limit.
-
-    Returns
-    -------
-    tuple
-        Narratives and wordings, of these :data:`MOST_WORDINGS` at most; of two splits as good the one with fewer
-        wordings.
-
-    Raises
-    ------
-    ValueError
-        If the budget is below 1.
+    ``budget`` is the number of prompts for each pair of identities: narratives times wordings may not be more. Wordings
+    are :data:`MOST_WORDINGS` at most; of two splits as good the one with fewer wordings is taken.
 
     Examples
     --------

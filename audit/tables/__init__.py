@@ -1,1 +1,1 @@
-"""The tables that pass between stages and that folders hold: every column is described once, in the module it is of."""
+"""The tables that pass between stages and that folders hold; each column is described once."""

@@ -1,12 +1,12 @@
-"""What a table is: named columns, each with its type, its unit, its meaning and the version that it is there since.
+"""Describes tables: named columns, each with its type, unit, meaning and the table version that introduced it.
 
-A :class:`Table` is declared once, in the module of its family beside this one, and all else follows from it: what a
-Parquet file of it looks like, what is checked when it is written or read, what fills a column that an earlier version
-did not write, and its rows of ``dictionary.csv``. Nothing in a table is rounded; a value that does not apply, or cannot
-be estimated, is missing (NaN, an empty CSV field), never 0.
+A :class:`Table` is declared once, in the module of its family beside this one. The declaration gives the schema of its
+Parquet file, the checks on writing and reading, the fill values for columns that an earlier version did not write, and
+its rows of ``dictionary.csv``. Nothing in a table is rounded. A value that does not apply or cannot be estimated is
+missing (NaN, an empty CSV field), never 0.
 
-To add a column, add its line to its table, with the meaning that readers see. To a table that is kept as Parquet, add
-``since=`` the table's :attr:`Table.version` plus one, and ``before=`` what earlier rows had if that is known.
+To add a column, add its line to its table, with the meaning that readers see. If the table is kept as Parquet, also add
+``since=`` the table's :attr:`Table.version` plus one, and ``before=`` the value in earlier rows if it is known.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Type(StrEnum):
-    """What the values of a column are."""
+    """The type of a column's values."""
 
     WORD = "word"
-    """Text of which many rows have the same: Parquet keeps it as a dictionary."""
+    """Text that many rows share; Parquet stores it as a dictionary."""
     TEXT = "text"
     FLAG = "flag"
     INT8 = "int8"
@@ -37,7 +37,7 @@ class Type(StrEnum):
 
     @property
     def plain(self) -> str:
-        """What a reader of ``dictionary.csv`` is told."""
+        """The type's name in ``dictionary.csv``."""
         return {"word": "text", "text": "text", "flag": "true or false", "float64": "number"}.get(self, "whole number")
 
 
@@ -51,18 +51,15 @@ class Column:
     Attributes
     ----------
     meaning
-        What stands in it, as readers are told.
-    type
-        Of its values.
+        Shown to readers.
     unit
-        Of its values; empty for what has none, such as texts, flags and places.
+        Empty for values without one, such as texts, flags and places.
     since
-        Version of the table that has it first.
+        The first version of the table that has it.
     before
-        What stands in rows of earlier versions; None if it is missing there.
+        The value in rows of earlier versions; None if it is missing there.
     lengths
-        How many lengths of the rating scale its values lie from 0 at most: 1 of a gap, 2 of a change of gaps; 0 where
-        the scale sets no bound.
+        Bound on the absolute value, in lengths of the rating scale: 1 for a gap, 2 for a change of gaps, 0 for none.
     """
 
     meaning: str
@@ -73,19 +70,19 @@ class Column:
     lengths: int = 0
 
     def saying(self, meaning: str) -> Column:
-        """Return the same column with another meaning."""
+        """Return the column with another meaning."""
         return replace(self, meaning=meaning)
 
     def adding(self, more: str) -> Column:
-        """Return the same column, of which more is said."""
+        """Return the column with ``more`` added to its meaning."""
         return replace(self, meaning=self.meaning + more)
 
     def reworded(self, old: str, new: str) -> Column:
-        """Return the same column with other words in its meaning."""
+        """Return the column with other words in its meaning."""
         return replace(self, meaning=self.meaning.replace(old, new))
 
     def fits(self, values: pd.Series) -> bool:
-        """Tell whether values are of the column's type, or missing."""
+        """Tell whether values have the column's type or are missing."""
         from pandas.api.types import infer_dtype
 
         found = infer_dtype(values, skipna=True)
@@ -122,7 +119,7 @@ word: Final[Callable[..., Column]] = partial(Column, type=Type.WORD)
 text: Final[Callable[..., Column]] = partial(Column, type=Type.TEXT)
 flag: Final[Callable[..., Column]] = partial(Column, type=Type.FLAG)
 whole: Final[Callable[..., Column]] = partial(number, type=Type.INT64)
-"""A place, or another whole number that counts nothing."""
+"""A place, or another whole number that is not a count."""
 count: Final[Callable[..., Column]] = partial(number, unit="count", type=Type.INT64)
 tokens: Final[Callable[..., Column]] = partial(number, unit="tokens")
 points: Final[Callable[..., Column]] = partial(number, unit="points")
@@ -138,7 +135,7 @@ in_measure_unit: Final[Callable[..., Column]] = partial(number, unit="the measur
 
 
 def spelt_out(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """Return the same columns with words kept as texts, for a table of few rows."""
+    """Store words as plain text, for a table with few rows."""
     return {
         name: replace(column, type=Type.TEXT) if column.type == Type.WORD else column
         for name, column in columns.items()
@@ -152,15 +149,15 @@ class Kept:
     Attributes
     ----------
     file
-        A Parquet or CSV file; a ``*`` stands for a name, where there are several such tables.
+        A Parquet or CSV file; ``*`` stands for a name if there are several such tables.
     parts
-        The folder of its parts, which are consolidated in the file; empty where it is one file from the first.
+        The folder of its parts before they are consolidated; empty if it is one file from the start.
     of_part
-        The table whose parts its own are made of, each of the one of its name, so that they go together.
+        The table whose part of the same name each part was made from, so that both are dropped together.
     of_all
-        The table of which all of it is made, so that it goes where any part of that one changes.
+        The table that it was made from as a whole, so that it is dropped when any part of that changes.
     again
-        How a CSV file is had again that cannot be read.
+        How to recreate a CSV file that cannot be read.
     """
 
     file: str
@@ -171,23 +168,21 @@ class Kept:
 
 
 KEPT: Final[dict[str, Table]] = {}
-"""The tables that folders keep as Parquet, by their files: each is here once its module is imported."""
+"""The Parquet tables of folders, by file; a table registers when its module is imported."""
 
 
 @dataclass(frozen=True, eq=False)
 class Table(Mapping[str, Column]):
-    """A table's columns by name, in their order.
+    """A table's columns by name, in order.
 
     Attributes
     ----------
     name
-        The stem of its file, or of its folder.
+        The stem of its file or folder.
     row
-        What one row is of, in words.
-    columns
-        By name.
+        What one row describes, in words.
     kept
-        Where it is kept, if it is collected. Others are made of those, and are CSV.
+        Where a collected table is kept; None for tables derived from those, which are CSV.
     """
 
     name: str
@@ -217,25 +212,19 @@ class Table(Mapping[str, Column]):
 
     @property
     def version(self) -> int:
-        """The format's number: that of the column added last."""
+        """The version of the format: that of the column added last."""
         return max(column.since for column in self.columns.values())
 
     def pick(self, *names: str) -> dict[str, Column]:
-        """Return some columns, in the order of the names, for another table that has them too."""
+        """Return the named columns, in that order, for another table."""
         return {name: self.columns[name] for name in names}
 
     def without(self, *names: str) -> dict[str, Column]:
-        """Return the other columns, in their order, for another table that has them too."""
+        """Return all other columns, in order, for another table."""
         return {name: column for name, column in self.columns.items() if name not in names}
 
     def check(self, table: pd.DataFrame) -> None:
-        """Hold a table that is to be written against its description.
-
-        Raises
-        ------
-        ValueError
-            If it has not just these columns, in this order, or one of them holds values of another type.
-        """
+        """Check a table before it is written: exactly these columns, in this order, with values of their types."""
         if list(table.columns) != list(self):
             different = sorted(set(map(str, table.columns)) ^ set(self)) or ["their order"]
             raise ValueError(f"the table {self.name} has not the columns that it is to have: {', '.join(different)}")
@@ -247,10 +236,10 @@ class Table(Mapping[str, Column]):
                 )
 
     def csv(self, table: pd.DataFrame, *, capital_flags: bool = False) -> bytes:
-        """Return the file of a table, which is checked first, as by :meth:`check`.
+        """Check a table and return its CSV file.
 
-        A text that a spreadsheet would take for a formula has an apostrophe before it, see
-        :mod:`audit.tables.spreadsheets`. With ``capital_flags``, flags are TRUE and FALSE: R takes True for a text.
+        Texts that a spreadsheet would run as a formula get an apostrophe, see :mod:`audit.tables.spreadsheets`. With
+        ``capital_flags``, flags are TRUE and FALSE, because R reads True as text.
         """
         self.check(table)
         if capital_flags:
@@ -260,12 +249,12 @@ class Table(Mapping[str, Column]):
 
 
 def by_name(*tables: Table) -> dict[str, Table]:
-    """Return tables by their names, in their order."""
+    """Map names to tables, in order."""
     return {table.name: table for table in tables}
 
 
 def dictionary(tables: Iterable[Table]) -> bytes:
-    """Return ``dictionary.csv``: table, column, description, type and unit of every column."""
+    """Write ``dictionary.csv``: table, column, description, type and unit of every column."""
     import pandas as pd
 
     rows = [

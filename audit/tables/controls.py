@@ -22,7 +22,7 @@ from audit.tables.ratings import RATINGS
 from audit.tables.shared import DF, KEYS, P_OF_NO_GAP, TALLY
 
 NO_STEM: Final = "no stem is stated for"
-"""How the note of ``echo_free`` begins where somebody could state what is lacking."""
+"""How the note on ``echo_free`` begins if the user could supply what is missing."""
 
 CONTROLS: Final = Table(
     "controls",

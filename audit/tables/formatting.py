@@ -1,7 +1,7 @@
-"""How numbers and names read: what figures and report share, so that both round alike.
+"""Formats numbers and names for figures and the report, so that both round alike.
 
-Everything before this point is unrounded. A minus is the true minus sign, a value that rounds to nothing is "0.00" and
-never "−0.00", a missing value is an en dash.
+Everything before this point is unrounded. The minus is a true minus sign, a value that rounds to zero is "0.00" and
+never "−0.00", and a missing value is an en dash.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ MINUS: Final = "\N{MINUS SIGN}"
 MISSING: Final = "\N{EN DASH}"
 CROSS: Final = "\N{MULTIPLICATION SIGN}"
 _NUMERICAL_ZERO: Final = 1e-9
-"""Below this a gap on any scale is the rest of a floating-point sum, not a quantity."""
+"""A smaller gap, on any scale, is floating-point residue."""
 _JOINERS: Final = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
-"""Persian and Indic names are written with them, and emoji."""
+"""Persian and Indic names need them, and emoji."""
 OVERRIDES: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Bidirectional embeddings, overrides and isolates: with one in its name, a model could rewrite a line of the page."""
 _MARKDOWN: Final = re.compile(
@@ -27,39 +27,32 @@ _MARKDOWN: Final = re.compile(
     r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])",
     re.ASCII | re.IGNORECASE,
 )
-"""What Markdown or the HTML in it might act on: a link, a mention, emphasis, an emoji's name, a list, a cell's end."""
+"""Characters that Markdown or its HTML may interpret: links, mentions, emphasis, emoji, lists, cell ends."""
 _NO_WIDTH: Final = "&#8203;"
-"""A space of no width: pages of repositories link a name after "@" and a number after "#", entities or not."""
+"""A zero-width space: repository pages link a name after "@" and a number after "#", even as entities."""
 BEYOND: Final = "beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
-"""What δ leaves out: where groups differ in size, in-group means can lie below out-group means while δ is positive."""
+"""What δ leaves out: if groups differ in size, in-group means can be below out-group means while δ is positive."""
 MEANING: Final = f"how much higher in-group experiencers are rated than out-group ones, {BEYOND}"
-"""What δ is, wherever it is said in words: never a difference of two means."""
+"""The meaning of δ, wherever it is put in words; it is never a difference of two means."""
 OF_GROUPS_AND_MODELS: Final = "anything about the people of these groups, or about other models, prompts and narratives"
-"""What no run shows, to stand after "not to be concluded:"."""
+"""What no run shows; follows "not to be concluded:"."""
 _DIMENSIONS: Final = {"race_ethnicity": "race/ethnicity", "all": "all dimensions"}
 PHONE: Final = "phone/"
-"""What the names of figures begin with that are drawn for a phone."""
+"""Prefix of the names of figures drawn for a phone."""
 SCOPES: Final = {"narratives": "these identities", "narratives_and_terms": "any such identities"}
-"""What an interval speaks of; any such narratives in both."""
+"""What an interval generalises to, beside any such narratives."""
 SAME: Final = "give the same contrast, so their spread is 0"
-"""Noted where all narratives have one gap, of which there is no interval."""
+"""Note if all narratives have the same gap, which leaves no interval."""
 NO_SHIFT: Final = "no shift on the scale explains δ away"
-"""Noted of a tipping point that lies farther off than the scale is long."""
+"""Note on a tipping point farther away than the length of the scale."""
 OF_RATED: Final = "between identities that have some at all"
-"""Of which missing ratings a tipping point is where an identity has none."""
+"""Restricts a tipping point to some missing ratings if an identity has no ratings."""
 
 
 def fixed(value: float, *, decimals: int, signed: bool = False) -> str:
-    """Write a number with that many decimals.
+    """Write a number with a fixed number of decimals; NaN gives an en dash.
 
-    Parameters
-    ----------
-    value
-        The number; NaN gives an en dash.
-    decimals
-        Digits after the point.
-    signed
-        Whether a positive number carries its plus.
+    With ``signed``, positive numbers get a plus.
     """
     if not math.isfinite(value):
         return MISSING
@@ -71,14 +64,9 @@ def fixed(value: float, *, decimals: int, signed: bool = False) -> str:
 
 
 def points(value: float, *, signed: bool = True) -> str:
-    """Write a gap: two decimals, or two significant digits where it is smaller than 0.01.
+    """Write a gap in scale points: two decimals, or two significant digits if it is below 0.01.
 
-    Parameters
-    ----------
-    value
-        The gap in scale points, or any other statistic read with the same care.
-    signed
-        Whether a positive gap carries its plus.
+    Also for other statistics that are read with the same care. ``signed`` adds a plus to positive numbers.
     """
     size = abs(value)
     if not _NUMERICAL_ZERO <= size < 0.01:
@@ -87,12 +75,12 @@ def points(value: float, *, signed: bool = True) -> str:
 
 
 def error_rate(confidence: float) -> str:
-    """Write 1 − `confidence`, at which tests err: ".05"."""
+    """Write the error rate of tests, 1 − `confidence`: ".05"."""
     return f"{1 - confidence:.6g}".removeprefix("0")
 
 
 def unsigned(value: float) -> str:
-    """Write a size by the rule of `points`, without its plus."""
+    """Write a size by the rule of `points`, without a plus."""
     return points(value, signed=False)
 
 
@@ -102,9 +90,9 @@ def interval(low: float, high: float) -> str:
 
 
 def end_of(low: float, high: float) -> Callable[[float], str]:
-    """Return what writes both ends of an interval: by the rule of `points`, with more decimals where it is narrow.
+    """Return the format of an interval's ends: that of `points`, with more decimals if the interval is narrow.
 
-    Ends of one sign that two decimals do not tell apart have two significant digits of half their distance.
+    Ends of one sign that two decimals cannot tell apart get two significant digits of half their distance.
     """
     half = (high - low) / 2
     same = low * high > 0 and fixed(low, decimals=2) == fixed(high, decimals=2)
@@ -114,7 +102,7 @@ def end_of(low: float, high: float) -> Callable[[float], str]:
 
 
 def p_value(p: float) -> str:
-    """Write a p value with its letter: "p < .001", "p = .012"; a missing one says so."""
+    """Write a p-value with its letter: "p < .001", "p = .012"; a missing one says so."""
     if not math.isfinite(p):
         return "p not available"
     if p < 0.001:
@@ -125,12 +113,12 @@ def p_value(p: float) -> str:
 
 
 def bare_p(p: float) -> str:
-    """Write a p value under a heading that says what it is: "< .001", ".012"; a missing one is an en dash."""
+    """Write a p-value under a heading that names it: "< .001", ".012"; a missing one is an en dash."""
     return p_value(p).removeprefix("p ").removeprefix("= ") if math.isfinite(p) else MISSING
 
 
 def rate(share: float) -> str:
-    """Write a share as a percentage; one that is not 0 never reads as 0%, nor one below 1 as 100%."""
+    """Write a share as a percentage; only 0 reads as 0% and only 1 as 100%."""
     if not math.isfinite(share):
         return MISSING
     if share in (0.0, 1.0):
@@ -143,7 +131,7 @@ def rate(share: float) -> str:
 
 
 def count(number: float) -> str:
-    """Write a count with thousands separated; a missing one is an en dash."""
+    """Write a count with thousands separators; a missing one is an en dash."""
     return f"{round(number):,}" if math.isfinite(number) else MISSING
 
 
@@ -154,7 +142,7 @@ def plural(number: float, noun: str) -> str:
 
 
 def either(number: float, one: str, several: str) -> str:
-    """Return the form of a word that goes with a count: "has" with 1, "have" with any other."""
+    """Choose the form of a word that goes with a count: "has" for 1, "have" for any other."""
     return one if number == 1 else several
 
 
@@ -169,7 +157,7 @@ def coverage(confidence: float) -> str:
 
 
 def towards(delta: float) -> str:
-    """Say which way a gap goes, without saying that either side's mean is the higher one."""
+    """Say which way a gap goes, without saying that either side's mean is higher."""
     return f"towards the {'out' if delta < 0 else 'in'}-group"
 
 
@@ -179,7 +167,7 @@ def listed(names: Sequence[str], *, last: str = "and") -> str:
 
 
 def brief(name: str, *, at_most: int = 120) -> str:
-    """Write a name, of one that is longer than anybody reads its beginning and its length."""
+    """Shorten a very long name to its beginning and its length."""
     return name if len(name) <= at_most else f"{name[:at_most]}… ({len(name):,} characters)"
 
 
@@ -189,33 +177,27 @@ def percentage_points(difference: float) -> str:
 
 
 def mean_count(value: float) -> str:
-    """Write a mean count: whole where it is, else with one decimal."""
+    """Write a mean count: whole if it is whole, else with one decimal."""
     return count(value) if not math.isfinite(value) or value == round(value) else fixed(value, decimals=1)
 
 
 def printable(text: str) -> str:
-    r"""Write a text that came from elsewhere for a terminal: what would act there, or hide, is escaped, e.g. ``\x1b``.
+    r"""Make outside text safe for a terminal: characters that would act or hide there are escaped, e.g. ``\x1b``.
 
-    Parameters
-    ----------
-    text
-        Such as a name in a file, or of a file; its own backslashes stay as they are.
+    Backslashes of its own stay as they are.
     """
     return "".join(map(_printable, text))
 
 
 def encodable(text: str) -> str:
-    """Return a text without what UTF-8 cannot hold: names of folders may have bytes that are no text."""
+    """Replace what UTF-8 cannot hold: folder names may have bytes that are not text."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def in_markdown(text: str) -> str:
-    """Write a text that came from elsewhere for Markdown: what that, or HTML in it, might act on becomes an entity.
+    """Make outside text, such as a model's name, safe for Markdown and its HTML: active characters become entities.
 
-    Parameters
-    ----------
-    text
-        Such as a model's name: it makes no link, no mention, no emphasis, no end of a cell, and no line of its own.
+    It makes no link, mention, emphasis, cell end or new line.
     """
     return _MARKDOWN.sub(lambda found: _entity(found[0]), printable(text))
 
@@ -227,12 +209,9 @@ def _entity(character: str) -> str:
 
 
 def without_overrides(text: str) -> str:
-    r"""Write a text for a page: characters that turn round what is read after them are escaped, e.g. ``\u202e``.
+    r"""Make text safe for a page: characters that reverse the following text are escaped, e.g. ``\u202e``.
 
-    Parameters
-    ----------
-    text
-        Any text. Marks that a script written from right to left needs, and that turn nothing round, stay as they are.
+    Marks that right-to-left scripts need and that reverse nothing stay as they are.
     """
     return OVERRIDES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
@@ -240,7 +219,7 @@ def without_overrides(text: str) -> str:
 def _printable(character: str) -> str:
     if character.isprintable() or character in _JOINERS:
         return character
-    if unicodedata.category(character) == "Zs":  # a spreadsheet's no-break space says no more than a space
+    if unicodedata.category(character) == "Zs":  # a spreadsheet's no-break space means no more than a space
         return " "
     return character.encode("unicode_escape").decode("ascii")
 

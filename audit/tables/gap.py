@@ -1,4 +1,4 @@
-"""Estimates of the gap δ, what they rest on, and what a run of that size can find."""
+"""Estimates of the gap δ, the data behind them, and what a run of that size can detect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads JSON that comes from outside: whatever is wrong with a text, it ends in a ValueError that says so."""
+"""Reads outside JSON; whatever is wrong with it raises a ValueError that says so."""
 
 from __future__ import annotations
 
@@ -8,20 +8,10 @@ from typing import Any, NoReturn
 
 
 def parse_json(text: str | bytes, *, numbers_alone: bool = True) -> Any:
-    """Return what a text of JSON holds.
+    """Parse JSON; bytes are UTF-8. Raises ValueError if it is invalid or nested too deeply.
 
-    Parameters
-    ----------
-    text
-        Bytes are UTF-8.
-    numbers_alone
-        Whether ``NaN`` and ``Infinity`` are refused, which Python's reader takes and JSON has not, and numbers that are
-        larger than any float. Nothing of ours is written with them; some servers write them.
-
-    Raises
-    ------
-    ValueError
-        If it is no JSON, no UTF-8, or nested more deeply than can be read.
+    ``numbers_alone`` refuses numbers beyond any float, and ``NaN`` and ``Infinity``, which are not JSON but which
+    Python reads. We never write them; some servers do.
 
     Examples
     --------

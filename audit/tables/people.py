@@ -1,4 +1,4 @@
-"""What people give a run, and how the model's numbers go with theirs."""
+"""What people say about a run, and how the model's numbers agree with theirs."""
 
 from __future__ import annotations
 

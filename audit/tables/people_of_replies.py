@@ -1,4 +1,4 @@
-"""What people say of a run's replies, how far they agree, and how far measures agree with them."""
+"""What people say about a run's replies, how far they agree, and how far measures agree with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies of two runs against each other, as a judge or people prefer them."""
+"""Which of two runs' replies a judge or people prefer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run asks for ratings and gets, and what became of its prompts."""
+"""What a run asks to be rated, the ratings, and the outcome of each prompt."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from audit.tables.shared import DF, KEYS, P_OF_NO_DIFFERENCE, PAIRS_COUNTED, PRO
 
 
 class Status(StrEnum):
-    """What became of one prompt."""
+    """The outcome of one prompt."""
 
     RATED = "rated"
     """An intensity on the scale was read from the response."""
     REFUSED = "refused"
     """The model declined to rate: missing data, and an outcome of its own."""
     UNPARSEABLE = "unparseable"
-    """There was a response, but no single intensity on the scale can be read from it."""
+    """There was a response, but no single intensity on the scale could be read from it."""
     FAILED = "failed"
     """The engine gave no response (an error, or the prompt is longer than the model's context)."""
     INEXACT = "inexact"
@@ -97,7 +97,7 @@ ASKED_AGAIN: Final = Table(
 )
 
 FORMATS: Final = ("bfloat16", "float16", "float32")
-"""Number formats that prompts may be asked again in."""
+"""Number formats in which prompts may be asked again."""
 
 ASKED_IN_FORMATS: Final = {
     name: Table(
@@ -108,7 +108,7 @@ ASKED_IN_FORMATS: Final = {
     )
     for name in FORMATS
 }
-"""By number format, the prompts that were asked in it."""
+"""The prompts asked in each number format."""
 
 MANIPULATED: Final = Table(
     "manipulated",

@@ -1,4 +1,4 @@
-"""Reads a table of ``tables/`` back as it was written: texts are texts, and numbers are the same to the last bit."""
+"""Reads a CSV table back as it was written: texts stay texts, and numbers are the same to the last bit."""
 
 from __future__ import annotations
 
@@ -18,33 +18,17 @@ _FLAGS: Final = {"True": True, "False": False}
 
 
 def read_table(path: Path, table: Table | None) -> pd.DataFrame:
-    """Return a table that an analysis published, with the columns that its file has.
+    """Read a table that an analysis published, with the columns of its file.
 
-    Parameters
-    ----------
-    path
-        A CSV file.
-    table
-        Says which columns hold text; None of one that nothing describes.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Texts as they were before a spreadsheet's formulas were defused in them: a group called "NA" or "007" is that
-        group, and an empty text is empty. Of other columns an empty field is missing. Whole numbers without a missing
-        one are int64, all other numbers float64. Flags are bool, or objects where one is missing.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    ValueError
-        If it is no table.
+    ``table`` says which columns hold text. Texts are as they were before formulas were defused: a group called "NA" or
+    "007" is that group, and an empty text is empty. In other columns an empty field is missing. Whole numbers are int64
+    if none is missing, other numbers float64. Flags are bool, or objects if one is missing. A file that is no table
+    raises ValueError.
 
     Notes
     -----
-    Numbers are read by Python and not by pandas: the parser of pandas reads the last digit only under an option that
-    its third version deprecates.
+    Python reads the numbers, not pandas: the pandas parser only gets the last digit right with an option that pandas 3
+    deprecates.
     """
     import pandas as pd
 
@@ -55,7 +39,7 @@ def read_table(path: Path, table: Table | None) -> pd.DataFrame:
 
 
 def _read(written: pd.Series) -> pd.Series:
-    """Return the numbers or flags that texts stand for; texts of which one stands for neither stay as they are."""
+    """Convert texts to numbers or flags; a column with any other text stays as it is."""
     import numpy as np
     import pandas as pd
 

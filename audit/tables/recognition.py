@@ -1,4 +1,4 @@
-"""How well a model recognises emotions, and their causes, in conversations."""
+"""How well a model recognises emotions and their causes in conversations."""
 
 from __future__ import annotations
 

@@ -32,27 +32,27 @@ from audit.tables.verdicts import VERDICTS
 
 
 class ReplyStatus(StrEnum):
-    """What became of one prompt that asks for a reply."""
+    """The outcome of one prompt that asks for a reply."""
 
     WRITTEN = "written"
-    """It came to an end of its own."""
+    """The model ended it itself."""
     CUT = "cut"
-    """It was cut at ``max_tokens``; what there is is scored."""
+    """Cut at ``max_tokens``; the part that exists is scored."""
     EMPTY = "empty"
     """Nothing but white space."""
     REFUSED = "refused"
     """The model declined to write one: missing data, and an outcome of its own."""
     OTHER_SCRIPT = "other_script"
-    """Most of its letters are of another script than the narrative's, which no scorer reads."""
+    """Most of its letters are in another script than the narrative's, which no scorer reads."""
     FAILED = "failed"
     """The engine gave none (an error, or the prompt is longer than the model's context)."""
 
 
 SCORED: Final = frozenset({ReplyStatus.WRITTEN.value, ReplyStatus.CUT.value})
-"""The statuses of replies that are scored. Of the others no measure is taken: missing, never 0."""
+"""The statuses of replies that are scored. For others, measures are missing, never 0."""
 
 REPLY_TALLY: Final = {f"n_{status}": count(f"of these {status.value}") for status in ReplyStatus}
-"""What became of prompts that ask for a reply."""
+"""Counts of prompts that ask for a reply, by outcome."""
 
 REPLIES: Final = Table(
     "replies",
@@ -83,7 +83,7 @@ SCORES: Final = Table(
 )
 
 OWN_GAP_RATINGS: Final = replace(RATINGS, kept=Kept("judged.parquet", "judged", of_all="replies"))
-"""What a judge gave the same replies as ones to every experiencer, for its own gap; a part is of a dimension."""
+"""A judge's ratings of the same replies as replies to every experiencer, for its own gap; one part a dimension."""
 
 MEASURES: Final = Table(
     "measures",
@@ -161,7 +161,7 @@ MEASURE_GAPS: Final = Table(
 
 
 def _of_measure(column: Column) -> Column:
-    """Return a column about ratings as one about a measure of replies."""
+    """Turn a column about ratings into one about a measure of replies."""
     words = column.meaning.replace("scale points", "the measure's unit").replace("in points", "in the measure's unit")
     unit = "the measure's unit" if column.unit == "points" else column.unit
     return replace(column, meaning=words.replace("rating", "reply").replace("_points", ""), unit=unit)
@@ -172,11 +172,11 @@ _OF_RATINGS: Final = (
     "delta_z", "null_low", "null_high", "p_sign_flip", "p_adjusted", "p_family_size", "percent_of_scale", "sd_within",
     "delta_sd", "raw_in", "raw_out",
 )  # fmt: skip
-"""Columns of gaps that are of ratings alone, or of one measure's headline."""
+"""Gap columns that only apply to ratings, or to one measure's headline."""
 
 
 def _of_a_measure(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """Return columns about ratings, without the keys, as those of a table about measures, with them."""
+    """Turn columns about ratings into those of a table about measures, with its keys."""
     in_unit = {_IN_UNIT.get(name, name): _of_measure(column) for name, column in columns.items()}
     return {**KEYS, "measure": MEASURES["measure"], **in_unit}
 

@@ -1,7 +1,7 @@
 """All tables of a run of ratings.
 
-A table that its folder is to have stands in one of these: its file is checked when it is written, and
-``dictionary.csv`` describes it.
+A table of the run's folder must be listed here: then its file is checked when written, and ``dictionary.csv`` describes
+it.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ TABLES: Final = by_name(
     COMPARISONS, OWN_MODEL, CELLS, CELL_EMOTIONS, NARRATIVES, DISTRIBUTIONS, NULL, PUBLISHED_CELLS, OUTCOMES, MODES,
     CALLS, STAGE_TEXTS, MARKED_WORDS, HUMAN, PEOPLE_GAP, PEOPLE_AGREEMENT, NORMING,
 )  # fmt: skip
-"""What is made of a run of ratings, in its ``tables/``."""
+"""The tables derived from a run of ratings, in its ``tables/``."""
 
 OF_RATINGS: Final = (
     RATINGS, STAGES, GIVEN, ELICITATION_SAMPLE, ASKED_AGAIN, MANIPULATED, *ASKED_IN_FORMATS.values(), *TABLES.values(),
     CALIBRATION,
 )  # fmt: skip
-"""All that the folder of such a run holds, but for :data:`RELEASED_TABLES`."""
+"""All tables in the folder of such a run, except :data:`RELEASED_TABLES`."""
 
 RELEASED_TABLES: Final = by_name(READING_RULES)
-"""What is made of it besides, where it is of a study's released answers."""
+"""Further tables, for a run of a study's released answers."""

@@ -1,4 +1,4 @@
-"""All tables of a run of texts, whichever task asks for them; see :mod:`audit.tables.run_of_ratings`."""
+"""All tables of a run of texts, for any task; see :mod:`audit.tables.run_of_ratings`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REPLY_TABLES: Final = by_name(
     JUDGE_GAP, JUDGE_EFFECTS, EPITOME, AGREEMENT, HUMAN_CORRELATIONS, RECOGNITION, RECOGNITION_LABELS,
     RECOGNITION_CONFUSION, RECOGNITION_CAUSES, CALLS, STAGE_TEXTS, MARKED_WORDS,
 )  # fmt: skip
-"""What is made of a run of replies."""
+"""The tables derived from a run of replies."""
 
 OF_REPLIES: Final = (REPLIES, SCORES, STAGES, GIVEN, *REPLY_TABLES.values())
-"""All that the folder of such a run holds."""
+"""All tables in the folder of such a run."""

@@ -1,4 +1,4 @@
-"""Columns that tables of several families have, described once."""
+"""Columns that tables of several families share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from audit.tables.base import INT8, count, flag, number, probability, share, whole, word
 
 OVERALL: Final = "all"
-"""In place of a dimension: the mean over the single ones."""
+"""Stands for the mean over the single dimensions."""
 
 KEYS: Final = {
     "dimension": word("what perceiver and experiencer differ in, e.g. religion; 'a+b' is an intersection"),
@@ -35,7 +35,7 @@ PROMPT: Final = {
     "emotion": word("the emotion asked about"),
     **SIDES,
 }
-"""What tells a prompt from the others of its run."""
+"""The columns that identify a prompt within its run."""
 
 TALLY: Final = {
     "n_rated": count("of these rated"),
@@ -44,7 +44,7 @@ TALLY: Final = {
     "n_failed": count("of these failed"),
     "n_inexact": count("of these inexact: known less closely than elicitation.max_pruned_points allows"),
 }
-"""What became of prompts that ask for a rating."""
+"""Counts of prompts that ask for a rating, by outcome."""
 
 RATES: Final = {
     "refusal_rate": share("n_refused / n_prompts"),

@@ -1,6 +1,7 @@
-r"""Texts of tables as a spreadsheet can open them: none of them is taken for a formula, and each can be read back.
+r"""Makes the texts of tables safe for spreadsheets: none is run as a formula, and each can be read back.
 
-What a reader cannot see is written out first, as ``\u202e``: a terminal would act on it, or a name would seem another.
+Invisible characters are written out first, as ``\u202e``: a terminal would act on them, or a name would look like
+another.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMULA: Final = tuple("=+-@\t\r\n＝＋－＠")
-"""How a cell begins that a spreadsheet takes for a formula; full-width forms of the signs are taken so, too."""
+"""How a cell begins that a spreadsheet runs as a formula; full-width forms of the signs count too."""
 
 _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u180e\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f]"
 )
-"""Controls but for tabs and lines' ends, what turns text round, and what has no width. Joiners stay, of which scripts
-and emoji are made, and marks of direction that turn nothing round, as on pages."""
+"""Control characters except tabs and line ends, characters that reverse text, and zero-width ones. Joiners stay,
+because scripts and emoji need them, and so do direction marks that reverse nothing, as on pages."""
 
 
 def seen(text: str) -> str:
-    r"""Return a text with what nobody could see in it written out.
+    r"""Write out the invisible characters of a text.
 
     Examples
     --------
@@ -35,12 +36,12 @@ def seen(text: str) -> str:
 
 
 def seen_texts(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose texts are as :func:`seen` gives them."""
+    """Apply :func:`seen` to a table's texts."""
     return _each_text(table, seen)
 
 
 def defused(table: pd.DataFrame) -> pd.DataFrame:
-    """Put an apostrophe before every text that a spreadsheet would take for a formula; numbers stay as they are.
+    """Put an apostrophe before every text that a spreadsheet would run as a formula; numbers stay as they are.
 
     A text that begins so after apostrophes of its own gets another one, so that :func:`as_it_was` can tell.
     """
@@ -48,17 +49,17 @@ def defused(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def as_it_was(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that :func:`defused` made with the texts that it had before."""
+    """Undo :func:`defused`."""
     return _each_text(table, lambda text: text[1:] if text.startswith("'") and _looks_so(text) else text)
 
 
 def _looks_so(text: str) -> bool:
-    """Say whether a text would be taken for a formula without the apostrophes and spaces at its head."""
+    """Tell whether a text, without apostrophes and spaces at its head, would be run as a formula."""
     return text.lstrip("' ").startswith(FORMULA)
 
 
 def _each_text(table: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
-    """Return a table with its texts changed; a column without a text that changes is the same object."""
+    """Change a table's texts; a column in which no text changes stays the same object."""
     import pandas as pd
 
     changed = {}

@@ -1,4 +1,4 @@
-"""What strategies bring to a prompt, and what a model writes before it answers."""
+"""What strategies add to a prompt, and what a model writes before it answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from audit.tables.base import (
 from audit.tables.shared import FAMILY_SIZE, HOLM, KEYS, P_OF_NO_DIFFERENCE, PROMPT
 
 THEME: Final = "theme_"
-"""Before the name of a theme of stereotype words: a score of texts, and a measure of ``STAGE_TEXTS``."""
+"""Prefix of a stereotype theme's name: a score of texts, and a measure of ``STAGE_TEXTS``."""
 
 STAGES: Final = Table(
     "stages",

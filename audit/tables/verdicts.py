@@ -8,7 +8,7 @@ from audit.tables.base import Table, count, in_row_unit, number, points, probabi
 from audit.tables.shared import DF, KEYS
 
 DEALINGS_DRAWN: Final = 999
-"""Ways to deal the terms to groups that are drawn where there are too many to look at all."""
+"""Ways to deal terms to groups that are drawn if there are too many to enumerate."""
 
 VERDICTS: Final = Table(
     "verdicts",

@@ -1,1 +1,1 @@
-"""What a model is asked to do: a folder or a module for each task, none of which knows another one."""
+"""The tasks that a model can be given: a folder or module each, independent of the others."""

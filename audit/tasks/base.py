@@ -1,7 +1,7 @@
-"""What a task is: all that differs between a run that asks for one thing and a run that asks for another.
+"""The interface of a task: everything in which a run that asks for one thing differs from a run that asks for another.
 
-A task plans a run, asks the model, analyses what it answered and says what people may be asked beside it. The stages
-take what they need from a task, and none of them asks which one it is. :data:`audit.tasks.registry.TASKS` has them all.
+A task plans a run, asks the model, analyses the answers, and says what people can be asked. The stages use this
+interface and never ask which task it is. :data:`audit.tasks.registry.TASKS` lists all tasks.
 """
 
 from __future__ import annotations
@@ -31,25 +31,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Published:
-    """What a run ended in.
+    """The analysis of a run, as it was written.
 
     Attributes
     ----------
-    run_dir
-        The run's folder.
-    report
-        The rendered report.
     gap
-        Its first table: ``tables/gap.csv``, see :data:`audit.tables.gap.GAP`; of a run of replies
+        The main table: ``tables/gap.csv``, see :data:`audit.tables.gap.GAP`; for a run of replies
         ``tables/measure_gaps.csv``, see :data:`audit.tables.replies.MEASURE_GAPS`.
     confidence
-        Level of the intervals in ``gap``.
-    remarks
-        What a reader must know beside it, in plain words.
+        Coverage of the intervals in ``gap``.
     lines
-        What is printed of ``gap``: lines of cells, the head first.
+        ``gap`` as it is printed: lines of cells, the head first.
     controls
-        What of each gap is repetition of words, in plain words.
+        How much of each gap is repetition of words, in plain words.
     """
 
     run_dir: Path
@@ -70,24 +64,24 @@ class Task(ABC, Generic[P]):
     Attributes
     ----------
     kind
-        What ``task=`` and the manifest call it.
+        Its name in ``task=`` and the manifest.
     settings
-        How its settings are read.
+        The schema of its settings.
     described
-        The tables that an analysis makes of a run, in its ``tables/``, by name.
+        The tables in a run's ``tables/``, by name.
     collected
-        What the model's answers are, as they are kept.
+        The table that holds the model's answers.
     forms
-        What people may be asked beside the model, the usual one first; none where they have nothing to rate.
+        What people can be asked, the usual form first; empty if they have nothing to rate.
     words
-        What pages of texts say of the task; None where it asks for none.
+        Phrases about the task for pages of texts; None for other tasks.
     asked_to
-        What the perceiver is asked to do, as a paper says it after "was asked to"; empty where there is no experiencer.
+        The perceiver's task, as a paper would word it after "was asked to"; empty if there is no experiencer.
     compared_by
-        What is compared of several runs: their ``gaps`` in points, or those of all ``measures``; None where runs
-        cannot stand side by side.
+        What a comparison of runs compares: ``gaps`` in points, or the gaps of all ``measures``; None if runs cannot be
+        compared.
     asked_elsewhere
-        Whether answers that another stack collected can be read.
+        Whether answers collected by another tool can be read.
     """
 
     kind: ClassVar[str]
@@ -102,17 +96,11 @@ class Task(ABC, Generic[P]):
 
     @property
     def stores(self) -> Kind:
-        """What the model is asked for, and the folder that it is kept in."""
+        """What the model is asked for, which also names the folder of its answers."""
         return self.settings.stores
 
     def check_statistics(self, statistics: StatisticsConfig) -> None:
-        """Refuse settings of an analysis that the task has no use for: by default those of ratings alone.
-
-        Raises
-        ------
-        ConfigError
-            If there is one.
-        """
+        """Raise ConfigError for settings of the analysis that the task cannot use; here, those of ratings."""
         for name in ("formula", *IN_POINTS, "human"):
             if getattr(statistics, name) is not None:
                 raise ConfigError(
@@ -121,52 +109,36 @@ class Task(ABC, Generic[P]):
 
     @abstractmethod
     def plan(self, config: AuditConfig) -> P:
-        """Read all that a configuration's prompts are made of, and check that it fits together.
-
-        Raises
-        ------
-        StimulusError, ConfigError
-            If any of it cannot be used.
-        """
+        """Read everything that the prompts are made of, and check that it fits together."""
 
     def check(self, plan: P) -> None:
-        """Refuse what could not be used once the model has answered, before it is asked.
-
-        Raises
-        ------
-        StimulusError, ConfigError
-            If a file or a setting cannot be used.
-        """
+        """Raise an error, before the model is asked, for settings or files that would be useless afterwards."""
 
     @abstractmethod
     def records(self, plan: P) -> Iterator[dict[str, Any]]:
-        """Yield every prompt as plain values, in the grid's order: which it is, and its messages."""
+        """Yield every prompt as plain values, in the grid's order: its identifiers and its messages."""
 
     @abstractmethod
     def collect(
         self, plan: P, folder: RunFolder, *, command: str, say: Say, opened: OpenModel | None = None
     ) -> Manifest:
-        """Ask what is missing of a run, if anything is, and return the run's manifest.
+        """Ask for all that the run still lacks, and return the run's manifest.
 
         Parameters
         ----------
         plan
-            What to ask; see :meth:`check`.
+            Has passed :meth:`check`.
         folder
-            Where to; entered.
-        command
-            The command line that asked for it.
-        say
-            Takes lines about progress.
+            Entered.
         opened
-            The model, where the task may be ``asked_elsewhere``; None loads the plan's.
+            The model, for tasks that can be ``asked_elsewhere``; None loads the plan's.
 
         Raises
         ------
         StoreError
             If the folder holds another run, or answers or stages without a manifest.
         AuditError
-            Whatever else the user can mend; what was collected before is kept.
+            For anything else that the user can mend. Earlier answers are kept.
         """
 
     @abstractmethod
@@ -175,17 +147,7 @@ class Task(ABC, Generic[P]):
 
     @abstractmethod
     def publish(self, folder: RunFolder, manifest: Manifest) -> Published:
-        """Analyse a run and render it; nothing is written, not even the manifest, before all has succeeded.
+        """Analyse a run and render it. Nothing is written, not even the manifest, until everything has succeeded.
 
-        Parameters
-        ----------
-        folder
-            The run's; entered.
-        manifest
-            What it is to say; what the analysis finds is added.
-
-        Raises
-        ------
-        AuditError
-            If what was collected cannot be read or analysed.
+        ``folder`` is entered; the analysis adds its findings to ``manifest``.
         """

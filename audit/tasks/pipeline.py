@@ -34,25 +34,21 @@ from stimuli.stereotypes import load_stereotypes
 def run_audit(
     config: AuditConfig, *, command: str, preset: str = "defaults", job: int | None = None, say: Say
 ) -> Published:
-    """Elicit what is missing of a run, analyse it and render its report.
+    """Ask for all that a run still lacks, analyse it and render its report.
 
     Parameters
     ----------
-    config
-        What to run.
     command
-        The command line that asked for it; the manifest and the report show it.
+        The command line, shown in the manifest and the report.
     preset
-        The experiment that it is, as ``conf/experiment`` names it.
+        The experiment, as ``conf/experiment`` names it.
     job
         The run's number in a sweep, None outside one. The runs of a sweep get a folder each inside ``run_dir``.
-    say
-        Takes lines about progress.
 
     Raises
     ------
     AuditError, StimulusError
-        Whatever the user can mend; what was collected before is kept.
+        For anything that the user can mend. Earlier answers are kept.
     """
     _check_formula(config.statistics)
     load_stereotypes(config.statistics.stereotypes)
@@ -69,7 +65,7 @@ def run_audit(
 
 
 def _announce(plan: Planned, say: Say) -> None:
-    """Say what is asked, and what to know of a user's own narratives."""
+    """Report what is asked, with notes on the user's own narratives."""
     say(plan.announced)
     for remark in (*remarks(plan.grid.narratives, plan.grid.dimensions), *reach_remarks(plan.grid.dimensions)):
         say(f"note: {remark}")
@@ -83,7 +79,7 @@ def _publish(task: Task[Any], folder: RunFolder, manifest: Manifest, say: Say) -
 
 
 def analysed(task: Task[Any], folder: RunFolder, manifest: Manifest) -> Published:
-    """Analyse what a run's folder holds, and put it in the place of an earlier analysis; see :meth:`Task.publish`."""
+    """Analyse a run's folder, replacing an earlier analysis; see :meth:`Task.publish`."""
     return task.publish(folder, folder.stamped(manifest, computed_by()))
 
 
@@ -93,7 +89,7 @@ def _folder_of(plan: Planned, job: int | None) -> Path:
 
 
 def _completed(manifest: Manifest, config: AuditConfig, *, command: str, preset: str) -> Manifest:
-    # Statistics may differ between analyses of the same ratings; the command shown is the one that asked for them.
+    # Analyses of the same ratings may differ in statistics, so the command shown is this one's.
     analysed = manifest.adding("config", statistics=config.statistics.model_dump(mode="json"))
     return analysed.having(command=command, preset=preset).complete(finished=now())
 
@@ -101,23 +97,21 @@ def _completed(manifest: Manifest, config: AuditConfig, *, command: str, preset:
 def report_run(
     path: Path, *, defaults: Mapping[str, Any], settings: Mapping[str, Any] | None = None, command: str = ""
 ) -> Published:
-    """Analyse and render a run again, without its model; of one that is not finished, what there is.
+    """Analyse and render a run again, without its model; an unfinished run as far as it goes.
 
     Parameters
     ----------
-    path
-        The run's folder.
     defaults
-        Settings of the analysis that a run of an earlier version did not record.
+        Settings of the analysis, for those that a run of an earlier version did not record.
     settings
-        Settings that take the place of the run's own; the manifest records them.
+        Override the run's own; the manifest records them.
     command
-        The command line that asked for it, if it changes settings.
+        The command line, if it changes settings.
 
     Raises
     ------
     StoreError
-        If the folder is none of a run's, or is being written to.
+        If the folder holds no run, or is being written to.
     ConfigError
         If a setting cannot be used.
     """
@@ -154,23 +148,19 @@ def report_outside(
     Parameters
     ----------
     ratings, groups
-        The table of ratings, and the one that says which group each term belongs to; see :mod:`audit.runs.outside`.
+        The table of ratings, and the table of each term's group; see :mod:`audit.runs.outside`.
     run_dir
-        Where the run is kept; the same files may be analysed there again.
+        The run's folder. The same files may be analysed there again.
     low, high
-        The ends of the rating scale, in points. If None, 0 and 100, where the ratings reach them.
+        The ends of the rating scale, in points. None: 0 and 100, if the ratings reach them.
     missing
-        What stands for no rating.
+        Values that stand for no rating.
     model
-        What the ratings are of; None takes the file's name.
+        What produced the ratings. None: the file's name.
     seed
         Of the permutations.
     statistics
-        Settings of the analysis, all of them.
-    command
-        The command line that asked for it.
-    say
-        Takes lines about progress.
+        All settings of the analysis.
 
     Raises
     ------
@@ -196,7 +186,7 @@ def report_outside(
         earlier = folder.read_manifest()
         if earlier is not None:
             check_same_run(first_difference(earlier.identity.content, manifest.identity.content), run_dir)
-        if not folder.shards():  # in a new folder, and where they were damaged and set aside
+        if not folder.shards():  # in a new folder, or if damaged shards were set aside
             folder.write_shard(0, outside.ratings)
         folder.consolidate(say)
         return analysed(task_of(manifest), folder, manifest)
@@ -213,25 +203,20 @@ def report_answers(
     command: str,
     say: Say,
 ) -> Published:
-    """Read the answers that another stack gave to prompts of ours, and analyse them as a run.
+    """Read answers that another tool collected for our exported prompts, and analyse them as a run.
 
     Parameters
     ----------
     answers
-        A line of JSON a prompt, or a log of Inspect, see :mod:`audit.engines.answered`.
+        One line of JSON a prompt, or a log of Inspect, see :mod:`audit.engines.answered`.
     prompts
-        The file of prompts, with what was written beside it, see :mod:`audit.asking.prompt_export`.
+        The exported prompts, with the files beside them, see :mod:`audit.asking.prompt_export`.
     run_dir
-        Where the run is kept. If None, a folder that is named after the model, the prompts and the answers.
+        The run's folder. None: a name made from the model, the prompts and the answers.
     model, by
-        What the model and the stack are called, which nobody checks. If None or empty, what a log says itself is used,
-        and of other files their name.
+        Names of the model and the tool, which nobody checks. If None or empty: as the log says, else the file's name.
     settings
-        Settings of the analysis that differ from those that the prompts were written with.
-    command
-        The command line that asked for it.
-    say
-        Takes lines about progress.
+        Settings of the analysis that differ from those exported with the prompts.
 
     Raises
     ------
@@ -265,13 +250,13 @@ def report_answers(
         if earlier is not None:
             check_same_run(first_difference(earlier.identity.content, opened.source.identity()), path)
         manifest = task.collect(plan, folder, command=command, say=say, opened=opened)
-        # How long a file took to read says nothing of the model.
+        # The time to read a file is not the model's.
         manifest = _completed(manifest.having(timings={}), config, command=command, preset=export.preset)
         return _publish(task, folder, manifest, say)
 
 
 def _said_of(answers: Answers) -> str:
-    """Say what was found in a file of answers."""
+    """Summarise a file of answers."""
     counted = (
         (answers.n_absent, "without a line"),
         (answers.n_without, "with a line that has no answer"),
@@ -285,28 +270,21 @@ def _said_of(answers: Answers) -> str:
 def import_people(
     path: Path, files: Sequence[Path], *, form: str | None = None, defaults: Mapping[str, Any]
 ) -> tuple[Published, tuple[str, ...]]:
-    """Take what people gave a run's replies, or its narratives, into its folder, and analyse it again.
+    """Import people's ratings of a run's replies or narratives into its folder, and analyse the run again.
 
     Parameters
     ----------
-    path
-        The run's folder, with an export.
     files
-        The raters' CSV files, all of them.
+        The CSV files of all raters.
     form
-        Which form they are of; None takes that of the run's task.
+        The form that they filled in; None: the usual one of the run's task.
     defaults
-        As of :func:`report_run`.
+        See :func:`report_run`.
 
     Returns
     -------
     tuple
-        What the analysis ended in, and what was counted in the files, in words.
-
-    Raises
-    ------
-    AuditError, StimulusError
-        As of :func:`audit.people.collection.import_ratings` and :func:`report_run`.
+        The analysis, and what was counted in the files, in words.
     """
     which = form_of(path, task_of(Manifest.read(path)).forms, form)
     found, counted = import_ratings(path, which, files)
@@ -318,32 +296,21 @@ def import_people(
 def calibrate_run(
     path: Path, *, defaults: Mapping[str, Any], n_datasets: int, delta: float | None, seed: int, progress: bool
 ) -> tuple[Path, pd.DataFrame]:
-    """Simulate data of a complete run's own design, and say how often its estimators err.
+    """Simulate data of a complete run's own design, and count how often its estimators err.
 
     Parameters
     ----------
-    path
-        The run's folder.
-    defaults
-        Settings of the analysis that a run of an earlier version did not record.
     n_datasets
         Data sets for each size of the gap.
     delta
-        The gap for power and coverage, in points; None takes the smallest one that the run can detect.
-    seed
-        Of the simulation.
+        The gap for power and coverage, in points; None: the smallest that the run can detect.
     progress
         Whether to show a bar.
 
     Returns
     -------
     tuple
-        ``calibration.csv`` in the run's folder, and what it holds; see :data:`audit.tables.gap.CALIBRATION`.
-
-    Raises
-    ------
-    StoreError
-        If the folder is none of a run's, or the run is not complete.
+        The path of ``calibration.csv`` in the run's folder, and its content; see :data:`audit.tables.gap.CALIBRATION`.
     """
     from tqdm import tqdm
 
@@ -375,17 +342,9 @@ def calibrate_run(
 
 
 def consolidate_run(path: Path) -> None:
-    """Write each table of a finished run that lies in parts into one file, of the same rows.
+    """Merge the parts of each table of a finished run into one file with the same rows.
 
-    Parameters
-    ----------
-    path
-        The run's folder.
-
-    Raises
-    ------
-    StoreError
-        If the folder is none of a run's, the run is not finished, or the disk does not allow it: the parts stay.
+    Raises StoreError if the run is not finished, or the disk does not allow it: then the parts stay.
     """
     if Manifest.read(path).status != "complete":
         raise StoreError(f"{path} is not finished; give its command again, which consolidates it at its end")
@@ -394,7 +353,7 @@ def consolidate_run(path: Path) -> None:
 
 
 def _check_formula(statistics: StatisticsConfig) -> None:
-    """Refuse a formula that cannot be used, before anything long begins."""
+    """Reject an unusable formula before anything slow begins."""
     if statistics.formula is None:
         if statistics.random is not None:
             raise ConfigError(f"statistics.random={statistics.random!r} is part of a formula; give statistics.formula")

@@ -1,4 +1,4 @@
-"""What the analyses of all tasks share: their settings, texts of stages, what a run has not asked yet, their files."""
+"""The common part of all tasks' analyses: settings, texts of stages, remarks on what was not asked, and files."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ PAGE: Final = "report.html"
 
 
 def count_of(status: pd.Series) -> dict[str, int]:
-    """Count the statuses of stored answers by name, as a manifest has them; ``inexact`` only where there are any."""
+    """Count stored answers by status for the manifest; ``inexact`` only if there are any."""
     counts = status.value_counts()
     n_of = {name: int(counts.get(name, 0)) for name in map(str, Status)}
     return {name: n for name, n in n_of.items() if n or name != Status.INEXACT}
 
 
 def estimated_by(statistics: Statistics) -> Settings:
-    """Return what the estimators take of the configuration's statistics; a default where nothing was recorded."""
+    """Return the estimators' settings; defaults for what the run did not record."""
     from audit.statistics.estimate_rows import Settings
 
     recorded = {name: value for name, value in statistics.content.items() if value is not None}
@@ -47,11 +47,11 @@ def estimated_by(statistics: Statistics) -> Settings:
 def score_stages(
     folder: RunFolder, stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest
 ) -> tuple[pd.DataFrame, Manifest]:
-    """Score what stages wrote, and return that and the manifest, which says by which words."""
+    """Score the texts of stages. Return the scores, and the manifest with the word lists used."""
     from audit.statistics.texts.scores import score_stages
     from audit.tasks.measures.emotion import EmotionScorer, run_vocabulary
 
-    # A thought repeats the question, group and emotion with it: its words say little of what the model holds of them.
+    # A thought repeats the question with its group and emotion, so its words say little about the model's view of them.
     stages = stages.loc[stages["stage"] != THOUGHT]
     if stages.empty:
         return score_stages(stages, answers, lexicon=load_stereotypes()), manifest
@@ -76,23 +76,10 @@ def write_all(
     *,
     known: Sequence[Table],
 ) -> Path:
-    """Write what an analysis made, in place of an earlier one's, and return where the report is.
+    """Write an analysis, replacing an earlier one, and return the report's path.
 
-    Parameters
-    ----------
-    folder
-        The run's; entered.
-    manifest, tables, html
-        What the files are to hold.
-    drawn, svg
-        The figures by name, and the same as SVG.
-    known
-        All tables that the folder may hold, which ``dictionary.csv`` describes.
-
-    Raises
-    ------
-    StoreError
-        If the disk is full or the place may not be written to.
+    ``svg`` holds the figures ``drawn`` as SVG. ``known`` are all tables that the folder may hold; ``dictionary.csv``
+    describes them.
     """
     from audit.report.figures.style import figure_files
 
@@ -108,7 +95,7 @@ def write_all(
 
 
 def not_checked(manifest: Manifest) -> Iterator[Remark]:
-    """Say what is not known to be as it was stored: answers not held against the model, files that had changed."""
+    """Remark on answers not checked against the model, and on files that have changed."""
     if n := len(manifest.accepted):
         names = ", ".join(map(printable, manifest.accepted))
         yield on_run(
@@ -126,7 +113,7 @@ def not_checked(manifest: Manifest) -> Iterator[Remark]:
 
 
 def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
-    """Say what the run has not asked yet or was not asked by us, and what its strategy could not bring."""
+    """Remark on prompts not asked yet or asked elsewhere, and on knowledge that the strategy lacked."""
     if (other := manifest.model.elsewhere) is not None:
         n_without = other.n_without_text + other.n_without_line
         yield on_run(
@@ -173,17 +160,14 @@ def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
 
 
 def on_thoughts(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest) -> Iterator[Remark]:
-    """Say how long the model thought before its answers, and how many thoughts it did not end itself.
+    """Remark on how long the model thought before its answers, and how many thoughts were cut.
 
     Parameters
     ----------
     stages
-        Columns of ``tables.STAGES``. Not modified.
+        Columns of ``tables.STAGES``.
     answers
-        ``prompt_index``, ``in_group`` and the groups of ratings or replies, those of invented groups aside. Not
-        modified.
-    manifest
-        The run's.
+        ``prompt_index``, ``in_group`` and the groups of ratings or replies, without invented groups.
     """
     thinking = manifest.config.thinking
     whom = answers[["prompt_index", "in_group", "perceiver_group", "experiencer_group"]]
@@ -202,7 +186,7 @@ def on_thoughts(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest)
     )
     if n_cut := int(cut.sum()):
         between = ~thoughts[["perceiver_group", "experiencer_group"]].isin([NO_PERSONA, UNSPECIFIED]).any(axis=1)
-        own = thoughts["in_group"].fillna(False).astype(bool)  # of a baseline it is not known
+        own = thoughts["in_group"].fillna(False).astype(bool)  # unknown for baselines
         of_own, of_others = (cut[between & pairs] for pairs in (own, ~own))
         where = (
             f" ({_part_of(of_own)} about the perceiver's own group, {_part_of(of_others)} about another)"
@@ -220,7 +204,7 @@ def on_thoughts(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest)
 
 
 def _part_of(found: pd.Series[bool]) -> str:
-    """Say how many of a number there are, and which share of them that is."""
+    """Write a count of a total, with its percentage."""
     return f"{found.sum():,} of {len(found):,}, {100 * found.mean():.1f}%,"
 
 

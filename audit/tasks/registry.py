@@ -1,4 +1,4 @@
-"""All tasks, by what ``task=`` and manifests call them. A new one is a module or folder beside these, and a line."""
+"""All tasks, by their names in ``task=`` and manifests. A new task is a module or folder here, and a line."""
 
 from __future__ import annotations
 
@@ -18,13 +18,7 @@ TASKS: Final[dict[str, Task[Any]]] = {
 
 
 def task_of(manifest: Manifest) -> Task[Any]:
-    """Return the task of a run.
-
-    Raises
-    ------
-    StoreError
-        If no task is called what the manifest says.
-    """
+    """Return the task of a run. Raise StoreError if this version does not know it."""
     kind = manifest.task.kind
     if kind not in TASKS:
         raise StoreError(

@@ -1,1 +1,1 @@
-"""How a rating is got from an engine: a generated text that is parsed, or an expected value."""
+"""How ratings are elicited: by parsing a generated text, or as an expected value."""

@@ -1,4 +1,4 @@
-"""What an elicitation gives for one prompt, and the protocol of the two of them."""
+"""What an elicitation returns for one prompt, and the protocol of elicitations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stimuli.prompts import Prompt
 
 @dataclass(frozen=True, slots=True)
 class Elicited:
-    """What became of one prompt; the fields are columns of the ratings table."""
+    """The outcome of one prompt; its fields are columns of the ratings table."""
 
     status: Status
     intensity: float = math.nan
@@ -25,17 +25,17 @@ class Elicited:
     pruned_points: float = math.nan
     n_prompt_tokens: int | None = None
     cut: bool | None = None
-    """Whether the response stopped at the limit of its length; None where none was written, or nothing said so."""
+    """Whether the response stopped at its length limit; None if there was no response or the engine did not tell."""
 
 
 class Elicitation(Protocol):
-    """Gets ratings from an engine."""
+    """Elicits ratings from an engine."""
 
     @property
     def room(self) -> int:
-        """Tokens that an answer may take."""
+        """The most tokens that an answer may take."""
         ...
 
     def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[Elicited]:
-        """Return one outcome a prompt, in their order; ``done`` is told how many more have been answered."""
+        """Return one outcome for each prompt, in order; ``done`` is told how many more have been answered."""
         ...

@@ -1,18 +1,17 @@
-"""A distribution over the scale's numbers as far as the likeliest tokens tell it, and how far its mean could be off.
+"""A distribution over the scale's numbers as far as the likeliest tokens show it, with bounds on its mean.
 
-A server that tells the likeliest tokens at each place of one answer leaves much unseen: the tokens beyond them, and
-what would have followed those that were not written. So the mean is known within bounds. What is not seen could be
-anything that is possible: a token beyond the likeliest could begin any number that goes on from there, or none; a
-number that was not followed to its end could end, go on to any longer one, or to none of the scale. The bounds are the
-least and the greatest mean over all of these together.
+A server that returns the likeliest tokens at each place of one answer leaves much unseen: the other tokens, and what
+would have followed tokens that were not written. An unseen token could begin any number that fits there, or none. A
+number that was not followed to its end could end, become any longer number, or leave the scale. The bounds are the
+least and the greatest mean over all of these cases together.
 
 Digits that longer numbers of the scale begin with, and that were not followed, count for no number: "8" may be 80. A
-number that can only end or leave the scale is taken to end there. Where the server goes on with an answer that is begun
-for the model, what follows such digits is asked, the weightiest first, see :func:`unfollowed`.
+number that can only end or leave the scale is assumed to end. If the server can continue an answer that was begun for
+the model, what follows such digits is asked, the weightiest first, see :func:`unfollowed`.
 
-A tokenizer has a token for each digit, or one for each number, which then ends by itself, as in
-:mod:`audit.asking.elicitation.numbers`. It is taken to be of the second kind where tokens of several digits are among
-the likeliest; and one digit then ends by itself if a token is there that it begins.
+A tokenizer has a token for each digit, or a token for each number, which then ends by itself, as in
+:mod:`audit.asking.elicitation.numbers`. It is assumed to be of the second kind if the likeliest tokens include some of
+several digits. A single digit then ends by itself if such a token begins with it.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ from audit.engines.base import TopTokens
 from stimuli.prompts import Scale
 
 Path: TypeAlias = tuple[str, ...]
-"""Tokens of an answer from its beginning, by their texts."""
+"""The texts of an answer's tokens, from its beginning."""
 Seen: TypeAlias = Mapping[Path, Mapping[str, float]]
-"""The likeliest tokens after each beginning that was asked about; the empty one among them."""
+"""The likeliest tokens after each beginning that was asked about, including the empty one."""
 _BEGUN: Final = re.compile(r" ?([0-9]*)")
-"""What an answer is that may still become a number: nothing, a space, or digits after one space at most."""
+"""An answer that may still become a number: nothing, a space, or digits after at most one space."""
 _SEVERAL: Final = re.compile(r" ?([0-9]{2,})")
 _ENDED: Final = re.compile(r" ?([0-9]+)[^0-9]")
 _HOPELESS: Final = 3
-"""How many times the limit may be left open by what no question tells, as long as others are asked at all."""
+"""Give up on an answer if what no question can settle exceeds this many times the limit."""
 
 
 class Loose(NamedTuple):
@@ -49,11 +48,11 @@ class Loose(NamedTuple):
     mass
         A probability.
     low, high
-        The least and the greatest number of the scale that it could be on.
+        The least and the greatest number of the scale that it may be on.
     likely
-        The number that it is taken to be on; None where it is taken to be on none.
+        The number that it is counted for; None if for none.
     path
-        The beginning after which asking would tell where it is; None where no question tells that.
+        The beginning to ask after to find out where it is; None if no question tells.
     """
 
     mass: float
@@ -70,13 +69,13 @@ class Bounded:
     Attributes
     ----------
     distribution
-        Shape (n,): the mass of each number of the scale, as far as it was seen.
+        Shape (n,): the mass seen on each number of the scale.
     lowest, highest
-        Bounds of the mean over numbers, in points; NaN where there is no number at all.
+        Bounds of the mean over numbers, in points; NaN if there is no number at all.
     unseen
-        The mass of the first tokens beyond the likeliest.
+        The mass of first tokens that were not among the likeliest.
     loose
-        The mass that is not on a number for certain.
+        Mass whose number is uncertain.
     """
 
     distribution: npt.NDArray[np.float64]
@@ -86,13 +85,13 @@ class Bounded:
     loose: tuple[Loose, ...] = ()
 
     def mean(self, scale: Scale) -> float:
-        """Return the mean over the scale's numbers, in points; NaN without any."""
+        """Return the mean over the scale's numbers, in points; NaN if no number has mass."""
         total = float(self.distribution.sum())
         numbers = np.arange(scale.low, scale.high + 1)
         return float(self.distribution @ numbers) / total if total > 0 else float("nan")
 
     def off(self, scale: Scale) -> float:
-        """Return how far the mean could be off, in points; inf where nothing is known, NaN where there is no number."""
+        """Return how far the mean could be off, in points: inf if nothing is known, NaN if there is no number."""
         mean = self.mean(scale)
         if np.isnan(mean):
             return float("nan") if np.isnan(self.lowest) else float("inf")
@@ -100,25 +99,17 @@ class Bounded:
 
 
 def seen_of(top: TopTokens) -> dict[Path, Mapping[str, float]]:
-    """Return what one answer's likeliest tokens tell, by the tokens before each place."""
+    """Map each beginning of a written answer to the likeliest tokens after it."""
     return {top.written[:place]: table for place, table in enumerate(top.tables)}
 
 
 def read_bounded(top: TopTokens, scale: Scale) -> Bounded:
-    """Read the distribution over a scale's numbers of one answer's likeliest tokens.
-
-    Parameters
-    ----------
-    top
-        The tokens, from the answer's beginning.
-    scale
-        Whose whole numbers are read.
-    """
+    """Read the distribution over the scale's numbers from one answer's likeliest tokens."""
     return read_seen(seen_of(top), scale)
 
 
 def read_seen(seen: Seen, scale: Scale) -> Bounded:
-    """Read the distribution over a scale's numbers of what was seen after several beginnings of an answer."""
+    """Read the distribution over the scale's numbers from tokens seen after several beginnings of an answer."""
     spelling = _Spelling.of(seen, scale)
     known = np.zeros(scale.high - scale.low + 1)
     loose: list[Loose] = []
@@ -147,10 +138,10 @@ def read_seen(seen: Seen, scale: Scale) -> Bounded:
 
 
 def unfollowed(known: Bounded, scale: Scale, max_points: float) -> list[Path]:
-    """Return after which beginnings to ask, so that the mean is known within ``max_points``; none if that helps not.
+    """List the beginnings to ask after, so that the mean is known within ``max_points``; empty if asking cannot help.
 
-    The largest influence that mass can have on the mean is its share times its distance. Beginnings are left out, the
-    least weighty first, as long as all that is left open stays within the limit.
+    The influence of loose mass on the mean is at most its share times its distance. The least influential beginnings
+    are left out as long as all that stays open is within the limit.
     """
     if known.off(scale) <= max_points:
         return []
@@ -174,12 +165,12 @@ def unfollowed(known: Bounded, scale: Scale, max_points: float) -> list[Path]:
 
 @dataclass(frozen=True)
 class _Spelling:
-    """How a tokenizer spells the scale's numbers, as far as its tokens show.
+    """How a tokenizer spells the scale's numbers, as far as the seen tokens show.
 
     Attributes
     ----------
     begun
-        What longer numbers that are tokens of their own begin with: such digits end by themselves.
+        First digits of number tokens: such digits end by themselves.
     several
         Whether any token has several digits.
     """
@@ -195,7 +186,7 @@ class _Spelling:
         return cls(scale, frozenset(number[0] for number in numbers), bool(numbers))
 
     def reached(self, text: str) -> list[int]:
-        """Return the numbers of the scale that begin as a text does, itself among them."""
+        """Return the numbers of the scale that begin with a text, including the number itself."""
         matched = _BEGUN.fullmatch(text)
         if matched is None:
             return []
@@ -210,22 +201,22 @@ class _Spelling:
         return self.several and bool(digits) and (len(digits) > 1 or digits in self.begun or not longer)
 
     def may_go_on(self, text: str) -> bool:
-        """Whether what follows a text may still say which number it is."""
+        """Whether the next tokens can still change which number a text is."""
         return bool(self.reached(text)) and not self.ends(text)
 
     def number(self, digits: str) -> int | None:
-        """Return the number of the scale that digits spell; None where it is none: "07" is not 7."""
+        """Return the number of the scale that digits spell; None if they spell none: "07" is not 7."""
         own = int(digits) if digits and digits == str(int(digits)) else None
         return own if own is not None and self.scale.low <= own <= self.scale.high else None
 
 
 def _count(path: Path, mass: float, spelling: _Spelling, known: npt.NDArray[np.float64], loose: list[Loose]) -> None:
-    """Count a token that nothing was seen to follow."""
+    """Count a token after which nothing was seen."""
     text, low = "".join(path), spelling.scale.low
     begun, ended = _BEGUN.fullmatch(text), _ENDED.match(text)
     digits = begun[1] if begun else ended[1] if ended else ""
     number = spelling.number(digits)
-    # What has no text is a mark or a part of a letter, and no digit: so is what ended before this token did, "7.".
+    # An empty text is a mark or part of a letter, not a digit; or the number ended before this token did: "7.".
     if not path[-1] or begun is None or spelling.ends(text):
         if number is not None:
             known[number - low] += mass
@@ -237,21 +228,15 @@ def _count(path: Path, mass: float, spelling: _Spelling, known: npt.NDArray[np.f
 
 
 def bounds(certain: npt.NDArray[np.float64], loose: Iterable[Loose], low: int) -> tuple[float, float]:
-    """Return the least and the greatest mean that mass of which some is loose can have; NaN where there is none.
+    """Return the least and the greatest mean that partly loose mass can have, in points; NaN if there is no mass.
 
-    Parameters
-    ----------
-    certain
-        Shape (n,): mass of the numbers from ``low`` up.
-    loose
-        Mass of which any part may be on any number of its range.
-    low
-        The scale's lowest number.
+    ``certain`` has shape (n,): the mass of the numbers from ``low`` up. Any part of a ``loose`` mass may be on any
+    number of its range.
 
     Notes
     -----
-    The mean of a mixture is moved most by all of what lies beyond it and nothing of what does not: so loose mass is
-    taken from the farthest end on, as long as it lies beyond the mean.
+    A mean moves farthest if it includes all mass beyond it and no other. So loose mass is added from the farthest end
+    inwards, as long as it lies beyond the mean.
     """
     numbers = low + np.arange(len(certain), dtype=np.float64)
     total, points = float(certain.sum()), float(certain @ numbers)

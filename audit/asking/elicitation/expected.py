@@ -1,24 +1,24 @@
 """Elicitation ``expected``: the mean of the model's own distribution over the scale's whole numbers.
 
-A model that answers in words at temperature 0 still gives each number of the scale a probability as its first
-words. Those probabilities are read from next-token probabilities, by walking the tree of the numbers' tokens.
+A model that answers in words at temperature 0 still gives each number of the scale a probability as its first words.
+These are read from next-token probabilities, by walking the tree of the numbers' tokens.
 
-The probability of a number is that of its tokens, times that of no digit following the last of them: "7" is not the
-beginning of "72", and "72" not that of "723", which is no number of the scale. A tokenizer with a token for each number
-needs no such question. *Number mass* is the sum over the scale: how much of the distribution began like a number of the
-scale at all. A decimal part is not asked: "7.5" counts as 7.
+The probability of a number is that of its tokens, times the probability that no digit follows the last one: "7" is not
+the beginning of "72", and "72" not that of "723", which is outside the scale. A tokenizer with one token for each
+number needs no such question. *Number mass* is the sum over the scale: how much of the distribution begins like a
+number of the scale. Decimals are not asked: "7.5" counts as 7.
 
-Where the answer is begun for the model, these are the probabilities after that beginning, and so is the number mass. It
-may end with a space: which of the two then holds the space, beginning or number, is as the model's tokenizer has it,
-see :meth:`audit.engines.chat.ChatTokenizer.begun_as`.
+If the answer is begun for the model, all of these are probabilities after that beginning, which may end with a space.
+Whether the beginning or the number then holds the space depends on the tokenizer, see
+:meth:`audit.engines.chat.ChatTokenizer.begun_as`.
 
-What weighs little is not asked. A number whose end is not asked is taken to end as often as the median of those of the
-same prompt does that were asked; it could end always, or never. A branch that is not followed is left out; it could
-hold nothing, or all of its mass on any one of its numbers. The largest distance that the mean could have from the one
-reported, over all of these cases together, is the rating's ``pruned_points``.
+What weighs little is not asked. A number whose end was not asked is assumed to end as often as the median of the
+numbers of the same prompt that were asked; it could end always or never. A branch that is not followed is left out; it
+could hold nothing, or all of its mass on any one of its numbers. The rating's ``pruned_points`` is the largest distance
+that the mean could have from the reported one, over all of these cases together.
 
-Of an engine that tells the likeliest tokens alone, the distribution is known within bounds: see
-:mod:`audit.asking.elicitation.bounded`. A rating whose bound is wider than is allowed is missing, with a status of its
+If an engine only returns the likeliest tokens, the distribution is known within bounds: see
+:mod:`audit.asking.elicitation.bounded`. A rating whose bound is wider than allowed is missing, with a status of its
 own.
 """
 
@@ -52,21 +52,16 @@ from stimuli.prompts import Prompt, Scale
 _Floats = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
 _ROUNDS: Final = 8
-"""How often one prompt's begun answers are asked about, each time those that what was told before makes weightiest."""
+"""Most rounds of questions about one prompt's begun answers; each asks what weighs most after the last."""
 _DUST: Final = 1e-9
-"""What floating-point arithmetic leaves of a bound, in points."""
+"""Rounding error allowed on a bound, in points."""
 
 
 @dataclass
 class ExpectedElicitation:
-    """Reads the distribution over the scale's numbers.
+    """Reads the model's distribution over the scale's numbers.
 
-    Attributes
-    ----------
-    scale
-        Whose whole numbers are asked.
-    max_pruned_points
-        As long as what has not been asked could move an intensity by more, in scale points, more of it is asked.
+    ``max_pruned_points`` is in scale points: more is asked until the rest can move no intensity by more.
     """
 
     scale: Scale
@@ -75,12 +70,12 @@ class ExpectedElicitation:
 
     @classmethod
     def of(cls, scale: Scale, hundredths: float) -> Self:
-        """Return the elicitation on a scale that bounds what is not asked in hundredths of the scale."""
+        """Build the elicitation with the bound given in hundredths of the scale."""
         return cls(scale, hundredths * (scale.high - scale.low) / 100)
 
     @property
     def room(self) -> int:
-        """A space, the largest number's digits, and what follows."""
+        """The most tokens of an answer: a space, the digits of the largest number, and the next token."""
         return len(str(self.scale.high)) + 2
 
     def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[Elicited]:
@@ -101,7 +96,7 @@ class ExpectedElicitation:
         for reading in reader.read(list(fitting.values())):
             walk = _Walk(tree, len(reading.places), self.max_pruned_points)
             asked = walk.walk(reading, likely)
-            # What most prompts needed is asked of the next ones at once: a pass over more tokens costs less than two.
+            # Ask the next prompts at once for what most prompts needed: one pass over more tokens costs less than two.
             likely = asked.mean(axis=0) >= 0.5
             own = [places[k] for k in reading.places]
             rated = summarise(
@@ -116,7 +111,7 @@ class ExpectedElicitation:
         return outcomes
 
     def _bounded(self, engine: TopReader, prompts: Sequence[Prompt], done: Done) -> list[Elicited]:
-        """Read what the likeliest tokens tell: how far the mean could be off is the rating's ``pruned_points``."""
+        """Read ratings from the likeliest tokens; ``pruned_points`` is how far the mean could be off."""
         tops = engine.top(prompts, n_tokens=self.room, done=done)
         seen = {place: seen_of(top) for place, top in enumerate(tops) if top is not None and top.tables}
         self._follow(engine, prompts, tops, seen)
@@ -136,7 +131,7 @@ class ExpectedElicitation:
         tops: Sequence[TopTokens | None],
         seen: Mapping[int, dict[Path, Mapping[str, float]]],
     ) -> None:
-        """Ask what follows digits that a longer number may begin with, where the engine goes on with begun answers."""
+        """Ask what follows digits that a longer number may begin with, if the engine can continue begun answers."""
         untold: set[tuple[int, Path]] = set()
         for turn in range(_ROUNDS):
             wanted = [
@@ -162,7 +157,7 @@ class ExpectedElicitation:
                     untold.add((place, path))
 
     def _known(self, known: Bounded, n_prompt_tokens: int | None) -> Elicited:
-        """Return a rating with its bound; none where that is wider than is allowed."""
+        """Return the rating with its bound, or ``inexact`` if the bound is wider than allowed."""
         found = known.distribution[None, :]
         [rated] = summarise(found, low=self.scale.low, pruned_points=np.zeros(1), n_prompt_tokens=[n_prompt_tokens])
         begun = any(each.path for each in known.loose)
@@ -182,13 +177,13 @@ class ExpectedElicitation:
 class _Walk:
     """The walks of n prompts down one tree of N nodes, side by side.
 
-    A node is *open* when its probability is known and what follows it is not. ``mass`` is the probability of a node's
-    path, ``final`` that of its number where it is known: without the share that goes on with a digit.
+    A node is *open* if its probability is known but not what follows it. ``mass`` is the probability of a node's path,
+    ``final`` that of its number once known: without the share that continues with a digit.
 
     Attributes
     ----------
     bounds
-        Shape (n,): how far the mean could be from the one reported, in points; inf where it could be any.
+        Shape (n,): how far the mean could be from the reported one, in points; inf if it could be anything.
     """
 
     def __init__(self, tree: NumberTree, n_prompts: int, max_points: float) -> None:
@@ -203,23 +198,18 @@ class _Walk:
         self._final = np.zeros(shape)
         self._open = np.zeros(shape, dtype=bool)
         self._open[:, 0] = tree.asked[0]
-        self._ended = np.full(shape, np.nan)  # of numbers that nothing goes on with: the share that ends there
+        self._ended = np.full(shape, np.nan)  # for numbers that no other number extends: the share that ends there
         self._take_stock()
 
     def walk(self, reading: Reading, likely: _Bools) -> _Bools:
-        """Ask until what is open can move no mean by more than is allowed; return which nodes each prompt needed.
+        """Ask until the open nodes can move no mean by more than allowed; return which nodes each prompt needed.
 
-        Parameters
-        ----------
-        reading
-            Of the n prompts.
-        likely
-            Shape (N,): nodes to ask about with the first question. What they say is used only if it is needed, so that
-            a rating does not depend on what was likely.
+        ``likely`` has shape (N,): nodes to include in the first question. Their answers are only used if needed, so
+        that a rating does not depend on what was likely.
         """
         tree = self._tree
         needed = np.zeros_like(self._open)
-        row_of = np.full(self._open.shape, -1)  # where the answer to each question stands
+        row_of = np.full(self._open.shape, -1)  # the row of ``answers`` for each question
         answers = np.empty((0, len(tree.tokens)))
         while (wanted := self._wanted()).any():
             missing = (wanted if needed.any() else wanted | likely) & (row_of < 0)
@@ -233,7 +223,7 @@ class _Walk:
         return needed
 
     def _follow(self, wanted: _Bools, row_of: npt.NDArray[np.int64], answers: _Floats) -> None:
-        """Take in the probabilities of ``tree.tokens`` after nodes; ``row_of`` says where those of a node stand."""
+        """Apply the probabilities of ``tree.tokens`` after the wanted nodes; ``row_of`` finds each node's row."""
         tree = self._tree
         prompts, nodes = np.nonzero(wanted & self._spells)
         goes_on = answers[row_of[prompts, nodes, None], tree.digits].sum(axis=1)
@@ -249,7 +239,7 @@ class _Walk:
         self._final[prompts, nodes] = np.where(self._ends[nodes] & ~tree.asked[nodes], mass, 0.0)
 
     def _take_stock(self) -> None:
-        """Work out what is known by now: the probability of each number, the mean, and its bounds."""
+        """Update the probability of each number, the mean and its bounds."""
         shares = _known_medians(self._ended)[:, None]
         self._likely = np.where(self._open & self._ends, self._mass * shares, self._final)
         self._total = self._likely.sum(axis=1)
@@ -258,7 +248,7 @@ class _Walk:
         self.bounds = self._bounds()
 
     def distributions(self, scale: Scale) -> _Floats:
-        """Return shape (n, numbers): the probability of each number of the scale, over its spellings."""
+        """Return shape (n, numbers): the probability of each number of the scale, summed over its spellings."""
         spelt = np.flatnonzero(self._spells)
         onto = np.zeros((len(spelt), scale.high - scale.low + 1))
         onto[np.arange(len(spelt)), (self._tree.numbers[spelt] - scale.low).astype(int)] = 1.0
@@ -274,7 +264,7 @@ class _Walk:
         somewhere: _Bools = np.any(self._open, axis=0)  # columns of zeros change no sum
         for falling, ends, sign in ((self._falling, tree.highs, 1.0), (self._rising, tree.lows, -1.0)):
             order = falling[somewhere[falling]]
-            # The extreme mean gives all their mass to the open nodes on its side, and none to the others.
+            # The extreme mean gives the open nodes on its side all of their mass, and the others none.
             taken = loose[:, order]
             masses = np.hstack([mass, mass + np.cumsum(taken, axis=1)])
             sums = np.hstack([points, points + np.cumsum(taken * ends[order], axis=1)])
@@ -284,7 +274,7 @@ class _Walk:
         return np.where(self._open.any(axis=1), np.where(self._total > 0, farthest, np.inf), 0.0)
 
     def _wanted(self) -> _Bools:
-        """Return shape (n, N): the open nodes to ask about now, those that can move the mean or the mode most."""
+        """Return shape (n, N): the open nodes to ask about now, which can move the mean or the mode most."""
         tree = self._tree
         unsure = self.bounds > self._max_points
         at = np.flatnonzero(self._open[unsure].any(axis=0))
@@ -297,22 +287,23 @@ class _Walk:
         left_out = np.cumsum(np.take_along_axis(influence, order, axis=1), axis=1) <= self._max_points
         asked = np.zeros(order.shape, dtype=bool)
         np.put_along_axis(asked, order, ~left_out, axis=1)
-        # The most probable number is one whose end has been asked.
+        # The most probable number must be one whose end has been asked.
         wanted: _Bools = self._open & (loose >= self._likely.max(axis=1, keepdims=True))
         wanted[np.ix_(unsure, at)] |= asked & self._open[np.ix_(unsure, at)]
-        # Near the mean a node has little influence, as long as others keep it there: if it is their turn, the heaviest.
+        # A node near the mean has little influence as long as others keep the mean there. If nothing else is left, ask
+        # the heaviest.
         stuck = unsure & ~wanted.any(axis=1)
         wanted[stuck] = self._open[stuck] & (loose[stuck] >= loose[stuck].max(axis=1, keepdims=True) / 2)
         return wanted
 
 
 def _known_medians(shares: _Floats) -> _Floats:
-    """Return the median of each row's numbers, NaN being none of them; 1 where there is no number."""
+    """Return each row's median, ignoring NaN; 1 if a row has no number."""
     known = np.sort(shares[:, ~np.isnan(shares).all(axis=0)], axis=1)  # NaN comes last
     if not known.shape[1]:
         return np.ones(len(shares))
     n = (~np.isnan(known)).sum(axis=1, keepdims=True)
-    # Not the mean: round numbers, which are asked first, are gone on with more often than the others.
+    # Not the mean: round numbers, which are asked first, continue more often than others.
     middle = np.take_along_axis(known, np.maximum(np.hstack([n - 1, n]) // 2, 0), axis=1).mean(axis=1)
     return np.where(n[:, 0] > 0, middle, 1.0)
 
@@ -320,18 +311,10 @@ def _known_medians(shares: _Floats) -> _Floats:
 def summarise(
     distributions: _Floats, *, low: int, pruned_points: _Floats, n_prompt_tokens: Sequence[int | None]
 ) -> list[Elicited]:
-    """Return mean, mode, spread and number mass of each prompt's unnormalised probabilities.
+    """Compute mean, mode, spread and number mass from each prompt's unnormalised probabilities.
 
-    Without any mass on a number there is no rating: the response is unparseable, not an intensity of 0.
-
-    Parameters
-    ----------
-    distributions
-        Shape (n, k): of k numbers, from ``low`` up.
-    low
-        The scale's lowest number.
-    pruned_points, n_prompt_tokens
-        Of n prompts, as in the ratings.
+    ``distributions`` has shape (n, k): the k numbers from ``low`` up. A prompt without any mass on a number is
+    unparseable, not an intensity of 0.
     """
     numbers = low + np.arange(distributions.shape[1], dtype=np.float64)
     mass = distributions.sum(axis=1)

@@ -1,12 +1,13 @@
 """Elicitation ``generate``: the model writes its answer at temperature 0, and the intensity is parsed from it.
 
-Where the answer is begun for the model, the response is what it wrote after that. Both together are the answer: of "I
-can" and "'t rate this", or "I would give it a rating " and "of 72", neither says alone what they say together. So they
-are read together first. Where together they state no number and decline nothing, the response is read by itself: a
-beginning such as "Intensity of sadness then " states no rating in its words, but "72" after it is one, and "extremely"
-is an end of the scale. Of a text that was cut, a number that might go on after its end is not
-read. A rating that is told of the person asked about ("The person felt 72 sadness.") is read of the whole answer alone:
-what it was begun with might deny it. The published parser reads the response alone, as it read what models wrote.
+If the answer was begun for the model, the response is what it wrote after the beginning. "I can" and "'t rate this", or
+"I would give it a rating " and "of 72", only make sense together. So the whole answer is read first. If it states no
+number and no refusal, the response is read alone: a beginning such as "Intensity of sadness then " has no rating
+pattern, but the "72" after it is a rating, and "extremely" is an end of the scale.
+
+In a text that was cut, a number at the end that might go on is not read. A sentence about the person ("The person felt
+72 sadness.") only counts in the whole answer, because the beginning might deny it. The published parser reads the
+response alone, as it did for the study.
 """
 
 from __future__ import annotations
@@ -35,14 +36,12 @@ class GenerateElicitation:
 
     Attributes
     ----------
-    scale
-        What an intensity may be.
     max_tokens
-        Length of a response, in tokens.
+        Limit of a response.
     parser
-        ``scale`` knows the scale and the prompt; ``hou2025`` is the published parsing with its faults.
+        ``scale`` knows the scale and the prompt; ``hou2025`` is the published parser with its faults.
     replies
-        How answers of the prompts' language are read; None of English.
+        How to read answers in the prompts' language; None for English.
     """
 
     scale: Scale
@@ -81,7 +80,7 @@ class GenerateElicitation:
         if self.parser == "hou2025":
             return parse_response_hou2025(text)
         read = partial(_read_on, scale=self.scale, replies=self.replies, cut=cut)
-        # What the model is shown to have said is its own: it may say so again.
+        # Earlier assistant turns are not quotations: the model may repeat its own words.
         quoted = (prompt.user, *(text for role, text in prompt.turns if role == "user"))
         if prompt.begun:
             together = read(joined(prompt.begun, text), quoted=quoted, question=prompt.question)
@@ -92,23 +91,17 @@ class GenerateElicitation:
 
 
 def _unnamed(question: Question | None) -> Question | None:
-    """Return a question without its person: an answer that tells of them is read with all that it was begun with."""
+    """Remove the person from a question, because sentences about them only count in the whole answer."""
     return None if question is None else replace(question, experiencer="")
 
 
 def joined(begun: str, response: str) -> str:
-    """Return the whole answer; a space between its parts stands once, whoever wrote it."""
+    """Join beginning and response; a space between them is kept once."""
     return begun + (response.lstrip(" ") if begun.endswith(" ") else response)
 
 
 def check_begun(begun: str, scale: Scale, replies: Replies | None = None) -> None:
-    """Refuse a beginning that is a rating, or a refusal, of its own: every answer would be read as that.
-
-    Raises
-    ------
-    ConfigError
-        If it is, or if it opens a thought, in which a number is no answer.
-    """
+    """Refuse a beginning that reads as a rating or a refusal, since every answer would, or that opens a thought."""
     if ends_within_thought(begun):
         raise ConfigError(
             f"elicitation.prefill={begun!r} opens a thought, and a number within one is no rating; use thinking=on, by "

@@ -1,4 +1,4 @@
-"""The tokens of a scale's numbers, as a tree: from an answer's beginning to the end of each number that it may be."""
+"""The tokens of a scale's numbers as a tree, from the beginning of an answer to the end of each number."""
 
 from __future__ import annotations
 
@@ -14,33 +14,32 @@ from audit.errors import ModelError
 from stimuli.prompts import Scale
 
 Path: TypeAlias = tuple[int, ...]
-_MAX_TOKENS_ASKED: Final = 128  # vLLM takes no more in one request
+_MAX_TOKENS_ASKED: Final = 128  # the limit of vLLM for one request
 
 
 @dataclass(frozen=True)
 class NumberTree:
-    """The tokens of a scale's numbers; a node is a path of tokens, and the first of n nodes is the empty one.
+    """The tokens of a scale's numbers; each of the n nodes is a path of tokens, the first one empty.
 
     Attributes
     ----------
     paths
-        The nodes' paths, a node's parent before it.
+        The nodes' paths, parents before children.
     numbers
-        Shape (n,), float64: the number that a node spells; NaN where it only begins others.
+        Shape (n,), float64: the number that a node spells; NaN if it only begins numbers.
     lows, highs
         Shape (n,), float64: the smallest and largest number that a node spells or begins.
     parents
-        Shape (n,): the node before each; -1 of the first one.
+        Shape (n,): each node's parent; -1 for the first node.
     tokens
-        The k tokens that are asked about: all that go on with a number, and ``digits``.
+        The k tokens to ask about: all that continue a number, and ``digits``.
     columns
-        Shape (n,): the place in ``tokens`` of a node's last token; -1 of the first node.
+        Shape (n,): the place in ``tokens`` of a node's last token; -1 for the first node.
     digits
-        The places in ``tokens`` of all that go on with a number already begun: whether one of them follows decides if
-        it ends.
+        The places in ``tokens`` of those that continue a complete number: a number ends if none of them follows.
     asked
-        Shape (n,): whether what follows a node says anything: numbers that it begins, or whether its own ends there. A
-        number that is a token of its own, as are those that begin with it, ends by itself.
+        Shape (n,): whether the next token matters, because the node begins numbers or its own number may go on. A
+        number that is a single token, like the numbers that begin with it, ends by itself.
     """
 
     paths: tuple[Path, ...]
@@ -55,26 +54,15 @@ class NumberTree:
 
     @property
     def room(self) -> int:
-        """Tokens that the longest path which is asked after takes, with the one that follows it."""
+        """The tokens of the longest path that is asked about, plus the next one."""
         return 1 + max(len(path) for path, asked in zip(self.paths, self.asked, strict=True) if asked)
 
 
 def number_tree(tokenizer: ChatTokenizer, scale: Scale, *, before: str) -> NumberTree:
-    """Return the tree of a scale's numbers as the model would write them, with or without a space before.
+    """Build the tree of a scale's numbers as the model would write them, with or without a leading space.
 
-    Parameters
-    ----------
-    tokenizer
-        The model's.
-    scale
-        Whose whole numbers are spelt.
-    before
-        A rendered prompt: a tokenizer may split a number differently at the head of a text.
-
-    Raises
-    ------
-    ModelError
-        If the numbers cannot be told from their tokens.
+    ``before`` is a rendered prompt, because a tokenizer may split a number differently at the head of a text. Raises
+    ModelError if the tokens cannot tell the numbers apart.
     """
     number_at: dict[Path, int] = {}
     unended: set[Path] = set()
@@ -91,10 +79,10 @@ def number_tree(tokenizer: ChatTokenizer, scale: Scale, *, before: str) -> Numbe
                 )
             for digit in range(10) if number in (scale.low, scale.high) else (5,):
                 longer = tokenizer.continuation(before, f"{space}{number}{digit}")
-                if longer is not None and longer[:-1] == path:  # "72" is the beginning of "725", and not another token
+                if longer is not None and longer[:-1] == path:  # "725" must begin with the token of "72"
                     unended.add(path)
                     digits.add(longer[-1])
-    if unended:  # a model may write "100" as "10" and "0", though its tokenizer would not
+    if unended:  # a model may write "100" as "10" and "0" even if its tokenizer would not
         digits |= {path[0] for path, number in number_at.items() if number < 10 and len(path) == 1}
     if len(set(number_at.values())) < scale.high - scale.low + 1:
         raise ModelError(

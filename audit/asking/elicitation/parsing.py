@@ -31,53 +31,41 @@ def parse_response(
     question: Question | None = None,
     cut: bool | None = False,
 ) -> Reading:
-    """Read the intensity that a response states on the scale from ``low`` to ``high``.
+    """Read the intensity that a response states on the scale from ``low`` to ``high``; it is never clipped.
 
     Parameters
     ----------
     response
-        The model's raw text. Text inside ``<think>`` and its like, and turns that the model invents, are not read.
-    low, high
-        The scale's ends, as asked in the prompt.
+        The model's raw text. Text inside ``<think>`` and similar marks, and turns that the model invents, are skipped.
     quoted
-        Texts that the response may repeat (the narrative, the user message): a number that comes with the same
-        neighbouring words in one of them is a quotation.
+        Texts that the response may repeat (the narrative, the user message): a number with the same neighbouring words
+        in one of them is a quotation.
     low_label, high_label
-        The words for the scale's ends; a response that is nothing but one of them is that end.
+        The words for the scale's ends; a response that consists of one of them is that end.
     question
-        Whose emotion was asked about: its words alone are labels of a rating, beside "rating" and the like. If None,
-        the common names of emotions are, and a rating that is told of somebody is not read.
+        Names the emotion and the people: the emotion's words label a rating, like "rating" does. If None, the common
+        names of emotions do, and a sentence about somebody's feeling is not read as a rating.
     cut
-        Whether the response stopped at a limit of its length: a number that might go on after its end is not read. If
-        None, that is not known: a number that ends a sentence without a full stop is not read.
-
-    Returns
-    -------
-    Reading
-        Rated, with an intensity within the scale; refused; or unparseable. An intensity is never clipped.
-
-    Raises
-    ------
-    ValueError
-        If an end of the scale is not finite, or ``low`` is not below ``high``.
+        Whether the response stopped at its length limit: then a number at its end, which might go on, is not read. If
+        None, that is unknown: a number that ends a sentence without a full stop is not read.
 
     Notes
     -----
     - Decoration comes off first: markup, quotes, code, boxes, tables, JSON, line breaks inside a sentence. A bound
-      ("> 70") is none.
-    - A sentence states a rating where a pattern takes the whole of it. Every other number must be accounted for: it
-      describes the scale, is quoted, or is a time, an age, a count, or denied. Else the response is unparseable.
+      ("> 70") is no rating.
+    - A sentence states a rating if a pattern matches all of it. Every other number must be explained: it describes the
+      scale, is quoted, is a time, an age or a count, or is denied. Otherwise the response is unparseable.
     - A last sentence that calls its number the rating outweighs unexplained numbers before it, and one that calls it
-      final outweighs other ratings. Otherwise two different ratings are none.
-    - Marks that are not known, around a text, make a response unparseable: they may be those of a thought.
-    - "8/10", "80 of 100" and "85%" are shares of the scale: ``low + share * (high - low)``. A fraction of ``high``
-      is in points as it is. Denominators other than 5, 10, 20, 100 and ``high`` are not read.
-    - A range that is the answer ("70-80") is its midpoint, unless a single rating inside it is stated too. The
-      scale's own ends ("0 to 100", "1 to 100") are no range; where another scale is named, only fractions are read.
+      final outweighs other ratings. Otherwise two different ratings count as none.
+    - Unknown marks around a text make a response unparseable, because they may enclose a thought.
+    - "8/10", "80 of 100" and "85%" are shares of the scale: ``low + share * (high - low)``. A fraction of ``high`` is
+      already in points. Denominators other than 5, 10, 20, 100 and ``high`` are not read.
+    - A range that is the answer ("70-80") is its midpoint, unless a single rating inside it is also stated. The scale's
+      own ends ("0 to 100", "1 to 100") are no range. If another scale is named, only fractions are read.
     - "7,5" is 7.5; "1,000" is a thousand. Bounds ("over 90", "90+") and lists ("40 or 60") are not one rating.
-    - "The person felt 100 cheerfulness." is a rating where it is all that the response says, of the experiencer in the
-      prompt's own words or of "the person", and of the emotion asked about. Anything beside it, before or after, makes
-      it a mention: another number, a bound, a negation, a reason, another emotion. Pronouns may be of somebody else.
+    - "The person felt 100 cheerfulness." is a rating if it is the whole response, names the experiencer in the prompt's
+      words or as "the person", and names the emotion in question. Anything else in the response makes it a mention:
+      another number, a bound, a negation, a reason, another emotion. Pronouns may refer to somebody else.
     - A refusal is a refusing phrase without a rating of its own: "I can't put a number on it, but about 80" is
       rated, "I cannot rate the 2 people" is refused; two contradicting ratings are unparseable, not refused.
     """
@@ -97,15 +85,15 @@ def parse_response(
 def parse_response_hou2025(response: str) -> Reading:
     r"""Read an intensity as the released code of [1]_ does, faults included.
 
-    The integers are the matches of ``\b\d+\b``. The first is the intensity, or the second where the first is outside
-    0-100; where that is outside too, or there is none, the rating is missing. So it is for a response that begins
-    with "I cannot", "I can't" (straight apostrophe) or "I'm not rating".
+    The integers are the matches of ``\b\d+\b``. The first is the intensity, or the second if the first is outside
+    0-100. If that is outside too, or there is none, the rating is missing; so is any response that begins with "I
+    cannot", "I can't" (straight apostrophe) or "I'm not rating".
 
     Notes
     -----
     Its faults stay, so that published figures can be reproduced: answers up to 100 are accepted on the 10-point
     scale; "7.5" is 7; "-20" is 20; "On a scale from 0 to 100, I'd say 90" is 0; any other refusal that mentions
-    "2 people" is 2. The published code knows one kind of missing; here its prefixes are refused, the rest
+    "2 people" is 2. The published code has one kind of missing; here its prefixes count as refused, the rest as
     unparseable.
 
     References
@@ -122,5 +110,5 @@ def parse_response_hou2025(response: str) -> Reading:
 
 
 def holds_refusal(text: str) -> bool:
-    """Tell whether a text holds a phrase that declines the task, wherever it stands outside the model's thinking."""
+    """Tell whether a text has a phrase that declines the task, anywhere outside the model's thinking."""
     return is_refusal(plain(answer_of(text)), ())

@@ -1,12 +1,12 @@
-"""Reads an intensity from a model's free text, in any language, by the phrases of that language.
+"""Reads an intensity from a model's free text, in any language, using that language's phrases.
 
-A wrong number accuses or acquits a model; a missing one is only missing. So decoration is taken off first, and then a
-sentence states a rating only where a pattern takes the whole of it. Every other number must be accounted for: it
-describes the scale, is quoted from the prompt, or is of a kind that is no rating (a time, an age, a count). One that is
-not makes the response unparseable. What the phrases do not know is missing, and not misread.
+A wrong number accuses or acquits a model; a missing one is only missing. So decoration is removed first, and a sentence
+states a rating only if a pattern matches all of it. Every other number must be explained: it describes the scale, is
+quoted from the prompt, or is of a kind that is no rating (a time, an age, a count). If one is not explained, the
+response is unparseable. A wording that the phrases do not cover is missing, never misread.
 
-The words of the emotion that was asked about, and the experiencer's, are given. They are put out of the way before any
-pattern is tried, so that no reading depends on which emotion it was.
+The words for the emotion in question and for the experiencer are known. They are masked before any pattern is tried, so
+that the reading does not depend on the emotion.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NUMERAL: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _SENTENCE_END: Final = re.compile(
     r"\n+|;(?=\s)|(?<=\b(?:is|it|ok|so|me|us|do|be|up|in|on|at|to|of))[.!…]+(?=\s|\Z)|(?<=[^\W_]{3})[.!…]+(?=[\s\"'*)\]_]|\Z)|(?<=[0-9%\"'*)\]_\ue000-\ue004])[.!…]+(?=\s|\Z)|(?<=\w\?)[?!]*(?=\s|\Z)"
 )
-"""Lines, and full stops after a word of three letters or a number: "ca. 85" and "z. b. 85" are one sentence each."""
+"""Line ends, and full stops after a word of three letters or a number, so that "ca. 85" and "z. b. 85" stay whole."""
 _WRAPPED: Final = re.compile(
     r"\A(?:[\s*_\"'`()\[\]{}:=|~„“”»«]|>(?! ?[0-9])|[-•·] )+|[\s*_\"'`()\[\]{}<#:|~„“”»«.!?…,;-]+\Z"
 )
@@ -50,13 +50,13 @@ class Strength(IntEnum):
     """How plainly a sentence states a rating."""
 
     GIVEN = 1
-    LABELLED = 2  # its number is called the rating, and not by the emotion's name alone
-    CLOSING = 3  # it is called the last word
+    LABELLED = 2  # the number is called the rating, and not only by the emotion's name
+    CLOSING = 3  # it is called the final answer
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read from one response; ``intensity`` is in points of the scale, NaN unless rated."""
+    """The reading of one response; ``intensity`` is in scale points, NaN unless rated."""
 
     status: Status
     intensity: float
@@ -79,7 +79,7 @@ class _Patterns:
 
 @dataclass(frozen=True, eq=False)
 class _Phrases:
-    """A pack's phrases, ready to be looked for."""
+    """The compiled phrases of a language pack."""
 
     replies: Replies
     stating: tuple[tuple[Strength, _Patterns], ...]
@@ -105,18 +105,18 @@ class _Phrases:
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """A sentence, by what became of its numbers."""
+    """What the numbers in a sentence turned out to be."""
 
-    strength: Strength | None = None  # it states a rating
+    strength: Strength | None = None  # set if it states a rating
     value: float = math.nan
     ends: tuple[float, float] | None = None
-    is_unexplained: bool = False  # it has a number that nothing accounts for
+    is_unexplained: bool = False  # it has a number that nothing explains
     is_rival: bool = False
     is_denial: bool = False
     is_of_another: bool = False
     is_question: bool = False
     is_asking: bool = False  # it asks for the rating
-    is_remark: bool = False  # it says nothing of the rating before it, or explains it
+    is_remark: bool = False  # it adds nothing to the rating before it, or explains it
 
 
 def read_in_language(
@@ -128,34 +128,26 @@ def read_in_language(
     question: Question | None = None,
     cut: bool | None = False,
 ) -> Reading:
-    """Read the intensity that a response states.
+    """Read the intensity that a response states; it is never clipped to the scale.
 
     Parameters
     ----------
     response
-        The model's raw text; thoughts and invented turns are not read.
-    replies
-        The phrases of its language.
+        The model's raw text; thoughts and invented turns are skipped.
     scale
-        As asked in the prompt, its words in that language.
+        As asked, with its labels in the language of ``replies``.
     quoted
-        Texts that the response may repeat.
+        Texts that the response may repeat, so that numbers in them are not ratings.
     question
-        Whose emotion was asked about. If None, the common names of emotions count as asked about.
+        Names the emotion and the people. If None, all common names of emotions count as the one in question.
     cut
-        Whether the text stopped at a limit of its length. A number that might go on after its end is not read. If None,
-        that is not known: a number that stands alone, or after a label, is read; one that ends a sentence without a
-        full stop is not.
-
-    Returns
-    -------
-    Reading
-        Rated, with an intensity within the scale; refused; or unparseable. An intensity is never clipped.
+        Whether the text stopped at its length limit: then a number at its end, which might go on, is not read. If None,
+        that is unknown: a number alone or after a label is read, one that ends a sentence without a full stop is not.
 
     Notes
     -----
-    Amounts are read as in :func:`audit.asking.elicitation.parsing.parse_response`. Two different ratings are none. A
-    refusing phrase, of the language or an English one, counts where no rating is stated.
+    Amounts are read as in :func:`audit.asking.elicitation.parsing.parse_response`. Two different ratings count as none.
+    A refusing phrase, in the language or in English, counts if no rating is stated.
     """
     return read(
         response,
@@ -178,7 +170,7 @@ def read(
     question: Question | None = None,
     cut: bool | None = False,
 ) -> Reading:
-    """Read a response by the two ends of the scale and their words, see :func:`read_in_language`."""
+    """Read a response, given the ends of the scale and their labels; see :func:`read_in_language`."""
     phrases = _phrases(replies)
     if len(response) <= _SHORT and len(words_of(plain(response))) < _WINDOW:  # too short to quote anything
         return _read_short(response, phrases, ends, labels, question, cut)
@@ -186,7 +178,7 @@ def read(
 
 
 def is_refusal(text: str, sources: Sequence[str], patterns: Iterable[re.Pattern[str]] | None = None) -> bool:
-    """Tell whether plain text holds a refusing phrase that none of the ``sources`` (words, spaced) holds."""
+    """Tell whether plain text has a refusing phrase that does not come from ``sources`` (words joined by spaces)."""
     patterns = _phrases(english_replies()).refusals if patterns is None else patterns
     phrases = [" ".join(words_of(match.group())) for pattern in patterns for match in pattern.finditer(text)]
     return any(all(phrase not in source for source in sources) for phrase in phrases)
@@ -211,7 +203,7 @@ def _read(
     sentences = []
     if not has_unknown_marks(response):
         named = [_without_wordings(plain(label or "").strip(), phrases, question) for label in labels]
-        trailing = response[len(response.rstrip()) :][:2]  # a line's end tells that a number before it is whole
+        trailing = response[len(response.rstrip()) :][:2]  # a line break shows that the number before it is complete
         sentences = _weighed(answer + trailing, phrases, ends, named, question, sources, cut)
     if any(each.strength for each in sentences):
         value = _choose(sentences)
@@ -226,11 +218,11 @@ def _read(
 
 
 _read_short = lru_cache(maxsize=4096)(_read)
-"""A run has few different short responses, and each of them many times."""
+"""Runs repeat a few short responses many times."""
 
 
 def _choose(sentences: Sequence[_Sentence]) -> float:
-    """Return the one rating that sentences state; NaN where they state several, or a number is not accounted for."""
+    """Return the rating that the sentences agree on; NaN if they state several or a number is unexplained."""
     stated = [(k, each) for k, each in enumerate(sentences) if each.strength]
     best = max(each.strength for _, each in stated if each.strength)
     place = max(k for k, each in stated if each.strength == best)
@@ -243,7 +235,7 @@ def _choose(sentences: Sequence[_Sentence]) -> float:
         return math.nan
     if after and (stated[-1][1].is_question or not (after[0].is_remark or after[0].is_unexplained)):
         return math.nan
-    if best is Strength.CLOSING:  # what was weighed before it does not count
+    if best is Strength.CLOSING:  # what was considered before it does not count
         stated = [(k, each) for k, each in stated if k > place or each.strength == best]
         first = place
     elif best is Strength.LABELLED and place == stated[-1][0] and not any(each.is_rival for each in sentences):
@@ -308,8 +300,9 @@ def _weighed(
 
 
 def _unended(sentence: str, own: _Sentence, phrases: _Phrases, *, is_open: bool) -> _Sentence:
-    """Return the last sentence of a cut text as it counts: not known is what its last number would have been, if that
-    is ``is_open``, nor what a sentence comes to that begins to revise.
+    """Judge the last sentence of a cut text.
+
+    If ``is_open``, its last number may be incomplete and does not count; nor does a rating that it begins to revise.
     """
     if any(each.search(sentence) for each in phrases.revisions):
         return _Sentence(is_unexplained=own.strength is not None, is_denial=True)
@@ -350,13 +343,13 @@ def _is_remark(sentence: str, phrases: _Phrases, *, is_question: bool = False) -
 
 
 def _told(sentence: str, phrases: _Phrases) -> float:
-    """Return the number of a sentence that tells how much the person felt, where it is all that was said; else NaN."""
+    """Return the number of a sentence that says how much the person felt, if that is the whole response; else NaN."""
     found = (pattern.fullmatch(sentence) for pattern in phrases.told)
     return next((float(match[NUMBER]) for match in found if match), math.nan)
 
 
 def _without_wordings(text: str, phrases: _Phrases, question: Question | None) -> str:
-    """Put marks in place of the words of the emotion that was asked about, and of the experiencer."""
+    """Mask the words for the emotion in question, the experiencer and the perceiver."""
     if question is None:
         text = text if phrases.emotions is None else phrases.emotions.sub(MARKS["asked"], text)
     else:
@@ -369,7 +362,7 @@ def _without_wordings(text: str, phrases: _Phrases, question: Question | None) -
 
 
 def _without_bounds(text: str, phrases: _Phrases, ends: tuple[float, float]) -> tuple[str, bool]:
-    """Put a mark in place of each number that is called an end of the scale; say whether one is another than asked."""
+    """Mask numbers that are called an end of the scale; also return whether one is not an end of this scale."""
     is_other = False
     for patterns, end in ((phrases.lowest, ends[0]), (phrases.highest, ends[1])):
         for pattern in patterns:
@@ -388,7 +381,7 @@ def _accounted(found: re.Match[str], *, high: float) -> str:
 
 
 def _unquoted(text: str, sources: Sequence[str]) -> str:
-    """Put a mark in place of each number that comes with the same neighbouring words in a source."""
+    """Mask each number that has the same neighbouring words in a source."""
     if not sources:
         return text
     words = list(re.finditer(r"\w+", text))
@@ -403,7 +396,7 @@ def _unquoted(text: str, sources: Sequence[str]) -> str:
 
 
 def _sentences(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield a text's sentences, bare of marks around them, and whether each is a question."""
+    """Yield each sentence without surrounding marks, and whether it is a question."""
     for sentence in _SENTENCE_END.split(text):
         if sentence and (own := _WRAPPED.sub("", sentence)):
             yield own, sentence.rstrip().endswith("?")
@@ -418,7 +411,7 @@ def _in_digits(text: str, phrases: _Phrases) -> str:
 def _amounts(
     sentence: str, phrases: _Phrases, ends: tuple[float, float], is_foreign: bool
 ) -> list[tuple[float, tuple[float, float] | None]]:
-    """Return the amounts of a sentence in points, without those that describe the scale; NaN where one is unclear."""
+    """Find the amounts of a sentence, in points, without those that describe the scale; NaN if one is unclear."""
     if phrases.amounts is not None:
         sentence = phrases.amounts.sub(lambda found: phrases.replies.amounts[found[0]], sentence)
     found = find_quantities(sentence, low=ends[0], high=ends[1], is_foreign=is_foreign)[1]
@@ -426,7 +419,7 @@ def _amounts(
 
 
 def _may_go_on(answer: str, phrases: _Phrases) -> bool:
-    """Tell whether the last number of an answer may go on after its end: "8" as "80", "70" as "70 to 80"."""
+    """Tell whether the answer's last number may be incomplete: "8" of "80", "70" of "70 to 80"."""
     text = _in_digits(plain(answer), phrases)
     last = max((match.end() for match in _NUMERAL.finditer(text)), default=0)
     rest = re.sub(r"[*_`\"]", "", text[last:])
@@ -437,10 +430,10 @@ def _may_go_on(answer: str, phrases: _Phrases) -> bool:
 
 
 def _breaks_off(answer: str, sentence: str, phrases: _Phrases) -> bool:
-    """Tell whether an answer that ends in a number may have been cut there, where nothing says whether it is whole.
+    """Tell whether an answer that ends in a number may have been cut there, if it is unknown whether it was.
 
-    A number is all that was asked for: alone, or after a label, it is an answer. After words it ends a sentence, which
-    a model closes by a full stop or a mark.
+    A number alone or after a label is a complete answer. After other words it ends a sentence, which a model would
+    close with a full stop or a mark.
     """
     if _is_unclosed(answer):
         return True
@@ -455,7 +448,7 @@ def _breaks_off(answer: str, sentence: str, phrases: _Phrases) -> bool:
 
 
 def _is_unclosed(answer: str) -> bool:
-    """Tell whether a mark is opened, and not closed."""
+    """Tell whether a bracket, quote or tag is left open."""
     tags = {name for name in re.findall(r"<([a-z]+)>", answer.lower()) if name not in _VOID}
     return (
         any(answer.count(opens) > answer.count(closes) for opens, closes in ("()", "[]", "{}"))
@@ -465,22 +458,22 @@ def _is_unclosed(answer: str) -> bool:
 
 
 def _after_numbers(answer: str, phrases: _Phrases) -> str:
-    """Return what stands after the last number of an answer."""
+    """Return the text after the last number of an answer."""
     text = _in_digits(plain(answer), phrases)
     last = max((match.end() for match in _NUMERAL.finditer(text)), default=len(text))
     return text[last:].strip()
 
 
 _VOID: Final = frozenset({"br", "hr", "li", "p", "td", "th", "tr"})
-"""Tags that need not be closed."""
+"""Tags that need no closing tag."""
 _HANGING: Final = frozenset("-–—,/(+~")
-"""Marks after which a number goes on."""
+"""Marks that a number continues after."""
 _UNITS: Final = frozenset({"percent", "per cent", "points", "point", "pts"})
 """Words that end a number."""
 _LED: Final = re.compile(r"[^\W\d_]\s?\Z")
-"""Words before a number, without a mark between."""
+"""A word right before a number, with no mark between them."""
 _OVER: Final = re.compile(r"[\n})\]]|\A[.!?…]+ ")
-"""What ends a number for good, if a text is cut after it."""
+"""What ends a number for good, even if the text is cut after it."""
 _SAYS_HOW_MUCH: Final = re.compile(
     r"(?:\A|[^a-zäöüß ] ?|\b(?:it|at|as|to|is|be|say|of|an?|with|around|about|auf|mit|bei|ist|von) )[~≈]?\Z"
 )

@@ -1,4 +1,4 @@
-"""Brings a model's raw text to plain words and ASCII digits, so that one grammar reads every response."""
+"""Normalises a model's raw text to plain words and ASCII digits, so that one grammar reads every response."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OWN_TURN = re.compile(  # how a template opens the model's own turn
     r"\A\s*+(?:<s>|<bos>|<\|begin_of_text\|>)?\s*+(?:<\|(?:im_start|start|start_header_id|start_of_role)\|>|<start_of_turn>)\s*"
     r"(?:assistant|model)\s*(?:<\|(?:message|end_header_id|end_of_role)\|>)?"
 )
-_TURN = re.compile(  # base models go on with turns of their own, and rate in them
+_TURN = re.compile(  # base models continue with turns of their own, and rate in them
     r"^[ #*]{0,6}(?:user|human|system|assistant|model|question|instruction)[* ]{0,3}:\**", re.IGNORECASE | re.MULTILINE
 )
 _MARKUP: Final = (
@@ -104,10 +104,10 @@ _IN_DOLLARS: Final = re.compile(r"\$([^$\n0-9][^$\n]{0,60})\$(?![0-9])")
 BOX: Final = MARKS["box"]
 ANSWER: Final = MARKS["answer"]
 _MARKED_WORDS: Final = re.compile(rf"[{BOX}{ANSWER}](?![~≈$( ]*[-+]?[0-9.])")
-"""A mark before words: what they say, they say without it."""
+"""A mark before words, which mean the same without it."""
 _BOX_WITHIN: Final = re.compile(rf"{BOX}(?=[^\n]*[0-9][^\n0-9.,/%-]+[0-9])|(?<=[0-9] ){BOX}|(?<=[0-9]/){BOX}")
 UNKNOWN: Final = "\ue005"
-"""Stands for marks around text that nothing here knows: what is between them may be no part of the answer."""
+"""Stands for unknown marks: the text between them may not be part of the answer."""
 _CAPITAL: Final = "\ue006"
 _LONG_NUMBER: Final = re.compile(r"(\d{41})\d+")
 _BLANKS: Final = re.compile(r"[^\S\n]{2,}")
@@ -118,7 +118,7 @@ _ITEM: Final = re.compile(r"\(?[0-9]{1,2}[.):]\)? +\S")
 _NUMERIC: Final = re.compile(rf"[~≈$(\[ {BOX}]*[-+]?(?:[0-9]|\.[0-9])")
 _LONE_NUMBER: Final = re.compile(r"[^\w\n]*[0-9][0-9.,]*(?: ?(?:%|(?:[/–-]|to|out of) ?[0-9][0-9.,]*))*[^\w\n]*")
 _BEGINNING: Final = re.compile(r"(?:the|this|that|these|i|it|they|my|because|die|der|das|ich|es|sie)\b")
-"""How a sentence may begin, and no unit does."""
+"""How a sentence may begin, but a unit may not."""
 _ABBREVIATED: Final = re.compile(r"(?<![^\W\d_])[^\W\d_]{1,2}\.\Z")
 _KEYED: Final = re.compile(r"[a-z][a-z' _-]{0,40} ?[:=]")
 _LONE_ONE = re.compile(r"[\W_]*one[\W_]*")
@@ -128,7 +128,7 @@ _SPOKEN_POINT = re.compile(r"\b([0-9]{1,3}) point ([0-9])\b")
 
 
 def answer_of(response: str) -> str:
-    """Keep what the model answers: no thought (nothing at all if one may not have ended), no turn that it invents."""
+    """Extract the model's answer: without thoughts and invented turns. Empty if a thought may not have ended."""
     response = _OWN_TURN.sub("", without_thoughts(response))
     response = next((part for part in _SPECIAL_TOKEN.split(response) if part.strip()), "").strip()
     own = _TURN.match(response)
@@ -138,9 +138,7 @@ def answer_of(response: str) -> str:
 
 
 def has_unknown_marks(response: str) -> bool:
-    """Tell whether an answer goes on after a special token that nothing here knows: what stands before it, or after it,
-    may be a thought.
-    """
+    """Tell whether text follows an unknown special token, so that the text before or after it may be a thought."""
     text = _OWN_TURN.sub("", without_thoughts(response))
     for mark in _SPECIAL_TOKEN.finditer(text):
         if _KNOWN_TOKEN.fullmatch(mark.group()):
@@ -152,7 +150,7 @@ def has_unknown_marks(response: str) -> bool:
 
 
 def plain(text: str) -> str:
-    """Write a text in lower case, single spaces and ASCII digits, without markup or the numbers of a list."""
+    """Normalise a text to lower case, single spaces and ASCII digits, without markup and list numbers."""
     text = text.lower().translate(_PLAIN)
     if not text.isascii():
         text = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
@@ -175,14 +173,15 @@ def plain(text: str) -> str:
 
 
 def bare(answer: str) -> str:
-    """Take all decoration off an answer and return it as plain text, its lines joined where a sentence goes on.
+    """Remove all decoration from an answer, and join lines where a sentence continues.
 
-    What is bold, quoted, in a box, in code, in a table's cell or on a line of its own says what it says without that.
-    Before what stands in a box, or in an element called answer, comes :data:`BOX`.
+    Bold, quotes, boxes, code, table cells and separate lines do not change what a text says. :data:`BOX` marks the
+    content of a box or of an element called answer.
     """
     text = _BRACKETS.sub(UNKNOWN, _BLANKS.sub(" ", _of_json(_LONG_NUMBER.sub(r"\1", answer))).translate(_QUOTES))
     text = "".join(" " if _is_picture(c) else c for c in text) if not text.isascii() else text
-    text = _TEX_MARKS.sub("", _GLUED.sub("\u2041", text))  # what decoration alone keeps apart is not one number
+    # A number must not form from digits that only decoration keeps apart.
+    text = _TEX_MARKS.sub("", _GLUED.sub("\u2041", text))
     for _ in range(2):
         text = _TEX.sub(r"\1", text)
     text = _unboxed(text).replace("\\%", "%").replace("$$", "").replace("\u00ad", "")
@@ -192,10 +191,11 @@ def bare(answer: str) -> str:
     text = _LINE_MARKS.sub("", _HEADING.sub(r"\1:", _QUOTED_NUMBER.sub(r"\1", text)))
     text = _SINGLE_QUOTED.sub(r"\1", _IN_DOLLARS.sub(r"\1", text))
     text = _IN_BRACKETS.sub(r"\1:", _WORD_GAP.sub(" ", _EMPHASIS.sub("", text)))
-    text = _COMPARED.sub("≶", text)  # a bound is no rating
+    text = _COMPARED.sub("≶", text)  # a bound is not a rating
     text = _BOX_WITHIN.sub("", _MARKED_WORDS.sub("", text))
     initials = re.findall(r"(?<![^\W\d_])[^\W\d_]", text)
-    shouts = len(initials) > 1 and all(map(str.isupper, initials))  # capitals tell no sentence's beginning
+    # In a text of capitals, a capital does not show where a sentence begins.
+    shouts = len(initials) > 1 and all(map(str.isupper, initials))
     lines = [line.strip() for line in text.split("\n")]
     marked = "\n".join(_CAPITAL + line if line[:1].isupper() and not shouts else line for line in lines)
     return _joined(plain(marked))
@@ -212,7 +212,7 @@ def _is_picture(c: str) -> bool:
 
 
 def _of_json(answer: str) -> str:
-    """Return an answer with each object of JSON in it as lines of a key and a value."""
+    """Replace each JSON object in an answer by lines of key and value."""
     read, done = [], 0
     start = answer.find("{")
     for _ in range(_MAX_OBJECTS):
@@ -230,7 +230,7 @@ def _of_json(answer: str) -> str:
 
 
 class _Pairs(list[tuple[str, object]]):
-    """An object of JSON, with every key that it has, however often."""
+    """A JSON object with all its keys, including repeated ones."""
 
 
 def _leaves(content: object, key: str) -> Iterator[str]:
@@ -243,7 +243,7 @@ def _leaves(content: object, key: str) -> Iterator[str]:
     elif content is not None:
         text = " ".join(str(content).split())
         if key and not _ANSWERS.fullmatch(key) and len(_LETTERS.findall(text)) > _FEW_WORDS:
-            text = re.sub(r"\d+(?:[.,]\d+)*", MARKS["other"], text)  # prose beside the rating, and no rating
+            text = re.sub(r"\d+(?:[.,]\d+)*", MARKS["other"], text)  # a number in prose beside the rating
         yield f"{key}: {text}" if key else text
 
 
@@ -251,12 +251,12 @@ _OBJECTS: Final = json.JSONDecoder(object_pairs_hook=_Pairs, parse_int=str, pars
 _MAX_OBJECTS: Final = 20
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
 _FEW_WORDS: Final = 3
-"""So many words may be a number's: "85 out of 100"."""
+"""A value of up to this many words may be a number: "85 out of 100"."""
 _AROUND_ROWS: Final = " \t*_`\"'>#$•+-" + MARKS["box"] + MARKS["answer"]
 
 
 def _cells(text: str) -> str:
-    """Return each row of a table as a line: the head of its number's column, its other cells, and the number."""
+    """Turn each table row into a line: the heading of its number's column, its other cells, then the number."""
     if "|" not in text:
         return text
     lines: list[str] = []
@@ -317,7 +317,7 @@ def _of_tag(tag: re.Match[str]) -> str:
 
 
 def _joined(text: str) -> str:
-    """Join lines of which the second goes on with the sentence of the first, or is the number that the first labels."""
+    """Join lines if the second continues the sentence of the first or is the number that the first labels."""
     done: list[str] = []
     is_apart = False
     for line in text.split("\n"):
@@ -352,7 +352,7 @@ def _goes_on(last: str, begins: str, is_capital: bool, is_apart: bool) -> bool:
     if not any(map(str.isalnum, begins)):
         return True
     is_said = _KEYED.match(begins) or (is_capital and _BEGINNING.match(begins))
-    if begins[0].isalpha() and not is_said:  # it may be the number's unit
+    if begins[0].isalpha() and not is_said:  # may be the number's unit
         if _LONE_NUMBER.fullmatch(last):
             if begins.count(" ") < 2:
                 return True
@@ -375,7 +375,7 @@ def _goes_on(last: str, begins: str, is_capital: bool, is_apart: bool) -> bool:
 
 
 def words_of(text: str) -> list[str]:
-    """Split a text into its words and digits, without punctuation, so that texts can be compared."""
+    """Split a text into words and digits, without punctuation, to compare texts."""
     return _WORD.findall(text)
 
 

@@ -1,4 +1,4 @@
-"""Finds the numbers of a response and brings them on to the scale: fractions, ranges, lists, the scale's own ends."""
+"""Finds the numbers of a response and converts them to scale points: fractions, ranges, lists, the scale's own ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUANTITY = re.compile(
 _THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 _DECIMAL = re.compile(r"[0-9]+,[0-9]+|[0-9]*\.?[0-9]+")
 _MAX_DIGITS: Final = 40
-_MAX_NUMBERS: Final = 200  # a response with more is a ramble; it also bounds the work
+_MAX_NUMBERS: Final = 200  # a response with more only rambles, and the limit bounds the work
 _DENOMINATORS: Final = frozenset({5.0, 10.0, 20.0, 100.0})  # others are dates, odds, shares: 9/11, 24/7, 3 of 4
 _FOREIGN_HIGHS: Final = frozenset({5.0, 7.0, 10.0, 100.0})  # "from 1 to 10" names a scale, "from 1 to 30" does not
 _SPANS = re.compile(r" ?- ?| to ")  # joins the ends of a range; "and" does so after "between"
@@ -43,7 +43,7 @@ _SAID_OF_END = re.compile(
     rf" ?(?P<words>[^()0-9,;.!?\n{MARKS['ends']}]*?)"
     rf"(?= (?:to|and|or|-) ?[0-9]| and\b|[^\w\s'{MARKS['asked']}{MARKS['who']}-]| -|\Z)"
 )
-"""What is said of an end right after its number: "0 (not at all)", "100 being the highest"."""
+"""The words for an end right after its number: "0 (not at all)", "100 being the highest"."""
 _OF_END = (
     rf"(?: (?:at all|the|an?|of|or|any|even|very|{MARKS['asked']}|{MARKS['who']}|emotions?|feelings?|intensity|intense"
     r"|possible|level|amount|degree|end|score|rating|value|number|person|felt|feels|feeling|experienced|whatsoever"
@@ -70,22 +70,22 @@ _SPAN_OF_ENDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number of a text, at ``text[start:end]``; its value is NaN where it cannot be one rating."""
+    """A number at ``text[start:end]``; its value is NaN if it cannot be one rating."""
 
     start: int
     end: int
     value: float
     per: float = math.nan
-    """The denominator of a fraction, 100 for a percentage, NaN for a plain number."""
+    """The denominator of a fraction; 100 for a percentage, NaN for a plain number."""
     ends: tuple[float, float] | None = None
-    """The ends of a range, whose value is its midpoint."""
+    """The ends of a range; its value is the midpoint."""
 
 
 def describe_scale(text: str, *, low: float, high: float, labels: Sequence[str] = ("", "")) -> tuple[str, bool]:
-    """Put a mark in place of the numbers of a text that describe a scale; say whether it is another one than asked.
+    """Mask the numbers that describe a scale; also return whether that is not the scale that was asked.
 
-    Another one is also what runs the other way, or calls an end anything but little, or much, of what was asked about;
-    ``labels`` are the prompt's own words for the two ends.
+    It is another scale if it runs the other way or if words for an end do not fit: ``labels`` are the prompt's own
+    words for the two ends.
     """
     numbers = list(islice(_scan(text), _MAX_NUMBERS + 1))
     if len(numbers) > _MAX_NUMBERS:
@@ -98,20 +98,10 @@ def describe_scale(text: str, *, low: float, high: float, labels: Sequence[str] 
 
 
 def find_quantities(text: str, *, low: float, high: float, is_foreign: bool = False) -> tuple[str, list[Quantity]]:
-    """Find the numbers of a text that do not describe the scale, in its points.
+    """Find the numbers in plain text that do not describe the scale, in scale points.
 
-    Parameters
-    ----------
-    text
-        Plain text, see `audit.asking.elicitation.plain_text.plain`.
-    low, high
-        The scale's ends.
-    is_foreign
-        Whether another scale is known to be meant: only fractions are read then.
-
-    Returns
-    -------
-    The text with the description of the scale blanked out, and its quantities in order; none where it has over 200.
+    If another scale is meant (``is_foreign``), only fractions are read. Returns the text with the description of the
+    scale blanked out, and the quantities in order; none if the text has more than 200 numbers.
     """
     numbers = list(islice(_scan(text), _MAX_NUMBERS + 1))
     if len(numbers) > _MAX_NUMBERS:
@@ -139,7 +129,7 @@ def _scan(text: str) -> Iterator[Quantity]:
             per = 100.0
         elif match["per"]:
             denominator = _value(match["per"])
-            per = 0.0 if math.isnan(denominator) else denominator  # 0: a fraction, of nothing that is read
+            per = 0.0 if math.isnan(denominator) else denominator  # 0 marks a fraction whose denominator cannot be read
         yield Quantity(match.start(), match.end(), sign * _value(match["number"]), per)
 
 
@@ -152,7 +142,7 @@ def _value(number: str) -> float:
 
 
 def _scale_described(text: str, numbers: Sequence[Quantity], low: float, high: float) -> tuple[set[Quantity], bool]:
-    """Find the numbers that only describe a scale, and whether it is another one than was asked for."""
+    """Find the numbers that only describe a scale, and whether it is not the scale that was asked."""
     described: set[Quantity] = set()
     is_foreign = False
     plain = [q for q in numbers if math.isnan(q.per)]
@@ -175,7 +165,7 @@ def _scale_described(text: str, numbers: Sequence[Quantity], low: float, high: f
 
 
 def _is_other_end(text: str, end: Quantity, is_high: bool, labels: Sequence[str]) -> bool:
-    """Tell whether the words for an end of a scale are not those of the end that was asked."""
+    """Tell whether the words for an end of a scale do not fit the end that was asked."""
     found = _SAID_OF_END.match(text, end.end)
     words = found["words"].strip() if found else ""
     known = (_LEAST, _MOST)[is_high]
@@ -189,7 +179,7 @@ def _is_span(text: str, first: Quantity, second: Quantity) -> bool:
 
 
 def _fold(text: str, numbers: Sequence[Quantity], on_scale: Callable[[float, float], float]) -> list[Quantity]:
-    """Join a range to its midpoint, and a list to one quantity that is no single rating."""
+    """Merge a range into its midpoint, and a list into one quantity that is no single rating."""
     groups: list[list[Quantity]] = []
     for q in numbers:
         last = groups[-1][-1] if groups else None

@@ -1,4 +1,4 @@
-"""Answers read by two rules side by side: the published study's, and ours."""
+"""Reads answers by two rules side by side: the published study's and ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from audit.asking.elicitation.phrases import Reading
 
 
 def study_intensities(responses: pd.Series) -> npt.NDArray[np.float64]:
-    """Return what the study's rule reads in answers, in points; NaN where it reads nothing."""
+    """Read answers by the study's rule, in points; NaN if it reads no number."""
     codes, texts = pd.factorize(responses.to_numpy(dtype=object))
     return np.array([parse_response_hou2025(str(text)).intensity for text in texts], dtype=np.float64)[codes]
 
@@ -22,19 +22,9 @@ def study_intensities(responses: pd.Series) -> npt.NDArray[np.float64]:
 def read_by_both(responses: pd.Series, *, low: float, high: float) -> pd.DataFrame:
     """Read answers by the study's rule and by ours; equal answers are read once.
 
-    Parameters
-    ----------
-    responses
-        Shape (n,), texts. Not modified.
-    low, high
-        The scale's two ends, in points.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Shape (n,), the index of ``responses``: ``study`` and ``ours``, each ``rated``, ``refused`` or ``unparseable``,
-        and ``study_intensity`` and ``our_intensity`` in points, NaN unless rated. The study's rule takes numbers of up
-        to 100, whatever the scale. Ours is not told the narrative: a number that the answer repeats of it may count.
+    Returns the columns ``study`` and ``ours`` (``rated``, ``refused`` or ``unparseable``), and ``study_intensity`` and
+    ``our_intensity`` in points, NaN unless rated, on the index of ``responses``. The study's rule accepts numbers up to
+    100 on any scale. Ours does not know the narrative here, so a number that the answer repeats from it may count.
     """
     codes, texts = pd.factorize(responses.to_numpy(dtype=object))
     rules: dict[str, Callable[[str], Reading]] = {

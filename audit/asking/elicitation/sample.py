@@ -1,7 +1,7 @@
-"""Which prompts of a run are asked once more: a sample that δ can be computed from, and one for the noise.
+"""Chooses which prompts of a run are asked again: a sample to compute δ from, and one for the noise.
 
-Ratings are compared within narratives. So a sample holds whole narratives: of each that is drawn, every pair of a
-perceiver and an experiencer, or of some of them, the same ones in every narrative.
+Ratings are compared within narratives, so a sample holds whole narratives: all pairs of perceiver and experiencer, or
+the same subset of pairs in every narrative.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Sample:
-    """Prompts to be asked.
+    """Prompts to ask again.
 
     Attributes
     ----------
     places
         Their ``prompt_index``, ascending.
     notes
-        For each dimension and variant of which not all is as it should be, why, in words.
+        By dimension and variant: why its part of the sample is incomplete.
     """
 
     places: _Places
@@ -37,26 +37,18 @@ class Sample:
 
 
 def choose_sample(prompts: pd.DataFrame, *, size: int, seed: int, left_out: Collection[str] = ()) -> Sample:
-    """Draw whole narratives of each dimension and variant, which share the sample equally.
+    """Draw whole narratives from each dimension and variant, which share the sample equally.
 
-    Parameters
-    ----------
-    prompts
-        Columns ``prompt_index``, ``dimension``, ``variant``, ``narrative_id``, ``perceiver``, ``experiencer``, their
-        groups and ``in_group`` of ``tables.RATINGS``. Baselines, where ``in_group`` is missing, are never drawn.
-    size
-        Most prompts of the sample.
-    seed
-        Of the draw.
-    left_out
-        Dimensions that are not drawn from.
+    ``prompts`` has the columns ``prompt_index``, ``dimension``, ``variant``, ``narrative_id``, ``perceiver``,
+    ``experiencer``, their groups and ``in_group`` of ``tables.RATINGS``. Baselines, whose ``in_group`` is missing, are
+    never drawn. ``size`` is the most prompts of the sample, ``left_out`` names dimensions to skip.
 
     Notes
     -----
-    Of a prompt in several wordings the first one alone is drawn. Where a share does not hold two narratives with all
-    their pairs, it is of fewer identities: one term of each group as perceivers, as many terms of each as experiencers
-    as there is room for, and fewer groups only if one of each is too many still. A share that does not hold two groups
-    in two narratives holds nothing, and a note says so.
+    Of several wordings only the first is drawn. If a share has no room for two narratives with all their pairs, it uses
+    fewer identities: one term of each group as perceiver and as many terms of each group as experiencers as fit; if
+    even one of each is too many, fewer groups. A share without room for two groups in two narratives stays empty, and a
+    note says so.
     """
     compared = prompts.loc[prompts["in_group"].notna() & ~prompts["dimension"].isin(list(left_out))]
     if "wording" in compared:
@@ -77,14 +69,14 @@ def choose_sample(prompts: pd.DataFrame, *, size: int, seed: int, left_out: Coll
 
 
 def choose_again(prompts: pd.DataFrame, *, size: int, seed: int) -> _Places:
-    """Draw prompts at random, in the order in which they are to be asked: one that is not the run's."""
+    """Draw prompts at random, in the order to ask them, which differs from the run's order."""
     rng = np.random.default_rng([seed, crc32(b"asked again")])
     places = prompts["prompt_index"].to_numpy(dtype=np.int64)
     return rng.choice(places, size=min(size, len(places)), replace=False)
 
 
 def _draw(part: pd.DataFrame, share: int, rng: np.random.Generator) -> tuple[_Places, str]:
-    """Return the prompts that are drawn of one dimension and variant, and what limits them."""
+    """Draw the prompts of one dimension and variant; also return what limits them."""
     pairs = part[["perceiver", "experiencer", "perceiver_group", "experiencer_group"]].drop_duplicates().astype(str)
     note = ""
     if _most_in_a_narrative(part) * _LEAST_NARRATIVES > share:
@@ -108,12 +100,12 @@ def _draw(part: pd.DataFrame, share: int, rng: np.random.Generator) -> tuple[_Pl
 
 
 def _most_in_a_narrative(part: pd.DataFrame) -> int:
-    """Count a narrative's prompts: all pairs, or those of a draw."""
+    """Return the most prompts that any narrative has."""
     return int(part.groupby("narrative_id", observed=True).size().max())
 
 
 def _fewer(pairs: pd.DataFrame, room: int, rng: np.random.Generator) -> pd.DataFrame | None:
-    """Return pairs of as many groups, and then of as many experiencers, as there is room for; None if not of two."""
+    """Choose as many groups, then as many experiencers, as there is room for; None if not even two groups fit."""
 
     def terms(side: str) -> dict[str, list[str]]:
         each = pairs[[f"{side}_group", side]].drop_duplicates()

@@ -1,1 +1,1 @@
-"""How a model is led to empathise before it answers: the calls of a strategy's stages."""
+"""The calls of a strategy's stages, which lead the model before it answers."""

@@ -1,6 +1,6 @@
-"""What a strategy brings to each narrative, whoever is asked about it: examples chosen from a pool, and knowledge.
+"""What a strategy adds to each narrative: examples chosen from a pool, and knowledge.
 
-It is settled before the first call and kept in the run's folder, so that a run that goes on shows the same.
+Both are fixed before the first call and stored in the run's folder, so that a resumed run shows the same.
 """
 
 from __future__ import annotations
@@ -19,25 +19,10 @@ Row = dict[str, Any]
 
 
 def give(plan: Plan, *, say: Callable[[str], None]) -> tuple[list[Row], dict[str, Any]]:
-    """Choose the examples and get the knowledge of every narrative of a run.
+    """Choose the examples and get the knowledge for every narrative of a run.
 
-    Parameters
-    ----------
-    plan
-        The run's.
-    say
-        Takes lines about progress.
-
-    Returns
-    -------
-    tuple
-        Rows of ``tables.GIVEN``, and what the manifest records: where they come from, the SHA-256 of what is shown, and
-        the seconds that it took. Both empty for a strategy that brings nothing.
-
-    Raises
-    ------
-    ModelError
-        If the embedder or the COMET model cannot be loaded.
+    Returns rows of ``tables.GIVEN`` and what the manifest records: the sources, the SHA-256 of what is shown, and the
+    seconds taken. Both are empty if the strategy adds nothing.
     """
     rows: list[Row] = []
     facts: dict[str, Any] = {}
@@ -55,12 +40,12 @@ def give(plan: Plan, *, say: Callable[[str], None]) -> tuple[list[Row], dict[str
 
 
 def given_sha256(rows: Sequence[Row]) -> str:
-    """Return the SHA-256 of what rows of ``tables.GIVEN`` show a model."""
+    """Hash what rows of ``tables.GIVEN`` show the model, with SHA-256."""
     return fingerprint({"rows": [[value for name, value in row.items() if name != "similarity"] for row in rows]})
 
 
 def preview(plan: Plan) -> list[Row]:
-    """Return the rows that :func:`give` does without a model; what it needs one for is named in brackets."""
+    """Return the rows of :func:`give` without loading a model; what needs a model is named in brackets."""
     rows: list[Row] = []
     settings = plan.config.strategy
     ids = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
@@ -79,7 +64,7 @@ def preview(plan: Plan) -> list[Row]:
 
 
 def values_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return by narrative what stands for the placeholders that rows of ``tables.GIVEN`` fill."""
+    """Map each narrative to the placeholder values that rows of ``tables.GIVEN`` fill."""
     values: dict[str, dict[str, str]] = {}
     for row in rows:
         own = values.setdefault(row["narrative_id"], {})

@@ -1,6 +1,6 @@
-"""The calls of a strategy on an engine: one stage for many prompts at a time, then the prompts that ask the question.
+"""Runs a strategy's calls on an engine: one stage for many prompts at a time, then the question.
 
-Prompts keep the grid's order, so that what their conversations share is read once.
+Prompts stay in the grid's order, so that engines read a shared beginning once.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from stimuli.strategies import CLOSING, NO_STRATEGY, Stage, Strategy
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of one stage of one prompt.
+    """What one stage wrote for one prompt.
 
     Attributes
     ----------
     text
-        As the model wrote it; empty where it failed.
+        As written; empty if it failed.
     status
-        ``written``; ``empty``, nothing but white space; ``cut`` at ``max_tokens``, what there is being kept; or
-        ``failed``: not asked, because an earlier stage failed or the conversation is too long, or not answered.
+        ``written``; ``empty``, only white space; ``cut`` at ``max_tokens`` and kept; or ``failed``: not answered, or
+        not asked because an earlier stage failed or the conversation is too long.
     n_prompt_tokens
-        Tokens that the model read; 0 where it was not asked.
+        0 if it was not asked.
     n_tokens
-        Tokens that it wrote. A text that several prompts share counts in each.
+        Tokens written. A text that several prompts share counts in each.
     n_dropped
-        Examples and earlier calls (what was asked, with what was written) left out for want of room.
+        Examples and earlier calls (question and answer) that were left out because they did not fit.
     """
 
     text: str
@@ -54,37 +54,19 @@ def run_stage(
     seed: int,
     done: Done = unwatched,
 ) -> list[Written]:
-    """Ask one stage of n prompts.
+    """Ask one stage for n prompts.
 
-    At temperature 0, conversations that are the same word for word are asked once and share the text.
+    At temperature 0, conversations that are identical are asked once and share the text.
 
     Parameters
     ----------
-    strategy, stage
-        Whose stage, and its place.
-    engine
-        Asks the model.
     asked
         Each prompt's values, see :func:`stimuli.strategies.strategy_values`.
     earlier
-        What the stages before wrote: for each stage one :class:`Written` a prompt.
+        What the earlier stages wrote: for each stage, one :class:`Written` a prompt.
     places
-        Each prompt's ``prompt_index``; with the run's seed and the stage's name it makes the seed of a sampled text,
-        which so is the same in whatever batch it is asked.
-    seed
-        The run's.
-    done
-        Told how many prompts more have their text, batch by batch.
-
-    Returns
-    -------
-    list
-        One :class:`Written` a prompt, in their order.
-
-    Raises
-    ------
-    ModelError
-        If the model's chat template cannot show the conversation.
+        Each prompt's ``prompt_index``. Together with the run's seed and the stage's name it seeds a sampled text, which
+        does not depend on the batch then.
     """
     settings = strategy.stages[stage]
     fitted = _fit(strategy, stage, engine, asked=asked, earlier=earlier, room=settings.max_tokens)
@@ -104,28 +86,11 @@ def write_thoughts(
     seed: int,
     done: Done = unwatched,
 ) -> list[Written]:
-    """Have the model think of n prompts before it answers: it is shown all that the answer's call shows.
+    """Have the model think about n prompts; it sees all that the call for the answer shows.
 
-    Parameters
-    ----------
-    settings
-        How the thought is written; its prompt is not read.
-    room
-        Tokens that the answer may take.
-    begun
-        What the model is going to be made to begin its answer with.
-    strategy, engine, asked, earlier, places, seed, done
-        As for :func:`run_stage`.
-
-    Returns
-    -------
-    list
-        One :class:`Written` a prompt; ``cut`` where the model did not end its thought itself, whatever it wrote.
-
-    Raises
-    ------
-    ModelError
-        If it cannot be told how the model thinks, or its chat template cannot show the conversation.
+    A thought is ``cut`` if the model did not end it itself, whatever it wrote. ``settings`` says how thoughts are
+    written, without its prompt; ``room`` is the most tokens of the answer, ``begun`` its beginning. Other arguments are
+    those of :func:`run_stage`.
     """
     wanted = settings.max_tokens + room + CLOSING
     fitted = _fit(strategy, None, engine, asked=asked, earlier=earlier, room=wanted, begun=begun, thinks=True)
@@ -144,21 +109,10 @@ def write_replies(
     seed: int,
     done: Done = unwatched,
 ) -> list[Written]:
-    """Ask the audit's question of n prompts, after all stages, where the answer is a text.
+    """Ask the audit's question after all stages, for tasks whose answer is a text.
 
-    Parameters
-    ----------
-    settings
-        How the text is written; its prompt is not read. Its name is part of the seed of a sampled text.
-    thoughts
-        What the model thought before each, see :func:`write_thoughts`; None where it does not think.
-    strategy, engine, asked, earlier, places, seed, done
-        As for :func:`run_stage`.
-
-    Raises
-    ------
-    ModelError
-        If the model's chat template cannot show the conversation.
+    ``settings`` says how texts are written, without its prompt; its name is part of the seed of a sampled text. Other
+    arguments are those of :func:`run_stage`.
     """
     fitted = _fit(strategy, None, engine, asked=asked, earlier=earlier, thoughts=thoughts, room=settings.max_tokens)
     return _write(fitted, settings, engine, places=places, seed=seed, done=done)
@@ -167,7 +121,7 @@ def write_replies(
 def _write(
     fitted: Sequence[_Call | None], settings: Stage, engine: Engine, *, places: Sequence[int], seed: int, done: Done
 ) -> list[Written]:
-    """Ask the calls; those that are the same word for word once, unless each has a text of its own."""
+    """Run the calls; identical ones only once, unless each needs a text of its own."""
     sampled = settings.temperature > 0
     apart = sampled or isinstance(engine, Answered)
     keys = [
@@ -192,7 +146,7 @@ def _write(
 
 
 def _spread(done: Done, n_calls: int, n_prompts: int) -> Done:
-    """Return what tells of prompts where it is told of calls, each of which may be that of several prompts."""
+    """Convert progress in calls to progress in prompts, several of which may share a call."""
     answered = told = 0
 
     def spread(n: int) -> None:
@@ -215,22 +169,11 @@ def final_prompts(
     room: int,
     begun: str = "",
 ) -> list[tuple[Prompt, int] | None]:
-    """Return the prompts that ask the audit's question after all stages; None where it cannot be asked.
+    """Build the prompts that ask the audit's question after all stages, each with the number of dropped turns.
 
-    It cannot where a stage or a thought failed, or where the conversation does not fit and cannot be shortened. Beside
-    each stands how many examples and earlier calls were left out. Where nothing comes before the question every prompt
-    is returned: the elicitation itself fails what is too long.
-
-    Parameters
-    ----------
-    strategy, engine, asked, earlier
-        As for :func:`run_stage`.
-    thoughts
-        As for :func:`write_replies`.
-    room
-        Tokens that the answer may take.
-    begun
-        What the model is made to begin its answer with.
+    None if a stage or thought failed, or if the conversation does not fit and cannot be shortened. If nothing comes
+    before the question, every prompt is returned: the elicitation itself fails those that are too long. ``room`` is the
+    most tokens of the answer, ``begun`` its beginning; other arguments are those of :func:`run_stage`.
     """
     if thoughts is None and strategy.name == NO_STRATEGY:
         return [(Prompt(values["system"], values["question"], begun=begun), 0) for values in asked]
@@ -264,11 +207,10 @@ def _fit(
     begun: str = "",
     thinks: bool = False,
 ) -> list[_Call | None]:
-    """Return each prompt's call, without its oldest questions and answers where it does not fit with them.
+    """Build each prompt's call, dropping the oldest questions and answers until it fits.
 
-    None where an earlier stage failed, or there is no room for it without any of them. A thought is asked for where its
-    answer fits too, with all that stands between the two; and an answer in the conversation that its thought was
-    written in, whatever that was left without.
+    None if an earlier stage failed, or if it does not fit even without them. A thought is only asked for if its answer
+    fits too, with the marks between them. The answer then gets the conversation in which its thought was written.
     """
     wanted = len(strategy.stages) if stage is None else stage
     if len(earlier) != wanted or any(len(stage_written) != len(asked) for stage_written in earlier):
@@ -289,7 +231,7 @@ def _fit(
         return calls
     n_dropped = 0
     while left:
-        # A thought of no words, closed: what the answer's call has beside the thought itself.
+        # An empty thought, closed: what the answer's call has in addition to the thought itself.
         whole = [replace(prompt, thinks=False, thought="") if thinks else prompt for prompt in left.values()]
         fits = engine.fits(whole, room=room)
         for (place, prompt), there_is_room in zip(list(left.items()), fits, strict=True):
@@ -305,12 +247,12 @@ def _fit(
 
 
 def _without(prompt: Prompt, n_dropped: int) -> Prompt:
-    """Return a prompt without its oldest questions and answers."""
+    """Drop the oldest questions and answers of a prompt."""
     return replace(prompt, turns=prompt.turns[2 * n_dropped :])
 
 
 def _closed(thought: Written | None) -> str | None:
-    """Return a thought as it is closed: one that was cut ends its line."""
+    """Return a thought ready to be closed: one that was cut ends its line."""
     return None if thought is None else thought.text + ("\n" if thought.status == "cut" else "")
 
 
@@ -319,12 +261,12 @@ def _written(call: _Call, generated: Generated) -> Written:
     if generated.text is None:
         return Written("", "failed", n_read, generated.n_tokens, call.n_dropped)
     status: Literal["written", "empty", "cut"] = "cut" if generated.cut else "written"
-    # A thought that did not end is no ground for an answer, however little of it there is.
+    # A thought that did not end is no basis for an answer, however little of it there is.
     if not generated.text.strip() and not (generated.cut and call.prompt.thinks):
         status = "empty"
     return Written(generated.text, status, n_read, generated.n_tokens, call.n_dropped)
 
 
 def _seed(seed: int, stage: str, place: int) -> int:
-    """Return the seed of one sampled text: apart for each prompt and stage, whatever else is asked."""
+    """Seed one sampled text: different for each prompt and stage, whatever else is asked."""
     return int(np.random.SeedSequence([seed, crc32(stage.encode()), place]).generate_state(1, np.uint64)[0] >> 1)

@@ -1,8 +1,8 @@
-"""Jobs for a model, the courses that they are steps of, and the worker that is this process itself.
+"""Jobs for a model, the courses that they are steps of, and the worker that is this process.
 
-A *course* is a generator of the writer's: it yields a job, is sent what the job returned, writes it, and yields the
-next one. So one text says what becomes of a shard, whoever asks the model; and with several workers several courses
-are under way, each at its own step. A job is a function of a module with small arguments, so that it can be pickled.
+A *course* is a generator of the writer: it yields a job, is sent its result, stores it, and yields the next one. So one
+piece of code handles a shard, whoever asks the model; with several workers, several courses are under way, each at its
+own step. A job is a module-level function with small arguments, so that it can be pickled.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ from audit.engines.base import Done, Keeps, Kept, Known, OpenModel
 T = TypeVar("T")
 
 Do: TypeAlias = Callable[[Any, OpenModel, Done], Any]
-"""Asks a model: takes what all jobs of a run share, the model, and what is told how many more prompts are done."""
+"""Asks a model, given what all jobs of a run share, the model, and a callback for the number of prompts done."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker does in one piece.
+    """A piece of work for one worker.
 
     Attributes
     ----------
     part
-        The part of the run that it is, in words: the engine has forgotten what came before it, and a server's answers
-        are kept under that name until it is whole.
+        Names the part of the run. The engine forgets what came before it, and a server's answers are kept under this
+        name until the part is complete.
     do
-        Does it; a function of a module, or a partial one, that can be pickled with its arguments.
+        Must be picklable with its arguments: a module-level or partial function.
     watch
-        Called when it is begun, and when it is begun anew by another worker; returns what is told how far it is. It
-        stays in this process.
+        Called in this process whenever a worker begins the job, also a second one; returns the callback for progress.
     """
 
     part: str
@@ -42,17 +41,11 @@ class Job:
 
 
 Course: TypeAlias = Generator[Job, Any, T]
-"""Yields jobs, is sent what each returned, and returns what it came to. An error of a job is raised at its yield."""
+"""Yields jobs, is sent each result, and returns its own. A job's error is raised at its yield."""
 
 
 class Workers(ABC):
-    """Those who ask one model; use as a context manager, which ends them.
-
-    Attributes
-    ----------
-    n
-        How many there were at first.
-    """
+    """The workers that ask one model; a context manager, which closes them. ``n`` is how many there were at first."""
 
     n: int
 
@@ -63,18 +56,13 @@ class Workers(ABC):
 
     @abstractmethod
     def run(self, courses: Iterable[Course[T]]) -> Iterator[T]:
-        """Take courses, as many at a time as there are workers, and yield what each came to, as they end.
+        """Run courses, as many at once as there are workers, and yield their results as they end.
 
-        Raises
-        ------
-        ModelError
-            If a job cannot be done, or no worker is left to do it.
-        Exception
-            Whatever a course raises.
+        Raises ModelError if a job cannot be done or no worker is left, and whatever a course raises.
         """
 
     def ask(self, job: Job) -> Any:
-        """Have one job done, and return what it returns."""
+        """Run a single job and return its result."""
 
         def course() -> Course[Any]:
             return (yield job)
@@ -83,7 +71,7 @@ class Workers(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End the workers; those of this process keep the model that they opened."""
+        """Close the workers; a model opened by this process stays open."""
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -95,16 +83,9 @@ class Workers(ABC):
 
 
 class Here(Workers):
-    """The process of the command itself, alone.
+    """The process of the command as the only worker.
 
-    Parameters
-    ----------
-    model
-        Asked.
-    shared
-        What all jobs share.
-    keep
-        Returns what keeps the answers of a part of the run, for an engine that has them kept.
+    ``keep`` returns the store of a part's answers, for engines that use one.
     """
 
     def __init__(self, model: OpenModel, shared: object, keep: Callable[[str], Kept]) -> None:
@@ -117,7 +98,7 @@ class Here(Workers):
         return self._model.known
 
     def run(self, courses: Iterable[Course[T]]) -> Iterator[T]:
-        """See :class:`Workers`: one course after another."""
+        """See :class:`Workers`. Runs one course after another."""
         for course in courses:
             step: Callable[[], Job] = course.__next__
             while True:
@@ -129,7 +110,7 @@ class Here(Workers):
                 step = self._step(course, job)
 
     def _step(self, course: Course[T], job: Job) -> Callable[[], Job]:
-        """Do a job, and return what has its course go on."""
+        """Run a job, and return the function that resumes its course."""
         engine = self._model.engine
         try:
             engine.forget()

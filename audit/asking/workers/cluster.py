@@ -1,9 +1,8 @@
 """Workers on the machines of a Ray cluster.
 
-Ray finds the machines, gives each worker its GPUs and says when one is gone. What it places is a relay: an actor that
-starts the same process as :mod:`audit.asking.workers.local` does on its machine, and hands on what that process tells.
-So a model runs in a process that it has for itself, is watched in the same way, and its end has the same reason and
-log.
+Ray finds the machines, assigns each worker its GPUs and reports lost ones. It places a relay: an actor that starts the
+same process as :mod:`audit.asking.workers.local` on its machine and passes messages on. So each model has a process of
+its own, is watched in the same way, and its end comes with the same reason and log.
 """
 
 from __future__ import annotations
@@ -31,22 +30,15 @@ from audit.errors import ModelError, WorkerError
 from audit.tables.formatting import plural
 
 LISTEN_FOR: Final = 1.0
-"""Seconds that a relay waits for something to hand on."""
+"""Longest wait of a relay for a message, in seconds."""
 STOP_WITHIN: Final = 5.0
-"""Seconds that a relay may take to end its worker, before it is ended itself."""
+"""Seconds that a relay has to end its worker before it is killed itself."""
 
 
 class Relay:
-    """The actor: starts a worker on its machine, and hands on what is said to it and by it.
+    """The actor that starts a worker on its machine and passes on messages in both directions.
 
-    Parameters
-    ----------
-    number
-        The worker's, from 1.
-    version
-        Of this package, where the command runs.
-    environment, opening
-        As of :class:`audit.asking.workers.local.LocalWorker`; the opening pickled.
+    ``version`` is that of this package where the command runs; the machine must have the same. ``opening`` is pickled.
     """
 
     def __init__(self, number: int, version: str, environment: Mapping[str, str], opening: bytes) -> None:
@@ -64,7 +56,7 @@ class Relay:
         self._worker.start(self._events.put)
 
     def hand(self, message: bytes) -> None:
-        """Hand on a message; see :class:`audit.asking.workers.local.LocalWorker`."""
+        """Pass on a message; see :class:`audit.asking.workers.local.LocalWorker`."""
         assert self._worker is not None
         self._worker.hand(message)
 
@@ -79,7 +71,7 @@ class Relay:
             self._worker.stop()
 
     def hear(self) -> bytes:
-        """Return what the worker has told since the last time, pickled; it is waited for, but not for long."""
+        """Return the worker's messages since the last call, pickled; waits briefly for one."""
         heard: list[Event] = []
         with contextlib.suppress(queue.Empty):
             heard.append(self._events.get(timeout=LISTEN_FOR))
@@ -88,7 +80,7 @@ class Relay:
         return pickle.dumps([self._named(event) for event in heard])
 
     def _named(self, event: Event) -> Event:
-        """Say of what may differ between machines which one it is of."""
+        """Add the machine to messages that may depend on it."""
         if isinstance(event, Ready) and self._worker is not None:
             return replace(event, name=self._worker.name)
         if isinstance(event, Raised) and isinstance(event.error, ModelError) and event.job is None:
@@ -97,17 +89,7 @@ class Relay:
 
 
 class RayWorker(Worker):
-    """A worker that Ray places.
-
-    Parameters
-    ----------
-    ray
-        The library, which is connected to a cluster.
-    number, environment, opening
-        As of :class:`Relay`.
-    num_cpus, num_gpus
-        What it takes of its machine.
-    """
+    """A worker that Ray places, on ``num_cpus`` CPUs and ``num_gpus`` GPUs."""
 
     def __init__(
         self, ray: Any, number: int, environment: Mapping[str, str], opening: bytes, *, num_cpus: int, num_gpus: int
@@ -115,7 +97,7 @@ class RayWorker(Worker):
         self.name = f"replica {number} (not placed yet)"
         self._ray, self._number = ray, number
         self._made = (number, __version__, dict(environment), opening)
-        # One call waits for what the worker tells, another one hands it a job.
+        # one call waits for messages while another hands over a job
         self._options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_restarts": 0, "max_concurrency": 2}
         self._actor: Any = None
 
@@ -128,7 +110,7 @@ class RayWorker(Worker):
         while True:
             try:
                 heard: list[Event] = pickle.loads(self._ray.get(self._actor.hear.remote()))
-            except Exception as error:  # whatever Ray says of an actor that is gone, or of a cluster that is
+            except Exception as error:  # whatever Ray raises for a lost actor or cluster
                 post(Ended(" ".join(str(error).split())[:300] or type(error).__name__))
                 return
             for event in heard:
@@ -149,10 +131,10 @@ class RayWorker(Worker):
         self._finish("stop", STOP_WITHIN)
 
     def _finish(self, how: str, within: float) -> None:
-        """Have the relay end its worker, and then end it."""
+        """Let the relay end its worker, then kill the relay."""
         if self._actor is None:
             return
-        # It may be gone, or not be placed yet; and so may the cluster.
+        # The relay may have gone or not be placed yet, and the cluster may have gone.
         with contextlib.suppress(Exception):
             self._ray.get(getattr(self._actor, how).remote(), timeout=within)
         with contextlib.suppress(Exception):
@@ -160,7 +142,7 @@ class RayWorker(Worker):
 
 
 class RayPool(Pool):
-    """Workers of a cluster, which is left when they end; as :class:`Pool`."""
+    """Workers of a cluster; disconnects from it when they end."""
 
     def close(self) -> None:
         """See :class:`Pool`."""
@@ -171,13 +153,7 @@ class RayPool(Pool):
 
 
 def check_installed() -> Any:
-    """Return the library.
-
-    Raises
-    ------
-    WorkerError
-        If it is not installed.
-    """
+    """Import Ray; raises WorkerError if it is not installed."""
     try:
         import ray
     except ImportError as error:
@@ -186,24 +162,21 @@ def check_installed() -> Any:
 
 
 def connect(engine: EngineConfig) -> Any:
-    """Return the library, connected to the cluster that the configuration names, or to one of this machine.
+    """Connect Ray to the configured cluster, or start one on this machine.
 
-    Raises
-    ------
-    WorkerError
-        If Ray is not installed, or there is no such cluster; or a server's model is asked for.
+    Refuses models on a server, which need no cluster.
     """
     assert engine.ray is not None
     if engine.name == "openai":
         raise WorkerError("engine=ray runs models on the cluster's machines; a server is asked by engine=openai")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or Ray warns of how it will do so one day
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns that its default will change
     ray = check_installed()
     address = engine.ray.address
     here = {} if address is not None or "RAY_ADDRESS" in os.environ else _of_this_machine()
     try:
         ray.init(**{"address": address, **here}, log_to_driver=False, logging_level="ERROR")
-    except Exception as error:  # of many kinds, and of gRPC's
+    except Exception as error:  # gRPC and Ray raise many kinds
         why = " ".join(str(error).split())[:200]
         raise WorkerError(
             f"engine.ray.address={address}: no Ray cluster can be had there ({why}); give the address of one that "
@@ -213,26 +186,20 @@ def connect(engine: EngineConfig) -> Any:
 
 
 def _of_this_machine() -> dict[str, Any]:
-    """Return what a cluster of this machine is begun with: the packages that this process has found."""
+    """Return the settings of a cluster on this machine, whose workers find the same packages as this process."""
     found = os.pathsep.join(path for path in sys.path if path)
     return {"address": "local", "include_dashboard": False, "runtime_env": {"env_vars": {"PYTHONPATH": found}}}
 
 
 def share_out(ray: Any, engine: EngineConfig, wanted: int | str) -> tuple[int, int]:
-    """Return how many workers a cluster is to have, and of how many GPUs each.
-
-    Raises
-    ------
-    WorkerError
-        If it is too small.
-    """
+    """Return how many workers the cluster is to have and how many GPUs each gets; WorkerError if it is too small."""
     assert engine.ray is not None
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     return fit(nodes, engine, wanted)
 
 
 def fit(nodes: Sequence[Mapping[str, float]], engine: EngineConfig, wanted: int | str) -> tuple[int, int]:
-    """Return the same of what machines have: a worker's GPUs are of one machine."""
+    """Compute :func:`share_out` from the machines' resources. A worker's GPUs are all on one machine."""
     assert engine.ray is not None
     on_gpus = engine.device in ("auto", "cuda") and any(node.get("GPU", 0) for node in nodes)
     each, kind = (engine.tensor_parallel_size, "GPU") if on_gpus else (engine.ray.num_cpus, "CPU")
@@ -248,35 +215,15 @@ def fit(nodes: Sequence[Mapping[str, float]], engine: EngineConfig, wanted: int 
 
 
 def open_pool(ray: Any, opening: Opening, engine: EngineConfig, *, n_shards: int | None, say: Say, shown: str) -> Pool:
-    """Have workers on a cluster open a model.
+    """Have workers on a cluster open a model; the cluster is disconnected when they end.
 
-    Parameters
-    ----------
-    ray
-        What :func:`connect` returns; disconnected when the workers end.
-    opening
-        What they open.
-    engine
-        Says how many there are to be.
-    n_shards
-        As of :func:`audit.asking.workers.open.open_workers`.
-    say
-        Takes lines about progress.
-    shown
-        What the model is called in them.
-
-    Raises
-    ------
-    WorkerError
-        If the cluster is too small.
-    ModelError
-        If a machine of it cannot open the model; names the machine.
+    ``shown`` is the model's name in messages. A ModelError names the machine that could not open the model.
     """
     assert engine.ray is not None
     try:
         n, gpus = share_out(ray, engine, engine.replicas)
         n = min(n, max(n_shards, 1)) if n_shards is not None else n
-        # A folder is meant as it is called from here, wherever a worker is started.
+        # Resolve the folder here, since a worker may start elsewhere.
         folder = Path(opening.model.path).expanduser()
         path = str(folder.resolve()) if folder.is_dir() else opening.model.path
         pickled = pickle.dumps(replace(opening, model=opening.model.model_copy(update={"path": path})))

@@ -1,4 +1,4 @@
-"""What each worker of this machine computes on: GPUs of its own, or a share of the CPU."""
+"""Assigns devices to the workers of this machine: GPUs of their own, or a share of the CPU."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Share:
     Attributes
     ----------
     on
-        In words.
+        For messages.
     environment
-        What its environment must say before it imports anything.
+        Variables to set before it imports anything.
     """
 
     on: str
@@ -30,22 +30,7 @@ class Share:
 
 
 def shares(engine: EngineConfig, name: str) -> list[Share]:
-    """Return what each worker computes on.
-
-    Parameters
-    ----------
-    engine
-        Says how many are wanted, and of how many GPUs each.
-    name
-        The engine that is going to run the model.
-
-    Raises
-    ------
-    ModelError
-        If ``engine.device`` is not on this machine.
-    WorkerError
-        If there are fewer GPUs than the workers need.
-    """
+    """Return the devices of each worker; WorkerError if there are too few GPUs."""
     from audit.engines.hardware import has_gpu
     from audit.engines.transformers import choose_device
 
@@ -59,7 +44,7 @@ def shares(engine: EngineConfig, name: str) -> list[Share]:
 
 
 def of_gpus(gpus: Sequence[str], wanted: int | str, *, each: int) -> list[Share]:
-    """Share GPUs out; ``each`` is how many a worker takes, and ``auto`` as many workers as there are GPUs for."""
+    """Give each worker ``each`` GPUs; with ``auto``, make as many workers as the GPUs allow."""
     most = len(gpus) // each
     n = most if wanted == "auto" else int(wanted)
     if not 1 <= n <= most:
@@ -74,17 +59,17 @@ def of_gpus(gpus: Sequence[str], wanted: int | str, *, each: int) -> list[Share]
 
 
 def of_cpu(n: int) -> list[Share]:
-    """Share the CPU out, in threads: as many as this process may use, or as ``OMP_NUM_THREADS`` says."""
+    """Share out the CPU's threads: those that this process may use, or ``OMP_NUM_THREADS``."""
     told = os.environ.get("OMP_NUM_THREADS", "")
     threads = int(told) if told.isdigit() and int(told) else _n_cpus()
     own = str(max(1, threads // n))
-    # vLLM would bind the threads of every worker to the same cores.
+    # By default vLLM binds every worker's threads to the same cores.
     environment = {"OMP_NUM_THREADS": own, "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     return [Share(f"CPU, {plural(int(own), 'thread')}", environment)] * n
 
 
 def visible_gpus() -> list[str]:
-    """Return the GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them: numbers, UUIDs or MIG ids."""
+    """List the GPUs that this process may use, in the form of ``CUDA_VISIBLE_DEVICES``: numbers, UUIDs or MIG ids."""
     from audit.engines.hardware import count_gpus
 
     n = count_gpus()

@@ -1,7 +1,7 @@
-"""Workers that are processes of this machine, each with devices of its own.
+"""Workers that are processes of this machine, each with its own devices.
 
-They are started anew, not forked: a process that has begun to use a GPU cannot be. A pipe joins each to the writer; it
-closes when either of them dies, however that is, so that no worker outlives the command.
+They are spawned, not forked, because a process that has begun to use a GPU cannot be forked. A pipe connects each to
+the writer. It closes whenever either of them dies, so no worker outlives the command.
 """
 
 from __future__ import annotations
@@ -24,28 +24,18 @@ from audit.asking.workers.pool import Ended, Post, Worker
 
 _START: Final = "import sys; sys.path[:] = {path!r}; from audit.asking.workers.process import main; main({descriptor})"
 END_WITHIN: Final = 20.0
-"""Seconds that a worker may take to free what it took."""
+"""Seconds that a worker has to free its resources."""
 LAST_LINES: Final = 3
-"""Lines of a worker's log that are said when it has died."""
+"""Lines of its log that are quoted when a worker dies."""
 _LONGEST: Final = 300
-"""Characters of them."""
+"""Longest quotation, in characters."""
 
 
 class LocalWorker(Worker):
     """A process of this machine.
 
-    Parameters
-    ----------
-    number
-        Its own, from 1.
-    on
-        What it computes on, in words.
-    environment
-        What its environment has beside, or in place of, this process's; set before it imports anything.
-    opening
-        What it opens: an :class:`audit.asking.workers.serve.Opening`, pickled.
-    log, stream
-        The file that takes what it and its libraries print, and that file opened to append to.
+    ``on`` names its devices, ``environment`` is set before it imports anything, ``opening`` is a pickled
+    :class:`audit.asking.workers.serve.Opening`, and ``stream`` is ``log`` opened for appending.
     """
 
     def __init__(
@@ -75,7 +65,7 @@ class LocalWorker(Worker):
                 stdout=self._stream,
                 stderr=self._stream,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # a Ctrl-C is the writer's, who ends the worker and all that it started
+                start_new_session=True,  # the writer handles Ctrl-C and ends the worker with its children
             )
         self.name = f"{self.name[:-1]}, process {self._process.pid})"
         threading.Thread(target=self._listen, args=(self._pipe, post), daemon=True).start()
@@ -86,13 +76,13 @@ class LocalWorker(Worker):
         self.hand(pickle.dumps((number, do)))
 
     def hand(self, message: bytes) -> None:
-        """Hand it a pickled message; returns at once."""
-        # Not from this thread: a worker that is stopped reads nothing, and a long message would wait for it.
+        """Send it a pickled message without waiting."""
+        # In a thread, because a worker that is stopped reads nothing and a long message would block.
         threading.Thread(target=self._write, args=(message,), daemon=True).start()
 
     def _write(self, message: bytes) -> None:
         assert self._pipe is not None
-        with contextlib.suppress(OSError):  # who has died is heard of by who listens
+        with contextlib.suppress(OSError):  # the listener notices a death
             self._pipe.send_bytes(message)
 
     def _listen(self, pipe: Connection, post: Post) -> None:
@@ -101,11 +91,11 @@ class LocalWorker(Worker):
                 post(pipe.recv())
         except (EOFError, OSError):
             post(Ended(self._why()))
-        except Exception as error:  # whatever unpickling raises
+        except Exception as error:  # unpickling may raise anything
             post(Ended(f"what it told cannot be read ({type(error).__name__}: {error}); see {self._log}"))
 
     def _why(self) -> str:
-        """Say how the process ended, and what it printed last."""
+        """Say how the process ended and what it printed last."""
         assert self._process is not None
         try:
             code = self._process.wait(timeout=10)
@@ -121,7 +111,7 @@ class LocalWorker(Worker):
         return f"{how}; {self._log} ends: {last}" if last else f"{how}; see {self._log}"
 
     def end(self) -> None:
-        """See :class:`Worker`. Libraries leave memory that they share behind, if they are not let."""
+        """See :class:`Worker`. Ends it cleanly, because libraries would leave shared memory behind."""
         if self._process is not None:
             self.hand(pickle.dumps(None))
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -139,7 +129,7 @@ class LocalWorker(Worker):
 
 
 def last_lines(log: Path) -> str:
-    """Return the last lines of a log in one line, as plain text; empty where there are none."""
+    """Return the last lines of a log as one line of plain text; empty if there are none."""
     try:
         with log.open(encoding="utf-8", errors="replace") as stream:
             lines = deque((line.strip() for line in stream if line.strip()), LAST_LINES)

@@ -1,4 +1,4 @@
-"""Has a run's model opened, by this process or by workers, as the configuration says."""
+"""Opens a run's model in this process or in workers, as configured."""
 
 from __future__ import annotations
 
@@ -16,37 +16,16 @@ from audit.errors import WorkerError
 from audit.runs.store import RunFolder
 
 ENGINE_LOG: Final = "engine.log"
-"""The file of the run folder that takes what the model's library prints while it loads."""
+"""The run's file with the output of the model's library while it loads."""
 
 
 def open_workers(
     config: AuditConfig, folder: RunFolder, shared: object, *, writes: bool, how: str, n_shards: int | None, say: Say
 ) -> tuple[Workers, float]:
-    """Have the model of a run opened, and return who asks it with the seconds that it took.
+    """Open the model of a run; return the workers and the seconds that it took.
 
-    Parameters
-    ----------
-    config
-        The model and its engine.
-    folder
-        The run's; takes what the model's library prints.
-    shared
-        What all jobs share.
-    writes
-        Whether the model writes texts, see :func:`audit.engines.open.choose_engine`.
-    how
-        How an answer is got, for the line that says what was loaded.
-    n_shards
-        How many shards are missing, where that is known: more workers would have nothing to do.
-    say
-        Takes lines about progress.
-
-    Raises
-    ------
-    ModelError
-        If the model or the engine cannot be loaded.
-    WorkerError
-        If the workers cannot be had.
+    ``how`` describes the elicitation in the line about the loaded model. ``n_shards`` is how many shards are missing,
+    if known: more workers would have nothing to do. For ``writes`` see :func:`audit.engines.open.choose_engine`.
     """
     clock = time.perf_counter()
     open_them = _on_ray if config.engine.ray is not None else _here if config.engine.replicas == 1 else _replicas
@@ -63,7 +42,7 @@ def open_workers(
 def _here(
     config: AuditConfig, folder: RunFolder, shared: object, *, writes: bool, n_shards: int | None, say: Say
 ) -> Workers:
-    # Imported here: torch, transformers and vLLM take seconds, and a complete run needs none of them.
+    # torch, transformers and vLLM take seconds to import, and a complete run needs none of them.
     from audit.engines.open import choose_engine, open_model
     from audit.engines.resolve import say_unpacking
 
@@ -94,12 +73,12 @@ def _replicas(
             "and by engine.server.concurrency requests at a time: leave engine.replicas=1"
         )
     own = shares(config.engine, choice.name)
-    if len(own) == 1:  # engine.replicas=auto where there is one GPU, or none
+    if len(own) == 1:  # engine.replicas=auto with at most one GPU
         return _here(config, folder, shared, writes=writes, n_shards=n_shards, say=say)
     own = own[: max(n_shards, 1)] if n_shards is not None else own
     if unpacking := say_unpacking(config.model):
         say(unpacking)
-    resolve_model(config.model)  # downloaded or unpacked once, and not by each of them
+    resolve_model(config.model)  # download or unpack once, not in each worker
     logs = [f"engine-{number}.log" for number in range(1, len(own) + 1)]
     where = f"{logs[0]} to {logs[-1]}" if len(logs) > 1 else logs[0]
     say(

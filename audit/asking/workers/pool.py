@@ -1,7 +1,7 @@
-"""Several workers at once: who is free takes the next job, and what one left when it died another one takes over.
+"""Runs several workers at once: a free worker takes the next job, and also the job of a worker that died.
 
-A worker that died is not started again. What ended it, a lack of memory or a GPU that fails, is there still, and would
-take the same shard's time twice; the others go on, and the same command, given again, starts all of them anew.
+A worker that died is not restarted: the lack of memory or faulty GPU that ended it is still there and would cost the
+same shard's time twice. The others carry on. Running the same command again starts all of them afresh.
 """
 
 from __future__ import annotations
@@ -24,28 +24,23 @@ from audit.errors import AuditError, WorkerError
 T = TypeVar("T")
 
 BEATS: Final = 120.0
-"""Seconds after which a worker that has not said that it lives is stopped: it says so about every second."""
+"""Seconds without a sign of life after which a worker is stopped; it sends one about every second."""
 LEAST_LOOK: Final = 1.0
-"""Seconds between two looks at who has not been heard of."""
+"""Longest wait between two checks for silent workers, in seconds."""
 MOST_ENDED: Final = 2
-"""Workers that one job may end before the run does."""
+"""The run ends after one job has ended this many workers."""
 
 
 @dataclass(frozen=True)
 class Beat:
-    """A worker lives."""
+    """A sign of life."""
 
 
 @dataclass(frozen=True)
 class Ready:
     """A worker has opened the model.
 
-    Attributes
-    ----------
-    known
-        What the model is.
-    name
-        What the worker is called from now on; empty for as before.
+    If ``name`` is not empty, it renames the worker.
     """
 
     known: Known
@@ -54,7 +49,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Progressed:
-    """Prompts more of a job are done."""
+    """``n`` more prompts of a job are done."""
 
     job: int
     n: int
@@ -70,7 +65,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Raised:
-    """A job, or opening the model where it is None, ended in an error that is the user's to mend, or the engine's."""
+    """A job, or opening the model if ``job`` is None, ended in an error that the user can fix or an engine limit."""
 
     job: int | None
     error: Exception
@@ -78,51 +73,45 @@ class Raised:
 
 @dataclass(frozen=True)
 class Ended:
-    """A worker is no more; why, in words."""
+    """A worker has died, with the reason."""
 
     why: str
 
 
 Event = Beat | Ready | Progressed | Answered | Raised | Ended
-"""What is heard of a worker."""
+"""A message about a worker."""
 Post = Callable[[Event], None]
-"""Takes what is heard of one worker; may be called from any thread."""
+"""Takes the messages about one worker; may be called from any thread."""
 
 
 class Worker(ABC):
-    """One worker, as the writer sees it.
-
-    Attributes
-    ----------
-    name
-        What messages call it: its number, and what it computes on.
-    """
+    """One worker, as the writer sees it; messages call it by its ``name``, its number and devices."""
 
     name: str
 
     @abstractmethod
     def start(self, post: Post) -> None:
-        """Begin; what is heard of it goes to ``post``, the last of it being :class:`Ended`."""
+        """Start it; its messages go to ``post``, the last one being :class:`Ended`."""
 
     @abstractmethod
     def send(self, number: int, do: Do) -> None:
-        """Hand it a job; returns at once."""
+        """Hand it a job without waiting."""
 
     @abstractmethod
     def end(self) -> None:
-        """Have it free what it took, and end; it is at no job."""
+        """Let an idle worker free its resources and exit."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End it and all that it started at once, whatever it is at; it may have ended before."""
+        """Kill it and its children at once, whatever it does; it may have died before."""
 
 
 class _Task(Generic[T]):
-    """A course, and the job that it waits for."""
+    """A course and the job that it waits for."""
 
     def __init__(self, course: Course[T], job: Job) -> None:
         self.course, self.job = course, job
-        self.ended: list[str] = []  # by this job, in words
+        self.ended: list[str] = []  # why workers died at this job
         self.done: Done = unwatched
 
 
@@ -133,21 +122,15 @@ class _State:
         self.worker = worker
         self.heard = self.moved = time.monotonic()
         self.known: Known | None = None
-        self.job: int | None = None  # the number of the job that it is at
-        self.task: _Task[Any] | None = None  # whose job it is; None of one that nobody waits for any more
+        self.job: int | None = None  # number of its current job
+        self.task: _Task[Any] | None = None  # the job's task; None if nobody waits for the answer any more
 
 
 class Pool(Workers):
     """Several workers.
 
-    Parameters
-    ----------
-    workers
-        To be started.
-    hang_s
-        Seconds without a prompt answered after which a worker is stopped; None is without end.
-    say
-        Takes lines about what became of workers.
+    A worker that answers no prompt for ``hang_s`` seconds is stopped; None means no limit. ``say`` gets lines about
+    workers that died.
     """
 
     def __init__(self, workers: Sequence[Worker], *, hang_s: float | None, say: Say) -> None:
@@ -176,9 +159,9 @@ class Pool(Workers):
         self._events.put((state, event))
 
     def _wait_for_all(self) -> None:
-        """Wait until each worker has opened the model or has died, and hold their models against each other.
+        """Wait until each worker has opened the model or died, and check that all have the same model.
 
-        Nothing is asked before: what a worker answers that has another model could not be told from the rest.
+        Nothing is asked before, because answers from another model could not be told from the rest.
         """
         while any(state.known is None for state in self._states):
             state, event = self._next_event()
@@ -196,7 +179,7 @@ class Pool(Workers):
             raise self._nobody()
 
     def _check_same(self, state: _State, known: Known) -> None:
-        """Raise WorkerError unless a worker's model is that of the others."""
+        """Raise WorkerError if a worker's model differs from the others'."""
         if self._known is None:
             self._known = known
             return
@@ -247,7 +230,7 @@ class Pool(Workers):
                 left.course.close()
 
     def _hand_out(self, waiting: deque[_Task[T]], coming: deque[Course[T]]) -> Iterator[T]:
-        """Give those who are free what waits, or the next course; yield what courses came to that had no job."""
+        """Give free workers the waiting jobs, then new courses; yield the results of courses without jobs."""
         for state in self._states:
             while state.job is None and not waiting and coming:
                 course = coming.popleft()
@@ -263,7 +246,7 @@ class Pool(Workers):
                 state.worker.send(self._n_jobs, task.job.do)
 
     def _go_on(self, task: _Task[T], event: Answered | Raised, waiting: deque[_Task[T]]) -> Iterator[T]:
-        """Have a course go on; its next job waits before others, or what it came to is yielded."""
+        """Resume a course with its job's answer or error: queue its next job first, or yield its result."""
         course = task.course
         try:
             task.job = course.send(event.answer) if isinstance(event, Answered) else course.throw(event.error)
@@ -274,7 +257,7 @@ class Pool(Workers):
             waiting.appendleft(task)
 
     def _next_event(self) -> tuple[_State, Event]:
-        """Return what is heard next; that somebody is not heard of any more is such a thing, too."""
+        """Return the next message; a worker that has gone silent counts as ended."""
         while True:
             if (hung := self._hung()) is not None:
                 return hung
@@ -290,12 +273,12 @@ class Pool(Workers):
                 return state, event
 
     def _hung(self) -> tuple[_State, Event] | None:
-        """Stop a worker that has not been heard of for too long, and return what became of it."""
+        """Stop a worker that has been silent for too long, and return that as its end."""
         now, limit = time.monotonic(), self._hang_s
         if limit is None:
             return None
         for state in self._states:
-            # A library that is being imported, or reads weights, may keep all of a process waiting.
+            # Importing a library or reading weights may block a whole process.
             at_work = state.job is not None
             why = ""
             if now - state.heard > (min(BEATS, limit) if at_work else limit):
@@ -308,7 +291,7 @@ class Pool(Workers):
         return None
 
     def _bury(self, state: _State, why: str, *, at: str) -> None:
-        """Give a worker up, and say so."""
+        """Remove a dead worker, and tell the user."""
         state.worker.stop()
         self._states.remove(state)
         self._last = f"{state.worker.name}: {why}"
@@ -316,7 +299,7 @@ class Pool(Workers):
         self._say(f"note: {state.worker.name} has ended{f' {at}' if at else ''}: {why}; {left}")
 
     def _check_goes_on(self, task: _Task[Any]) -> None:
-        """Raise WorkerError where a job has ended as many workers as it may."""
+        """Raise WorkerError if a job has ended too many workers."""
         if len(task.ended) >= MOST_ENDED:
             raise WorkerError(
                 f"{task.job.part} ended {len(task.ended)} workers one after another ({'; '.join(task.ended)}) and is "

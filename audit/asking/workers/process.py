@@ -1,4 +1,4 @@
-"""The process of a worker of this machine: from the pipe that it was started with to the jobs that come through it."""
+"""The process of a worker on this machine: opens the model and runs the jobs that come through its pipe."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from audit.asking.workers.serve import Opening, do_job, told
 from audit.errors import AuditError
 
 BEAT_EVERY: Final = 1.0
-"""Seconds between two signs of life."""
+"""Seconds between signs of life."""
 
 
 def main(descriptor: int) -> None:
-    """Open the model that the pipe says, and do the jobs that come, until the other end is closed."""
+    """Open the model that the pipe names, and run jobs until the other end closes."""
     faulthandler.enable()
-    os.set_inheritable(descriptor, False)  # or the writer could not see it close while a child of ours lives
+    os.set_inheritable(descriptor, False)  # else the writer would not see it close while a child process lives
     pipe, lock, over = Connection(descriptor), threading.Lock(), threading.Event()
 
     def tell(event: Event) -> None:
@@ -54,7 +54,7 @@ def main(descriptor: int) -> None:
 
 
 class _Watch:
-    """Tells of prompts of a job that are done."""
+    """Reports how many more prompts of a job are done."""
 
     def __init__(self, job: int, tell: Callable[[Event], None]) -> None:
         self._job, self._tell = job, tell
@@ -64,5 +64,5 @@ class _Watch:
 
 
 def _leave() -> None:
-    """End at once, with all that was started from here: the writer has gone, and nobody waits for an answer."""
+    """Kill this process and its children at once: the writer has gone, so nobody waits for an answer."""
     os.killpg(os.getpgid(0), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What a worker is inside: it opens the model, and does one job after another."""
+"""What a worker runs: it opens the model and does one job after another."""
 
 from __future__ import annotations
 
@@ -15,14 +15,9 @@ from audit.errors import AuditError
 
 @dataclass(frozen=True)
 class Opening:
-    """What a worker opens.
+    """What a worker needs to open the model; ``shared`` is passed to all jobs.
 
-    Attributes
-    ----------
-    model, engine, seed, writes
-        As of :func:`audit.engines.open.open_model`.
-    shared
-        What all jobs share.
+    The other fields are the arguments of :func:`audit.engines.open.open_model`.
     """
 
     model: ModelConfig
@@ -32,23 +27,17 @@ class Opening:
     shared: object
 
     def open(self) -> OpenModel:
-        """Open the model.
-
-        Raises
-        ------
-        ModelError
-            If it cannot be opened.
-        """
+        """Open the model."""
         from audit.engines.open import open_model
 
         return open_model(self.model, self.engine, seed=self.seed, writes=self.writes)
 
 
 def do_job(number: int, do: Do, shared: object, model: OpenModel, done: Done) -> Event:
-    """Do a job, and return what is told of its end.
+    """Run a job and return its outcome.
 
-    What is the user's to mend, and what an engine cannot do, is told. Any other error is one after which neither the
-    engine nor its device can be trusted to answer right: it ends the worker.
+    Errors that the user can fix and limits of an engine are reported. After any other error, the engine and its device
+    may answer wrongly, so it ends the worker.
     """
     try:
         model.engine.forget()
@@ -58,7 +47,7 @@ def do_job(number: int, do: Do, shared: object, model: OpenModel, done: Done) ->
 
 
 def told(error: Exception) -> Exception:
-    """Return an error as it can be told to another process: itself, or one of its kind with its words."""
+    """Make an error picklable: the error itself, or one of its kind with the same message."""
     try:
         again = pickle.loads(pickle.dumps(error))
     except Exception:

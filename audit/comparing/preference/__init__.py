@@ -1,1 +1,1 @@
-"""Which of two runs' replies is better: as a model judges, and as people choose."""
+"""Which of two runs' replies is better, according to a model as judge or to people."""

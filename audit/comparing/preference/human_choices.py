@@ -1,4 +1,4 @@
-"""People who choose between two runs' replies: what they are sent, and what comes back, in a folder of its own."""
+"""People choose between two runs' replies: what raters are sent, and what comes back, in a folder of its own."""
 
 from __future__ import annotations
 
@@ -37,25 +37,21 @@ FORM = "raters/form.html"
 
 
 PEOPLE_PREFERENCE_TABLES: Final = by_name(CHOICES, PEOPLE_PREFERENCE)
-"""What a folder holds in which people choose between the replies of two runs."""
+"""Tables of a folder in which people choose between the replies of two runs."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What people's choices between two runs' replies ended in.
+    """People's choices between two runs' replies, and their analysis.
 
     Attributes
     ----------
     path
-        The folder, with ``tables``.
-    labels
-        What the two runs are called.
+        The folder that holds ``tables``.
     preference, agreement
         Columns of ``tables.PEOPLE_PREFERENCE`` and ``tables.AGREEMENT``.
     confidence
-        Level of the intervals.
-    remarks
-        What was counted, in words.
+        Coverage of the intervals.
     """
 
     path: Path
@@ -67,7 +63,7 @@ class Chosen:
 
 
 def holds_choices(path: Path) -> bool:
-    """Tell whether a folder is one that :func:`export_pairs` made."""
+    """Whether :func:`export_pairs` made this folder."""
     return ChoicesManifest.read_if_there(path) is not None
 
 
@@ -82,31 +78,27 @@ def export_pairs(
     reports_dir: Path,
     say: Callable[[str], None],
 ) -> Path:
-    """Draw pairs of two runs' replies for people to choose from, and write what they are sent; return that folder.
+    """Draw pairs of two runs' replies for people to choose from. Return the folder that goes to raters.
 
     Parameters
     ----------
     folders
-        The two complete runs of replies, which are only read.
+        Two complete runs of replies. They are only read.
     n, seed, mask_experiencer
-        As of :func:`audit.comparing.preference.pairs.sample_pairs`.
+        See :func:`audit.comparing.preference.pairs.sample_pairs`.
     questions
-        A YAML file of questions; None is the packaged one.
+        A YAML file of questions. None: the packaged one.
     out
-        Where to; ``raters/`` in it goes to raters, and nothing else does. None takes a name made of the runs and what
-        is drawn, in ``reports_dir``.
-    reports_dir
-        Where such a folder lies.
-    say
-        Takes what is to be known of the pairs.
+        The export's folder. Only its ``raters/`` goes to raters. None: a name made from the runs and the draw, in
+        ``reports_dir``.
 
     Raises
     ------
     ConfigError
-        If there are not two different runs of replies to the same narratives and identities, nothing can be drawn, a
-        question cannot be used, or choices of an earlier export are there.
+        If the folders are not two different runs of replies to the same narratives and identities, nothing can be
+        drawn, a question cannot be used, or raters already sent choices to an earlier export there.
     StoreError
-        If a folder is none of a complete run's, or ``out`` holds anything but this export.
+        If a folder holds no complete run, or ``out`` holds anything but this export.
     """
     if len(folders) != 2:
         raise ConfigError(f"people export takes one run folder, or two to choose between, got {len(folders)}")
@@ -160,21 +152,9 @@ def export_pairs(
 
 
 def import_choices(path: Path, files: Sequence[Path]) -> Chosen:
-    """Read what raters chose, keep it in the export's folder and estimate what comes of it.
+    """Read raters' choices, keep them in the folder of :func:`export_pairs`, and estimate the preference.
 
-    Parameters
-    ----------
-    path
-        The folder of :func:`export_pairs`.
-    files
-        The raters' CSV files, all of them; choices of an earlier import are replaced.
-
-    Raises
-    ------
-    ConfigError, StimulusError
-        If a file cannot be used; see :func:`audit.people.ratings.read_human_ratings`.
-    StoreError
-        If the folder is none of an export's.
+    ``files`` are the CSV files of all raters; they replace choices of an earlier import.
     """
     with ChoicesFolder(path) as folder:
         manifest = ChoicesManifest.read_if_there(path)

@@ -1,4 +1,4 @@
-"""Which of two runs' replies people choose: the share with its interval over raters and narratives, and its gap."""
+"""Which of two runs' replies people prefer: the share with its interval over raters and narratives, and its gap."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from audit.tables.formatting import count
 from audit.tables.preference import PEOPLE_PREFERENCE
 
 GAP: Final = "gap"
-"""The row of the choices' gap among the kinds of pairs."""
+"""Names the row of the gap in the column ``pairs``."""
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 
 
 @dataclass(frozen=True)
 class CrossedMean:
-    """A mean over narratives and raters, both of which are a sample; unrounded, NaN where something cannot be told.
+    """A mean over a sample of narratives and a sample of raters. Unrounded; NaN if it cannot be estimated.
 
     Attributes
     ----------
     mean
         Over narratives, of the mean over their raters.
-    se, df, ci_low, ci_high, p
-        Of the mean; p is of the t-test against 0.
+    p
+        Of the t-test against 0.
     var_raters, var_narratives
-        Variances between raters' and between narratives' true means, not below 0.
+        Variances between the raters' and between the narratives' true means, at least 0.
     note
-        Why there is no interval, or of whom it speaks, in words; else empty.
+        Why there is no interval, or what it generalises to; else empty.
     """
 
     mean: float
@@ -51,28 +51,26 @@ class CrossedMean:
 
 
 def crossed_mean(y: FloatArray, *, rater: IntArray, narrative: IntArray, confidence: float) -> CrossedMean:
-    """Average what raters gave to narratives, with an interval that speaks of any such raters and narratives.
+    """Average raters' values over narratives, with an interval that generalises to other raters and narratives.
 
     Parameters
     ----------
     y
-        Shape (n,), one value for each rater and narrative that the rater has.
+        Shape (n,), one value for each rater and narrative.
     rater, narrative
-        Shape (n,), codes from 0, every one of which occurs; no rater has a narrative twice.
-    confidence
-        Coverage of the interval, between 0 and 1.
+        Shape (n,), codes from 0 without gaps; no rater has a narrative twice.
 
     Notes
     -----
     y_rn = μ + a_r + b_n + e_rn, whatever is missing. With w_rn = 1/(N R_n), R_n the raters of narrative n, the mean is
     Σ w y. The sums of w (y − mean) over a rater's narratives give V_R = R/(R − 1) Σ_r (·)², those over a narrative's
     raters V_N likewise, and the residuals of least squares on raters and narratives V_E = σ² Σ w². The variance of the
-    mean is max(V_R, V_N, V_R + V_N − V_E); its degrees of freedom are Satterthwaite's of the three, R − 1 or N − 1
-    where one of the first two is the largest. Where every rater has every narrative this is the crossed design of
+    mean is max(V_R, V_N, V_R + V_N − V_E); its degrees of freedom are Satterthwaite's of the three, or R − 1 or N − 1
+    if one of the first two is the largest. If every rater has every narrative this is the crossed design of
     :func:`~audit.statistics.crossed.crossed_gap`; else V_R and V_N are the cluster-robust variances of a mean [1]_, and
-    V_E takes off what both hold.
+    V_E removes what both contain.
 
-    One rater says nothing of others: the interval is over narratives alone then, and the note says so.
+    A single rater says nothing about others: the interval is then over narratives alone, and the note says so.
 
     References
     ----------
@@ -115,26 +113,25 @@ def crossed_mean(y: FloatArray, *, rater: IntArray, narrative: IntArray, confide
 
 
 def preference_of_people(choices: pd.DataFrame, *, confidence: float) -> pd.DataFrame:
-    """Estimate for each dimension and question how far people choose the first run's replies, and the gap of that.
+    """Estimate how far people prefer the first run's replies, and the gap of that, by dimension and question.
 
     Parameters
     ----------
     choices
-        Columns of ``tables.CHOICES``, one row a rater, pair and question. Not modified.
-    confidence
-        Coverage of the intervals, between 0 and 1.
+        Columns of ``tables.CHOICES``, one row for each rater, pair and question. Not modified.
 
     Returns
     -------
     pandas.DataFrame
-        Columns of ``tables.PEOPLE_PREFERENCE``, unrounded: the rows ``all``, ``in_group``, ``out_group`` and
-        ``gap``. What cannot be estimated is a row of NaN with a note.
+        Columns of ``tables.PEOPLE_PREFERENCE``, unrounded: the rows ``all``, ``in_group``, ``out_group`` and ``gap``.
+        What cannot be estimated is a row of NaN with a note.
 
     Notes
     -----
-    A rater's choices about one narrative are one value, their mean: they are not independent. Of the gap it is the
-    in-group coefficient of least squares on in-group, perceiver and experiencer within them, as δ is of ratings; of a
-    square of two perceivers and two experiencers, in-group mean minus out-group mean. Then :func:`crossed_mean`.
+    A rater's choices about one narrative are one value, their mean, since they are not independent. For the gap that
+    value is the in-group coefficient of least squares on in-group, perceiver and experiencer within these choices, as
+    for δ of ratings; in a square of two perceivers and two experiencers, in-group mean minus out-group mean. Then
+    :func:`crossed_mean`.
     """
     rows = [
         row
@@ -159,7 +156,7 @@ def _rows(own: pd.DataFrame, *, confidence: float) -> Iterator[dict[str, Any]]:
 
 
 def _counted(part: pd.DataFrame, kind: str) -> dict[str, Any]:
-    """Count what became of some choices; the estimates are still missing."""
+    """Count the choices of a kind of pairs; the estimates are still missing."""
     made = part.loc[part["chose"].notna()]
     return dict.fromkeys(PEOPLE_PREFERENCE, np.nan) | {
         "dimension": part["dimension"].iloc[0],
@@ -196,7 +193,7 @@ def _share(part: pd.DataFrame, *, confidence: float) -> dict[str, Any]:
 
 
 def _gap(own: pd.DataFrame, *, confidence: float) -> dict[str, Any]:
-    """Estimate in-group less out-group from what each rater's choices about a narrative tell of it."""
+    """Estimate in-group minus out-group from each rater's choices about each narrative."""
     gaps: list[pd.DataFrame] = []
     why = "nobody chose"
     for rater, part in own.groupby("rater", observed=True, sort=False):
@@ -225,7 +222,7 @@ def _gap(own: pd.DataFrame, *, confidence: float) -> dict[str, Any]:
 
 
 def _gaps_of_rater(part: pd.DataFrame) -> pd.Series:
-    """Return by narrative a rater's in-group coefficient; NaN where the choices do not determine it."""
+    """Return a rater's in-group coefficient by narrative; NaN if the choices do not determine it."""
     if part["chose"].isna().all():
         raise NotEstimableError("nobody chose")
     cube = share_cube(part, part["chose"])
@@ -238,7 +235,7 @@ def _mean_of(cells: pd.Series, *, confidence: float) -> CrossedMean:
 
 
 def _clustered(scores: FloatArray, codes: IntArray, *, dust: float) -> float:
-    """Return the variance of a mean from its scores, which are summed by cluster; NaN of one cluster."""
+    """Return the variance of a mean from scores summed by cluster; NaN for one cluster."""
     sums = np.bincount(codes, weights=scores).astype(np.float64)
     n = len(sums)
     if n < 2:
@@ -248,7 +245,7 @@ def _clustered(scores: FloatArray, codes: IntArray, *, dust: float) -> float:
 
 
 def _residual(y: FloatArray, rater: IntArray, narrative: IntArray) -> tuple[float, int]:
-    """Return the residual variance of least squares on raters and narratives, and its df; 0 without any."""
+    """Return the residual variance of least squares on raters and narratives, and its df; 0 if none are left."""
     columns = np.column_stack([np.eye(int(codes.max()) + 1)[codes] for codes in (rater, narrative)])
     fitted, _, rank, _ = np.linalg.lstsq(columns, y, rcond=None)
     df = len(y) - int(rank)

@@ -1,4 +1,4 @@
-"""The order of steps by which a model as judge compares the replies of two runs: pairs, answers, table, page."""
+"""A model as judge compares the replies of two runs. The steps, in order: pairs, answers, table, page."""
 
 from __future__ import annotations
 
@@ -34,38 +34,38 @@ from audit.tasks.reply.judge.rubric import judge_facts
 from stimuli.rubrics import Rubric, load_rubric
 
 MAX_MODEL_LEN: Final = 2048
-"""Tokens that a question to the judge may take, as for a judge of single replies; a longer one has failed."""
+"""Context in tokens, as for a judge of single replies. A longer question fails."""
 _PART: Final = 64
-"""Pairs that a part has at least, as long as there are so many: what is lost where the work is interrupted."""
+"""Smallest number of pairs in a part: an interruption loses at most one part."""
 _PAIR: Final = ("dimension", "narrative_id", "perceiver", "experiencer")
 
 
 PREFERENCE_TABLES: Final = by_name(JUDGED_PAIRS, PREFERENCE)
-"""What a folder holds in which a model compares the replies of two runs."""
+"""Tables of a folder in which a model compares the replies of two runs."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """How the judge is asked.
+    """The settings of the judge.
 
     Attributes
     ----------
     model
-        The judge: a folder or a hub id.
+        A folder or a hub id.
     method
-        As of :func:`audit.tasks.reply.judge.pairwise.judge_pairs`.
-    rubric, rubric_file
-        By what; None is the packaged file.
+        See :func:`audit.tasks.reply.judge.pairwise.judge_pairs`.
+    rubric_file
+        None: the packaged file.
     criterion
-        Of the rubric; None is its first.
+        A criterion of the rubric. None: its first.
     n_narratives
-        How many of the narratives, drawn by ``seed``; None is all.
+        Narratives to draw, by ``seed``. None: all.
     seed
-        Draws the narratives, and seeds the engine.
+        Draws the narratives and seeds the engine.
     engine
-        Runs the judge; ``own`` is the first run's.
-    base_url, api_key_env
-        The address of the judge's server, and the name of the variable that holds its key; None is no server.
+        Runs the judge; ``own`` is the first run's engine.
+    api_key_env
+        Name of the environment variable that holds the key of the server at ``base_url``.
     """
 
     model: str | None
@@ -82,20 +82,14 @@ class Asked:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a comparison by a judge ended in.
+    """A finished comparison by a judge.
 
     Attributes
     ----------
-    path, page
-        Its folder, and the rendered page.
-    labels
-        What the two runs are called.
     preference
         ``tables/preference.csv``; see :data:`audit.tables.preference.PREFERENCE`.
     confidence
-        Level of its intervals.
-    remarks
-        What a reader must know beside it, in words.
+        Coverage of its intervals.
     """
 
     path: Path
@@ -112,12 +106,10 @@ class RunOfReplies:
 
     Attributes
     ----------
-    folder, manifest
-        Where it is, and what it says of itself.
     replies
         Columns of ``tables.REPLIES``.
     narratives
-        As its prompts showed them, by identifier.
+        By identifier, as the prompts showed them.
     """
 
     folder: Path
@@ -137,34 +129,26 @@ def judge_runs(
 ) -> Judgement:
     """Have a model compare the replies of two complete runs, pair by pair, each pair in both orders.
 
-    Pairs that are judged already, by the same judge asked alike, are not judged again.
+    Pairs that the same judge has judged with the same settings are not judged again.
 
     Parameters
     ----------
     folders
-        The two runs' folders, which are only read.
-    asked
-        The judge and its question.
+        The two runs' folders. They are only read.
     out
-        Where the comparison is kept. None takes a name made of both runs and the judge's settings in ``reports_dir``.
-    reports_dir
-        Where such a folder lies.
-    command
-        The command line that asked for it.
-    say
-        Takes lines about progress.
+        The comparison's folder. None: a name made from both runs and the judge's settings, in ``reports_dir``.
 
     Raises
     ------
     ConfigError
-        If there are not two different runs with task=reply, they are of different narratives or identities, have no
+        If the folders are not two different runs of task=reply, their narratives or identities differ, they have no
         pair in common, or no model is given.
     StimulusError
         If the rubric or its criterion cannot be used.
     StoreError
-        If a folder is none of a complete run's, or ``out`` holds anything but this comparison.
+        If a folder holds no complete run, or ``out`` holds anything but this comparison.
     ModelError
-        If the judge cannot be loaded or asked; what was judged is kept.
+        If the judge cannot be loaded or asked. Earlier judgements are kept.
     """
     if not asked.model:
         raise ConfigError(
@@ -174,7 +158,7 @@ def judge_runs(
     _card(asked)  # a secret in the address is refused before the command is written anywhere
     rubric = load_rubric(asked.rubric, asked.rubric_file)
     criterion = asked.criterion or next(iter(rubric.criteria))
-    rubric.pair_prompt(criterion, experiencer="", narrative="", first="", second="", answers="")  # or says why not
+    rubric.pair_prompt(criterion, experiencer="", narrative="", first="", second="", answers="")  # raises StimulusError
     first, second = two_runs(folders)
     paired, remarks = paired_replies(first, second, asked)
     identity = {
@@ -203,7 +187,7 @@ def judge_runs(
 
 
 def two_runs(folders: Sequence[Path]) -> tuple[RunOfReplies, RunOfReplies]:
-    """Read two different complete runs of replies, or say what they are instead."""
+    """Read two different complete runs of replies. The error says what the folders hold instead."""
     if len(folders) != 2:
         given = shlex.join(map(str, folders)) or "none"
         raise ConfigError(f"judge compares two run folders, got {given}; see python -m audit judge --help")
@@ -236,9 +220,9 @@ def _of_replies(folder: Path) -> Manifest:
 
 
 def paired_replies(first: RunOfReplies, second: RunOfReplies, asked: Asked) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Lay the replies of two runs side by side: columns of ``JUDGED_PAIRS`` up to the texts, ``text_1``, ``text_2``.
+    """Join the replies of two runs: columns of ``JUDGED_PAIRS`` up to the texts, ``text_1`` and ``text_2``.
 
-    The narratives follow each other in the first run's order, each with all its pairs.
+    Narratives are in the first run's order, each with all its pairs.
     """
     dimensions = [list(map(str, run.replies["dimension"].unique())) for run in (first, second)]
     shared = [name for name in dimensions[0] if name in dimensions[1]]
@@ -282,7 +266,7 @@ def paired_replies(first: RunOfReplies, second: RunOfReplies, asked: Asked) -> t
     joined = joined.loc[joined["narrative_id"].isin(place)]
     joined = joined.iloc[np.argsort(joined["narrative_id"].map(place).to_numpy(), kind="stable")].reset_index(drop=True)
     for number in (1, 2):
-        # What a model only thought is no reply.
+        # Thoughts alone are no reply.
         blank = joined[f"status_{number}"].isin(SCORED) & (joined[f"text_{number}"].str.strip() == "")
         joined[f"status_{number}"] = joined[f"status_{number}"].mask(blank, "empty")
     paired = joined.assign(
@@ -309,7 +293,7 @@ def paired_replies(first: RunOfReplies, second: RunOfReplies, asked: Asked) -> t
 
 
 def _drawn(ids: Sequence[str], asked: Asked) -> list[str]:
-    """Draw the narratives that are judged, in their order."""
+    """Draw the narratives to judge; they keep their order."""
     if asked.n_narratives is None or asked.n_narratives >= len(ids):
         return list(ids)
     drawn = np.random.default_rng(asked.seed).permutation(len(ids))[: asked.n_narratives]
@@ -328,7 +312,7 @@ def _manifest(
     criterion: str,
     runs: Iterable[RunOfReplies],
 ) -> JudgementManifest:
-    """Return the manifest of what is there, or begin one; StoreError if another comparison is there."""
+    """Return the manifest in the folder, or begin one. Raise StoreError if it is of another comparison."""
     there = JudgementManifest.read_if_there(target.path)
     if there is not None:
         if there.identity != identity:
@@ -365,7 +349,7 @@ def _judge(
     *,
     say: Callable[[str], None],
 ) -> tuple[pd.DataFrame, JudgementManifest]:
-    """Judge what is not judged yet, part by part; return all pairs with their answers and texts, and the manifest."""
+    """Judge the missing pairs, part by part. Return all pairs with answers and texts, and the manifest."""
     part_of = _parts(paired)
     missing = sorted(set(part_of) - target.parts(JUDGED_PAIRS).numbers())
     if missing:
@@ -401,7 +385,7 @@ def _judge(
 
 
 def _check_same_judge(target: JudgementFolder, judge: Judge, asked: Asked, say: Callable[[str], None]) -> None:
-    """Raise StoreError if the judge that answered all pairs has changed since; say so where that cannot be told."""
+    """Raise StoreError if the judge has changed since it answered all pairs. Report if that is unknown."""
     from audit.engines.unchanged import compare_model
 
     compared = compare_model(_card(asked), revision=judge.revision, files=judge.files)
@@ -415,7 +399,7 @@ def _check_same_judge(target: JudgementFolder, judge: Judge, asked: Asked, say: 
 
 
 def _parts(paired: pd.DataFrame) -> Any:
-    """Return the number of each pair's part, shape (n_pairs,): whole narratives, of :data:`_PART` pairs or more."""
+    """Return each pair's part number, shape (n_pairs,): whole narratives, of :data:`_PART` pairs or more."""
     narrative = pd.factorize(paired["narrative_id"])[0]
     together = max(1, -(-_PART * (int(narrative.max()) + 1) // len(paired)))
     return narrative // together
@@ -440,7 +424,7 @@ def _card(asked: Asked) -> ModelConfig:
 def _open(asked: Asked, first: RunOfReplies) -> OpenModel:
     from audit.engines.open import judging_engine, open_model
 
-    # A judge is asked as its own chat template has it, however the models that it judges were.
+    # The judge uses its own chat template, whatever the judged models used.
     own = EngineConfig(**first.manifest.config.engine)
     named = own if asked.engine == "own" else own.model_copy(update={"name": asked.engine})
     engine = judging_engine(named, served=asked.base_url is not None)
@@ -450,7 +434,7 @@ def _open(asked: Asked, first: RunOfReplies) -> OpenModel:
 def _answers(
     own: pd.DataFrame, narratives: Mapping[str, str], opened: OpenModel, rubric: Rubric, criterion: str, asked: Asked
 ) -> pd.DataFrame:
-    """Ask about the pairs of a part that have two replies; the others have no answer."""
+    """Ask about the pairs of a part that have two replies; the others get no answer."""
     compared = own.loc[_comparable(own)]
     replies = [
         tuple(
@@ -479,7 +463,7 @@ def _publish(
     runs: tuple[RunOfReplies, RunOfReplies],
     noted: Sequence[str],
 ) -> Judgement:
-    """Estimate, render and write what comes of the answers."""
+    """Estimate the preference, render the page and write both."""
     from audit.comparing.preference.page import render_judgement
     from audit.comparing.preference.statistics import preference_table, remarks_on_preference
 
@@ -515,21 +499,21 @@ def _publish(
 
 
 def run_labels(runs: tuple[RunOfReplies, RunOfReplies]) -> tuple[str, str]:
-    """Return what two runs are called, by what tells them apart."""
+    """Label two runs by what sets them apart."""
     choices = [choices_of(run.manifest, variant=run.manifest.prompt.variant) for run in runs]
     one, other = label_runs(choices, [run.folder.name for run in runs])
     return one, other
 
 
 def model_of(run: RunOfReplies) -> dict[str, str]:
-    """Return the name, path and revision of the model that wrote a run's replies, as far as they are known."""
+    """Return the known ones of name, path and revision of the model that wrote a run's replies."""
     model = run.manifest.model
     known = {"name": model.name, "path": model.path, "revision": model.revision}
     return {name: value for name, value in known.items() if value}
 
 
 def _own_judge(manifest: JudgementManifest, runs: Sequence[RunOfReplies], labels: Sequence[str]) -> Iterable[str]:
-    """Say where the judge is the model that wrote the replies."""
+    """Warn if the judge is the model that wrote the replies."""
     from audit.tasks.reply.gaps import weights_of
 
     judge = weights_of({} if manifest.judge is None else manifest.judge.files)

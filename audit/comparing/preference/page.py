@@ -1,7 +1,7 @@
-"""What a judge made of two runs' replies to one page: the answer first, its leaning to a place beside it, then pairs.
+"""The page of a judge's comparison: the preference first, then the judge's position bias, then pairs to read.
 
-The page is built as a run's report is: self-contained, with no script but the contents', everything escaped,
-and every number with its place in ``tables/``.
+Like a run's report it is self-contained and escaped, has no script except for the table of contents, and links every
+number to its place in ``tables/``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from audit.tables.formatting import (
 )
 
 _EACH: Final = 2
-"""Pairs of each kind that can be read on the page, in each dimension."""
+"""Pairs of each kind to read on the page, in each dimension."""
 NOT_EQUAL: Final = "that the replies are equally good"
 NOT_EVERYWHERE: Final = "that the preference is the same for in-group and out-group pairs"
 NO_DIFFERENCE: Final = "that in-group and out-group pairs are judged alike where no difference is found"
@@ -48,7 +48,7 @@ _LIMITS: Final = {
     "n_unread": "Many pairs without a choice",
     "same_text": "Pairs of the same words",
 }
-"""What remarks on a preference are called, by their code."""
+"""Titles of remarks on a preference, by code."""
 _KINDS: Final = {
     "all": "all pairs",
     "in_group": "in-group pairs",
@@ -60,7 +60,7 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A pair to read: whose replies to what, both texts, and what the judge answered in each order."""
+    """A pair to read: whose replies to which narrative, both texts, and the judge's answers in each order."""
 
     whose: str
     narrative: str
@@ -79,27 +79,18 @@ def render_judgement(
     remarks: Sequence[str],
     limits: Sequence[RemarkLike],
 ) -> str:
-    """Render the page of a comparison by a judge.
+    """Render the page of a comparison by a judge, as HTML that can be encoded as UTF-8.
 
     Parameters
     ----------
     preference
         Columns of ``tables.PREFERENCE``.
     pairs
-        Columns of ``tables.JUDGED_PAIRS``, and ``text_1`` and ``text_2``, the replies.
-    labels
-        What the first and the second run are called.
+        Columns of ``tables.JUDGED_PAIRS``, and the replies, ``text_1`` and ``text_2``.
     narratives
         Texts by identifier.
-    manifest
-        Of the comparison: ``asked``, ``confidence``, ``command``, ``judge`` and ``versions``.
     remarks, limits
-        What a reader must know of all of it, in words, and of single dimensions.
-
-    Returns
-    -------
-    str
-        A whole HTML document, encodable as UTF-8.
+        What limits the whole comparison, in words, and single dimensions.
     """
     level = coverage(manifest.confidence)
     rows = rows_of(preference, "preference")
@@ -153,7 +144,7 @@ def _summary(
     limits: Sequence[Limit],
     level: str,
 ) -> Summary:
-    """Say first whose replies the judge prefers, how far, and what does not follow."""
+    """Write the first screen: whose replies the judge prefers, by how much, and what does not follow."""
     alpha, findings = 1 - manifest.confidence, []
     for dimension, rows in own.items():
         whole = next(row for row in rows if row["pairs"] == "all")
@@ -173,7 +164,7 @@ def _summary(
     gaps = [row for rows in own.values() for row in rows if row["pairs"] == "gap"]
     told = [row for row in gaps if math.isfinite(row.number("preference"))]
     found = [row for row in told if row.number("p_adjusted") < alpha]
-    # Those that are found stand first.
+    # Found gaps first.
     first = [*found, *(row for row in told if row not in found)][:_EACH]
     varies = Markup("; ").join(
         Markup("<bdi>{}</bdi>: in-group minus out-group {} percentage points ({}; corrected p {})").format(
@@ -212,7 +203,7 @@ def _summary(
 
 
 def _answer(rows: Sequence[Row], labels: tuple[str, str], *, level: str, alpha: float) -> Card:
-    """Say whose replies are preferred and by how much, the leaning to a place, and the preference's gap."""
+    """Say whose replies are preferred and by how much, the position bias, and the preference's gap."""
     by_kind = {str(row["pairs"]): row for row in rows}
     whole, gap = by_kind["all"], by_kind.get("gap")
     kind, verdict = _verdict(whole, labels, alpha=alpha)
@@ -319,7 +310,7 @@ def _table(rows: Sequence[Row], *, level: str) -> Table:
 def _read(
     judged: Sequence[Row], labels: tuple[str, str], narratives: Mapping[str, str]
 ) -> Iterator[tuple[str, tuple[Shown, ...]]]:
-    """Yield the pairs that the judge was surest of, either way, and those in which it contradicts itself most."""
+    """Yield the pairs with the clearest preference either way, and those with the strongest contradiction."""
     known = [row for row in judged if math.isfinite(row.number("preference"))]
     ordered = sorted(known, key=lambda row: (row.number("preference"), row.line))
     contradicted = sorted(
@@ -350,7 +341,7 @@ def _shown(row: Row, narratives: Mapping[str, str]) -> Shown:
 
 
 def _said(row: Row, order: str) -> Markup:
-    """Write what the judge answered in one order: its words, or how far it chose the reply standing first."""
+    """Write the judge's answer in one order: its words, or the probability of the reply shown first."""
     if row[f"{order}_response"]:
         return Markup("<bdi>{}</bdi>").format(row[f"{order}_response"])
     mass = row.number(f"{order}_mass")
@@ -361,5 +352,5 @@ def _said(row: Row, order: str) -> Markup:
 
 
 def _percent(share: float) -> str:
-    """Write a share, or the end of an interval of one, which may lie outside 0 and 1."""
+    """Write a share or the end of its interval, which may lie outside 0 and 1."""
     return f"{fixed(100 * share, decimals=1)}%" if math.isfinite(share) else MISSING

@@ -1,4 +1,4 @@
-"""Pairs of replies of two runs for people to choose from, blind to which run wrote which, and what they chose."""
+"""Pairs of two runs' replies for people to choose from, blind to which run wrote which, and the choices made."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stimuli.files import read_file
 
 PAIRS_FILE: Final = Path(__file__).parent / "pairs.yaml"
 SIDES_FILE: Final = "sides.csv"
-"""Which run's reply stood first: stays with the researcher, as the key does."""
+"""Which run's reply stood first. Like the key it stays with the researcher."""
 _SIDE_TYPES: Final = {"item_id": str, "first": np.int64, "n_shared": np.int64}
 _BETWEEN: Final = "\n\n" + "\u2500" * 12 + "\n\n"
 
@@ -34,11 +34,11 @@ class PairSample:
     Attributes
     ----------
     items
-        As single replies are: each reply that raters see holds both, under one another.
+        As for single replies, but each shown text holds both replies, one below the other.
     sides
         Columns of :data:`PAIR_SIDES`, one row an item.
     n_same
-        Pairs whose two replies have the same words, which nobody is asked about.
+        Pairs left out because both replies have the same words.
     """
 
     items: ItemSample
@@ -71,10 +71,10 @@ def sample_pairs(pairs: pd.DataFrame, *, n: int | None, seed: int, mask_experien
     pairs
         One row a pair: ``pair`` (its place), ``dimension``, ``variant``, ``narrative_id``, ``emotion``, ``perceiver``,
         ``experiencer``, ``perceiver_group``, ``experiencer_group``, ``in_group``, ``n_shared``, ``narrative`` as the
-        models were shown it, ``same_text``, and of both runs ``text_1``, ``text_2``, ``first_reply`` and
+        models were shown it, ``same_text``, and for the two runs ``text_1``, ``text_2``, ``first_reply`` and
         ``second_reply`` (their status). Not modified.
     n, seed, mask_experiencer
-        As of :func:`audit.people.items.sample_items`; the seed also decides which reply stands first.
+        See :func:`audit.people.items.sample_items`; the seed also decides which reply stands first.
 
     Raises
     ------
@@ -83,9 +83,9 @@ def sample_pairs(pairs: pd.DataFrame, *, n: int | None, seed: int, mask_experien
 
     Notes
     -----
-    Squares of two perceivers and two experiencers in a narrative are drawn, as single replies are, so that the gap of
-    the choices is free of both's levels. Of a narrative's pairs half have the first run's reply first, by lot; which
-    they are is not in what raters get.
+    As for single replies, squares of two perceivers and two experiencers in a narrative are drawn, so that the gap of
+    the choices is free of the levels of both. In half of a narrative's pairs, drawn at random, the first run's reply
+    stands first. Raters are not told which.
     """
     compared = pairs["first_reply"].isin(SCORED) & pairs["second_reply"].isin(SCORED)
     same = pairs["same_text"].astype(bool)
@@ -110,7 +110,7 @@ def sample_pairs(pairs: pd.DataFrame, *, n: int | None, seed: int, mask_experien
 
 
 def _sides(pairs: pd.DataFrame, *, seed: int) -> np.ndarray:
-    """Return 1 or 2 for each pair: which run's reply stands first, as often the one as the other in a narrative."""
+    """Return 1 or 2 for each pair: whose reply stands first, each run in half of a narrative's pairs."""
     rng = np.random.default_rng([seed, crc32(b"sides")])
     first = np.empty(len(pairs), dtype=np.int64)
     for rows in pairs.groupby(["dimension", "narrative_id"], observed=True, sort=True).indices.values():
@@ -120,14 +120,9 @@ def _sides(pairs: pd.DataFrame, *, seed: int) -> np.ndarray:
 
 
 def load_pair_questions(path: Path | None = None) -> Questions:
-    """Read what raters are asked about pairs; None reads the packaged question, ours and not normed on people.
+    """Read the questions about pairs. None: the packaged question, which is ours and not normed on people.
 
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read.
-    ConfigError
-        As :func:`audit.people.questions.load_questions`; or if a scale has no middle, which stands for a tie.
+    Raises ConfigError if a scale has no middle, which stands for a tie.
     """
     questions = load_questions(PAIRS_FILE if path is None else path)
     for asked in questions.questions:
@@ -141,19 +136,13 @@ def load_pair_questions(path: Path | None = None) -> Questions:
 
 
 def pair_files(sample: PairSample, questions: Questions) -> dict[str, bytes]:
-    """Return the files of an export by their paths in its folder, but for the form; see ``export_files``."""
+    """Return the files of an export except the form, by path in its folder; see ``export_files``."""
     sides = sample.sides.to_csv(index=False).encode("utf-8", "replace")
     return {**export_files(sample.items, questions), SIDES_FILE: sides}
 
 
 def read_sides(path: Path) -> pd.DataFrame:
-    """Read which run's reply stood first.
-
-    Raises
-    ------
-    StoreError
-        If the file cannot be read, or is not as it was written.
-    """
+    """Read which run's reply stood first. Raise StoreError if the file was changed."""
     try:
         types = {**dict.fromkeys(PAIR_SIDES, str), **_SIDE_TYPES}
         table = pd.read_csv(io.BytesIO(read_file(path)), dtype=types, keep_default_na=False)[list(PAIR_SIDES)]
@@ -165,21 +154,10 @@ def read_sides(path: Path) -> pd.DataFrame:
 
 
 def choices_made(human: HumanRatings, key: pd.DataFrame, sides: pd.DataFrame, questions: Questions) -> pd.DataFrame:
-    """Return what raters chose: columns of ``tables.CHOICES``, one row a rater, pair and question.
+    """Return people's choices: columns of ``tables.CHOICES``, one row for each rater, pair and question.
 
-    Parameters
-    ----------
-    human
-        What raters answered.
-    key, sides
-        The export's.
-    questions
-        The export's: below a scale's middle the first reply was chosen, above it the second.
-
-    Raises
-    ------
-    StoreError
-        If key and sides are not of the same pairs.
+    Below the middle of a question's scale the first reply was chosen, above it the second. Raises StoreError if ``key``
+    and ``sides`` are of different pairs.
     """
     if set(key["item_id"]) != set(sides["item_id"]):
         raise StoreError(f"key.csv and {SIDES_FILE} are not of the same pairs; export them again")

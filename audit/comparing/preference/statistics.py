@@ -1,4 +1,4 @@
-"""Which of two runs' replies a judge prefers: the share with its interval, its gap, and what the judge leans to."""
+"""Which of two runs' replies a judge prefers: the share with its interval, its gap, and the judge's position bias."""
 
 from __future__ import annotations
 
@@ -20,43 +20,41 @@ from audit.tables.preference import PREFERENCE
 from audit.tables.ratings import Status
 
 GAP: Final = "gap"
-"""The row of the preference's gap among the kinds of pairs."""
+"""Names the row of the gap in the column ``pairs``."""
 _UNREAD: Final = (Status.REFUSED, Status.UNPARSEABLE, Status.FAILED)
-"""What may become of a judge's answer about a pair, beside a choice."""
+"""Statuses of an answer about a pair that contains no choice."""
 _ROUNDING: Final = 1e-12
-"""Of a share: a difference that arithmetic alone makes."""
+"""A smaller difference of shares is floating-point error."""
 _MANY_INCONSISTENT: Final = 0.25
-"""Share of inconsistent pairs from which on it is remarked; ours."""
+"""Smallest share of inconsistent pairs that gets a remark; our choice."""
 _LOW_MASS: Final = 0.5
-"""Probability of A or B below which a judge would more often write something else; as of ratings."""
+"""Below this probability of A or B the judge would mostly write something else; as for ratings."""
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 
 
 def preference_table(pairs: pd.DataFrame, *, confidence: float) -> pd.DataFrame:
-    """Estimate in each dimension how far the first run's replies are preferred, and whether that has a gap.
+    """Estimate how far the first run's replies are preferred, and the gap of that, by dimension.
 
     Parameters
     ----------
     pairs
         Columns of ``tables.JUDGED_PAIRS``, of one criterion, one row a pair. Not modified.
-    confidence
-        Coverage of the intervals, between 0 and 1.
 
     Returns
     -------
     pandas.DataFrame
-        Columns of ``tables.PREFERENCE``, unrounded: in each dimension, in order of first appearance, the rows
-        ``all``, ``in_group``, ``out_group``, ``baseline`` where there are such pairs, and ``gap``. What cannot be
-        estimated is a row of NaN with a note.
+        Columns of ``tables.PREFERENCE``, unrounded: for each dimension, in order of first appearance, the rows ``all``,
+        ``in_group``, ``out_group``, ``baseline`` if there are such pairs, and ``gap``. What cannot be estimated is a
+        row of NaN with a note.
 
     Notes
     -----
-    Narratives are what a sample is of. The preference is the mean over narratives of their pairs' mean, with a t
-    interval of N − 1 degrees of freedom; so is the position bias, from how far the reply that stood first was chosen,
-    which does not depend on which replies are better, since each pair is asked in both orders.
+    The sample is one of narratives. The preference is the mean over narratives of their pairs' mean, with a t interval
+    of N − 1 degrees of freedom. So is the position bias, from how often the reply that stood first was chosen; since
+    each pair is asked in both orders, it does not depend on which replies are better.
 
-    The gap takes the preference as the rating of its pair of identities, and is δ of that: free of what single
-    perceivers and experiencers bring throughout, by each narrative's own gap, whatever pairs are missing.
+    The gap treats the preference as the rating of its pair of identities, and is δ of that: free of the levels of
+    single perceivers and experiencers, by each narrative's own gap, whatever pairs are missing.
     """
     rows: list[dict[str, Any]] = []
     for _, own in pairs.groupby("dimension", observed=True, sort=False):
@@ -71,17 +69,11 @@ def preference_table(pairs: pd.DataFrame, *, confidence: float) -> pd.DataFrame:
 
 
 def remarks_on_preference(preference: pd.DataFrame) -> Iterator[Remark]:
-    """Yield what a reader must know before trusting a preference.
-
-    Parameters
-    ----------
-    preference
-        What :func:`preference_table` returns.
-    """
+    """Yield what limits the preferences of :func:`preference_table`."""
     for row in preference.loc[preference["pairs"] == "all"].to_dict("records"):
         dimension, n_read = str(row["dimension"]), int(row["n_read"])
         said: list[tuple[str, str]] = []
-        # One narrative has no interval; several that all show the same leaning need none.
+        # One narrative has no interval; if several all show the same bias, none is needed.
         if (
             row["n_narratives"] > 1
             and not row["bias_low"] <= 0 <= row["bias_high"]
@@ -152,7 +144,7 @@ def _dimension_rows(own: pd.DataFrame, *, confidence: float) -> Iterator[dict[st
 
 
 def _row(part: pd.DataFrame, kind: str) -> dict[str, Any]:
-    """Count what became of some pairs; the estimates are still missing."""
+    """Count how the pairs of a kind ended; the estimates are still missing."""
     asked = part["given_status"] != ""
     read = part["preference"].notna()
     answers = pd.concat([part.loc[asked, "given_status"], part.loc[asked, "swapped_status"]])
@@ -198,14 +190,10 @@ def _summary(read: pd.DataFrame, column: str, *, confidence: float) -> GapEstima
 
 
 def share_cube(between: pd.DataFrame, shares: pd.Series) -> NarrativeCube:
-    """Lay out shares as ratings of their pairs of identities; one that is missing was not read.
+    """Lay out shares as ratings of their pairs of identities; a missing share counts as unparseable.
 
-    Parameters
-    ----------
-    between
-        Rows of one dimension, with the columns that tell a prompt in ``tables.RATINGS``.
-    shares
-        One a row, between 0 and 1; NaN where there is none.
+    ``between`` holds rows of one dimension with the columns that identify a prompt in ``tables.RATINGS``. ``shares``
+    has one value a row, between 0 and 1 or NaN.
     """
     taken = between.assign(
         variant=GAP,
@@ -218,7 +206,7 @@ def share_cube(between: pd.DataFrame, shares: pd.Series) -> NarrativeCube:
 
 
 def _gap(between: pd.DataFrame, *, confidence: float) -> dict[str, Any]:
-    """Estimate δ of the preference, taken as the rating of its pair of identities."""
+    """Estimate δ of the preference, treated as the rating of its pair of identities."""
     read = between["preference"].notna()
     if not read.any():
         return {"note": "no pair was read in both orders"}

@@ -1,1 +1,1 @@
-"""Runs in the forms of others: asked by Inspect, and written as data sets, records and cards."""
+"""Exchange runs with other tools: ask through Inspect, write data sets, records and cards."""

@@ -1,7 +1,7 @@
-"""Prompts that were written out, as whoever asks them needs them: their messages, what an answer says, and δ so far.
+"""Exported prompts for a tool that asks them: messages, how to read an answer, and δ so far.
 
-An answer is read by the same elicitation that `report` reads it by, and δ is the report's headline: least squares
-within each narrative, echo-free where the terms allow that.
+Answers are read by the same elicitation that `report` uses, and δ is the report's headline: least squares within each
+narrative, echo-free if the terms allow it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class AskedRatings:
     path
         The file of prompts.
     export
-        What was written beside it.
+        The file written beside it.
     plan
-        The run that their answers will be.
+        The run that the answers will become.
     """
 
     path: Path
@@ -53,14 +53,9 @@ class AskedRatings:
 
     @classmethod
     def read(cls, prompts: Path) -> Self:
-        """Read what was written beside a file of prompts.
+        """Read a file of prompts and what was written beside it.
 
-        Raises
-        ------
-        StoreError
-            If a file cannot be read, or the prompts were changed since.
-        ConfigError
-            If they do not ask for ratings.
+        StoreError if the prompts were changed since; ConfigError if they do not ask for ratings.
         """
         export = Export.read(prompts)
         plan = export.plan(model="asked elsewhere")
@@ -73,49 +68,31 @@ class AskedRatings:
 
     @property
     def max_tokens(self) -> int:
-        """Length of an answer, in tokens."""
+        """Longest answer, in tokens."""
         return self.plan.config.elicitation.max_tokens
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield the prompts as the file has them: ``id``, ``messages`` and what tells one from the others."""
+        """Yield the prompts as in the file: ``id``, ``messages`` and labels."""
         with io.TextIOWrapper(open_file(self.path), encoding="utf-8") as lines:
             for line in lines:
                 yield json.loads(line)
 
     def place(self, name: str) -> int:
-        """Return the ``prompt_index`` of a prompt by its id."""
+        """Return the ``prompt_index`` of a prompt from its id."""
         return int(name.rpartition("-")[2])
 
     def read_answer(self, place: int, written: Generated) -> Elicited:
-        """Say what became of a prompt, by what was written after it.
-
-        Parameters
-        ----------
-        place
-            Its ``prompt_index``.
-        written
-            What the model wrote; a text that is None stands for no answer.
-        """
+        """Read an answer to the prompt at ``place``, its ``prompt_index``. A text of None stands for no answer."""
         engine = AnsweredEngine(Answers({place: written}, len(self.plan.grid), 0, 0, self.path, ""), by="")
         engine.at([place])
         return self._elicitation.elicit(engine, [self._prompt(place)])[0]
 
     def gaps(self, intensities: Mapping[int, float], *, confidence: float) -> dict[str, float]:
-        """Estimate δ of the ratings that there are, in each dimension; what is missing is missing.
+        """Estimate δ in each dimension from the ratings so far.
 
-        Parameters
-        ----------
-        intensities
-            In points, by ``prompt_index``.
-        confidence
-            Coverage of the interval, between 0 and 1.
-
-        Returns
-        -------
-        dict
-            By name, for each dimension ``D``: ``D delta`` in points, and where it can be told ``D stderr``, ``D low``
-            and ``D high``, all in points, and ``D narratives``, how many it is of. What cannot be estimated has no
-            entry. Invented groups are a control, and have none either.
+        ``intensities`` maps ``prompt_index`` to points. The result has for each dimension ``D``: ``D delta`` and, if
+        they can be computed, ``D stderr``, ``D low`` and ``D high``, all in points, and the number of narratives ``D
+        narratives``. What cannot be estimated has no entry, nor have invented groups, which are a control.
         """
         from audit.statistics.cells import NarrativeCube
         from audit.statistics.echo import without_echo
@@ -141,7 +118,7 @@ class AskedRatings:
         return found
 
     def _rows(self, intensities: Mapping[int, float]) -> pd.DataFrame:
-        """Return ratings as ``tables.RATINGS`` has them, in the grid's order."""
+        """Return ratings with the columns of ``tables.RATINGS``, in grid order."""
         grid = self.plan.grid
         cells = [grid[place] for place in sorted(intensities)]
         rows = pd.DataFrame(cell_columns(cells, grid.variant.name))
@@ -150,7 +127,7 @@ class AskedRatings:
         return rows.assign(status=Status.RATED.value, intensity=values, number_mass=None, mode=None, wording=wording)
 
     def _prompt(self, place: int) -> Prompt:
-        """Return a prompt with what a parser needs to know of it; strategies with stages are not exported."""
+        """Return a prompt with what a parser needs. Strategies with stages are never exported."""
         values = strategy_values(self.plan.grid, self.plan.grid[place])
         last = self.plan.strategy.prompt_of(None, values, ())
         return replace(last, begun=self.plan.begun, question=question_of(values))

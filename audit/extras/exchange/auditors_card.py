@@ -1,6 +1,7 @@
-"""An auditor's card in Markdown: who audited what, how, with what access, how far to trust it, who looked over it.
+"""Write an auditor's card in Markdown: who audited what, how, with what access, how far to trust it, who reviewed it.
 
-The sections are those of audit cards [1]_. What the manifest knows is filled in. What only people know says so.
+The sections are those of audit cards [1]_. The manifest fills in what it knows; the rest is marked for a person to fill
+in.
 
 References
 ----------
@@ -29,7 +30,7 @@ from audit.tables.formatting import MEANING, in_markdown, plural
 
 _LEDGER: Final = "ledger.jsonl"
 _HERE: Final = ("vllm", "transformers")
-"""Engines that have the model's weights on the user's own machine."""
+"""Engines that run the model on the user's own machine."""
 _MEASURES: Final = {
     "ratings": f"The gap δ: {MEANING}. In points of the scale, by model and prompt.",
     "replies": "Gaps of measures of written replies: in-group minus out-group, each in its measure's unit.",
@@ -104,7 +105,7 @@ def _scope(collected: Collected) -> Iterator[str]:
 
 
 def _members(collected: Collected, column: str) -> str:
-    """Return the groups of one side, without invented ones."""
+    """List the groups of one side, without invented ones."""
     if column not in collected.rows:
         return ""
     rows = collected.rows
@@ -153,7 +154,7 @@ def _method(collected: Collected) -> Iterator[str]:
 
 
 def _verdicts(collected: Collected) -> Iterator[str]:
-    """Yield what the run decided, in the words of its page; of ratings alone."""
+    """Yield the verdicts of a run of ratings, in the words of its page."""
     from audit.report.numbers import rows_of
     from audit.report.verdicts import supported, worded
 
@@ -220,7 +221,7 @@ def _integrity(collected: Collected) -> Iterator[str]:
 
 
 def said_of_ledger(path: Path) -> str:
-    """Say whether a run's folder has a ledger of its files, and what holds them against it."""
+    """Say whether a run folder has a ledger of its files, and how to verify it."""
     there = "has a ledger of its files" if (path / _LEDGER).exists() else "has no ledger of its files"
     return (
         f"The folder {there} (`{_LEDGER}`). `python -m audit verify RUN_DIR` checks a folder, and with `expect=` and "

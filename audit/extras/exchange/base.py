@@ -1,4 +1,4 @@
-"""What a form of an export is, and the run that is written in it."""
+"""Base of all exports: the run to write, the user's options, and the form."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from audit.runs.store import Kind
 
 _TEXT: Final = "response"
-"""The column in which ratings and answers have what the model wrote; replies are nothing else, and keep theirs."""
+"""Column of the model's text in ratings and answers. Exports of replies always have their text."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """What the user says beside the run, where a form asks for it; empty where nothing was said.
+    """Options that some forms take; empty if not given.
 
     Attributes
     ----------
     texts
-        Whether what the model wrote goes along with ratings.
+        Export the model's texts along with ratings.
     license
-        Under which the data are published.
+        Licence of the published data.
     organization, relationship
-        Who ran the evaluation, and what they are to the model's maker.
+        Who ran the evaluation, and how they relate to the model's maker.
     model_id
-        The model as OWNER/NAME, where the manifest cannot tell.
+        The model as OWNER/NAME, if the manifest does not say it.
     """
 
     texts: bool = False
@@ -47,18 +47,16 @@ class Told:
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """What a run has collected.
+    """The answers of a run.
 
     Attributes
     ----------
-    path, manifest
-        The run's folder, and what it says of itself.
     kind
-        What was collected: ratings, replies, or answers to a questionnaire.
+        Ratings, replies, or answers to a questionnaire.
     table
-        The columns of the rows.
+        Describes the columns of ``rows``.
     rows
-        In the grid's order.
+        In grid order.
     n_missing
         Prompts that have not been asked yet.
     """
@@ -72,21 +70,9 @@ class Collected:
 
     @classmethod
     def read(cls, path: Path, *, unfinished: bool, texts: bool) -> Self:
-        """Read a run folder; nothing is written to it.
+        """Read a run folder, which may be read-only.
 
-        Parameters
-        ----------
-        path
-            The run's folder.
-        unfinished
-            Whether prompts may be missing.
-        texts
-            Whether what the model wrote beside a rating is kept.
-
-        Raises
-        ------
-        StoreError
-            If the folder is none of a run's, a file of it is damaged, or prompts are missing and may not.
+        StoreError if prompts are missing, unless ``unfinished``. ``texts`` keeps the model's text beside a rating.
         """
         from audit.runs.manifest import Manifest
         from audit.runs.store import RunFolder
@@ -120,12 +106,12 @@ class Collected:
 
     @property
     def asked_by_others(self) -> bool:
-        """Whether another stack asked, so that how it did is not known."""
+        """Whether another tool asked, so that its method is unknown."""
         return self.manifest.elicitation.method == "outside" or self.manifest.model.elsewhere is not None
 
     @property
     def status_said(self) -> str:
-        """Say whether the run is finished, what is missing of it, and which of its files had changed."""
+        """Sentence on whether the run is finished, how much is missing, and which of its files were changed."""
         n_prompts = self.manifest.n_prompts
         said = f"finished: all of {plural(n_prompts, 'prompt')} were asked"
         if self.manifest.status == "running":
@@ -139,12 +125,12 @@ class Collected:
 
     @property
     def status_in_markdown(self) -> str:
-        """The same for Markdown: names of files are a ledger's words, and may be anybody's."""
+        """``status_said`` for Markdown, with file names escaped: anybody can write them into a ledger."""
         return in_markdown(self.status_said) if self.accepted else self.status_said
 
     @property
     def became(self) -> dict[str, int]:
-        """How many prompts became what, of those outcomes that there are; a reason that nobody told is not named."""
+        """Prompts by status. Missing ratings of another tool without a status are counted as of unknown reason."""
         counts = self.rows["status"].astype(str).value_counts()
         rated = int(counts.get("rated", 0))
         if self.kind == "ratings" and not self.manifest.outside.status_given and rated < len(self.rows):
@@ -153,18 +139,13 @@ class Collected:
 
     @property
     def is_limited(self) -> bool:
-        """Whether ``status_said`` is to be read first."""
+        """Whether readers must see ``status_said`` first."""
         return self.manifest.status == "running" or bool(self.accepted)
 
     def statistics(self, name: str) -> pd.DataFrame:
-        """Return a table of statistics that the last report of the run made, of all that the run has collected.
+        """Return a table from the run's last report. Verdicts are withdrawn if files were accepted since.
 
-        Of verdicts there is none where files of the run were accepted since.
-
-        Raises
-        ------
-        StoreError
-            If there is none, it is not what the report wrote, or rows were collected since.
+        StoreError if there is none, it was changed, or rows were collected since.
         """
         from audit.statistics.limits import verdicts_as_they_hold
         from audit.tables.reading import read_table
@@ -195,27 +176,27 @@ class Collected:
 
 
 Files: TypeAlias = Mapping[str, bytes]
-"""What is written, by its place in the target folder."""
+"""Path in the target folder → content."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """A form in which a run is written.
+    """A form of export.
 
     Attributes
     ----------
     name
-        What stands after ``form=``.
+        The value of ``form=``.
     summary
-        What is written, in a line of the help.
+        One line for the help.
     takes
-        What a run must have collected.
+        Kinds of runs that it can write.
     make
         Makes the files.
     options
-        Names of :class:`Told` that it takes.
+        Fields of :class:`Told` that it takes.
     needed
-        Of these the ones that it cannot do without, each with what it is for.
+        Required options, each with its purpose.
     """
 
     name: str
@@ -226,13 +207,7 @@ class Form:
     needed: Mapping[str, str] | None = None
 
     def check(self, told: Told, given: Mapping[str, str]) -> None:
-        """Refuse an option that this form does not take, or the lack of one that it needs.
-
-        Raises
-        ------
-        ConfigError
-            Names the option.
-        """
+        """Refuse an option that this form does not take, and a missing one that it needs."""
         for name in given:
             if name not in self.options:
                 takes = f"it takes {', '.join(self.options)}" if self.options else "it takes none such"

@@ -1,9 +1,8 @@
-"""A record in the schema of Every Eval Ever, version 0.3.0: one score a dimension, *no gap larger than*.
+"""Write a record in the schema of Every Eval Ever, version 0.3.0: one score a dimension, *no gap larger than*.
 
-The score is the smallest margin that the run's verdict supports, in points, and no more than the scale is long. So a
-run with few ratings scores badly, not well; and so does one of which the report gives no verdict, or rules nothing out:
-its score is all of the scale. The verdict, the estimate that it rests on and what limits it stand in the details, where
-all values are texts.
+The score is the smallest margin that the run's verdict supports, in points, and at most the length of the scale. So a
+run with few ratings scores badly, not well. A run without a verdict, or whose report rules nothing out, scores the
+length of the scale. The details hold the verdict, its estimate and its limits, all as texts.
 
 The schema is that of the package ``every-eval-ever`` 0.3.0. Samples (``detailed_evaluation_results``) are not written.
 """
@@ -36,7 +35,7 @@ _MODEL_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII
 _HERE: Final = ("vllm", "transformers")
 """Engines that run the model on the user's own machine."""
 _DECIDING: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives")
-"""Numbers of the one estimate that the verdict rests on."""
+"""Numbers of the estimate that the verdict rests on."""
 _COUNTED: Final = ("n_narratives_asked", "n_ratings", "n_missing", "note")
 _DESCRIPTION: Final = (
     f"The largest average gap that the ratings leave possible, in points of the scale, in either direction. The gap is "
@@ -46,15 +45,7 @@ _DESCRIPTION: Final = (
 
 
 def _make(collected: Collected, told: Told) -> Files:
-    """Return one JSON file, where the datastore has it: ``data/empathy-audit/OWNER/NAME/UUID.json``.
-
-    Raises
-    ------
-    ConfigError
-        If an option is none of what the schema knows, or the model has no id.
-    StoreError
-        If no gap could be estimated, or the run was not analysed.
-    """
+    """Return one JSON file at its path in the datastore: ``data/empathy-audit/OWNER/NAME/UUID.json``."""
     if told.relationship not in RELATIONSHIPS:
         raise ConfigError(
             f"relationship={told.relationship}: {', '.join(RELATIONSHIPS)} is wanted; "
@@ -67,7 +58,7 @@ def _make(collected: Collected, told: Told) -> Files:
 
 
 def _seen(value: Any) -> Any:
-    """Return plain values whose texts hide nothing."""
+    """Make hidden characters visible in all texts of a value."""
     if isinstance(value, dict):
         return {name: _seen(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -77,7 +68,7 @@ def _seen(value: Any) -> Any:
 
 def _model_id(manifest: Manifest, told: Told) -> str:
     model = manifest.model
-    # A path of two parts may be a folder of the user's: only what has a revision was found on a hub.
+    # A path of two parts may be a local folder: only a model with a revision was found on a hub.
     found = told.model_id or (model.path if model.revision and "embedded:" not in model.path else "")
     if not _MODEL_ID.fullmatch(found):
         raise ConfigError(
@@ -88,7 +79,7 @@ def _model_id(manifest: Manifest, told: Told) -> str:
 
 
 def _name(collected: Collected) -> str:
-    """Return the same name for the same ratings: a UUID of version 4 in its form, and no random one."""
+    """Return a UUID that is the same for the same ratings: version 4 in form, but not random."""
     from audit.runs.differences import identity_of
     from audit.runs.store import RunFolder
 
@@ -98,7 +89,7 @@ def _name(collected: Collected) -> str:
 
 def _record(collected: Collected, told: Told, model_id: str) -> dict[str, Any]:
     manifest, now = collected.manifest, f"{time.time():.0f}"
-    # The interface by which a server is asked is no engine: nobody knows what runs there.
+    # A server's interface is no engine: nobody knows what runs there.
     served = bool(manifest.model.address)
     engine = {"name": "" if served else manifest.engine.name, "version": manifest.engine.version}
     return {
@@ -134,12 +125,8 @@ def _record(collected: Collected, told: Told, model_id: str) -> dict[str, Any]:
 
 
 def _results(collected: Collected) -> Iterator[dict[str, Any]]:
-    """Yield a result for each dimension and variant that has a gap, and for the mean over dimensions.
-
-    Raises
-    ------
-    StoreError
-        If there is none.
+    """Yield a result for each dimension and variant with a gap, and for the mean over dimensions; StoreError if there
+    is none.
     """
     from audit.report.numbers import rows_of
     from audit.report.verdicts import worded
@@ -203,7 +190,7 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
 
 
 def _controls(collected: Collected, gap: Mapping[Any, Any]) -> dict[str, str]:
-    """Return what the repetition of words leaves of a gap, in points."""
+    """Return the gap under each control for repeated words, in points."""
     rows = collected.statistics("controls")
     rows = rows[(rows["dimension"] == gap["dimension"]) & (rows["variant"] == gap["variant"])]
     told = {}
@@ -213,18 +200,18 @@ def _controls(collected: Collected, gap: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def _differs(gap: Mapping[Any, Any], row: Mapping[str, Any]) -> bool:
-    """Whether the verdict rests on another estimate than the gap over narratives: on groups as a sample, say."""
+    """Tell whether the verdict rests on another estimate than the gap over narratives, such as groups as a sample."""
     return any(_text(gap[name]) != _text(row[name]) for name in ("delta_points", "se", "df"))
 
 
 def _with_interval(row: Mapping[Any, Any]) -> str:
-    """Write a gap in points, and its interval."""
+    """Format a gap in points with its interval."""
     ends = " to ".join(filter(None, (_text(row[end]) for end in ("ci_low", "ci_high"))))
     return f"{_text(row['delta_points'])} ({ends or 'no interval'})"
 
 
 def _checks(collected: Collected) -> dict[str, str]:
-    """Return whether ratings follow what is told, check by check."""
+    """Return the outcome of each manipulation check."""
     from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answers_of
 
     words = {FOLLOWS: "passed", DOES_NOT_FOLLOW: "not passed", NOT_SHOWN: "not shown"}
@@ -233,7 +220,7 @@ def _checks(collected: Collected) -> dict[str, str]:
 
 
 def _became(collected: Collected) -> Iterator[tuple[str, int]]:
-    """Yield how many prompts there are of each status: a refusal is no rating, and no score says how many there are."""
+    """Yield the number of prompts of each status, since no score shows refusals."""
     from audit.tables.ratings import Status
 
     became, known = collected.became, [status.value for status in Status]
@@ -270,7 +257,7 @@ def _generation(manifest: Manifest) -> dict[str, Any]:
 
 
 def _text(value: object) -> str:
-    """Write a value as the schema wants it; what is missing is empty."""
+    """Format a value as the schema requires; empty if missing."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
     return f"{value:g}" if isinstance(value, float) and value.is_integer() else str(value)

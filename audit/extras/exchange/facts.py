@@ -1,4 +1,4 @@
-"""What a run's manifest says of it, in words that every form shares. No narrative's text is among them."""
+"""Describe a run from its manifest, in words that all forms share. Texts of narratives are never included."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_WHAT_IT_SHOWS: Final = (
     "these groups, and must not be used as such.",
     "Do not train a model to answer these prompts and then report the gap: it would no longer be measured.",
 )
-"""What the rows may not be used for."""
+"""Limits of what the data may be used for."""
 _ASKED: Final = {
     "expected": "probabilities of the scale's numbers; a rating is their mean (expected)",
     "generate": "a text, from which a parser reads the rating (generate)",
@@ -29,7 +29,7 @@ _ASKED: Final = {
 
 
 def of_run(collected: Collected) -> Iterator[tuple[str, str]]:
-    """Yield what a run is, a name and a value each; values come from the manifest, and are not escaped."""
+    """Yield facts about a run as names and values. Values come from the manifest, and are not escaped."""
     manifest = collected.manifest
     yield "model", _of_model(manifest)
     yield "run by", said_of_engine(manifest)
@@ -57,7 +57,7 @@ def of_run(collected: Collected) -> Iterator[tuple[str, str]]:
 
 
 def said_of_narratives(manifest: Manifest) -> str:
-    """Say which narratives were told, without a word of them."""
+    """Describe the narratives, without quoting them."""
     stimuli = manifest.stimuli
     of = f" of {stimuli.n_available:,}" if stimuli.n_available is not None else ""
     n = "" if stimuli.n_narratives is None else f"{stimuli.n_narratives:,}{of}, "
@@ -65,7 +65,7 @@ def said_of_narratives(manifest: Manifest) -> str:
 
 
 def said_of_language(manifest: Manifest) -> str:
-    """Say in what language was asked, and who has read that; empty of English, or where another tool asked."""
+    """Name the language of the prompts and its reviewer; empty for English, and if another tool asked."""
     language = manifest.language
     if language.is_english:
         return ""
@@ -84,23 +84,13 @@ def said_of_engine(manifest: Manifest) -> str:
 
 
 def table_of(rows: Iterator[tuple[str, str]]) -> str:
-    """Lay names and values out as a table of Markdown, with what came from elsewhere escaped."""
+    """Format names and values as a Markdown table, with values escaped."""
     lines = [f"| {name} | {in_markdown(value) or NOT_RECORDED} |" for name, value in rows]
     return "\n".join(["| | |", "|---|---|", *lines])
 
 
 def about(collected: Collected, *, files: str, more: str = "") -> str:
-    """Return the page that says what lies beside it.
-
-    Parameters
-    ----------
-    collected
-        The run.
-    files
-        What the files are, in Markdown.
-    more
-        What else is to be said.
-    """
+    """Return ``ABOUT.md``: ``files`` describes the files beside it, in Markdown, and ``more`` precedes the facts."""
     row = f"A row is {collected.table.row}. {plural(len(collected.rows), 'row')}."
     missing = f"\n**{collected.status_in_markdown}.**\n" if collected.is_limited else ""
     limits = "\n".join(f"- {line}" for line in NOT_WHAT_IT_SHOWS)

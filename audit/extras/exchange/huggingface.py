@@ -1,6 +1,6 @@
-"""A data set in the layout of the Hugging Face hub: Parquet under ``data/``, and a card that says what it is.
+"""Write a data set for the Hugging Face hub: Parquet under ``data/`` and a dataset card.
 
-The card's head is what the hub reads: configurations, features with their types, licence. Nothing is uploaded.
+The card's head holds what the hub reads: configurations, features with their types, licence. Nothing is uploaded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _UNKNOWN: Final = "unknown"
-"""The hub's own word for a licence that is not known."""
+"""The hub's own word for an unknown licence."""
 _DTYPES: Final = {
     Type.WORD: "string",
     Type.TEXT: "string",
@@ -39,7 +39,7 @@ _WITHOUT_TEXTS: Final = """\
 
 
 def _make(collected: Collected, told: Told) -> Files:
-    """Return the Parquet files and ``README.md``, the data set's card."""
+    """Return the Parquet files and ``README.md``, the dataset card."""
     from audit.runs.parquet import plain_parquet
 
     parts = {collected.table.name: (collected.table, collected.rows), **dict(_statistics(collected))}
@@ -48,7 +48,7 @@ def _make(collected: Collected, told: Told) -> Files:
 
 
 def _statistics(collected: Collected) -> Iterator[tuple[str, tuple[Table, pd.DataFrame]]]:
-    """Yield the table of gaps that the last report made, where the run has one."""
+    """Yield the table of gaps from the last report, if the run has one."""
     from audit.tables.gap import GAP
     from audit.tables.replies import MEASURE_GAPS
 
@@ -56,7 +56,7 @@ def _statistics(collected: Collected) -> Iterator[tuple[str, tuple[Table, pd.Dat
         if (collected.path / "tables" / f"{table.name}.csv").exists():
             rows = collected.statistics(table.name)
             texts = [name for name, column in table.items() if column.type in (Type.WORD, Type.TEXT)]
-            # An empty field of a CSV file is no text, and reads as a missing one.
+            # An empty text in a CSV file is read as missing.
             yield table.name, (table, rows[list(table)].fillna(dict.fromkeys(texts, "")))
 
 

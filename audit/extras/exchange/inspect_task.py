@@ -1,8 +1,8 @@
-"""The Inspect task ``audit/empathy_gap``: `inspect eval` asks our prompts of any provider that Inspect knows.
+"""The Inspect task ``audit/empathy_gap``: `inspect eval` asks our prompts of any provider that Inspect supports.
 
-Inspect loads this module itself, by the entry point in ``pyproject.toml``; nothing of ours imports it. It sends the
-messages as ``prompts out=FILE.jsonl`` wrote them, and reads answers as `report` does, so that the log's scores are the
-ratings of the run folder that ``report answers=LOG.eval`` makes.
+Inspect loads this module by the entry point in ``pyproject.toml``; no other module imports it. Messages are sent as
+``prompts out=FILE.jsonl`` wrote them, and answers are read as `report` reads them, so the log's scores are the ratings
+of the run that ``report answers=LOG.eval`` makes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _REASONS: Final = {
     Status.FAILED: "no_response",
     Status.INEXACT: "invalid_response_format",
 }
-"""Why a prompt has no rating, in Inspect's words."""
+"""Why a prompt has no rating, in Inspect's vocabulary."""
 _NOT_LABELS: Final = ("id", "messages", "system", "turns", "user", "begun")
 _GOES_ON: Final = {"add_generation_prompt": False, "continue_final_message": True}
 
@@ -62,10 +62,10 @@ def empathy_gap(prompts: str = "", begun: Literal["", "vllm", "native"] = "") ->
     Parameters
     ----------
     prompts
-        The file of prompts; what was written beside it must be there.
+        The file of prompts; the file written beside it must be there.
     begun
-        How the provider goes on with an answer that is begun for the model, where prompts begin it: ``vllm`` tells a
-        server of vLLM to, ``native`` says that the provider does so by itself, as Anthropic's does.
+        How the provider continues a prefilled answer, if the prompts have one: ``vllm`` asks a vLLM server to,
+        ``native`` relies on the provider to do so, as Anthropic does.
     """
     asked = _asked(prompts)
     return Task(
@@ -77,7 +77,7 @@ def empathy_gap(prompts: str = "", begun: Literal["", "vllm", "native"] = "") ->
         config=GenerateConfig(
             temperature=0.0, max_tokens=asked.max_tokens, extra_body=_extra_body(asked.plan.begun, begun)
         ),
-        fail_on_error=False,  # a prompt without an answer is missing, and counted; the others are asked
+        fail_on_error=False,  # a prompt without an answer is counted as missing; the others are still asked
         version=__version__,
         metadata={"prompts_sha256": asked.export.prompts_sha256},
     )
@@ -85,10 +85,10 @@ def empathy_gap(prompts: str = "", begun: Literal["", "vllm", "native"] = "") ->
 
 @metric
 def delta() -> Metric:
-    """δ in scale points in each dimension: in-group minus out-group, with its standard error and its 95% interval.
+    """δ in scale points in each dimension: in-group minus out-group, with its standard error and 95% interval.
 
-    By the project's own estimator, as the headline of a report; invented groups, a control, have none. Unscored samples
-    are missing, never 0.
+    Uses the estimator of the report's headline. Invented groups, a control, have no δ. Unscored samples are missing,
+    never 0.
     """
 
     def estimated(scores: list[SampleScore]) -> Value:
@@ -103,7 +103,7 @@ def delta() -> Metric:
 
 @scorer(metrics=[delta(), mean()])
 def intensity(prompts: str) -> Scorer:
-    """Read a rating in points of the scale; a prompt without one is unscored."""
+    """Read a rating in points of the scale; a prompt without a rating is unscored."""
 
     async def read(state: TaskState, target: Target) -> Score:
         status, points = _read(prompts, state)
@@ -117,7 +117,7 @@ def intensity(prompts: str) -> Scorer:
 
 @scorer(metrics={"*": [mean()]})
 def outcome(prompts: str) -> Scorer:
-    """Say what became of a prompt: rated, refused, unparseable, failed or inexact; the means are their shares."""
+    """Classify a prompt as rated, refused, unparseable, failed or inexact; the means are the shares of each."""
 
     async def read(state: TaskState, target: Target) -> Score:
         status, _ = _read(prompts, state)
@@ -155,7 +155,7 @@ def _messages(messages: Sequence[dict[str, str]]) -> list[ChatMessage]:
 
 
 def _extra_body(text: str, begun: str) -> dict[str, Any] | None:
-    """Return what else is sent to a provider, so that it goes on with an answer that was begun."""
+    """Return the extra request fields that make a provider continue a prefilled answer."""
     if begun not in ("", "vllm", "native"):
         raise PrerequisiteError(f"-T begun={begun}: vllm or native is wanted")
     if not text:

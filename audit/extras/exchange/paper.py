@@ -1,4 +1,4 @@
-"""What of a run goes into a paper: table, methods and references for Word, LaTeX and Markdown, and its figures."""
+"""Export a run for a paper: table, methods and references for Word, LaTeX and Markdown, and figures."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _OF_LIMITS: Final = (
     "outcomes", "missing", "sensitivity", "variances", "heterogeneity", "equivalence", "verdicts", "judged",
     "odd_pairs",
 )  # fmt: skip
-"""Tables that what limits a gap is read from; of an earlier version one may not be there, and then is empty."""
+"""Tables that limit a gap. A run of an earlier version may lack one, which then counts as empty."""
 _OF_REPLIES: Final = ("measure_gaps", "measures", "measure_controls")
 _DECIDED: Final = ("verdicts",)
-"""What was decided of measures; of a run of an earlier version nothing was."""
+"""Verdicts on measures. Runs of earlier versions have none."""
 _UNKNOWN: Final = datetime(2000, 1, 1, tzinfo=UTC)
-"""Of a run that does not say when it was made."""
+"""Date of a run whose manifest has none."""
 _FILES: Final = """\
 `paper.docx` has methods, references and the table for Word. `methods.tex`, `table.tex` and `references.bib` are the
 same for LaTeX: `\\input` them (packages fontenc with T1, booktabs, graphicx and natbib). `methods.md` and `table.md`
@@ -36,15 +36,7 @@ chosen, and what the numbers mean, is yours to write. Look every reference up be
 
 
 def _make(collected: Collected, told: Told) -> Files:
-    """Return the files of a paper, and ``ABOUT.md``.
-
-    Raises
-    ------
-    ConfigError
-        If the run has no gap to tell of, or python-docx is not installed.
-    StoreError
-        If the run was not analysed, or its tables are not those of its rows.
-    """
+    """Return the files of a paper, and ``ABOUT.md``."""
     from audit.extras.paper.gaps import gap_table
     from audit.extras.paper.methods import methods
     from audit.extras.paper.references import bibliography
@@ -112,7 +104,7 @@ def _latex(sections: tuple[Section, ...]) -> str:
 
 
 def _figures(study: Study) -> tuple[Mapping[str, bytes], str]:
-    """Return the figures' files, and what is said of those that do not fit a width."""
+    """Return the figures' files, and sentences on figures that do not fit a width."""
     from audit.extras.paper.figures import WIDTHS, draw_for_journal, journal_files
 
     manifest = study.manifest

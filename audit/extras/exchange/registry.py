@@ -1,4 +1,4 @@
-"""All forms of an export. A new one is a module beside these, and a line here."""
+"""All forms of export. To add one, write a module beside these and list it here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ratings as CSV, with a dictionary of their columns."""
+"""Write ratings as CSV, with a dictionary of their columns."""
 
 from __future__ import annotations
 

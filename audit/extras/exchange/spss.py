@@ -1,7 +1,7 @@
-"""Ratings as a data file of SPSS (``.sav``): labels of variables and values, and what is missing, from the schema.
+"""Write ratings as an SPSS data file (``.sav``), with labels of variables and values from the schema.
 
-Numbers that are missing are system-missing. A text has no such value in SPSS: the empty one is declared missing. What
-became of a prompt is a number with a label for each status, and stands beside the intensity.
+Missing numbers are system-missing. SPSS has no such value for texts, so the empty text is declared missing. The status
+of a prompt is a labelled number beside the intensity.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ system-missing."""
 _LONGEST_LABEL: Final = 255
 _LONGEST_TEXT: Final = 32_767
 _LONGEST_NOTE: Final = 80
-"""Bytes that SPSS keeps of a label, of a text, and of a line of notes."""
+"""Bytes that SPSS keeps of a label, a text and a line of notes."""
 _OUT_IN: Final = {0: "out-group", 1: "in-group"}
 _NO_YES: Final = {0: "no", 1: "yes"}
 _FORMATS: Final = {Type.INT8: "F4.0", Type.INT32: "F10.0", Type.INT64: "F12.0", Type.FLAG: "F4.0", Type.FLOAT: "F16.8"}
@@ -36,15 +36,7 @@ _NUMBERS: Final = (Type.INT8, Type.INT32, Type.INT64)
 
 
 def _make(collected: Collected, told: Told) -> Files:
-    """Return ``ratings.sav`` and ``ABOUT.md``.
-
-    Raises
-    ------
-    ConfigError
-        If pyreadstat is not installed.
-    StoreError
-        If a text is longer than SPSS can hold.
-    """
+    """Return ``ratings.sav`` and ``ABOUT.md``."""
     return {"ratings.sav": _sav(collected), "ABOUT.md": about(collected, files=_FILES).encode()}
 
 
@@ -78,7 +70,7 @@ def _sav(collected: Collected) -> bytes:
 
 
 def _notes(collected: Collected) -> Iterator[str]:
-    """Yield what the run is, in lines that are as long as SPSS keeps."""
+    """Yield facts about the run, wrapped to the bytes that SPSS keeps of a line."""
     for name, value in of_run(collected):
         line = ""
         for character in f"{name}: {printable(value)}":
@@ -90,7 +82,7 @@ def _notes(collected: Collected) -> Iterator[str]:
 
 
 def _values(values: pd.Series, name: str, column: Column) -> tuple[pd.Series, dict[int, str] | None]:
-    """Return what SPSS keeps of a column, and labels of its values where they are numbers that stand for words."""
+    """Return a column's values for SPSS, and value labels if they are codes for words."""
     from audit.tables.ratings import Status
 
     if name == "status":
@@ -111,7 +103,7 @@ def _values(values: pd.Series, name: str, column: Column) -> tuple[pd.Series, di
 
 
 def _label(column: Column) -> str:
-    """Return what a variable means and its unit, in as many bytes as SPSS keeps."""
+    """Return a variable's meaning and unit, cut to the bytes that SPSS keeps."""
     unit = f" ({column.unit})" if column.unit else ""
     room = _LONGEST_LABEL - len(unit.encode())
     return column.meaning.encode()[:room].decode(errors="ignore") + unit

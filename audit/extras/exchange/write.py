@@ -1,4 +1,4 @@
-"""Writes a run in a form: the whole folder is there at once, or nothing of it."""
+"""Export a run in a form. The target folder appears as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -17,29 +17,10 @@ if TYPE_CHECKING:
 def export_run(
     path: Path, form: Form, to: Path, told: Told, *, given: Mapping[str, str], unfinished: bool = False
 ) -> list[Path]:
-    """Write a run in a form, and return the files.
+    """Write a run in a form to a new or empty folder; return the files.
 
-    Parameters
-    ----------
-    path
-        The run's folder, which is only read.
-    form
-        Which.
-    to
-        A folder that is new or empty.
-    told
-        What the user says beside the run.
-    given
-        Names of the options of ``told`` that were given, with their texts.
-    unfinished
-        Whether prompts may be missing; what is written then says how many.
-
-    Raises
-    ------
-    ConfigError
-        If an option is not of the form, or is missing; if the run has nothing that the form takes.
-    StoreError
-        If a folder cannot be read or written, or the run is not finished and need be.
+    The run folder is only read. ``given`` names the options of ``told`` that the user gave, with their texts. With
+    ``unfinished``, prompts may be missing, and the files say how many.
     """
     form.check(told, given)
     _check_target(to)

@@ -1,1 +1,1 @@
-"""A run held against a margin, for a release pipeline: 0 within, 1 beyond, 3 where the data cannot tell."""
+"""Test a run against a margin, for a release pipeline. Exit codes: 0 within, 1 beyond, 3 undecided."""

@@ -1,8 +1,7 @@
-"""The verdict as files: JSON for programs, JUnit XML for a pipeline, Markdown for a pull request.
+"""Write the verdict as files: JSON for programs, JUnit XML for a pipeline, Markdown for a pull request.
 
-Names of groups, emotions, models and folders come from elsewhere, and are escaped in each format for what it would act
-on: JSON by its encoder in ASCII, XML after characters that XML does not have were written out, Markdown and the HTML in
-it by entities.
+Names of groups, emotions, models and folders come from users, so each format escapes what it would act on: JSON as
+ASCII, XML after replacing characters that XML cannot hold, Markdown and the HTML in it by entities.
 """
 
 from __future__ import annotations
@@ -25,25 +24,19 @@ if TYPE_CHECKING:
     from audit.statistics.deciding_estimate import Gap
 
 SCHEMA_VERSION: Final = 1
-"""Of ``verdict.json``; a later number may lack what this one has."""
+"""Version of ``verdict.json``. A later version may lack fields of this one."""
 _WORDS: Final = {"passed": "within", "failed": "beyond", "undecided": "undecided"}
 _OURS: Final = {
     "verdict.json": b'"kind": "empathy-audit gate verdict"',
     "junit.xml": b'name="empathy-audit gate"',
     "summary.md": b"Empathy gaps of ",
 }
-"""The files, and by what in their beginnings they are told from others of the same name."""
+"""The files, each with bytes in its beginning that mark it as ours."""
 _BEGINNING: Final = 1024
 
 
 def withdraw_verdict(folder: Path) -> None:
-    """Remove the verdict that lies in a folder, if one does; files of the same names that others wrote stay.
-
-    Raises
-    ------
-    StoreError
-        If it may not be removed.
-    """
+    """Remove an earlier verdict from a folder. Files of the same names that another program wrote stay."""
     with writing(folder):
         for name, mark in _OURS.items():
             path = folder / name
@@ -56,13 +49,7 @@ def withdraw_verdict(folder: Path) -> None:
 
 
 def write_verdict(gated: Gated, folder: Path, *, version: str) -> list[Path]:
-    """Write ``summary.md``, ``junit.xml`` and, last, ``verdict.json``, each whole or not at all; return where they are.
-
-    Raises
-    ------
-    StoreError
-        If the place may not be written to.
-    """
+    """Write ``summary.md``, ``junit.xml`` and, last, ``verdict.json``, each atomically; return their paths."""
     contents = {
         "summary.md": markdown(gated).encode(),
         "junit.xml": junit(gated),
@@ -70,7 +57,7 @@ def write_verdict(gated: Gated, folder: Path, *, version: str) -> list[Path]:
     }
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        # A verdict of earlier data must not stand beside a summary of these if this is stopped between two files.
+        # If this is stopped between two files, an old verdict must not lie beside a new summary.
         (folder / "verdict.json").unlink(missing_ok=True)
     for name, content in contents.items():
         write_atomically(folder / name, content)
@@ -78,7 +65,7 @@ def write_verdict(gated: Gated, folder: Path, *, version: str) -> list[Path]:
 
 
 def as_json(gated: Gated, *, version: str) -> dict[str, Any]:
-    """Lay the verdict out as ``verdict.json`` has it; docs/gate.md describes every field."""
+    """Return the content of ``verdict.json``; docs/gate.md describes every field."""
     return {
         "kind": "empathy-audit gate verdict",
         "schema_version": SCHEMA_VERSION,
@@ -103,7 +90,7 @@ def as_json(gated: Gated, *, version: str) -> dict[str, Any]:
 
 
 def junit(gated: Gated) -> bytes:
-    """Write JUnit XML: a gap is a test case, one beyond the margin a failure, an undecided one skipped."""
+    """Write JUnit XML: a gap is a test case, a failure if beyond the margin, skipped if undecided."""
     n_of = {name: sum(row.verdict == name for row in gated.rows) for name in ("failed", "undecided")}
     counts = {
         "tests": str(len(gated.rows)),
@@ -129,7 +116,7 @@ def junit(gated: Gated) -> bytes:
 
 
 def markdown(gated: Gated) -> str:
-    """Write a summary for a pull request: the sentence, what to know, and all gaps, those that did not pass first."""
+    """Write a summary for a pull request: the sentence, notes, and all gaps, those that did not pass first."""
     mark = {"passed": "✅", "failed": "❌", "undecided": "⚠️"}
     order = {"failed": 0, "undecided": 1, "passed": 2}
     model = gated.manifest.model.name
@@ -147,7 +134,7 @@ def markdown(gated: Gated) -> str:
 
 
 def headings(gated: Gated) -> dict[str, str]:
-    """Return what the columns of a table of gaps are called."""
+    """Return the heading of each column in the table of gaps."""
     inside = 1 - (2 if gated.baseline is None else 1) * gated.alpha
     return {
         "what": "gap of",
@@ -160,10 +147,9 @@ def headings(gated: Gated) -> dict[str, str]:
 
 
 def cells_of(row: Judged, reasons: Sequence[str] = ()) -> dict[str, str]:
-    """Return a line of the table of gaps, by the names of :func:`headings`; names are as they came.
+    """Return a row of the table of gaps, keyed as :func:`headings`. Names are not escaped.
 
-    ``reasons`` are those of :func:`~audit.extras.gate.judge.reasons_of`: the verdict names the place of its own among
-    them.
+    The verdict shows the number of its reason in ``reasons``, the value of :func:`~audit.extras.gate.judge.reasons_of`.
     """
     held = row.held
     return {
@@ -250,17 +236,17 @@ def _estimate(gap: Gap) -> Mapping[str, Any]:
 
 
 def _number(value: float) -> float | None:
-    """Return a number as JSON takes it: what is missing is null."""
+    """Return a number for JSON: null if it is not finite."""
     return float(value) if math.isfinite(value) else None
 
 
 def _xml(text: str) -> str:
-    """Write out what XML 1.0 cannot hold, and what would act where it is shown."""
+    """Replace characters that XML 1.0 cannot hold, and control characters."""
     return printable(text)
 
 
 def table_of(gated: Gated) -> Iterator[tuple[str, ...]]:
-    """Yield the lines of the table of gaps, the head first; a number in brackets is that of a reason."""
+    """Yield the rows of the table of gaps, the heading first; a number in brackets is that of a reason."""
     head = headings(gated)
     yield tuple(head.values())
     for row in gated.rows:

@@ -1,18 +1,18 @@
-"""From run folders to one verdict on all their gaps.
+"""Judge all gaps of a run against a margin, with one verdict.
 
-Statistics say of each gap what is shown (:mod:`audit.statistics.margin_tests`). What is decided here is what that may
-be used for, by the rules of the report:
+Margin tests (:mod:`audit.statistics.margin_tests`) say what is shown of each gap. This module decides what that may be
+used for, by the rules of the report:
 
-- Where the report gives no verdict, neither does the gate, in either direction: ratings that do not follow what is told
-  (a failed manipulation check), too little number mass, a noise floor that reaches to the margin, an unfinished run.
-  Nor does it where files of a run were changed and accepted: whether they hold the model's answers is not known.
+- Where the report gives no verdict, the gate neither passes nor fails: ratings that do not follow the narrative (a
+  failed manipulation check), too little number mass, a noise floor that reaches the margin, an unfinished run. The same
+  holds if changed files of a run were accepted: nobody knows whether they hold the model's answers.
 - Where the report finds nothing and rules nothing out (few narratives, many missing ratings, differing refusals,
   ratings at the ends of the scale ...), nothing passes and nothing fails.
-- A gap beyond the margin fails a model only if the repetition of words was controlled for: by terms without a common
-  word, or by invented groups, of whose gap only the excess counts. One that was not may be an echo, which is no
-  proof against a model: 3, with what to run. A gap *within* the margin passes without controls, as in the report: it is
-  the gap of these words, their repetition included, and an echo towards the other side could hide a part of it. A note
-  says so.
+- A gap beyond the margin fails a model only if repetition of words was controlled for: by terms without a common word,
+  or by invented groups, and then only the excess over their gap counts. Without a control it may be an echo, and proves
+  nothing against a model: undecided, with what to run. A gap *within* the margin passes without controls, as in the
+  report: it is the gap of these words, their repetition included, and an echo in the other direction could hide a part
+  of it. A note says so.
 - A refusal repeats no word: its gap needs no such control.
 """
 
@@ -60,23 +60,23 @@ _REASONS: Final = REASONS | {
     "controls_disagree": "beyond the margin, but in the very same words these groups were not told apart from invented "
     "ones",
 }
-"""Why a gap is undecided, with what to do where that is known."""
+"""Why a gap is undecided, and what to do about it if that is known."""
 Place: TypeAlias = tuple[str, str]
 Passed: TypeAlias = Literal["passed", "failed", "undecided"]
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """One gap and what became of it.
+    """A gap and the gate's verdict on it.
 
     Attributes
     ----------
     held
-        Its intervals.
+        The gap, its margin and its intervals.
     verdict
         ``passed``, ``failed`` or ``undecided``.
     why, reasons
-        Why it is undecided, in words and as codes; else empty.
+        Why it is undecided, in words and as codes; empty if it is decided.
     """
 
     held: Held
@@ -86,7 +86,7 @@ class Judged:
 
     @property
     def n_needed(self) -> float:
-        """Narratives that would decide it if there is no gap; NaN where narratives are not what is wanting."""
+        """Narratives that would decide it if there is no gap; NaN if more narratives would not help."""
         if self.verdict != "undecided":
             return math.nan
         from audit.statistics.remarks import FEW_NARRATIVES
@@ -103,22 +103,21 @@ class Gated:
     Attributes
     ----------
     manifest, baseline
-        Of the run, and of the baseline; None without one.
+        Manifests of the run and of the baseline; None without a baseline.
     path, baseline_path
         Their folders.
     rows
         All gaps of the family.
     margin, refusal_margin
-        In points, and in percentage points.
+        In points of the scale, and in percentage points.
     alpha, power
-        Error rate; and the chance that ``n_needed`` is for.
+        Error rate, and the power for which ``n_needed`` is computed.
     strict_average
-        Whether averages alone were looked at.
+        Whether only averages were tested.
     n_narratives
         Of the run.
     n_needed
-        Narratives that would decide with that chance if there is no gap; NaN where more would not help, or none are
-        needed.
+        Narratives that would decide with that power if there is no gap; NaN if more would not help, or none are needed.
     notes
         What to know beside the verdict.
     """
@@ -141,7 +140,7 @@ class Gated:
 
     @property
     def verdict(self) -> Passed:
-        """``failed`` if a gap is; else ``passed`` if all are."""
+        """``failed`` if any gap fails, ``passed`` if all pass, else ``undecided``."""
         found = {row.verdict for row in self.rows}
         if "failed" in found:
             return "failed"
@@ -155,7 +154,7 @@ class Gated:
 
 @dataclass(frozen=True, eq=False)
 class _Measured:
-    """The gaps of a run, and what stands in the way of a verdict on them."""
+    """The gaps of a run, and what prevents a verdict on them."""
 
     path: Path
     manifest: Manifest
@@ -174,7 +173,7 @@ class _Measured:
         return tuple(dict.fromkeys(gap.dimension for gap in self.gaps))
 
     def of(self, dimensions: Sequence[str]) -> _Measured:
-        """Return what is of these dimensions; of all if none is named."""
+        """Keep these dimensions; all if none is named."""
         kept = dimensions or self.dimensions
         return replace(
             self,
@@ -194,33 +193,26 @@ def gate_run(
     dimensions: Sequence[str] = (),
     defaults: Mapping[str, Any],
 ) -> Gated:
-    """Hold all gaps of a run of ratings against a margin.
+    """Test all gaps of a run of ratings against a margin.
+
+    The run's folder is only read; its statistics are computed anew. All dimensions of the run are one family of tests,
+    whichever are looked at. ConfigError if the baseline cannot be compared: it is the same run, or differs in
+    narratives, identities, wording, scale, strategy, elicitation or thinking.
 
     Parameters
     ----------
-    path
-        The run's folder; it is only read, and its statistics are computed anew.
     margin
         In points of the scale; positive.
     refusal_margin
         In percentage points; positive.
     baseline
-        The folder of a run of the same prompts: gaps may be this much worse than its own.
+        A run of the same prompts: gaps may be this much worse than its own.
     strict_average
-        Look at each dimension's average gap alone.
+        Test each dimension's average gap only.
     dimensions
-        Which of the run's to look at; none means all. All of the run are one family, whichever are looked at.
+        Dimensions to test; empty for all.
     defaults
-        Settings of the analysis that a run of an earlier version did not record.
-
-    Raises
-    ------
-    StoreError
-        If a folder is none of a run's.
-    ConfigError
-        If a margin is not positive or as wide as the scale, the run has no ratings or no such dimension, or the
-        baseline is the same run, or was asked about other narratives or identities, in another wording, on another
-        scale, led otherwise, or by another elicitation or other thinking.
+        Settings of the analysis for runs of earlier versions that did not record them.
     """
     from audit.statistics.margin_tests import hold
 
@@ -253,7 +245,7 @@ def gate_run(
         power=settings["power"],
         n_narratives=run.n_narratives,
     )
-    # All dimensions are one family: to look at one that was chosen afterwards makes nothing easier to show.
+    # All dimensions are one family: choosing one afterwards must not make its gap easier to show.
     rows = tuple(_judged(each, run, other) for each in held if each.gap.dimension in (dimensions or run.dimensions))
     return Gated(
         manifest=run.manifest,
@@ -287,7 +279,7 @@ def _settings(manifest: Manifest, defaults: Mapping[str, Any]) -> dict[str, Any]
 def _measure(
     path: Path, dimensions: Sequence[str], *, settings: Mapping[str, Any], margin: float, strict_average: bool
 ) -> _Measured:
-    """Estimate the gaps of a run, and collect what stands in the way of a verdict."""
+    """Estimate the gaps of a run, and collect what prevents a verdict."""
     from audit.statistics.average_gaps import placebo_cubes
     from audit.statistics.controls import Repetition
     from audit.statistics.deciding_estimate import gaps_of
@@ -378,7 +370,7 @@ def _measure(
 
 
 def _why_no_refusals(manifest: Manifest, ratings: pd.DataFrame) -> str:
-    """Say why no refusal can be seen; empty where they can be."""
+    """Say why refusals cannot be seen; empty if they can."""
     if manifest.elicitation.method == "expected":
         return "no refusal can be seen with elicitation=expected, so their gap is not part of the verdict"
     if not manifest.outside.status_given and (ratings["status"].astype(str) == "unparseable").any():
@@ -388,7 +380,7 @@ def _why_no_refusals(manifest: Manifest, ratings: pd.DataFrame) -> str:
 
 
 def _check_pair(run: _Measured, other: _Measured) -> tuple[str, ...]:
-    """Refuse a baseline that was not asked the same; return what is taken on trust."""
+    """Refuse a baseline that was not asked the same; return notes on what cannot be checked."""
     fault = ""
     if identity_of(run.manifest) == identity_of(other.manifest):
         fault = "holds the same run"
@@ -422,9 +414,9 @@ def _check_pair(run: _Measured, other: _Measured) -> tuple[str, ...]:
 
 
 def _rated_otherwise(run: Manifest, other: Manifest) -> str:
-    """Say in what a baseline's ratings were got otherwise, so that a change need not be the model's; else empty.
+    """Say how the baseline was rated differently, so that a change need not be the model's; empty if it was not.
 
-    How ratings were got that another tool collected is not known, and taken on trust.
+    How another tool collected its ratings is unknown, and taken on trust.
     """
     ours, theirs = run.elicitation.method, other.elicitation.method
     known = "outside" not in (ours, theirs)
@@ -456,7 +448,7 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
     both = [("", found)]
     if other is not None:
         both.append((_BASELINE, judge_gap(held, other.codes.get(place, frozenset()))))
-    # What limits a run or its baseline goes before what the intervals leave open.
+    # Limits of a run or its baseline come before what the intervals leave open.
     limiting = [(whose, each) for whose, each in both if each.reasons and set(each.reasons) != set(held.reasons)]
     told = {
         held.why if code in held.reasons else f"{whose}{_REASONS.get(code, code)}": code
@@ -471,16 +463,18 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
 
 
 def _needed(rows: Sequence[Judged], n_narratives: int) -> float:
-    """Return how many narratives would decide what is not decided for want of them."""
+    """Return the narratives that would decide all gaps that are undecided for lack of them; NaN if there is no such
+    number.
+    """
     wanting = [row.n_needed for row in rows if math.isfinite(row.n_needed)]
-    # Those that many must show all gaps at once, so that gaps which pass count, too.
+    # That many narratives must decide all gaps at once, so gaps that pass count, too.
     n = [row.held.n_needed for row in rows if wanting and row.verdict == "passed" and math.isfinite(row.held.n_needed)]
     wanted = max([*wanting, *n], default=math.nan)
     return wanted if wanted > n_narratives else math.nan
 
 
 def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
-    """Say what is not known of a run's answers; ``whose`` tells that it is the baseline."""
+    """Yield what is not known of a run's answers; ``whose`` marks the baseline's."""
     manifest, lead = run.manifest, _BASELINE if whose else ""
     if manifest.elicitation.method == "outside" or manifest.model.elsewhere is not None:
         yield f"{lead}the answers were collected elsewhere: what the model is, and how it was asked, was not checked"
@@ -557,7 +551,7 @@ def _all(rows: Sequence[Judged]) -> str:
 
 
 def _of_what(rows: Sequence[Judged]) -> str:
-    """Say of gaps that pass what they are gaps of, where that is not groups alone."""
+    """Qualify gaps that pass: in these pairs of words, repeated words included; else empty."""
     held = [row.held for row in rows if row.held.gap.kind != "refusals"]
     rated = [gap for each in held for gap in (each.gap, each.baseline) if gap is not None]
     averages = [gap for gap in rated if gap.kind in ("average", "emotion")]
@@ -578,7 +572,9 @@ def reasons_of(gated: Gated) -> tuple[str, ...]:
 
 
 def name_of(gap: Gap) -> str:
-    """Name a gap: ``religion (variant): emotion anger``; names are as they came, and to be escaped where shown."""
+    """Name a gap, as in ``religion (variant): emotion anger``. Names are not escaped: escape them
+    where they are shown.
+    """
     member = f" {gap.member}" if gap.member else ""
     return f"{gap.dimension} ({gap.variant}): {gap.kind}{member}"
 

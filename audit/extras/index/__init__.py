@@ -1,1 +1,1 @@
-"""Reads what runs of a folder have published, and lays it out on one page; computes nothing of it again."""
+"""Lay out the published results of a folder's runs on one page. Nothing is computed anew."""

@@ -1,9 +1,9 @@
-"""What the literature claims of gaps, and which runs of a folder bear on it.
+"""Claims of the literature about gaps, and the runs of a folder that bear on them.
 
-A pair of runs bears on a claim if it differs in that of which the claim is, and in nothing else that was recorded. The
-difference between the two δ, narrative by narrative, is taken from a comparison of the folder that is of just these
-answers. Where there is none the page says how to make it: nothing is computed here. That difference is over these
-narratives alone; which way the two gaps go is told by the estimates that the runs' verdicts rest on.
+A pair of runs bears on a claim if it differs in what the claim is about, and in nothing else that was recorded. The
+difference between the two δ, narrative by narrative, is read from a comparison in the folder made of exactly these
+answers. If there is none, the page says how to make it: nothing is computed here. That difference generalises over
+narratives only; the direction of each gap comes from the estimate that its run's verdict rests on.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _ALIKE: Final = (
     *_OF_MODEL, *_OF_PROMPT, "strategy", "leading", "narratives", "n_narratives", "texts", "elicitation", "parser",
     "answering", "asking", "seed", "scale", "identities", "language",
 )  # fmt: skip
-"""Choices in which two runs are the same, but for those that a claim is of."""
+"""Settings that must be equal in both runs of a pair, except those that the claim varies."""
 _RECORDED: Final = ("texts", "identities", "wording")
 _LARGER: Final = 1.1
-"""From a tenth more parameters on, a model counts as larger: words that were added to a vocabulary make no size."""
+"""Ratio of parameters from which a model counts as larger: an extended vocabulary is no difference in size."""
 _PLAIN: Final = "origin"
-"""The prompt that the others are departures from."""
+"""The prompt that the others depart from."""
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,17 @@ class Entry:
     Attributes
     ----------
     folder
-        As the index calls it.
-    path
-        Where it is.
+        Relative path from the page.
     choices
-        As :func:`audit.runs.differences.choices_of` returns them.
+        See :func:`audit.runs.differences.choices_of`.
     parameters
-        Of its model; 0 if not known.
+        Of the model; 0 if unknown.
     length
-        Of its scale, in points.
+        Length of the scale, in points.
     identity
-        As :func:`audit.runs.differences.identity_of` returns it.
+        See :func:`audit.runs.differences.identity_of`.
     rows
-        Its rows of the index, by dimension.
+        Dimension → row of the index.
     """
 
     folder: str
@@ -82,13 +80,13 @@ class Claim:
     caution
         What a pair that bears on it does not show.
     varies
-        Choices in which the two runs of a pair may differ.
+        Settings in which the two runs of a pair may differ.
     leads
-        Whether the first run is the one that the claim is about, and the second the one that it is held against.
+        Whether the claim is about the first run, compared with the second.
     sign
-        −1 where the gap is to be smaller in the first, +1 where it is to be larger.
+        −1 if the claim says that the gap is smaller in the first run, +1 if larger.
     lacking
-        What the runs lack where no pair bears on it.
+        What the runs lack if no pair bears on the claim.
     """
 
     name: str
@@ -144,19 +142,19 @@ CLAIMS: Final = (
         "no two runs differ in nothing but the scale (prompt=scale-10 against prompt=origin)",
     ),
 )
-"""After the design that is this project's default; sizes of gaps are meant, whichever way they go."""
+"""Claims of the study whose design is this project's default. They are about the size of gaps, in either direction."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The differences of one comparison that are of answers as they are stored now.
+    """Differences of one comparison, without those whose runs' answers have changed since.
 
     Attributes
     ----------
     folder
-        As the index calls it.
+        Relative path from the page.
     rows
-        Rows of its table of comparisons, by dimension and by folder and prompt of both runs.
+        (dimension, folder and prompt of each run) → row of the table of comparisons.
     """
 
     folder: str
@@ -164,14 +162,9 @@ class Compared:
 
 
 def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Compared | None, str]:
-    """Read the differences of a comparison of ratings; the second part says why there are none.
+    """Read the differences of a comparison of ratings; the second value says why there are none.
 
-    Parameters
-    ----------
-    path, name
-        The comparison's folder, and as the index calls it.
-    entries
-        The runs of the index. Differences between others, or of answers that have changed since, are left out.
+    Differences between runs outside ``entries``, or of answers that have changed since, are left out.
     """
     try:
         if ComparisonManifest.read_if_there(path) is None:
@@ -181,7 +174,7 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
             for each in (RUNS, COMPARISONS)
         )
     except FileNotFoundError:
-        return None, ""  # of runs of replies, which no claim is of
+        return None, ""  # runs of replies, which no claim is about
     except (OSError, ValueError, AuditError) as error:
         return None, f"cannot be read ({str(error).splitlines()[0]})"
     known: dict[tuple[str, str], list[Entry]] = {}
@@ -190,7 +183,7 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
     of_label = {}
     for row in runs.to_dict("records"):
         same = known.get((str(row.get("identity")), str(row.get("prompt"))), [])
-        # Of a run that was made twice, the folder whose answers these are.
+        # If a run was made twice, take the folder with these answers.
         there = [one for one in same if RunFolder(one.path).ratings_sha256() == row.get("ratings")]
         if there:
             of_label[row["run"]] = there[0]
@@ -208,9 +201,9 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
 
 
 def claim_rows(entries: Sequence[Entry], comparisons: Sequence[Compared]) -> Iterator[dict[str, Any]]:
-    """Yield a row of the table of claims for each pair of runs that bears on one, dimension by dimension.
+    """Yield a row of the table of claims for each claim, pair of runs that bears on it, and dimension.
 
-    A folder that holds the answers of another one is a copy, and no run beside it.
+    Runs with the same answers as another folder are copies, and are skipped.
     """
     entries = list(_without_copies(entries))
     for claim in CLAIMS:
@@ -233,7 +226,7 @@ def _without_copies(entries: Sequence[Entry]) -> Iterator[Entry]:
 def _pairs(claim: Claim, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:
     alike: dict[tuple[str, ...], list[Entry]] = {}
     for entry in entries:
-        if all(entry.choices[name] for name in _RECORDED):  # what was not recorded is like nothing else
+        if all(entry.choices[name] for name in _RECORDED):  # what was not recorded equals nothing else
             key = tuple(entry.choices[name] for name in _ALIKE if name not in claim.varies)
             alike.setdefault(key, []).append(entry)
     for own in alike.values():
@@ -261,7 +254,7 @@ def _row(claim: Claim, dimension: str, first: Entry, second: Entry, comparisons:
 def _difference(
     dimension: str, first: Entry, second: Entry, comparisons: Sequence[Compared]
 ) -> tuple[str, Mapping[str, Any], bool]:
-    """Return which comparison has two runs, its row, and whether they stand the other way round in it."""
+    """Find a pair of runs in the comparisons: folder, row, and whether the row has them in reverse order."""
     for compared in comparisons:
         for pair, flipped in (((first, second), False), ((second, first), True)):
             row = compared.rows.get((dimension, *_place(pair[0]), *_place(pair[1])))
@@ -277,7 +270,7 @@ def _said(
     pair: tuple[Entry, Entry],
     dimension: str,
 ) -> tuple[str, str]:
-    """Return what a pair says of a claim, and why it cannot tell.
+    """Return what a pair says about a claim, and why it cannot tell.
 
     Notes
     -----
@@ -316,7 +309,7 @@ def _said(
 
 
 def _one_way(pair: tuple[Entry, Entry], dimension: str) -> bool:
-    """Whether the sum of the gaps that two verdicts rest on, each in its scale's length, is shown not to be 0."""
+    """Tell whether two gaps, as shares of their scales, have one direction: the interval of their sum excludes 0."""
     low, high = (
         math.fsum(float(entry.rows[dimension][end]) / entry.length for entry in pair) for end in ("ci_low", "ci_high")
     )

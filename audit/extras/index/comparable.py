@@ -1,8 +1,8 @@
-"""Which gaps may be held against each other: sets of rows, and in what two sets differ.
+"""Group gaps that may be compared with each other, and say how two groups differ.
 
-Two gaps are of one set if they are of the same outcome in the same unit, about the same dimension and identities, on
-the same scale and narratives, got in the same way, and of the same in-group pairs. Model, prompt and strategy may
-differ: what a difference between such gaps is then put down to. What a run did not record is like nothing else.
+Gaps belong to one group if they agree in outcome, unit, dimension, identities, scale, narratives, elicitation and
+in-group pairs. Model, prompt and strategy may differ: a difference between such gaps is attributed to them. A property
+that a run did not record equals nothing else.
 """
 
 from __future__ import annotations
@@ -23,25 +23,17 @@ ASPECTS: Final = {
     "identities": "identities",
     "pairs": "scope (which in-group pairs)",
 }
-"""Columns in which the rows of a set are the same, and what a reader is told where two sets differ in one."""
+"""Columns in which the rows of a group agree → the words for readers if two groups differ in one."""
 _RECORDED: Final = ("texts", "identities")
-"""Of these a run of another tool, or of an early version, has no hash; then nobody knows whether two are the same."""
+"""Runs of other tools or early versions lack these hashes; nobody knows whether two such runs agree."""
 _NAMED: Final = 4
 _USUAL: Final = "English"
-"""The language of prompts that is not told of."""
+"""Language of prompts that is not mentioned."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Gaps that may be held against each other.
-
-    Attributes
-    ----------
-    number
-        Its place among all groups, from 1.
-    rows
-        Rows of the index, in its order.
-    """
+    """Gaps that may be compared with each other. Groups are numbered from 1."""
 
     number: int
     rows: tuple[Mapping[str, Any], ...]
@@ -59,14 +51,14 @@ class Group:
 
     @property
     def title(self) -> str:
-        """What it is about, in words."""
+        """Dimension and outcome, in words."""
         first = self.rows[0]
         outcome = "" if first["outcome"] == "intensity" else f": {brief(str(first['outcome']))}"
         return f"{dimension_title(str(first['dimension']))}{outcome}"
 
 
 def groups_of(rows: Sequence[Mapping[str, Any]]) -> list[Group]:
-    """Return the sets of rows with a gap; dimension by dimension, in the order in which each first appears."""
+    """Group the rows that have a gap: by dimension, then in order of first appearance."""
     sets: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
         if row["state"] == "gap":
@@ -79,13 +71,13 @@ def groups_of(rows: Sequence[Mapping[str, Any]]) -> list[Group]:
 
 
 def numbered(rows: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """Return all rows, each with the number of its group: those of a group together, the others behind."""
+    """Return all rows with the numbers of their groups, group by group; rows without a gap come last."""
     own = [dict(row) | {"group": str(group.number)} for group in groups for row in group.rows]
     return own + [dict(row) | {"group": ""} for row in rows if row["state"] != "gap"]
 
 
 def differences(group: Group, groups: Sequence[Group]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the other sets of the same dimension and outcome, and in what they differ from this one, in words."""
+    """Yield the number of each other group of the same dimension and outcome, and how it differs, in words."""
     first = group.rows[0]
     for other in groups:
         theirs = other.rows[0]
@@ -98,7 +90,9 @@ def differences(group: Group, groups: Sequence[Group]) -> Iterator[tuple[int, tu
 
 
 def not_comparable(group: Group, groups: Sequence[Group]) -> str:
-    """Say which other sets of the dimension and outcome the gaps cannot be compared with, and why; empty without."""
+    """Say which other groups of the dimension and outcome cannot be compared with this one, and why; empty if there are
+    none.
+    """
     told = list(differences(group, groups))
     said = [f"group {number} (other {_listed(why)})" for number, why in told[:_NAMED]]
     if len(told) > _NAMED:
@@ -107,7 +101,7 @@ def not_comparable(group: Group, groups: Sequence[Group]) -> str:
 
 
 def described(group: Group) -> list[tuple[str, str]]:
-    """Say what the gaps of a set have in common: names and values."""
+    """Return what the gaps of a group have in common, as names and values."""
     first = group.rows[0]
     return [
         ("Unit", str(first["unit"]) or MISSING),

@@ -1,4 +1,4 @@
-"""Finds the folders that hold runs, or what was made of runs, beneath a folder."""
+"""Find runs, and folders made from several runs, beneath a folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MADE_OF_RUNS: Final = {
     "judgement": "judgement.html",
     "choices": "",
 }
-"""What folders are called that were made of several runs, and their pages; of choices there is none."""
+"""Kinds of folders made from several runs → their page. Choices have none."""
 _COLLECTED: Final = ("ratings", "replies", "answers")
 
 
@@ -27,12 +27,10 @@ class Found:
 
     Attributes
     ----------
-    path
-        Where it is.
     kind
-        ``run``, one of :data:`MADE_OF_RUNS`, or empty of a folder that cannot be searched.
+        ``run``, one of :data:`MADE_OF_RUNS`, or empty if the folder cannot be searched.
     fault
-        Why it cannot be; else empty.
+        Why it cannot be searched; else empty.
     """
 
     path: Path
@@ -41,20 +39,15 @@ class Found:
 
 
 def find_runs(folder: Path) -> Iterator[Found]:
-    """Yield the runs and what was made of runs beneath a folder, in the order of their names.
+    """Yield runs, and folders made from several runs, beneath a folder, sorted by name.
 
-    Folders are searched to any depth, by links too, each once. Those whose name begins with a dot are left out.
-
-    Parameters
-    ----------
-    folder
-        May itself be neither.
+    Searches to any depth and follows links, each folder once. Skips folders whose name begins with a dot.
     """
     yield from _within(folder, set())
 
 
 def is_of_runs(folder: Path) -> str:
-    """Return what a folder is: ``run`` or one of :data:`MADE_OF_RUNS`; empty if it is neither."""
+    """Return ``run`` or one of :data:`MADE_OF_RUNS`; empty if the folder is neither."""
     if (folder / FILE).exists():
         kind = Manifest.content_of(folder).get("kind")
         return kind if isinstance(kind, str) and kind in MADE_OF_RUNS else RUN
@@ -65,7 +58,7 @@ def _within(folder: Path, seen: set[Path]) -> Iterator[Found]:
     try:
         place = folder.resolve(strict=True)
         names = sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith(".") and entry.is_dir())
-    except (OSError, RuntimeError) as error:  # a link that leads in a circle is one or the other
+    except (OSError, RuntimeError) as error:  # a circular link raises one or the other
         yield Found(folder, "", f"cannot be searched ({getattr(error, 'strerror', None) or error})")
         return
     if place in seen:
@@ -79,7 +72,7 @@ def _within(folder: Path, seen: set[Path]) -> Iterator[Found]:
 
 
 def _lacks_manifest(folder: Path) -> bool:
-    """Tell whether a folder without a manifest is a run's all the same."""
+    """Tell whether a folder is a run although its manifest is gone."""
     return any((folder / name).exists() for name in (COPY, ledger.FILE)) or any(
         (folder / f"{name}.parquet").exists() or any((folder / name).glob("part-*.parquet")) for name in _COLLECTED
     )

@@ -1,7 +1,7 @@
-"""The index of a folder's runs to one page: gaps that may be held against each other, set by set, and nothing ranked.
+"""Render the index of a folder's runs as one page: group by group of comparable gaps, with no ranking.
 
-The page is built as a run's report is: self-contained, everything escaped, every number with its place in ``index.csv``
-or ``claims.csv``. Without its script it is the same tables, which then cannot be sorted or filtered.
+Like a report, the page is self-contained and fully escaped, and every number names its place in ``index.csv`` or
+``claims.csv``. Without JavaScript the same tables are shown, but cannot be sorted or filtered.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from audit.tables.formatting import (
 )
 
 MARK: Final = '<meta name="generator" content="empathy-audit index">'
-"""Tells a page of ours, which may be replaced, from any other."""
+"""Marks our own page, which may be overwritten."""
 VERDICTS: Final = {
     "gap": "a gap",
     "within": "a gap smaller than the margin",
@@ -41,33 +41,31 @@ VERDICTS: Final = {
     "undecided": "undecided",
     "absent": "no verdict",
 }
-"""Kinds of verdicts, as the filter calls them."""
+"""Kinds of verdicts, in the words of the filter."""
 _CONTROLS: Final = {
     "echo_free": "pairs without a word in common",
     "placebo": "held against invented groups",
     "none": "not controlled",
 }
 _MANIPULATION: Final = {"passed": "manipulation check passed", "not made": "no manipulation check made"}
-"""One that failed, or showed nothing, is among the limits."""
+"""Failed or inconclusive checks are shown among the limits instead."""
 _SAID: Final = {"for": "as claimed", "against": "the other way", "cannot_tell": "cannot tell"}
 _SHORT: Final = 12
-"""Letters of a unit that a column's heading has room for; the facts of the group have it, too."""
+"""Longest unit shown in a column heading, in letters. The facts of the group have it in any case."""
 _SHOWN: Final = 50
-"""Pairs of a claim that the page has; the files have all of them."""
+"""Pairs of a claim shown on the page. The files have all."""
 
 
 @dataclass(frozen=True)
 class GroupShown:
-    """Gaps that may be held against each other.
+    """A group of comparable gaps, as shown on the page.
 
     Attributes
     ----------
-    number, title
-        Its place, and what it is about.
     facts
-        What its gaps have in common: names and values.
+        What its gaps have in common, as names and values.
     against
-        With which other groups they cannot be compared, and why; empty without others.
+        Which groups it cannot be compared with, and why; empty if there are no others.
     unrecorded
         What its runs did not record, in words.
     rows
@@ -84,16 +82,16 @@ class GroupShown:
 
 @dataclass(frozen=True)
 class ClaimShown:
-    """A claim of the literature, and the pairs of runs that bear on it.
+    """A claim of the literature with the pairs of runs that bear on it.
 
     Attributes
     ----------
     words, caution, lacking
-        As of :class:`audit.extras.index.claims.Claim`.
+        See :class:`audit.extras.index.claims.Claim`.
     rows
         Of the table of claims.
     command
-        What makes the differences that are not there; empty where none is wanting.
+        Makes the missing comparisons; empty if none is missing.
     """
 
     words: str
@@ -105,7 +103,7 @@ class ClaimShown:
 
 @dataclass(frozen=True)
 class MadeOfRuns:
-    """A folder that was made of several runs: what it is, its page if there is one, how many runs, what is wrong."""
+    """A folder made from several runs. ``page`` is empty if it has none, ``note`` says what is wrong with it."""
 
     folder: str
     kind: str
@@ -116,7 +114,7 @@ class MadeOfRuns:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell as it is shown: what it is sorted by, and whether it holds words."""
+    """A cell of a table: its content, its sort key, and whether it holds words."""
 
     shown: str
     by: str
@@ -139,24 +137,7 @@ def render_index(
     made_of_runs: Sequence[MadeOfRuns],
     stem: str,
 ) -> str:
-    """Render the page.
-
-    Parameters
-    ----------
-    name
-        What the folder is called.
-    rows
-        All rows of the index, as they are written.
-    groups, claims, made_of_runs
-        What is shown of them, and beside them.
-    stem
-        Of the files beside the page.
-
-    Returns
-    -------
-    str
-        A whole HTML document, encodable as UTF-8.
-    """
+    """Render the page as a whole HTML document. ``stem`` is the name of the files beside the page."""
     without = [row for row in rows if row["state"] == "no_gap"]
     unread = [row for row in rows if row["state"] == "not_read"]
     with_gap = [row for group in groups for row in group.rows]
@@ -188,7 +169,7 @@ def render_index(
 
 
 def _summary(n_runs: int, with_gap: Sequence[Row], n_groups: int, without: Sequence[Row], unread: Sequence[Row]) -> str:
-    """Say what the folder holds, and what of it is not among the gaps."""
+    """Say what the folder holds, and what is not among the gaps."""
     parts = []
     if with_gap:
         among = f" in {n_groups} groups that cannot be compared with each other" if n_groups > 1 else ""
@@ -208,7 +189,7 @@ def _verdicts(rows: Sequence[Row]) -> str:
 
 
 def _by_chance(rows: Sequence[Row]) -> str:
-    """Say what is to be expected of so many intervals; empty where there are few."""
+    """Say how many intervals would exclude 0 by chance; empty if there are fewer than two."""
     found = [row for row in rows if math.isfinite(row.number("ci_low"))]
     if len(found) < 2:
         return ""
@@ -247,7 +228,7 @@ def _shown(group: GroupShown) -> dict[str, object]:
 
 
 def _is_measure(group: GroupShown) -> bool:
-    """Whether the gaps are of a measure of texts, of which a run has many."""
+    """Tell whether the gaps are of measures of texts, of which a run has many."""
     return str(group.rows[0]["outcome"]) != "intensity"
 
 
@@ -257,7 +238,7 @@ def _folded(groups: Sequence[GroupShown]) -> str:
 
 
 def _models(rows: Sequence[Row]) -> str:
-    """Say of how many models the gaps of a group are, where they may be taken for a ranking."""
+    """Warn that several models are not ranked; empty if there is only one."""
     n_models = len({(row["model"], row["server"]) for row in rows})
     if n_models < 2:
         return ""
@@ -366,7 +347,7 @@ def _claim(claim: ClaimShown) -> dict[str, object]:
 
 
 def _told(claim: ClaimShown) -> str:
-    """Say in a sentence what the runs tell of a claim."""
+    """Say in a sentence what the runs show about a claim."""
     if not claim.rows:
         return f"These runs cannot tell: {claim.lacking}."
     n = {said: sum(row["says"] == said for row in claim.rows) for said in _SAID}
@@ -390,7 +371,9 @@ def _link(row: Row) -> Markup:
 
 
 def _linked(folder: str, page: str) -> Markup:
-    """Write a folder's name, as a link to its page if there is one: relative, so that the whole folder may move."""
+    """Show a folder's name, linked to its page if there is one. Links are relative, so that the
+    whole folder may move.
+    """
     if not page:
         return named(folder)
     return Markup('<a href="{}">{}</a>').format(page, named(folder))

@@ -1,7 +1,7 @@
-"""What a run has published, as rows of the index: its tables, and what its page says of them by the page's own rules.
+"""Read what a run has published as rows of the index: its tables, worded by the rules of its page.
 
-The remarks that bear on a verdict follow from the tables (:mod:`audit.statistics.limits`), and a test holds every
-verdict here against the page's.
+Remarks that limit a verdict follow from the tables (:mod:`audit.statistics.limits`). A test compares every verdict here
+with the page's.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _READ: Final = (
     "verdicts", "judged", "odd_pairs", "gap", "cells", "outcomes", "modes", "families", "heterogeneity", "sensitivity",
     "controls", "missing", "leave_one_out", "equivalence", "power", "manipulation", "variances",
 )  # fmt: skip
-"""Tables of a run of ratings that a verdict and what limits it are made of."""
+"""Tables of a run of ratings from which a verdict and its limits follow."""
 _READ_OF_REPLIES: Final = ("verdicts", "measures", "measure_gaps", "measure_controls")
 
 
 @dataclass(frozen=True)
 class _Remark:
-    """A remark of which only its code is known; see :class:`audit.report.dimensions.RemarkLike`."""
+    """A remark known only by its code; see :class:`audit.report.dimensions.RemarkLike`."""
 
     code: str
     dimension: str = ""
@@ -62,20 +62,10 @@ class _Remark:
 
 
 def rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one run: a gap each, or one that says why there is none.
+    """Yield a row for each gap of a run, or one that says why there is none. The folder is only read.
 
-    Parameters
-    ----------
-    folder
-        The run's; it is only read.
-    name
-        The folder as the index calls it.
-
-    Raises
-    ------
-    AuditError
-        If the run cannot be read, something in it is not what was stored or written, or its tables are of other
-        answers than are stored now.
+    AuditError if the run cannot be read, a file was changed after it was stored, or its tables belong to other answers
+    than are stored now.
     """
     manifest = Manifest.read(folder)
     task = task_of(manifest)
@@ -121,7 +111,7 @@ def _of_manifest(manifest: Manifest) -> dict[str, Any]:
 
 
 def _check_generation(folder: Path, manifest: Manifest, again: str) -> None:
-    """Refuse tables of another analysis than the manifest's; an earlier version wrote no generation."""
+    """Refuse tables of another analysis than the manifest's. Earlier versions wrote no generation."""
     if not manifest.generation:
         return
     path = folder / GENERATION
@@ -134,7 +124,7 @@ def _check_generation(folder: Path, manifest: Manifest, again: str) -> None:
 
 
 def _table(folder: Path, described: Table, again: str) -> pd.DataFrame:
-    """Return a published table; one that an earlier version did not make is empty."""
+    """Read a published table; empty if an earlier version did not make it."""
     path = folder / "tables" / f"{described.name}.csv"
     if not path.is_file():
         return pd.DataFrame(columns=list(described))
@@ -167,7 +157,7 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
         if len(decided):
             on_gap = [code for code in str(decided["limits"].iloc[0]).split("; ") if code]
         remarks = [*map(_Remark, on_run), *(_Remark(code, *key) for code in on_gap)]
-        # What decides is what is shown, as on the run's page.
+        # Show the deciding numbers, as the run's page does.
         deciding = decided.to_dict("records")[0] if len(decided) else {}
         row = _first(headline, key)
         shown = deciding if math.isfinite(deciding.get("ci_low", math.nan)) else row
@@ -198,7 +188,7 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
 
 
 def _asked(manifest: Manifest, choices: Mapping[str, str]) -> dict[str, str]:
-    """Say in what two gaps must be alike to be held against each other, as far as the manifest tells."""
+    """Return what must agree for two gaps to be comparable, as far as the manifest records it."""
     earlier = manifest.elicitation.method == "expected" and (
         manifest.identity.elicitation.get("reads") != _NUMBERS_ASKED
     )
@@ -216,7 +206,7 @@ def _asked(manifest: Manifest, choices: Mapping[str, str]) -> dict[str, str]:
 
 
 def _manipulation(table: pd.DataFrame) -> str:
-    """Name what the check that decides came to."""
+    """Return the outcome of the deciding manipulation check."""
     return {FOLLOWS: "passed", DOES_NOT_FOLLOW: "failed", NOT_SHOWN: "not shown"}.get(str(deciding(table)), "not made")
 
 
@@ -237,7 +227,7 @@ def _of_measures(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iter
         measure = str(row["measure"])
         verdict = decided.get((row["dimension"], row["variant"], row["measure"]))
         said = worded(verdict)
-        # What decides is what is shown, as on the run's page.
+        # Show the deciding numbers, as the run's page does.
         shown = row if verdict is None or not math.isfinite(verdict.number("ci_low")) else verdict
         told = units.get(measure, {})
         control = controls.get((row["dimension"], row["variant"]), {}).get(measure) or control_of(rows_of(gap[:0], ""))
@@ -295,6 +285,6 @@ def _is_true(value: object) -> bool:
 
 
 def whole_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with all columns of the index: texts that are not known are empty, numbers missing."""
+    """Fill in missing columns of the index: empty for texts, NaN for numbers."""
     empty = {name: "" if column.type.plain == "text" else math.nan for name, column in INDEX.items()}
     return empty | {name: row[name] for name in row if name in INDEX}

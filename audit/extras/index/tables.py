@@ -1,4 +1,4 @@
-"""Many runs on one page."""
+"""Tables of the index: gaps of many runs, and claims about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a folder of runs to one page and the same as files: finds the runs, reads them, sets them side by side."""
+"""Index a folder of runs: find them, read them, and write one page with the same content as files."""
 
 from __future__ import annotations
 
@@ -32,27 +32,23 @@ from stimuli.files import open_file
 PAGE: Final = "index.html"
 _SCHEMA: Final = 1
 _NAMED: Final = 12
-"""Runs that a command names at most."""
+"""Most runs named in a command."""
 _LONGEST: Final = 1000
-"""Letters of a reason; a file may hold a value of any length, which it names."""
+"""Longest reason, in letters: it may quote a value of any length."""
 _START: Final = 4096
-"""Bytes of a page in which the mark of ours stands."""
+"""Bytes at the beginning of a page that contain our mark."""
 
 
 @dataclass(frozen=True)
 class Indexed:
-    """What an index came to.
+    """An index as written.
 
     Attributes
     ----------
-    page, files
-        The page, and what was written beside it.
     rows
-        The index, as :data:`audit.extras.index.tables.INDEX`.
+        Columns of :data:`audit.extras.index.tables.INDEX`.
     claims
-        As :data:`audit.extras.index.tables.CLAIMS`.
-    groups
-        Which gaps may be held against each other.
+        Columns of :data:`audit.extras.index.tables.CLAIMS`.
     """
 
     page: Path
@@ -65,20 +61,8 @@ class Indexed:
 def write_index(folder: Path, *, out: Path | None = None) -> Indexed:
     """Read all runs beneath a folder, and write their index.
 
-    Parameters
-    ----------
-    folder
-        Is only read, but for the index.
-    out
-        The page, whose links lead from there; None takes ``index.html`` in the folder. The other files stand beside it,
-        under the same name.
-
-    Raises
-    ------
-    ConfigError
-        If the folder is not there, is itself a run's or has none, or ``out`` is no page or another one's.
-    StoreError
-        If a file cannot be written.
+    The folder is only read, except for the index. ``out`` is the page, from which links are relative; None takes
+    ``index.html`` in the folder. The other files lie beside it, under the same stem.
     """
     page = _page(folder, out)
     found = list(find_runs(folder))
@@ -122,7 +106,7 @@ def write_index(folder: Path, *, out: Path | None = None) -> Indexed:
 
 
 def _page(folder: Path, out: Path | None) -> Path:
-    """Return where the page goes, or refuse a place where another one stands."""
+    """Return where the page goes; refuse a place with a file that is not ours."""
     if not folder.is_dir():
         raise ConfigError(f"{folder} is no folder; give a folder that holds run folders")
     kind = is_of_runs(folder)
@@ -143,12 +127,12 @@ def _page(folder: Path, out: Path | None) -> Path:
 
 
 def _name(path: Path, base: Path) -> str:
-    """Return a folder's place as seen from the page, with / between names."""
+    """Return a folder's path relative to the page, separated by /."""
     return Path(os.path.relpath(path.absolute(), base.absolute())).as_posix()
 
 
 def _read(found: Found, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a run; of one that cannot be read, a row that says why."""
+    """Yield the rows of a run; one row that says why if it cannot be read."""
     try:
         if found.fault:
             raise StoreError(f"{found.path} {found.fault}")
@@ -156,7 +140,7 @@ def _read(found: Found, name: str) -> Iterator[dict[str, Any]]:
     except AuditError as error:
         rows = [_not_read(found, name, str(error))]
     except (KeyError, ValueError, TypeError, ArithmeticError) as error:
-        # Tables that another tool wrote, or a version that is to come: one folder must not hide all others.
+        # Tables of another tool or a later version: one folder must not hide all others.
         rows = [
             _not_read(found, name, f"its tables are not as this version reads them ({type(error).__name__}: {error})")
         ]
@@ -166,18 +150,18 @@ def _read(found: Found, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _link(place: str) -> str:
-    """Return a place as links have it: bytes that are no text are kept, and no name is taken for a scheme."""
+    """Quote a path for a link. Undecodable bytes are kept, and a colon is not read as a scheme."""
     return quote(os.fsencode(place))
 
 
 def _not_read(found: Found, name: str, why: str) -> dict[str, Any]:
-    """Return the row of a folder that could not be read; its place is written as the index writes places."""
+    """Return the row of a folder that could not be read."""
     reason = " ".join(why.replace(str(found.path), name).split())
     return whole_row({"state": "not_read", "folder": name, "reason": reason[:_LONGEST]})
 
 
 def _entries(path: Path, rows: Sequence[Mapping[str, Any]]) -> Iterator[of_claims.Entry]:
-    """Yield what claims need of a run of ratings, prompt by prompt."""
+    """Yield what claims need from a run of ratings, for each prompt."""
     rated = [row for row in rows if row["state"] == "gap" and row["outcome"] == "intensity"]
     if not rated:
         return
@@ -197,7 +181,7 @@ def _entries(path: Path, rows: Sequence[Mapping[str, Any]]) -> Iterator[of_claim
 def _compared(
     made: Sequence[tuple[Found, str]], entries: Sequence[of_claims.Entry]
 ) -> tuple[list[of_claims.Compared], list[MadeOfRuns]]:
-    """Read what was made of several runs: the differences of comparisons, and what is shown of each."""
+    """Read folders made from several runs: differences of comparisons, and what the page shows of each."""
     differences, shown = [], []
     for found, name in made:
         compared, note = None, ""
@@ -227,7 +211,7 @@ def _claims(claims: pd.DataFrame, folder: Path, base: Path) -> Iterator[ClaimSho
 
 
 def _command(names: Sequence[str], folder: Path, base: Path) -> str:
-    """Return what compares runs, typed in the folder of the page; empty without runs."""
+    """Return the command that compares runs, given in the page's folder; empty without runs."""
     if not names:
         return ""
     run_dir = _name(folder / "comparison-of-claims", base)
@@ -235,7 +219,7 @@ def _command(names: Sequence[str], folder: Path, base: Path) -> str:
 
 
 def _table(described: Table, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return rows as a table, of which whole numbers may be missing."""
+    """Return rows as a table with nullable whole numbers."""
     table = pd.DataFrame([dict(row) for row in rows], columns=list(described))
     for name, column in described.items():
         if column.type.plain == "text":
@@ -276,7 +260,7 @@ def _json(index: pd.DataFrame, claims: pd.DataFrame, groups: Sequence[Group], ma
 
 
 def _plain(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a table's rows as JSON has them: what is missing is null."""
+    """Return a table's rows for JSON, with null for missing values."""
     return [{str(name): _value(value) for name, value in row.items()} for row in table.to_dict("records")]
 
 

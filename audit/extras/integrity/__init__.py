@@ -1,1 +1,1 @@
-"""Whether folders hold what was collected and made of it, and how damaged ones are put right."""
+"""Verify that folders hold what was collected and computed, and repair damaged ones."""

@@ -1,9 +1,8 @@
-"""What can be had back of a run's folder that was damaged; nothing is ever deleted.
+"""Recover a damaged run folder. Nothing is ever deleted.
 
-A manifest that is gone or damaged comes back from its copy. Parts that cannot be read, or are not what the run asked,
-are moved to ``set-aside/``, so that the run's own command collects them anew; those of a consolidated file that are
-whole become parts again. Where no manifest can be had, :mod:`audit.extras.integrity.rescued` writes what was collected
-as tables.
+A lost or damaged manifest is restored from its copy. Parts that cannot be read, or are not what the run asked, move to
+``set-aside/``, so that the run's own command collects them anew. The intact parts of a damaged consolidated file become
+single parts again. If no manifest can be restored, :mod:`audit.extras.integrity.rescued` saves the answers as tables.
 """
 
 from __future__ import annotations
@@ -46,15 +45,15 @@ from audit.tasks.inventory.tables import ANSWERS
 from stimuli.strategies import THOUGHT
 
 ASIDE: Final = "set-aside"
-"""The folder of a run's that takes what is moved out of the way."""
+"""Subfolder of a run for files that were moved out of the way."""
 _COLLECTED: Final[Mapping[Kind, Table]] = {"ratings": RATINGS, "replies": REPLIES, "answers": ANSWERS}
 _LABELS: Final = ("dimension", "narrative_id", "emotion", "perceiver", "experiencer")
-"""Columns by which rows are told from those of another run's grid."""
+"""Columns that distinguish a run's rows from those of another run's grid."""
 _IN_ONE_FILE: Final = (GIVEN, MANIPULATED, ELICITATION_SAMPLE, ASKED_AGAIN, *ASKED_IN_FORMATS.values())
 _NOT_NOW: Final = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EISDIR, errno.ESTALE)
-"""Why a file cannot be read that may be whole all the same."""
+"""Errors that do not mean damage: the file may be intact although it cannot be read."""
 Wrong = Callable[[str, pa.Table], str]
-"""From a part's name and rows to what is wrong with it; nothing if all is well."""
+"""Check of a part: name and rows → what is wrong, or an empty string."""
 
 
 @dataclass
@@ -64,9 +63,9 @@ class Recovery:
     Attributes
     ----------
     done
-        What was done, a line each.
+        What was done, one line each.
     next
-        What to do next, a line each; commands stand alone in theirs.
+        What to do next, one line each. A command has a line to itself.
     """
 
     done: list[str] = field(default_factory=list)
@@ -74,9 +73,9 @@ class Recovery:
 
 
 class _Held(RunFolder):
-    """A run's folder, whatever is left of it."""
+    """A run folder in any state."""
 
-    confirms = False  # what is not as the ledger says is what is looked for
+    confirms = False  # files that differ from the ledger are what we look for
 
     def _check(self) -> None:
         if not self.path.is_dir():
@@ -87,24 +86,13 @@ class _Held(RunFolder):
 
 
 def recover(path: Path) -> Recovery:
-    """Bring a run's folder into a state from which its own command, or ``report``, goes on.
-
-    Parameters
-    ----------
-    path
-        The run's folder.
-
-    Raises
-    ------
-    StoreError
-        If the folder is none of a run's, is of a later version or in use, or cannot be written.
-    """
+    """Bring a run folder into a state from which its own command, or ``report``, can go on."""
     made = Recovery()
     held = _Held(path)
     held.check()
     with held as folder:
         faults = _faults(path)
-        if faults.ledger:  # without one nothing else can be written, and what the files were is not known
+        if faults.ledger:  # nothing can be written without one, and what the files were is unknown
             folder.accept(faults)
             made.done.append(f"begun anew: {ledger.FILE}, which {faults.ledger}: the report says so")
             faults = _faults(path)
@@ -127,7 +115,7 @@ def _faults(path: Path) -> ledger.Faults:
 
 
 def _asked(folder: RunFolder, made: Recovery) -> PromptsAsked | None:
-    """Return the prompts that the folder keeps; a file that cannot be read is set aside."""
+    """Return the prompts that the folder keeps; set the file aside if it cannot be read."""
     try:
         return PromptsAsked.read(folder.path)
     except StoreError as error:
@@ -136,7 +124,7 @@ def _asked(folder: RunFolder, made: Recovery) -> PromptsAsked | None:
 
 
 def _manifest(folder: RunFolder, asked: PromptsAsked | None, faults: ledger.Faults, made: Recovery) -> Manifest | None:
-    """Return the run's manifest, brought back from its copy where that is needed; None where neither can be used."""
+    """Return the run's manifest, restored from its copy if needed; None if both are unusable."""
     found: dict[str, Manifest] = {}
     fault = {}
     for name in (MANIFEST, COPY):
@@ -147,7 +135,7 @@ def _manifest(folder: RunFolder, asked: PromptsAsked | None, faults: ledger.Faul
                 raise
             fault[name] = "it is gone" if not (folder.path / name).exists() else _why(error, folder.path / name)
         except StoreError:
-            if name == MANIFEST:  # of a comparison, or of a later version: that says what to do itself
+            if name == MANIFEST:  # a comparison's, or of a later version: its error says what to do
                 raise
             fault[name] = "it is gone"
         else:
@@ -177,7 +165,7 @@ def _manifest(folder: RunFolder, asked: PromptsAsked | None, faults: ledger.Faul
         folder.write_manifest(found[COPY])
         made.done.append(f"restored: {MANIFEST}, of its copy")
         return found[COPY]
-    if MANIFEST in found:  # its prompts are another run's: what it says of itself is all there is
+    if MANIFEST in found:  # the prompts are another run's, so the manifest is all there is
         set_aside(folder, PROMPTS, fault[MANIFEST], made)
         return found[MANIFEST]
     for name in (MANIFEST, COPY):
@@ -186,7 +174,7 @@ def _manifest(folder: RunFolder, asked: PromptsAsked | None, faults: ledger.Faul
 
 
 def _tell_if_changed(folder: RunFolder, name: str, made: Recovery) -> None:
-    """Have the ledger say of a manifest, or of the copy that takes its place, that it is not what was stored."""
+    """Record in the ledger that a manifest, or the copy that replaces it, was changed after it was stored."""
     story = ledger.story_of(folder.path)
     known = set() if story is None else {story.was[each] for each in (MANIFEST, COPY) if each in story.was}
     if not known or sha256_of(folder.path / name) in known:
@@ -199,7 +187,7 @@ def _tell_if_changed(folder: RunFolder, name: str, made: Recovery) -> None:
 
 
 def _misfit(manifest: Manifest, asked: PromptsAsked | None) -> str:
-    """Say in what a manifest differs from the prompts that lie beside it; nothing where it does not."""
+    """Say how a manifest disagrees with the prompts beside it; empty if it does not."""
     if asked is None:
         return ""
     if manifest.n_prompts != len(asked.grid):
@@ -209,18 +197,12 @@ def _misfit(manifest: Manifest, asked: PromptsAsked | None) -> str:
 
 
 def _why(error: StoreError, path: Path) -> str:
-    """Return what is wrong of an error's line, without its path and its remedy."""
+    """Return what an error says is wrong, without the path and the remedy."""
     return "it " + str(error).partition("; python -m audit recover")[0].removeprefix(f"{path} ")
 
 
 def set_aside(folder: RunFolder, name: str, why: str, made: Recovery) -> None:
-    """Move a file of a run's folder to ``set-aside/``, beside whatever lies there already.
-
-    Raises
-    ------
-    StoreError
-        If that cannot be done.
-    """
+    """Move a file of a run folder to ``set-aside/``, under a new name if that one is taken."""
     target = folder.path / ASIDE / name
     number = 2
     while target.exists():
@@ -231,7 +213,7 @@ def set_aside(folder: RunFolder, name: str, why: str, made: Recovery) -> None:
 
 
 class _Mender:
-    """Moves what is damaged, doubled or foreign of a run whose manifest can be read."""
+    """Moves damaged, duplicate and foreign parts out of a run whose manifest can be read."""
 
     def __init__(
         self,
@@ -254,7 +236,7 @@ class _Mender:
         self._before = (*manifest.strategy.stages, *thinks)
 
     def mend(self) -> None:
-        """Look at all that was collected, move what is wrong, and say what to do next."""
+        """Check everything collected, move what is wrong, and say what to do next."""
         before, as_read = len(self._made.done), self._manifest
         folder = self._folder
         again = self._look(folder.parts(STAGES), self._wrong_stage)
@@ -287,7 +269,7 @@ class _Mender:
             self._made.next.append("nothing is wrong: every file that was collected can be read and is in its place")
 
     def _look(self, parts: Parts, wrong: Wrong) -> list[str]:
-        """Move the parts of a table that are wrong, and return their names."""
+        """Move a table's faulty parts; return their names."""
         _, file = parts.places
         try:
             names = parts.names()
@@ -304,20 +286,20 @@ class _Mender:
                     break
                 self._set_aside(self._beside(parts, name), fault)
                 moved.append(name)
-                if name not in parts:  # of a consolidated table there may be an earlier one beneath
+                if name not in parts:  # a consolidated file may still hold an earlier version of it
                     break
         changed = self._not_ours.get(file.relative_to(self._folder.path).as_posix(), "")
         self._take_out(parts, faults, changed if file.exists() else "")
         return [name for name in dict.fromkeys([*moved, *faults]) if name not in parts]
 
     def _all_names(self, parts: Parts) -> list[str]:
-        """Return the names of all parts that a table should have, of which none is left."""
+        """Return the names of all parts that a table should have, when none is left."""
         if parts.places[0].name != "stages":
             return [f"part-{number:06d}" for number in range(self._n_shards)]
         return [f"part-{number:06d}-00" for number in range(self._n_shards)]
 
     def _move(self, parts: Parts, names: set[str], why: str) -> Iterator[str]:
-        """Move parts by their names, wherever they lie; yields those that were there."""
+        """Move parts by name, wherever they lie; yield the names that existed."""
         there = [name for name in sorted(names) if name in parts]
         for name in there:
             if self._beside(parts, name).exists():
@@ -326,7 +308,7 @@ class _Mender:
         yield from there
 
     def _take_out(self, parts: Parts, faults: dict[str, str], why: str = "") -> None:
-        """Set a consolidated file aside that is wrong, or has parts that are; the others become parts again before."""
+        """Set a faulty consolidated file aside, after writing its intact parts as single files."""
         if not faults and not why:
             return
         _, file = parts.places
@@ -357,7 +339,7 @@ class _Mender:
             return _reason(error)
         if rows is None:
             return ""
-        # Of a file that has changed, a part is as it was stored if it would be the same bytes again.
+        # In a changed file, a part is as stored if writing it again gives the same bytes.
         if fault and hashlib.sha256(parts.bytes_of(rows)).hexdigest() != self._was.get(
             beside.relative_to(self._folder.path).as_posix()
         ):
@@ -412,14 +394,14 @@ class _Mender:
         return ""
 
     def _places(self, name: str) -> range | None:
-        """Return the prompts of a part by its name; None where the run has no such shard."""
+        """Return the prompts of a part from its name; None if the run has no such shard."""
         number, size = int(name.split("-")[1]), self._manifest.shard_size
         if number >= self._n_shards:
             return None
         return range(number * size, min((number + 1) * size, self._manifest.n_prompts))
 
     def _of_other_replies(self, lost: set[str]) -> None:
-        """Move what was scored of replies that are asked anew: of other texts it says nothing."""
+        """Move scores of replies that will be asked anew: they describe other texts."""
         for scorer in self._folder.names(SCORES):
             parts = self._folder.parts(SCORES, scorer)
             for name in self._move(parts, lost, "the replies are"):
@@ -428,7 +410,7 @@ class _Mender:
         list(self._move(judged, set(judged.names()), "replies are"))
 
     def _counts(self, parts: Parts) -> None:
-        """Move what was counted beside parts, and cannot be read, with the scores that it was counted of."""
+        """Move unreadable counts together with the scores that they were counted from."""
         folder, _ = parts.places
         for path in sorted(folder.glob("part-*.json")):
             try:
@@ -445,7 +427,7 @@ class _Mender:
             self._set_aside(path, why)
 
     def _single(self) -> None:
-        """Move tables that are one file each from the start, where they cannot be read."""
+        """Move unreadable tables that have one file instead of parts."""
         folder, checks = self._folder, dict(self._manifest.content.get("checks") or {})
         for table in _IN_ONE_FILE:
             kept = folder.table(table)
@@ -467,12 +449,9 @@ class _Mender:
 
 
 def _reason(error: StoreError) -> str:
-    """Return what a damaged file says, which its line has in brackets.
+    """Return why a file is damaged: the text in brackets of its error.
 
-    Raises
-    ------
-    StoreError
-        The same if the file may be whole: of a later version, or not to be read by this user or just now.
+    Raises the error again if the file may be intact: of a later version, or unreadable only now or for this user.
     """
     cause = error.__cause__
     if cause is None or "this version of empathy-audit reads" in str(cause):

@@ -1,7 +1,7 @@
-"""What was collected in a run's folder whose manifest is lost: the tables from which ``report`` makes another run.
+"""Save the answers of a run folder without a manifest as tables from which ``report`` makes another run.
 
 ``recovered/ratings.csv`` and ``recovered/groups.csv`` have the form in which another tool's ratings are read, see
-:mod:`audit.runs.outside`. What that form cannot say is left out, and named.
+:mod:`audit.runs.outside`. What that form cannot express is left out, with a line that says so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from audit.tables.ratings import RATINGS
 FOLDER: Final = "recovered"
 _COLUMNS: Final = ("perceiver", "experiencer", "narrative_id", "rating", "emotion", "dimension", "variant", "status",
                    "prompt_index", "response")  # fmt: skip
-"""Of ``ratings.csv``; the last two are for people, and read by nobody else."""
+"""Columns of ``ratings.csv``. The last two are for people; no code reads them."""
 
 
 def rescue(
@@ -38,19 +38,13 @@ def rescue(
     Parameters
     ----------
     folder
-        The run's; entered.
+        Must be entered.
     asked
-        Its prompts, if they can be read: they tell whom every answer is about, the scale, and what is a set of
-        invented groups.
+        Gives identities, scale and sets of invented groups. None if the prompts cannot be read.
     faults
-        What of the folder is not as its ledger says: no row of such a file is written.
+        Rows of files that differ from the ledger are not written.
     done, following
-        Take lines: what was done, and what to do next.
-
-    Raises
-    ------
-    StoreError
-        If a table cannot be written.
+        Lines are appended: what was done, and what to do next.
     """
     kinds: tuple[Kind, ...] = ("ratings", "replies", "answers")
     there = [kind for kind in kinds if _has(folder._collected(kind))]
@@ -94,13 +88,13 @@ def rescue(
 
 
 def _has(parts: Parts) -> bool:
-    """Tell whether there is anything of a table, readable or not."""
+    """Tell whether a table has any file, readable or not."""
     folder, file = parts.places
     return file.exists() or any(folder.glob("part-*.parquet"))
 
 
 def _tables(folder: RunFolder, faults: ledger.Faults, done: list[str]) -> Iterator[pd.DataFrame]:
-    """Yield the parts of the ratings; those that cannot be read, or are not what was stored, are named."""
+    """Yield the parts of the ratings; report those that cannot be read or were changed."""
     parts = folder._collected("ratings")
     story = ledger.story_of(folder.path)
     was = {} if story is None else story.was
@@ -110,7 +104,7 @@ def _tables(folder: RunFolder, faults: ledger.Faults, done: list[str]) -> Iterat
         names = parts.names()
     except StoreError as error:
         done.append(f"left out: {_reason(error)}")
-        # What lies beside a file that cannot be read is there all the same.
+        # Parts beside an unreadable file may still be readable.
         parts = parts.beside_alone()
         names = parts.names()
     yield in_pandas(joined((), RATINGS)).astype(object)
@@ -125,7 +119,7 @@ def _tables(folder: RunFolder, faults: ledger.Faults, done: list[str]) -> Iterat
             beside = parts.places[0] / f"{name}.parquet"
             place = (beside if beside.exists() else parts.places[1]).relative_to(folder.path).as_posix()
             stored = was.get(beside.relative_to(folder.path).as_posix())
-            # Of a file that has changed, a part is as it was stored if it would be the same bytes again.
+            # In a changed file, a part is as stored if writing it again gives the same bytes.
             if place in not_ours and hashlib.sha256(parts.bytes_of(rows)).hexdigest() != stored:
                 what = place if beside.exists() else f"{name} of {place}"
                 done.append(f"left out: {what} {not_ours[place]} ({plural(rows.num_rows, 'row')})")
@@ -136,7 +130,7 @@ def _tables(folder: RunFolder, faults: ledger.Faults, done: list[str]) -> Iterat
 def _as_asked(
     ratings: pd.DataFrame, asked: PromptsAsked | None, done: list[str]
 ) -> tuple[PromptsAsked | None, pd.DataFrame]:
-    """Return the rows that are about whom the prompts ask; of other prompts than most rows are of, none is used."""
+    """Keep the rows that agree with their prompts; drop the prompts instead if most rows disagree."""
     if asked is None or ratings.empty:
         return asked, ratings
     right = [_is_of(row, asked) for row in ratings.to_dict("records")]
@@ -151,7 +145,7 @@ def _as_asked(
 
 
 def _is_of(row: Mapping[Any, Any], asked: PromptsAsked) -> bool:
-    """Tell whether a row is about what its prompt asks."""
+    """Tell whether a row agrees with its prompt."""
     place = row["prompt_index"]
     if not 0 <= place < len(asked.grid):
         return False
@@ -171,7 +165,7 @@ def _reason(error: StoreError) -> str:
 
 
 def _told_apart(ratings: pd.DataFrame, done: list[str]) -> pd.DataFrame:
-    """Return the ratings with each prompt once; of one with two different ratings nobody knows which is its."""
+    """Keep one row for each prompt; drop prompts with two different ratings, since either could be theirs."""
     same = ratings.drop_duplicates()
     if n := len(ratings) - len(same):
         done.append(f"left out: {plural(n, 'row')} that {'is' if n == 1 else 'are'} there twice")
@@ -183,7 +177,7 @@ def _told_apart(ratings: pd.DataFrame, done: list[str]) -> pd.DataFrame:
 
 
 def _within(ratings: pd.DataFrame, asked: PromptsAsked | None, done: list[str]) -> pd.DataFrame:
-    """Return the rows without ratings beyond the scale, which no table of another tool may have."""
+    """Drop ratings beyond the scale, which another tool's table may not have."""
     scale = None if asked is None else asked.grid.variant.scale
     if scale is None:
         return ratings
@@ -194,7 +188,7 @@ def _within(ratings: pd.DataFrame, asked: PromptsAsked | None, done: list[str]) 
 
 
 def _groups(ratings: pd.DataFrame, asked: PromptsAsked | None, done: list[str]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield each dimension's terms with their group and stem; a dimension that one group a term cannot say is named."""
+    """Yield each dimension's terms with group and stem; report a dimension that one group per term cannot describe."""
     known = {} if asked is None else {dimension.name: dimension for dimension in asked.grid.dimensions}
     for dimension, rows in ratings.groupby("dimension", sort=False):
         found = _one_group_a_term(rows)
@@ -214,7 +208,7 @@ def _groups(ratings: pd.DataFrame, asked: PromptsAsked | None, done: list[str]) 
 
 
 def _one_group_a_term(rows: pd.DataFrame) -> dict[str, str] | None:
-    """Return each term's group so that groups are the same where a pair is an in-group one; None if none are so."""
+    """Return a group for each term, such that in-group pairs share it; None if that is impossible."""
     pairs = rows[["perceiver", "perceiver_group", "experiencer", "experiencer_group", "in_group"]].drop_duplicates()
     named = {str(row["experiencer_group"]): str(row["experiencer_group"]) for row in pairs.to_dict("records")}
     named |= {str(row["perceiver_group"]): str(row["perceiver_group"]) for row in pairs.to_dict("records")}
@@ -237,7 +231,7 @@ def _one_group_a_term(rows: pd.DataFrame) -> dict[str, str] | None:
 
 
 def _ends(ratings: pd.DataFrame, asked: PromptsAsked | None) -> tuple[list[str], str]:
-    """Return the scale's ends as options, and what the user must know of them."""
+    """Return the scale's ends as options, and what the user must know about them."""
     scale = None if asked is None else asked.grid.variant.scale
     if scale is not None:
         return [f"low={scale.low}", f"high={scale.high}"], ""

@@ -1,4 +1,4 @@
-"""Whether a run's folder is what was collected and what was made of it: nothing is asked, and nothing is written."""
+"""Verify that a run folder holds what was collected and computed. Nothing is asked and nothing is written."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from stimuli.errors import StimulusError
 from stimuli.files import read_file
 
 TOLERANCE: Final = 1e-6
-"""How far a number that is computed again may lie from the one in a table, as a share of it, or of 1 if it is less."""
+"""Largest difference between a stored and a recomputed number, as a share of it, or absolute below 1."""
 DIGEST: Final = "digest"
-"""In place of a file's name in a finding about the run's digest."""
+"""Stands for a file's name in a finding about the run's digest."""
 _ROWS: Final = 100_000
-"""Rows whose labels are held against the prompts at a time."""
+"""Rows compared with the prompts at a time."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Finding:
     Attributes
     ----------
     name
-        The file, in the run's folder.
+        Path of the file in the run folder.
     what
         What is wrong with it.
     remedy
-        What to do; empty where the file's other finding says it.
+        What to do; empty if the file's other finding says it.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Finding:
 
 
 class _Made(RunFolder):
-    """A run's folder that keeps what an analysis makes in memory."""
+    """A run folder that keeps the files of an analysis in memory."""
 
     files: Mapping[str, bytes] = {}
 
@@ -69,28 +69,18 @@ class _Made(RunFolder):
 
 
 def verify_run(path: Path, *, defaults: Mapping[str, Any], say: Say, expect: str = "") -> list[Finding]:
-    """Check that a run is what was collected, and that its tables and page are made of that.
+    """Check that a run holds what was collected, and that its tables and page follow from that.
+
+    The folder may be read-only. The result is empty if nothing is wrong.
 
     Parameters
     ----------
-    path
-        The run's folder; it need not be one that may be written to.
     defaults
-        Settings of the analysis that a run of an earlier version did not record.
+        Settings of the analysis for runs of earlier versions that did not record them.
     say
-        Takes a line for each thing that was checked, and what could not be.
+        Takes a line for each thing that was checked, or could not be.
     expect
-        The digest that the run is to have; empty if none is known.
-
-    Returns
-    -------
-    list
-        What is wrong; nothing of a run in which nothing is.
-
-    Raises
-    ------
-    StoreError
-        If the folder is none of a run's.
+        The digest that the run should have; empty if unknown.
     """
     again = report_command(path)
     try:
@@ -104,7 +94,7 @@ def verify_run(path: Path, *, defaults: Mapping[str, Any], say: Say, expect: str
     lost = [each.name for each in found if not ledger.is_made(each.name)]
     folder = _Made(path)
     try:
-        if set(lost) <= {ledger.FILE}:  # without a ledger the digest is all that can tell
+        if set(lost) <= {ledger.FILE}:  # without a ledger, only the digest can tell
             found += _digest(folder, manifest, expect, say)
         if lost:
             say("not checked, since what was stored is not as it was: labels, values, tables, page")
@@ -124,19 +114,9 @@ def verify_run(path: Path, *, defaults: Mapping[str, Any], say: Say, expect: str
 
 
 def accept_run(path: Path) -> ledger.Faults:
-    """Take a run's files as they are although some had changed, and return what had; the report will say so.
+    """Accept a run's changed files as they are; return what had changed. The report will say so.
 
     Tables, figures and pages are not accepted: ``report`` makes them anew.
-
-    Parameters
-    ----------
-    path
-        The run's folder.
-
-    Raises
-    ------
-    StoreError
-        If the folder is none of a run's, or may not be written to.
     """
     manifest = Manifest.read(path, check=False)
     with RunFolder(path) as folder:
@@ -147,7 +127,7 @@ def accept_run(path: Path) -> ledger.Faults:
 
 
 def _stored(path: Path, manifest: Manifest, say: Say) -> Iterator[Finding]:
-    """Yield what the ledger says of the files."""
+    """Yield files that differ from the ledger."""
     faults = ledger.faults_of(path, made=True, needed=bool(manifest.ledger))
     story = ledger.story_of(path)
     undrawn = [name for name in faults.gone if name.startswith("figures/")]
@@ -185,7 +165,7 @@ def _stored(path: Path, manifest: Manifest, say: Say) -> Iterator[Finding]:
 
 
 def _answers(folder: RunFolder, manifest: Manifest, say: Say) -> pd.DataFrame:
-    """Return the answers: each prompt's is there once, and ratings lie within the scale, or StoreError."""
+    """Return the answers; StoreError unless each prompt has one, within the scale."""
     task = task_of(manifest)
     running = manifest.status == "running"
     if task.stores == "ratings":
@@ -206,7 +186,7 @@ def _answers(folder: RunFolder, manifest: Manifest, say: Say) -> pd.DataFrame:
 
 
 def _labels(path: Path, manifest: Manifest, answers: pd.DataFrame, say: Say) -> Iterator[Finding]:
-    """Yield the columns that do not say what the prompts were."""
+    """Yield columns that disagree with the prompts."""
     asked = PromptsAsked.read(path)
     if asked is None:
         say(
@@ -239,7 +219,7 @@ def _differ(there: pd.Series, should: pd.Series) -> np.ndarray:
 
 
 def _digest(folder: RunFolder, manifest: Manifest, expect: str, say: Say) -> Iterator[Finding]:
-    """Say the digest, and yield it where another one is expected."""
+    """Report the digest; yield it if another one is expected."""
     now = folder.digest(manifest)
     say(f"digest: {now}{', as expected' if now == expect else ''}")
     if expect and now != expect:
@@ -251,7 +231,7 @@ def _digest(folder: RunFolder, manifest: Manifest, expect: str, say: Say) -> Ite
 
 
 def _generation(path: Path, manifest: Manifest, folder: RunFolder, again: str, say: Say) -> Iterator[Finding]:
-    """Yield tables or a page that are of another analysis than the manifest's, or of other answers than are stored."""
+    """Yield tables or a page whose analysis or answers are not those of the manifest."""
     remedy = f"`{again}` makes tables and page anew"
     now = folder.generation_of(manifest, manifest.analysed_by)
     if now != manifest.generation or (manifest.digest and folder.digest(manifest) != manifest.digest):
@@ -273,7 +253,7 @@ def _generation(path: Path, manifest: Manifest, folder: RunFolder, again: str, s
 def _recomputed(
     folder: _Made, manifest: Manifest, defaults: Mapping[str, Any], again: str, say: Say
 ) -> Iterator[Finding]:
-    """Yield tables that another analysis of the same answers does not give."""
+    """Yield tables that differ from a new analysis of the same answers."""
     statistics = load_statistics({**defaults, **manifest.statistics.content})
     task_of(manifest).publish(folder, manifest.adding("config", statistics=statistics.model_dump(mode="json")))
     by = computed_by()
@@ -293,7 +273,7 @@ def _recomputed(
 
 
 def _drawn_again(folder: _Made, *, by_others: bool, again: str, say: Say) -> Iterator[Finding]:
-    """Yield a page or figures that are not what is drawn again, and that no ledger vouches for."""
+    """Yield a page or figures that differ when drawn again, unless the ledger vouches for them."""
     story = ledger.story_of(folder.path)
     vouched = {} if story is None else story.files
     n_same, otherwise, there = 0, [], []
@@ -317,13 +297,7 @@ def _drawn_again(folder: _Made, *, by_others: bool, again: str, say: Say) -> Ite
 
 
 def first_difference(kept: bytes, made: bytes) -> str:
-    """Say where a table differs from the one that is made again; nothing where they are the same but for rounding.
-
-    Parameters
-    ----------
-    kept, made
-        The two as CSV.
-    """
+    """Say where two CSV tables differ, ``kept`` from ``made``; empty if they agree up to rounding."""
     try:
         tables = [pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False) for content in (kept, made)]
     except (ValueError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Whether a folder that was made of several runs is what was made of them: a comparison, judged pairs, choices."""
+"""Verify a folder made from several runs: a comparison, judged pairs, or choices."""
 
 from __future__ import annotations
 
@@ -25,28 +25,17 @@ _NOT_COMPUTED: Final = {
 
 
 def verify_of_runs(path: Path, *, defaults: Mapping[str, Any], say: Say) -> list[Finding] | None:
-    """Check a folder that was made of several runs; nothing is written to it, or to the runs.
+    """Check a folder made from several runs. Nothing is written, to it or to the runs.
 
-    What was collected in it has a ledger. A comparison has none: all of it is made again from its runs.
+    Collected answers have a ledger. A comparison has none, so it is made again from its runs. Returns what is wrong;
+    None if the folder is none of these kinds.
 
     Parameters
     ----------
-    path
-        The folder.
     defaults
         Settings of the analysis that the runs did not record.
     say
-        Takes a line for each thing that was checked, and what could not be.
-
-    Returns
-    -------
-    list or None
-        What is wrong; None of a folder that is none of these.
-
-    Raises
-    ------
-    StoreError
-        If its manifest is damaged.
+        Takes a line for each thing that was checked, or could not be.
     """
     manifest = _manifest(path)
     if manifest is None:
@@ -66,7 +55,7 @@ def verify_of_runs(path: Path, *, defaults: Mapping[str, Any], say: Say) -> list
 
 
 def is_of_runs(path: Path) -> bool:
-    """Tell whether a folder was made of several runs; StoreError if its manifest is damaged."""
+    """Tell whether a folder was made from several runs; StoreError if its manifest is damaged."""
     return _manifest(path) is not None
 
 
@@ -75,10 +64,10 @@ def _manifest(path: Path) -> OfRuns | None:
 
 
 def _made_again(path: Path, manifest: ComparisonManifest, defaults: Mapping[str, Any], say: Say) -> Iterator[Finding]:
-    """Yield what of a comparison is not what its runs give."""
+    """Yield files of a comparison that differ from what its runs give."""
     say("not kept: a ledger of a comparison; so all of it is made again from its runs")
     again = f"`{manifest.command}` makes it anew" if manifest.command else "make it anew from its runs"
-    runs: Sequence[Mapping[str, Any]] = manifest.content.get("runs") or ()  # names with values, as it was checked
+    runs: Sequence[Mapping[str, Any]] = manifest.content.get("runs") or ()  # checked to be names with values
     folders = [Path(folder) for folder in dict.fromkeys(str(run.get("folder", "")) for run in runs)]
     absent = [str(folder) for folder in folders if not folder.is_dir()]
     if absent or not folders:
@@ -112,7 +101,7 @@ def _made_again(path: Path, manifest: ComparisonManifest, defaults: Mapping[str,
 
 
 def _other_runs(told: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> str:
-    """Name a run whose answers are not those that a comparison was made of; nothing where all are."""
+    """Name a run whose answers have changed since the comparison; empty if none has."""
     for before, after in zip(told, now, strict=False):
         if before != after:
             return str(after["run"])

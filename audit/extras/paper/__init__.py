@@ -1,1 +1,1 @@
-"""What of a run goes into a paper: a table, a section on methods, and references, as authors write them."""
+"""Parts of a paper about a run: a table, a section on methods, and references, as authors write them."""

@@ -1,4 +1,4 @@
-"""Whom a run asked, and what: the first half of its section on methods."""
+"""Sentences on what a run asked, and of whom: the first half of the section on methods."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def _day(time: str) -> str:
 
 
 def prompt_sentences(study: Study) -> Iterator[Line]:
-    """Yield what was asked, of whom and about whom, and how the model was led to its answer."""
+    """Yield what was asked, of which perceivers about which experiencers, and which strategy and
+    elicitation were used.
+    """
     manifest = study.manifest
     yield _task(study)
     yield from _narratives(study)
@@ -112,7 +114,7 @@ def prompt_sentences(study: Study) -> Iterator[Line]:
 
 
 def _language(manifest: Manifest) -> Iterator[Line]:
-    """Say in what language the model was asked, and who has read that; nothing of English, or of another tool's."""
+    """Yield the language of the prompts and its review; nothing for English or another tool's prompts."""
     language = manifest.language
     if language.is_english or manifest.elicitation.method == OUTSIDE:
         return
@@ -151,7 +153,7 @@ def _scale(manifest: Manifest) -> Line:
 
 
 def _digest(sha256: str) -> Told:
-    """Return the beginning of a digest, which ABOUT.md has in full."""
+    """Shorten a digest; ABOUT.md has it in full."""
     return Told(f"{sha256[:12]}…" if len(sha256) > 12 else sha256)
 
 

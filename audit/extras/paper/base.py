@@ -1,4 +1,4 @@
-"""The run that a paper is about: what its manifest says, its rows, and the tables that its report made of them."""
+"""The run that a paper is about: its manifest, its rows, and the tables of its report."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from audit.tables.shared import OVERALL
 
 Row = Mapping[str, Any]
 NARRATIVES, TERMS = SCOPES
-"""The two scopes of an interval: any such narratives, and any such identities too."""
+"""Scopes of an interval: any such narratives, and any such identities as well."""
 OUTSIDE: Final = "outside"
-"""The method of a run whose ratings another tool collected."""
+"""Elicitation method of a run whose ratings another tool collected."""
 SERVED: Final = "openai"
 """The engine that asks a server."""
 CONVERSATIONS: Final = "conversations"
-"""The source of narratives that are utterances."""
+"""Stimuli source whose narratives are utterances."""
 OF_MEASURES: Final = (
     "how much higher a measure is where perceiver and experiencer are of one group than where they are not, beyond "
     "what single perceivers and experiencers add"
 )
-"""What the gap of a measure of written texts is."""
+"""Definition of the gap of a measure of written texts."""
 CONTROL_ROWS: Final = ("all_terms", "same_words", "placebo", "placebo_difference", "wording")
-"""Controls that stand in a paper's table beneath the gap."""
+"""Controls shown beneath the gap in a paper's table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,16 +37,14 @@ class Study:
 
     Attributes
     ----------
-    manifest
-        What the run says of itself.
     kind
         ``ratings`` or ``replies``.
     rows
-        What was collected, a row a prompt.
+        What was collected, one row a prompt.
     n_missing
         Prompts that have not been asked yet.
     asked_to
-        What the model was asked to do, as :class:`audit.tasks.base.Task` says it.
+        The request to the model, see :class:`audit.tasks.base.Task`.
     tables
         Tables of statistics by name.
     """
@@ -60,12 +58,12 @@ class Study:
 
     @property
     def is_rated(self) -> bool:
-        """Whether the model, or another tool, gave ratings."""
+        """Whether the run has ratings, by the model or another tool."""
         return self.kind == "ratings"
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
-        """Headline gaps, named as those of ratings are; of written texts with ``measure``."""
+        """Headline gaps in the columns of ratings; those of written texts also have ``measure``."""
         if self.is_rated:
             found = self.tables["gap"]
         else:
@@ -79,41 +77,41 @@ class Study:
 
     @property
     def narrow(self) -> list[dict[str, Any]]:
-        """The headline's rows about any such narratives."""
+        """Headline rows that generalise over narratives."""
         return self.of_scope(NARRATIVES)
 
     @property
     def wider(self) -> list[dict[str, Any]]:
-        """Those about any such identities that have an interval."""
+        """Headline rows that generalise over identities too, if they have an interval."""
         return [row for row in self.of_scope(TERMS) if has_interval(row)]
 
     @property
     def over_conversations(self) -> bool:
-        """Whether narratives are utterances of fewer conversations, whose spread the standard errors go by."""
+        """Whether narratives are utterances, with standard errors clustered by conversation."""
         return self.manifest.stimuli.source == CONVERSATIONS and any(
             str(gap.get("note") or "").startswith("over ") for gap in self.narrow
         )
 
     @property
     def several_variants(self) -> bool:
-        """Whether gaps are of several variants of the prompt, so that a dimension alone does not name one."""
+        """Whether gaps have several variants of the prompt, so that a dimension alone does not name one."""
         return len({gap["variant"] for gap in self.narrow}) > 1
 
     def own(self, table: str, gap: Row) -> pd.DataFrame:
-        """Return the rows of a table that are of a gap's dimension and variant."""
+        """Return the rows of a table for a gap's dimension and variant."""
         rows = self.tables[table]
         found: pd.DataFrame = rows.loc[(rows["dimension"] == gap["dimension"]) & (rows["variant"] == gap["variant"])]
         return found
 
     def equivalence(self, gap: Row) -> pd.DataFrame:
-        """Return the row that holds a headline's estimate against the margin, if the two tests were made."""
+        """Return the row that tests a headline gap against the margin; empty if the tests were not made."""
         own = self.own("equivalence", gap)
         own = own.loc[(own["estimator"] == gap["estimator"]) & (own["scope"] == gap["scope"])]
         tested: pd.DataFrame = own.loc[own["p_equivalence"].map(is_finite)]
         return tested
 
     def controls(self, gap: Row) -> dict[str, dict[str, Any]]:
-        """Return the controls of a gap that could be estimated, by name; of a mean over dimensions there are none."""
+        """Return a gap's estimable controls by name. The mean over dimensions has none."""
         if gap["dimension"] == OVERALL:
             return {}
         if self.is_rated:
@@ -125,25 +123,25 @@ class Study:
         return {str(row["control"]): row for row in _records(own) if is_finite(row["delta_points"])}
 
     def title(self, gap: Row) -> str:
-        """Return what a measure is called."""
+        """Return a measure's title."""
         measures = self.tables["measures"]
         own = measures.loc[measures["measure"] == gap["measure"], "title"]
         return str(own.iloc[0]) if len(own) else str(gap["measure"])
 
     def is_free(self, gap: Row) -> bool:
-        """Whether a gap is one of pairs without a word in common: the control that decides has an interval."""
+        """Tell whether a gap is of pairs without a word in common: whether its deciding control has an interval."""
         found = self.controls(gap).get("echo_free")
         return found is not None and bool(found["headline"]) and has_interval(found)
 
     def is_controlled(self, gap: Row) -> bool:
-        """Whether something tells a gap between groups from the repetition of words, or none was estimated."""
+        """Tell whether a gap is controlled for repeated words; true also if no gap was estimated."""
         if self.is_free(gap) or not is_finite(gap["delta_points"]):
             return True
         against = self.controls(gap).get("placebo_difference")
         return against is not None and has_interval(against)
 
     def noise(self, gap: Row) -> float:
-        """Return what δ would vary by if the same prompts were asked again; NaN where that is not known."""
+        """Return the standard error of δ from asking the same prompts again; NaN if unknown."""
         if not self.is_rated:
             return float("nan")
         own = self.own("controls", gap)
@@ -152,17 +150,17 @@ class Study:
 
     @property
     def followed(self) -> list[dict[str, Any]]:
-        """Rows of the manipulation check; none of written texts."""
+        """Rows of the manipulation check; empty for written texts."""
         return _records(self.tables["manipulation"]) if self.is_rated else []
 
 
 def is_finite(value: Any) -> bool:
-    """Whether a table has a number there."""
+    """Tell whether a table's cell holds a finite number."""
     return value is not None and value is not pd.NA and float(value) - float(value) == 0
 
 
 def has_interval(row: Row) -> bool:
-    """Whether a gap has an interval."""
+    """Tell whether a gap has an interval."""
     return is_finite(row["ci_low"]) and is_finite(row["ci_high"])
 
 

@@ -1,7 +1,7 @@
-"""A run's main figures in the widths that journals print, each drawn for its width: nothing is scaled down.
+"""Draw a run's main figures at the widths that journals print, each at its final size.
 
-A figure that is made smaller has smaller letters. So texts are wrapped and plots narrowed until the figure is as wide
-as it will be printed, with letters of :data:`~audit.report.figures.style.SMALL` points or more. What has no room is
+Scaling a figure down would shrink its letters. Instead, texts are wrapped and plots narrowed until the figure has the
+printed width, with letters of :data:`~audit.report.figures.style.SMALL` points or more. Figures that do not fit are
 left out.
 """
 
@@ -23,7 +23,7 @@ from audit.report.figures.style import figure_bytes, file_stem
 from audit.tasks.reply.figures import rows_to_draw
 
 WIDTHS: Final = (89, 183)
-"""Of one column and of two, in millimetres."""
+"""One column and two columns, in millimetres."""
 _INCH: Final = 25.4
 _DPI: Final = 600
 Draw = Callable[[], Figure]
@@ -31,7 +31,7 @@ Draw = Callable[[], Figure]
 
 @dataclass(frozen=True)
 class Drawn:
-    """Figures by name, and of those that are not there the reason why."""
+    """Figures by name, and the reason for each one left out."""
 
     figures: Mapping[str, Figure]
     left_out: Mapping[str, str]
@@ -47,20 +47,18 @@ def draw_for_journal(
     margin: float | None = None,
     clusters: Mapping[str, Clusters] | None = None,
 ) -> Drawn:
-    """Draw a run's main figures as wide as they will be printed.
+    """Draw a run's main figures at their printed width.
 
     Parameters
     ----------
     tables
-        Of a run of ratings ``gap``, ``families`` and ``cells``; of written texts ``measure_gaps`` and ``measures``.
+        For ratings ``gap``, ``families`` and ``cells``; for written texts ``measure_gaps`` and ``measures``.
     millimetres
         The width of each figure.
     low, high
-        Ends of the scale, in points; not used of written texts.
-    confidence
-        Coverage of the tables' intervals.
+        Ends of the scale, in points; unused for written texts.
     margin
-        Gap that counts as too small to matter, in points; None without.
+        Gap that counts as too small to matter, in points.
     clusters
         Dimension → group → cultural cluster.
     """
@@ -81,7 +79,7 @@ def draw_for_journal(
 
 
 def journal_files(figures: Mapping[str, Figure], millimetres: float) -> dict[str, bytes]:
-    """Return figures as PDF and as PNG with 600 dots an inch, by names that any file system takes."""
+    """Return figures as PDF and as PNG at 600 dots per inch, under names that any file system takes."""
     files = {}
     for name, figure in figures.items():
         stem = file_stem(name)

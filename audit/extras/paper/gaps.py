@@ -1,4 +1,4 @@
-"""Lays out the table of a run's gaps: δ by dimension with its controls, or by measure of written texts."""
+"""Lay out the table of a run's gaps: δ by dimension with its controls, or by measure of written texts."""
 
 from __future__ import annotations
 
@@ -34,13 +34,10 @@ _DELTA, _P = Symbol("δ"), Symbol("p")
 
 
 def gap_table(study: Study) -> PaperTable:
-    """Return the table of a run's gaps.
+    """Lay out the table of a run's gaps.
 
-    Parameters
-    ----------
-    study
-        The run. Of ratings a row is a dimension, with the controls of its gap and any such identities beneath; of
-        written texts a row is a measure. A gap that was not estimable keeps its row, and a letter says why.
+    For ratings, a row is a dimension, with its controls and wider scopes beneath; for written texts, a measure. A gap
+    that was not estimable keeps its row, and a letter says why.
     """
     return _of_ratings(study) if study.is_rated else _of_measures(study)
 
@@ -77,11 +74,11 @@ def _of_ratings(study: Study) -> PaperTable:
 
 
 def _controls_of(study: Study, gap: Row, controls: Mapping[str, Row]) -> Iterator[str]:
-    """Yield the controls that stand beneath a gap: those of other pairs than its own, or of other groups."""
+    """Yield the controls shown beneath a gap: those of other pairs than its own, or of other groups."""
     for control in CONTROL_ROWS:
         if control not in controls or (control == "all_terms" and not study.is_free(gap)):
             continue
-        # Where all in-group pairs repeat their words, the gap is that of the very same words: it stands there already.
+        # If all in-group pairs repeat their words, the gap is that of the very same words, and is shown already.
         again = math.isclose(float(controls[control]["delta_points"]), float(gap["delta_points"]), rel_tol=1e-9)
         if not (again and control == "same_words" and "placebo" not in controls):
             yield control
@@ -132,12 +129,12 @@ def _of_measures(study: Study) -> PaperTable:
 
 
 def _laid(name: Line, gap: Row, marks: Marks, decimals: int, corrected: bool = False, *, depth: int = 0) -> Laid:
-    """Return a row of a gap; where it lacks an estimate or an interval, a letter leads to why."""
+    """Lay out the row of a gap. If it lacks an estimate or an interval, a letter refers to the reason."""
     note = str(gap.get("note") or "")
     known = has_interval(gap)
     marked = (marks.mark((Told(_sentence(note)),)),) if note and not known else ()
     delta, se = (float(gap[each]) for each in ("delta_points", "se"))
-    # A standard error of a gap without an interval is one that no t goes by.
+    # Without an interval, the standard error has no t distribution.
     t = delta / se if known and se > 0 else math.nan
     cells = [
         count(float(gap["n_narratives"])),

@@ -1,4 +1,4 @@
-"""What a reader must know before trusting a run's numbers: said beneath the table and in the section on methods."""
+"""Cautions before trusting a run's numbers, for the notes of the table and the section on methods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOT_FOLLOWED: Final = {
     "emotion": ("a narrative's own emotion", "a wrong one"),
     "intensity": ("the strong version of a situation", "the mild one"),
 }
-"""Of each manipulation check, what is to be rated higher than what."""
+"""Manipulation check → what should be rated higher, and than what."""
 _CAME: Final = {
     FOLLOWS: "was rated higher",
     DOES_NOT_FOLLOW: "was not rated higher by as much as the least response",
@@ -33,20 +33,15 @@ _SO: Final = {
     "emotion": "Ratings that do not follow what is told say nothing of empathy.",
     "intensity": "Equal ratings may be equal for that reason.",
 }
-"""What follows from a failed check: from the one that decides, and from one of intensities beside it."""
+"""What a failed check implies: the deciding one, and the one of intensities."""
 _SAID_OTHERWISE: Final = ("nothing_rated", "not_estimable", "no_interval", "noise_floor")
-"""Limits that a mark in the table, or a sentence with its number, tells of."""
+"""Limits told by a mark in the table, or in a sentence with a number."""
 
 
 def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
-    """Yield what limits all of a run, and then what limits single gaps; nothing where nothing does.
+    """Yield limits of the whole run, then of single gaps.
 
-    Parameters
-    ----------
-    study
-        The run.
-    checks
-        Whether a failed manipulation check is among them; it need not be where :func:`check_sentences` tells of it.
+    ``checks`` includes failed manipulation checks; leave it out where :func:`check_sentences` tells of them.
     """
     manifest = study.manifest
     if n := len(manifest.accepted):
@@ -90,7 +85,7 @@ def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
 
 
 def _other_limits(study: Study) -> Iterator[Line]:
-    """Yield what else limits gaps of ratings, in the words of the run's page, limit by limit."""
+    """Yield the other limits of gaps of ratings, in the words of the run's page."""
     if not study.is_rated:
         return
     of_limit: dict[str, list[Row]] = {}
@@ -105,7 +100,7 @@ def _other_limits(study: Study) -> Iterator[Line]:
 
 
 def beneath(study: Study) -> Iterator[Line]:
-    """Yield what an average gap of ratings hides: emotions, groups and pairs that were found to differ."""
+    """Yield what an average gap of ratings hides: emotions, groups and pairs found to differ."""
     if not study.is_rated:
         return
     alpha = 1 - study.manifest.statistics.confidence
@@ -119,7 +114,7 @@ def beneath(study: Study) -> Iterator[Line]:
 
 
 def verdicts(study: Study) -> Iterator[Line]:
-    """Yield the verdict on each gap, in the words of the run's page; of measures once for all that have the same."""
+    """Yield the verdict on each gap in the words of the run's page. Measures with the same verdict share a sentence."""
     alike: dict[str, list[Row]] = {}
     for gap in study.narrow:
         own = study.own("verdicts", gap)
@@ -134,7 +129,7 @@ def verdicts(study: Study) -> Iterator[Line]:
 
 
 def check_sentences(study: Study) -> Iterator[Line]:
-    """Yield what the manipulation check found, check by check, or that none was made; nothing of written texts."""
+    """Yield the outcome of each manipulation check, or that none was made; nothing for written texts."""
     found = study.followed
     if study.is_rated and not found:
         yield ("No manipulation check was made.",)
@@ -168,7 +163,7 @@ def check_sentences(study: Study) -> Iterator[Line]:
 
 
 def estimability(study: Study) -> Iterator[Line]:
-    """Yield which gaps have no estimate or no interval; nothing where all have both."""
+    """Yield which gaps have no estimate or no interval."""
     lacking = {
         "could not be estimated": [gap for gap in study.narrow if gap["delta_points"] != gap["delta_points"]],
         "had an estimate and no interval": [
@@ -181,7 +176,7 @@ def estimability(study: Study) -> Iterator[Line]:
 
 
 def _names(study: Study, gaps: Iterable[Row]) -> Line:
-    """List what gaps are of; titles of measures may have commas, and are quoted."""
+    """List the names of gaps. Titles of measures may have commas, so they are quoted."""
     return told_names((_name(study, gap) for gap in gaps), quoted=not study.is_rated, last=" and ")
 
 

@@ -1,6 +1,6 @@
-"""The section on methods of a run, with its own numbers: what was asked of which model, and how it was analysed.
+"""Write the section on methods of a run: what was asked of which model, and how it was analysed.
 
-Every sentence is said of what the manifest and the tables of this very run hold, and is left out where they do not.
+Every sentence rests on this run's manifest and tables, and is left out if they do not support it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DELTA: Final = Symbol("δ")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A paragraph under its heading."""
+    """A paragraph with its heading."""
 
     title: str
     sentences: tuple[Line, ...]
@@ -33,18 +33,7 @@ class Section:
 
 
 def methods(study: Study) -> tuple[Section, ...]:
-    """Write the section on methods of a run.
-
-    Parameters
-    ----------
-    study
-        The run.
-
-    Returns
-    -------
-    tuple
-        Paragraphs; one of which there is nothing to say is not there.
-    """
+    """Write the section on methods; paragraphs without a sentence are left out."""
     found = (
         Section("Model", tuple(model_sentences(study))),
         Section("Prompts", tuple(prompt_sentences(study))),

@@ -1,4 +1,4 @@
-"""The works that a section on methods cites: in the text, as a list, and as BibTeX."""
+"""Works cited by the section on methods: in the text, as a list, and as BibTeX."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Final
 
 _MOST_NAMED: Final = 20
 _FIRST_NAMED: Final = 19
-"""Of more than 20 authors, a list of references in APA style names the first 19 and the last."""
+"""APA style: of more than 20 authors, a list of references names the first 19 and the last."""
 _ARXIV: Final = re.compile(r"arXiv:(\d{4}\.\d{4,5})")
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A work.
+    """A cited work.
 
     Attributes
     ----------
     key
-        BibTeX's.
+        BibTeX key.
     authors
-        Family name and initials of each; of a body its name alone.
+        Family name and initials of each; an organisation has no initials.
     year
-        Empty where it is not known.
+        Empty if unknown.
     title
-        In sentence case; names that keep their capitals stand in braces.
+        In sentence case; braces keep capitals.
     kind
-        BibTeX's, e.g. ``article``.
+        BibTeX entry type, e.g. ``article``.
     where
-        Journal, proceedings or what else it is in, with volume, issue and pages where it has them.
+        Journal, proceedings or other container.
     doi, arxiv
-        Either, or neither.
+        At most one is set.
     more
-        Other fields of BibTeX.
+        Other BibTeX fields.
     """
 
     key: str
@@ -52,14 +52,14 @@ class Reference:
 
     @property
     def short(self) -> str:
-        """Who, as the text names them: "Hou et al."."""
+        """Authors as the text cites them, such as "Hou et al."."""
         families = [family for family, _ in self.authors]
         if len(families) > 2:
             return f"{families[0]} et al."
         return " & ".join(families) or f"arXiv:{self.arxiv}"
 
     def parts(self) -> tuple[tuple[str, bool], ...]:
-        """Return the entry of a list of references in APA style, in parts, each with whether it is in italics."""
+        """Return the APA entry for the list of references, in parts with whether each is italic."""
         more = dict(self.more)
         title = self.title.replace("{", "").replace("}", "")
         version = f" (Version {more['version']})" if "version" in more else ""
@@ -82,7 +82,7 @@ class Reference:
         return tuple((text, italic) for text, italic in found if text)
 
     def bibtex(self) -> str:
-        """Return the entry of a file of BibTeX."""
+        """Return the BibTeX entry."""
         people = " and ".join(f"{family}, {given}" if given else f"{{{family}}}" for family, given in self.authors)
         container = {"article": "journal", "inproceedings": "booktitle"}.get(self.kind, "howpublished")
         more = dict(self.more)
@@ -106,23 +106,23 @@ class Reference:
 
 
 def cited(works: Sequence[Reference]) -> str:
-    """Return what stands in the text for works: "Hartung & Knapp, 2001; Sidik & Jonkman, 2002"."""
+    """Return the text of a citation: "Hartung & Knapp, 2001; Sidik & Jonkman, 2002"."""
     return "; ".join(f"{work.short}, {work.year or 'n.d.'}" for work in works)
 
 
 def bibliography(works: Sequence[Reference]) -> str:
-    """Return a file of BibTeX."""
+    """Return a BibTeX file."""
     return "\n\n".join(work.bibtex() for work in works) + "\n"
 
 
 def software(version: str) -> Reference:
-    """Return this package in the version that a run names; empty where it names none."""
+    """Return this package as a work; an empty version is left out."""
     more = (("version", _plain(version)),) if version else ()
     return Reference("empathyaudit", (("The empathy-audit developers", ""),), "", "empathy-audit", "misc", more=more)
 
 
 def arxiv_works(source: str) -> tuple[Reference, ...]:
-    """Return the works that a text names by their number at arXiv; of one that is not known here, the number alone."""
+    """Return the works whose arXiv numbers a text names. An unknown work has only its number."""
     numbers = dict.fromkeys(_ARXIV.findall(source))
     return tuple(_BY_ARXIV.get(number) or _unknown(number) for number in numbers)
 
@@ -141,7 +141,7 @@ def _names(authors: Sequence[tuple[str, str]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a version without what BibTeX or LaTeX would act on."""
+    """Remove what BibTeX or LaTeX would interpret from a version."""
     return re.sub(r"[^A-Za-z0-9.+-]+", "", text)
 
 
@@ -150,7 +150,7 @@ def _in_braces(value: str) -> str:
 
 
 def _people(names: str) -> tuple[tuple[str, str], ...]:
-    """Read "Family, G. H.; Family, G."."""
+    """Parse "Family, G. H.; Family, G."."""
     return tuple((family, given) for family, _, given in (name.partition(", ") for name in names.split("; ")))
 
 
@@ -263,7 +263,7 @@ _BY_ARXIV: Final = {
     )
 }  # fmt: skip
 LIBRARIES: Final[dict[str, Reference]] = {"transformers": TRANSFORMERS, "vllm": VLLM, "numpy": NUMPY, "scipy": SCIPY}
-"""Works that stand for libraries, by a library's name."""
+"""Library → the work to cite for it."""
 TITLES: Final = {
     "transformers": "Transformers",
     "vllm": "vLLM",
@@ -272,4 +272,4 @@ TITLES: Final = {
     "pandas": "pandas",
     "statsmodels": "statsmodels",
 }
-"""What libraries call themselves."""
+"""Library → its own spelling."""

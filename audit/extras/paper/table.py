@@ -1,4 +1,4 @@
-"""A table for a paper in APA style, set in Markdown and in LaTeX; Word's is in :mod:`audit.extras.paper.word`."""
+"""A table in APA style, set in Markdown and LaTeX; :mod:`audit.extras.paper.word` sets it in Word."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from audit.tables.formatting import MISSING, bare_p, fixed
 
 _FEWEST: Final = 2
 _MOST: Final = 8
-"""Decimals of a number with a unit: two, or as many as its standard error needs."""
+"""Fewest and most decimals of a number with a unit; its standard error decides in between."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: its name and what stands beside it, and how far it is set in."""
+    """A row: its name, then its other cells. ``depth`` is the indentation of the name."""
 
     cells: tuple[Line, ...]
     depth: int = 0
@@ -25,24 +25,18 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """A table.
+    """A table for a paper.
 
     Attributes
     ----------
-    number
-        Of the table in the paper.
     title
         In title case.
-    head
-        Of each column.
-    rows
-        From the top.
     notes
-        Sentences beneath it, on the whole table.
+        Sentences of the general note.
     marked
-        Sentences that belong to raised letters, "a" first.
+        Sentences of the specific notes, "a" first.
     n_words
-        Columns at the left that hold words; the others hold numbers.
+        Leading columns that hold words; the others hold numbers.
     """
 
     number: int
@@ -54,7 +48,7 @@ class PaperTable:
     n_words: int = 1
 
     def all_notes(self) -> tuple[Line, ...]:
-        """Return what stands beneath: the general note, then each letter's."""
+        """Return the general note, then one for each letter."""
         marked = [line(Mark(letter_of(place)), " ", said) for place, said in enumerate(self.marked)]
         general = tuple(piece for place, said in enumerate(self.notes) for piece in ((" ",) if place else ()) + said)
         return (general, *marked)
@@ -110,7 +104,7 @@ class PaperTable:
 
 
 class Marks:
-    """Gives out raised letters, the same for the same sentence."""
+    """Assigns letters to notes, the same letter for the same sentence."""
 
     def __init__(self) -> None:
         self._said: dict[Line, int] = {}
@@ -121,7 +115,7 @@ class Marks:
 
     @property
     def said(self) -> tuple[Line, ...]:
-        """The sentences, by their letters."""
+        """Sentences in the order of their letters."""
         return tuple(self._said)
 
 
@@ -131,7 +125,7 @@ def letter_of(place: int) -> str:
 
 
 def decimals_for(errors: Iterable[Any]) -> int:
-    """Return how many decimals tell the smallest of these standard errors by two digits: two or more."""
+    """Return the decimals that show the smallest of these standard errors with two digits."""
     known = [float(each) for each in errors if each is not None and math.isfinite(float(each)) and float(each) > 1e-9]
     if not known:
         return _FEWEST
@@ -139,24 +133,24 @@ def decimals_for(errors: Iterable[Any]) -> int:
 
 
 def written(value: Any, decimals: int) -> str:
-    """Write a number that can be beyond 1: with its leading zero, a true minus and no plus; an en dash without one."""
+    """Format a number that can exceed 1: with leading zero, true minus and no plus; an en dash if missing."""
     return fixed(float(value), decimals=decimals) if value is not None else MISSING
 
 
 def interval_written(low: Any, high: Any, decimals: int) -> str:
-    """Write an interval as APA does: "[0.06, 0.12]"."""
+    """Format an interval in APA style: "[0.06, 0.12]"."""
     if not (math.isfinite(float(low)) and math.isfinite(float(high))):
         return MISSING
     return f"[{written(low, decimals)}, {written(high, decimals)}]"
 
 
 def p_written(value: Any) -> str:
-    """Write p under a head that names it, without its leading zero: "< .001", ".012"."""
+    """Format p for a column headed p, without leading zero: "< .001", ".012"."""
     return bare_p(float(value)) if value is not None else MISSING
 
 
 def df_written(value: Any) -> str:
-    """Write degrees of freedom: whole where they are, else with two decimals."""
+    """Format degrees of freedom: whole numbers as such, others with two decimals."""
     number = float(value)
     return written(number, 0 if number == round(number, 6) and number == round(number) else 2)
 

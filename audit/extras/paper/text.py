@@ -1,7 +1,7 @@
-r"""Text that is written once and set in Markdown, LaTeX and Word.
+r"""Text written once, and set in Markdown, LaTeX and Word.
 
-A line is a tuple of pieces. What a run or a user says is :class:`Told`: it is escaped in every form, so that a model's
-name can neither end a table's cell nor be a command (``\input``), a link or a mention. A plain ``str`` is ours.
+A line is a tuple of pieces. Words of a run or a user are :class:`Told` and escaped in every form, so that a model's
+name can neither end a table's cell nor be a command (``\input``), a link or a mention. A plain ``str`` is our own text.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _LATEX: Final = {
 }
 """What LaTeX would act on, or has no letter for: brackets and stars after a line's end, joined hyphens."""
 _UNBROKEN: Final = 30
-"""Letters of a word from which on LaTeX may break it anywhere."""
+"""Length of a word, in letters, from which LaTeX may break it anywhere."""
 _MARKDOWN: Final = re.compile(r"[\\`*_|~$#]|[<&](?=[A-Za-z#/!?])|\](?=[(\[])")
-"""The same of Markdown in what is ours, which has neither links nor HTML."""
+"""What Markdown would interpret in our own text, which has neither links nor HTML."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Words of a run, a file or a user: text, whatever it looks like; a very long one is cut, unless it is a list."""
+    """Words of a run, a file or a user, always shown as plain text. Very long ones are cut, unless ``whole``."""
 
     text: str
     whole: bool = False
@@ -54,7 +54,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """The letter of a statistic. Latin letters are italic and Greek ones upright, as APA sets them."""
+    """The letter of a statistic. APA sets Latin letters in italics and Greek ones upright."""
 
     letter: str
     sub: str = ""
@@ -67,7 +67,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Italic:
-    """Words of ours in italics."""
+    """Our own words in italics."""
 
     text: str
 
@@ -81,7 +81,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Cite:
-    """Works that stand for what was said, in brackets."""
+    """A citation of works, in brackets."""
 
     works: tuple[Reference, ...]
 
@@ -92,7 +92,7 @@ Line: TypeAlias = tuple[Piece, ...]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Letters that are set alike, as Word has them."""
+    """Letters of the same style, as in Word."""
 
     text: str
     italic: bool = False
@@ -101,7 +101,7 @@ class Run:
 
 
 def line(*pieces: Piece | Line | None) -> Line:
-    """Put pieces and lines together; None and empty text are left out."""
+    """Concatenate pieces and lines; None and empty texts are left out."""
     flat: list[Piece] = []
     for piece in pieces:
         flat.extend(piece if isinstance(piece, tuple) else () if piece is None or piece == "" else (piece,))
@@ -109,7 +109,7 @@ def line(*pieces: Piece | Line | None) -> Line:
 
 
 def joined(lines: Sequence[Line], between: str, *, last: str | None = None) -> Line:
-    """Put lines one after another with something between them, and something else before the last."""
+    """Concatenate lines with a separator, and another one before the last line."""
     found: list[Piece] = []
     for place, each in enumerate(lines):
         if place:
@@ -119,7 +119,7 @@ def joined(lines: Sequence[Line], between: str, *, last: str | None = None) -> L
 
 
 def told_names(names: Iterable[str], *, quoted: bool = False, last: str = ", ") -> Line:
-    """List words of a run, each once; ``last`` stands before the last of several."""
+    """List distinct words of a run; ``last`` separates the last two."""
     mark = ("“", "”") if quoted else ("", "")
     return joined([line(mark[0], Told(name), mark[1]) for name in dict.fromkeys(names)], ", ", last=last)
 
@@ -156,7 +156,7 @@ def runs_of(pieces: Line) -> Iterator[Run]:
 
 
 def as_plain(pieces: Line) -> str:
-    """Return a line as text without any setting."""
+    """Return a line as plain text."""
     return "".join(run.text for run in runs_of(pieces))
 
 
@@ -171,7 +171,7 @@ def as_latex(pieces: Line) -> str:
 
 
 def escape_latex(text: str) -> str:
-    r"""Write any text for LaTeX: nothing in it is a command. A hyphen before another is kept from becoming a dash.
+    r"""Escape any text for LaTeX, so that nothing in it is a command and hyphens are not joined to a dash.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def escape_latex(text: str) -> str:
 
 
 def _told_latex(text: str) -> str:
-    """Escape words of a run; what has no space for long, such as a digest, may be broken at the end of a line."""
+    """Escape words of a run, and let LaTeX break long words such as digests."""
     words = [r"\allowbreak{}".join(map(escape_latex, _cut(word))) for word in text.split(" ")]
     return " ".join(words)
 

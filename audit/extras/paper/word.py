@@ -1,4 +1,4 @@
-"""Sets a section on methods, a table and references in Word; the same input gives the same bytes."""
+"""Set methods, table and references in Word. The same input gives the same bytes."""
 
 from __future__ import annotations
 
@@ -17,40 +17,25 @@ from audit.extras.paper.text import Line, as_plain, line, reference_line, runs_o
 
 _FONT: Final = "Times New Roman"
 _TEXT, _TABLE, _NOTE = 12, 10, 10
-"""Sizes of letters, in points."""
+"""Font sizes, in points."""
 _INDENT: Final = 0.5
 _ACROSS: Final = 9.0
-"""Width of a page in landscape between its margins, in inches, as the default template has it."""
+"""Width of a landscape page between the margins of the default template, in inches."""
 _LETTER: Final = 0.078
-"""Width of a letter of the table, and of what stands at both sides of a cell's text; the least width of names."""
+"""In inches: width of a letter in the table, both margins of a cell, and the least width of a column of names."""
 _CELL_MARGINS: Final = 0.17
 _LEAST: Final = 1.0
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
-"""The time that a zip file's entries have: Word does not read it."""
+"""Time of all entries of the zip file, so that its bytes do not change. Word ignores it."""
 
 
 def word_file(
     sections: Sequence[Section], table: PaperTable, works: Sequence[Reference], *, title: str, made: datetime
 ) -> bytes:
-    """Return a document of Word.
+    """Return a Word document; the table has a landscape page of its own.
 
-    Parameters
-    ----------
-    sections
-        The section on methods.
-    table
-        It stands on a page of its own, in landscape.
-    works
-        The list of references.
-    title
-        Of the document's properties.
-    made
-        When it says that it was made: of a run the time of its end, so that it does not change.
-
-    Raises
-    ------
-    ConfigError
-        If python-docx is not installed.
+    ``made`` is the creation time that the document shows: the end of the run, so that the bytes do not change.
+    ConfigError if python-docx is not installed.
     """
     try:
         import docx
@@ -85,7 +70,7 @@ def word_file(
 
 
 def _without_times(content: bytes) -> bytes:
-    """Return a zip file whose entries all have one time."""
+    """Rewrite a zip file so that all entries have one time."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(buffer, "w") as new:
         for name in old.namelist():
@@ -110,7 +95,7 @@ def _style(document: Any) -> None:
 
 
 def _fonts_of(properties: Any) -> None:
-    """Set the font of every script: a theme's font would otherwise take the place of headings' own."""
+    """Set the font of every script, since a theme's font would otherwise replace that of headings."""
     from docx.oxml.ns import qn
 
     fonts = properties.get_or_add_rFonts()
@@ -178,7 +163,7 @@ def _table(document: Any, table: PaperTable) -> None:
             [paragraph] = cell.paragraphs
             _write(paragraph, pieces, size=_TABLE)
             paragraph.alignment = WD_ALIGN_PARAGRAPH.LEFT if column < table.n_words else WD_ALIGN_PARAGRAPH.RIGHT
-            # The head stays with the first row and the notes with the last one; between them a page may end.
+            # Keep the heading with the first row and the notes with the last; a page may end in between.
             paragraph.paragraph_format.keep_with_next = place == 0 or place == len(rows) - 1
             if column == 0:
                 paragraph.paragraph_format.left_indent = Inches(0.2 * depth)
@@ -190,7 +175,7 @@ def _table(document: Any, table: PaperTable) -> None:
 
 
 def _widths(table: PaperTable) -> list[float]:
-    """Return widths of columns in inches: numbers have what their longest text needs, and names share the rest."""
+    """Return column widths in inches: as long as needed for numbers; names share the rest."""
     rows = [table.head, *(row.cells for row in table.rows)]
     longest = [max(len(as_plain(cells[column])) for cells in rows) for column in range(len(table.head))]
     needed = [_LETTER * n + _CELL_MARGINS for n in longest]
@@ -204,7 +189,7 @@ def _widths(table: PaperTable) -> list[float]:
 
 
 def _rule(cell: Any, *, top: bool, bottom: bool) -> None:
-    """Draw a cell's horizontal rules: APA has one above the head, one beneath it, and one at the end."""
+    """Draw a cell's horizontal rules. APA has one above the heading, one below it, and one at the end."""
     from docx.oxml import OxmlElement
     from docx.oxml.ns import qn
 

@@ -1,9 +1,9 @@
-"""The study's released results become ratings tables: a small file a pair of identities, or the raw batches of answers.
+"""Read the published study's released results as ratings tables: one small file a pair of identities, or raw batches.
 
-``processed_results/<dimension>_<variant>_<model>_<perceiver>_<experiencer>.tsv`` has one row a narrative and a column
-``intensity``, which is −1 where there is no rating, and may have the answer itself in ``response``. The study made them
-of ``results/exp_<model>/<dimension>_<variant>_batch-<N>.tsv``, which have the prompts and answers of all pairs. Names
-and prompts are read against the packaged wordings. Nothing is guessed: what does not add up ends in one line that names
+``processed_results/<dimension>_<variant>_<model>_<perceiver>_<experiencer>.tsv`` has one row a narrative, a column
+``intensity`` (−1 for no rating) and perhaps the answer itself in ``response``. The study made these files from
+``results/exp_<model>/<dimension>_<variant>_batch-<N>.tsv``, which hold prompts and answers of all pairs. Names and
+prompts are read against the packaged wordings. Nothing is guessed: a contradiction ends in a one-line error that names
 it.
 """
 
@@ -37,9 +37,9 @@ from stimuli.prompts import PUBLISHED_VARIANTS
 
 STUDY: Final = "hou2025"
 NO_RATING: Final = -1.0
-"""What the study writes for a refusal, and for an answer without a number."""
+"""The study's code for a refusal and for an answer without a number."""
 N_STUDY: Final = 6_050
-"""Narratives of the study."""
+"""Number of narratives in the study."""
 FULL_SCALE: Final = (0.0, 100.0)
 _SCALES: Final = {"10-scale": (0.0, 10.0)}
 _CALLED: Final = {
@@ -47,19 +47,19 @@ _CALLED: Final = {
     "nationality": ("nationality", "country"),
     "race_ethnicity": ("race_ethnicity", "ethnicity", "race"),
 }
-"""What a dimension may be called in a file's name; its first word there is matched without regard to case."""
+"""Spellings of each dimension in file names, matched case-insensitively."""
 _UNSPECIFIED: Final = ("default", "unspecified")
-"""What the unspecified identity may be called, beside its wording."""
+"""Spellings of the unspecified identity, besides its wording."""
 _FROM: Final = "a person from "
 _ARTICLES: Final = frozenset({"a", "an"})
-"""Belong to the identity that follows; a model's name ends in one only where that identity has its own."""
+"""An article belongs to the identity after it. A model's name may end in one only if that identity has its own."""
 _WORD: Final = re.compile(r"[^\s_\-]+")
 _IDS: Final = ("text_id", "narrative_id", "oid")
 _SIDES: Final = {"perceiver": ("persona", "perceiver"), "experiencer": ("experiencer",)}
-"""Columns of a batch that name the identities; where it has none, its prompts do."""
+"""Columns of a batch that name the identities. Without them, the prompts do."""
 _PROMPTS: Final = {"perceiver": "system_prompt", "experiencer": "user_input"}
 FIRST_MODEL: Final = "llama-8b"
-"""What the study's scripts call the model whose place they leave empty in names."""
+"""The model whose place the study's scripts leave empty in names."""
 _BATCH: Final = "batch"
 _NAME: Final = "DIMENSION_VARIANT_MODEL_PERCEIVER_EXPERIENCER.tsv"
 _BATCH_NAME: Final = "exp_MODEL/DIMENSION_VARIANT_batch-N.tsv"
@@ -69,7 +69,7 @@ _CODES: Final = {status.value: code for code, status in enumerate(Status)}
 
 @dataclass(frozen=True)
 class ReleasedFile:
-    """One file, and what its name says: the ratings of one pair of identities in one model and variant."""
+    """A result file and what its name says: the ratings of one pair of identities by one model in one variant."""
 
     path: Path
     dimension: str
@@ -81,16 +81,15 @@ class ReleasedFile:
 
 @dataclass(frozen=True)
 class ReleasedRun:
-    """All files of one model and variant: by dimension, the file of each pair, perceivers in rows, or the raw batches.
+    """All files of one model and variant.
 
     Attributes
     ----------
-    model, variant
-        As in the files' names.
     files
-        Dimension → (perceiver, experiencer) → file; complete between identities, and with baselines all or none.
+        Dimension → (perceiver, experiencer) → file. All pairs of identities are there; those with baselines all or
+        none.
     batches
-        Dimension → its raw batches, in their order; no dimension is in both.
+        Dimension → its raw batches in order. A dimension is in ``files`` or in ``batches``, never in both.
     """
 
     model: str
@@ -100,12 +99,12 @@ class ReleasedRun:
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """Its dimensions, in the study's order."""
+        """Dimensions in the study's order."""
         return tuple(name for name in _dimensions() if name in self.files or name in self.batches)
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Its files."""
+        """All files of the run."""
         return tuple(
             path
             for name in self.dimensions
@@ -120,23 +119,23 @@ class ReleasedRatings:
     Attributes
     ----------
     tables
-        By dimension, columns of :data:`audit.tables.ratings.RATINGS`; ``prompt_index`` runs on over them.
+        Dimension → columns of :data:`audit.tables.ratings.RATINGS`. ``prompt_index`` runs on across dimensions.
     scale
         The two ends, in points.
     sha256
-        Of names and bytes of the files.
+        Hash of the files' names and bytes.
     n_narratives
         Rows of each file.
     emotions
-        That the rows have; ``not given`` alone where nobody tells.
+        Only ``not given`` if no emotion is known.
     n_beyond
-        Ratings beyond the variant's scale that were kept.
+        Ratings outside the variant's scale that were kept.
     has_responses
-        Whether the answers are there, so that refusals are told from answers without a number.
+        Whether the answers are there, so that refusals can be told from answers without a number.
     without_baselines
         Dimensions without the unspecified identity.
     not_read
-        Columns that the files have beside those that are read.
+        Columns of the files that are ignored.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -164,7 +163,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 @cache
 def _spellings(dimension: str) -> tuple[dict[tuple[str, ...], str], dict[tuple[str, ...], frozenset[str]]]:
-    """Return the term that words stand for: to the letter, and without regard to case."""
+    """Map words to terms: exactly (one term), and case-insensitively (every term that matches)."""
     exact: dict[tuple[str, ...], str] = {}
     identities = _dimensions()[dimension].perceivers
     alone = {group for group, own in itertools.groupby(identities, key=lambda each: each.group) if len(list(own)) == 1}
@@ -178,7 +177,7 @@ def _spellings(dimension: str) -> tuple[dict[tuple[str, ...], str], dict[tuple[s
 
 
 def _called(identity: Identity, *, alone: bool) -> Iterator[str]:
-    """Yield how a name may spell an identity: its wording, the same without its article, its place, its group."""
+    """Yield the spellings of an identity in file names: its wording with and without article, its place, its group."""
     yield identity.term
     yield identity.term.partition(" ")[2]
     if identity.is_baseline:
@@ -202,18 +201,9 @@ def _term(words: tuple[str, ...], dimension: str) -> str | None:
 
 
 def parse_name(path: Path) -> ReleasedFile:
-    """Read what the name of a result file says.
+    """Read what the name of a result file says. Words may be separated by blanks, ``_`` or ``-``.
 
-    Parameters
-    ----------
-    path
-        The file; only its name is read. Words may be separated by blanks, ``_`` or ``-``.
-
-    Raises
-    ------
-    ConfigError
-        If the name has no dimension, variant, model, perceiver or experiencer of the study, or can be read in two ways;
-        it names the part that was expected.
+    ConfigError names the part that is missing or ambiguous.
     """
     found = list(_WORD.finditer(path.stem))
     words = tuple(match[0] for match in found)
@@ -242,7 +232,7 @@ def parse_name(path: Path) -> ReleasedFile:
 
 
 def _head(path: Path, words: tuple[str, ...], form: str) -> tuple[str, str, int]:
-    """Return the dimension and the variant that words begin with, and where these end."""
+    """Return the dimension and variant at the start of the words, and the index of the first word after them."""
     dimension, start = _beginning(words, 0, {each: name for name, own in _CALLED.items() for each in own})
     if dimension is None:
         _refuse(path, f"it begins with no dimension; {suggest(words[0] if words else '', _called_all())}", form)
@@ -256,24 +246,16 @@ def _head(path: Path, words: tuple[str, ...], form: str) -> tuple[str, str, int]
 
 
 def is_batch(path: Path) -> bool:
-    """Tell whether a file is called as a raw batch of answers: its name ends in ``batch-N``."""
+    """Tell whether a file is a raw batch of answers: its name ends in ``batch-N``."""
     *_, last, number = ("", "", *_words(path.stem))
     return last.casefold() == _BATCH and number.isdecimal()
 
 
 def parse_batch(path: Path) -> tuple[str, str, str, int]:
-    """Read the name of a raw batch and of its folder: dimension, variant, model, and which batch it is.
+    """Return dimension, variant, model and number of a raw batch from the names of the file and its folder.
 
-    Parameters
-    ----------
-    path
-        ``exp_MODEL/DIMENSION_VARIANT_batch-N.tsv`` as the study has it (``exp`` alone is its first model), or
-        ``DIMENSION_VARIANT_MODEL/batch-N.tsv``.
-
-    Raises
-    ------
-    ConfigError
-        If there is no dimension or variant of the study.
+    The study names them ``exp_MODEL/DIMENSION_VARIANT_batch-N.tsv`` (``exp`` alone is its first model);
+    ``DIMENSION_VARIANT_MODEL/batch-N.tsv`` is read too.
     """
     folder = path.resolve().parent.name
     number = int(_words(path.stem)[-1])
@@ -289,7 +271,7 @@ def parse_batch(path: Path) -> tuple[str, str, str, int]:
 
 
 def _beginning(words: tuple[str, ...], start: int, known: Mapping[str, str]) -> tuple[Any, int]:
-    """Return what the words from ``start`` on begin with, the longest of what is known, and where it ends."""
+    """Match the longest known spelling at ``start``; return its value (or None) and where it ends."""
     folded = tuple(word.casefold() for word in words)
     for spelt in sorted(known, key=lambda each: -len(_words(each))):
         own = _words(spelt)
@@ -299,7 +281,7 @@ def _beginning(words: tuple[str, ...], start: int, known: Mapping[str, str]) -> 
 
 
 def _endings(words: tuple[str, ...], end: int, start: int, dimension: str) -> Iterator[tuple[int, str]]:
-    """Yield the identities that the words before ``end`` can be, each with where it begins."""
+    """Yield each identity that the words before ``end`` can spell, with the index of its first word."""
     for first in range(start, end):
         term = _term(words[first:end], dimension)
         if term is not None:
@@ -324,26 +306,12 @@ def _refuse(path: Path, fault: str, form: str = _NAME) -> Any:
 def find_released(folder: Path) -> list[ReleasedRun]:
     """Find the result files of a folder, and check that none is missing.
 
-    Parameters
-    ----------
-    folder
-        With the files, or with ``processed_results`` in it; or with raw batches, in it or in folders in it or in its
-        ``results``. What is no ``.tsv`` is passed over.
-
-    Returns
-    -------
-    list of ReleasedRun
-        One for each model and variant; models by name, variants and dimensions in the study's order.
-
-    Raises
-    ------
-    StoreError
-        If the folder is none, or has no ``.tsv`` file.
-    ConfigError
-        If a name cannot be read, two files are of one pair, or a pair or a batch has no file: all pairs of a
-        dimension's identities must be there, and those with the unspecified identity all or none.
+    The files lie in the folder or its ``processed_results``; raw batches in the folder, its subfolders, or those of its
+    ``results``. Other files are ignored. Returns one run for each model and variant: models by name, variants in the
+    study's order. ConfigError if a name cannot be read, two files belong to one pair, or a pair or a batch is missing:
+    all pairs of a dimension's identities must be there, those with the unspecified identity all or none.
     """
-    if not os.path.isdir(folder):  # False too where it may not be looked at
+    if not os.path.isdir(folder):  # also False if access is denied
         raise StoreError(f"{folder} is not a folder; {_PLACE}")
     paths = sorted(folder.glob("*.tsv")) or sorted((folder / "processed_results").glob("*.tsv"))
     if not paths:
@@ -362,7 +330,7 @@ def find_released(folder: Path) -> list[ReleasedRun]:
 
 
 def _of_pair_files(paths: Sequence[Path]) -> Iterator[tuple[tuple[str, str], ReleasedRun]]:
-    """Yield the runs of result files, by model and variant."""
+    """Yield the runs of result files with their model and variant."""
     runs: dict[tuple[str, str], dict[str, dict[tuple[str, str], Path]]] = {}
     for path in paths:
         file = parse_name(path)
@@ -380,7 +348,7 @@ def _of_pair_files(paths: Sequence[Path]) -> Iterator[tuple[tuple[str, str], Rel
 
 
 def _of_batch_files(paths: Sequence[Path]) -> Iterator[tuple[tuple[str, str], ReleasedRun]]:
-    """Yield the runs of raw batches, by model and variant."""
+    """Yield the runs of raw batches with their model and variant."""
     runs: dict[tuple[str, str], dict[str, dict[int, Path]]] = {}
     for path in paths:
         dimension, variant, model, number = parse_batch(path)
@@ -397,7 +365,7 @@ def _of_batch_files(paths: Sequence[Path]) -> Iterator[tuple[tuple[str, str], Re
 
 
 def _whole(batches: Mapping[int, Path]) -> list[Path]:
-    """Return raw batches in their order; ConfigError if one between them is missing."""
+    """Return raw batches in order; ConfigError if one in between is missing."""
     gone = next((number for number in range(min(batches), max(batches)) if number not in batches), None)
     if gone is not None:
         last = batches[max(batches)]
@@ -408,7 +376,7 @@ def _whole(batches: Mapping[int, Path]) -> list[Path]:
 def _in_order(
     files: Mapping[tuple[str, str], Path], dimension: str, model: str, variant: str
 ) -> dict[tuple[str, str], Path]:
-    """Return the files perceiver by perceiver; ConfigError if a pair has none."""
+    """Sort files by perceiver, then experiencer; ConfigError if a pair is missing."""
     wanted = _wanted(dimension, files)
     missing = [pair for pair in wanted if pair not in files]
     if missing and all(is_baseline(dimension, *pair) for pair in missing):
@@ -432,7 +400,7 @@ def _in_order(
 
 
 def _wanted(dimension: str, there: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the pairs that must be there, perceivers in rows: with the unspecified identity all or none."""
+    """Return the pairs that must be there, perceivers in rows: those with the unspecified identity all or none."""
     with_baselines = any(is_baseline(dimension, *pair) for pair in there)
     return [
         (perceiver.term, experiencer.term)
@@ -442,13 +410,13 @@ def _wanted(dimension: str, there: Iterable[tuple[str, str]]) -> list[tuple[str,
 
 
 def is_baseline(dimension: str, perceiver: str, experiencer: str) -> bool:
-    """Say whether one of the pair is the unspecified identity of the dimension."""
+    """Tell whether one of the pair is the dimension's unspecified identity."""
     terms = {identity.term for identity in _dimensions()[dimension].perceivers if identity.is_baseline}
     return perceiver in terms or experiencer in terms
 
 
 def clusters_of(run: ReleasedRun) -> dict[str, dict[str, str]]:
-    """Return the cultural cluster of each group, of the dimensions that have clusters."""
+    """Return the cultural cluster of each group, for dimensions that have clusters."""
     return {name: dict(_dimensions()[name].clusters) for name in run.dimensions if _dimensions()[name].clusters}
 
 
@@ -457,7 +425,7 @@ def clusters_of(run: ReleasedRun) -> dict[str, dict[str, str]]:
 
 @dataclass(frozen=True, eq=False)
 class _Content:
-    """The rows of one pair, and what its file or part of a batch is called."""
+    """The rows of one pair, with the path and name of their file or part of a batch for messages."""
 
     place: str
     name: str
@@ -466,7 +434,7 @@ class _Content:
     ids: tuple[str, ...] | None
     emotions: tuple[str, ...] | None
     prompts: tuple[int, ...] | None
-    """How far each row's ``idx`` is from the first one's."""
+    """Distance of each row's ``idx`` from the first row's."""
     not_read: tuple[str, ...]
 
 
@@ -477,28 +445,17 @@ def read_released(
     keep_beyond: bool = False,
     done: Callable[[int], None] = lambda n: None,
 ) -> ReleasedRatings:
-    """Read all files of a run, and check them.
+    """Read and check all files of a run.
 
     Parameters
     ----------
-    run
-        The files.
     emotion_of
-        By ``text_id``, the emotion of each narrative; None takes the files' own column ``emotion``, if they have one.
+        ``text_id`` → emotion. None takes the files' own column ``emotion``, if they have one.
     keep_beyond
-        Whether ratings of up to 100 of the variant 10-scale are kept, as the study's parser took them. They lie beyond
-        the scale, and the run's report counts them.
+        Keep ratings of up to 100 in the variant 10-scale, as the study's parser did. They lie outside the scale; the
+        run's report counts them.
     done
-        Is told how many files more were read.
-
-    Raises
-    ------
-    StoreError
-        If a file cannot be read.
-    ConfigError
-        If a file has no column ``intensity`` or has it twice, another number of rows than the others, other narratives
-        or emotions in its rows, or an intensity that is neither −1 nor a number of the scale; or a batch has no
-        ``response``, or prompts that do not tell whose they are; or ``emotion_of`` cannot be used.
+        Called with the number of files read since the last call.
 
     Notes
     -----
@@ -567,7 +524,7 @@ def _bytes(path: Path, digest: Any) -> bytes:
 
 
 def _read(path: Path, digest: Any) -> _Content:
-    """Read the columns of a result file that we know."""
+    """Read the known columns of a result file."""
     read, not_read = _columns(path, digest, ("intensity",), ("response", "emotion", "idx", *_IDS))
     key = next((name for name in _IDS if name in read), None)
     return _Content(
@@ -585,7 +542,7 @@ def _read(path: Path, digest: Any) -> _Content:
 def _columns(
     path: Path, digest: Any, needed: Sequence[str], optional: Sequence[str]
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Read columns of a file as texts; return them, and the names of its others."""
+    """Read columns of a file as texts; return them and the names of the other columns."""
     content = _bytes(path, digest)
     if not content.removeprefix(codecs.BOM_UTF8).strip():
         raise ConfigError(f"{path}: the file is empty; put the study's file in its place")
@@ -614,7 +571,7 @@ def _columns(
 
 
 def _places_of(path: Path, column: pd.Series) -> IntArray:
-    """Return the places of prompts in the study's list of all."""
+    """Return the positions of prompts in the study's list of all prompts."""
     numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = ~np.isfinite(numbers) | (numbers % 1 != 0)
     if wrong.any():
@@ -646,7 +603,7 @@ def _more(wrong: Any) -> str:
 
 
 def _check_scale(content: _Content, scale: tuple[float, float], *, variant: str, keep_beyond: bool) -> int:
-    """Make −1 missing, in place; return how many ratings beyond the scale are kept."""
+    """Replace −1 by NaN, in place; return how many ratings outside the scale are kept."""
     intensity = content.intensity
     intensity[intensity == NO_RATING] = np.nan
     beyond = (intensity < scale[0]) | (intensity > scale[1])
@@ -674,7 +631,7 @@ def _check_names(place: str, names: Sequence[str]) -> None:
 
 
 def _check_alike(content: _Content, first: _Content) -> None:
-    """Refuse a file whose rows are not those of the first one."""
+    """Refuse a file whose rows differ from the first file's in number, narratives, emotions or having answers."""
     n_rows, n_first = len(content.intensity), len(first.intensity)
     if n_rows != n_first:
         raise ConfigError(
@@ -726,7 +683,7 @@ def _emotions(content: _Content, emotion_of: Mapping[str, str]) -> tuple[str, ..
 def _labels(
     variant: str, dimension: str, pairs: Sequence[tuple[str, str]], names: Sequence[str], emotions: Sequence[str] | None
 ) -> dict[str, Any]:
-    """Label the rows, pair by pair and within each narrative by narrative."""
+    """Label the rows, ordered by pair, then narrative."""
     n_pairs, n_rows = len(pairs), len(names)
     sides = [pd.factorize(pd.Series([pair[side] for pair in pairs])) for side in (0, 1)]
     of_rows, known = pd.factorize(pd.Series(emotions if emotions is not None else [ABSENT["emotion"]] * n_rows))
@@ -773,7 +730,7 @@ def _table(
 
 @cache
 def _terms(dimension: str) -> re.Pattern[str]:
-    """Return what finds a wording of the dimension in a prompt, the longest where several begin alike."""
+    """Return a pattern that finds the dimension's wordings in a prompt, longer ones first."""
     terms = sorted((identity.term for identity in _dimensions()[dimension].perceivers), key=len, reverse=True)
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, terms))})(?!\w)")
 
@@ -781,7 +738,7 @@ def _terms(dimension: str) -> re.Pattern[str]:
 def _of_batches(
     paths: Sequence[Path], dimension: str, digest: Any, done: Callable[[int], None]
 ) -> Iterator[tuple[tuple[str, str], _Content]]:
-    """Yield the rows of each pair from raw batches: prompts say whose they are, the study's rule reads the answers."""
+    """Yield the rows of each pair from raw batches: prompts name the pair, the study's rule reads the answers."""
     parts: list[pd.DataFrame] = []
     not_read: tuple[str, ...] = ()
     begun: dict[str, str] = {}
@@ -839,7 +796,7 @@ def _of_batches(
 
 
 def _side(path: Path, read: pd.DataFrame, side: str, dimension: str, begun: dict[str, str]) -> pd.Series:
-    """Return whose each row is: of a column that says so, or of the prompt, which names it in one place throughout."""
+    """Return each row's perceiver or experiencer: from a column, or from its fixed place in the prompt."""
     named = next((name for name in _SIDES[side] if name in read), None)
     if named is not None:
         terms = {text: _term(_words(text), dimension) for text in read[named].unique()}
@@ -859,7 +816,7 @@ def _side(path: Path, read: pd.DataFrame, side: str, dimension: str, begun: dict
     for text in read[prompt].unique():
         match = _terms(dimension).search(text)
         before = text[: match.start()] if match else None
-        # What stands before the identity is the prompt's own, and the same throughout: else a narrative names it.
+        # The text before the identity is part of the prompt and the same in all rows; otherwise a narrative named it.
         of_text[text] = match[0] if match and begun.setdefault(side, str(before)) == before else None
     found = read[prompt].map(of_text)
     if found.isna().any():
@@ -872,7 +829,9 @@ def _side(path: Path, read: pd.DataFrame, side: str, dimension: str, begun: dict
 
 
 def _narratives_of(read: pd.DataFrame, experiencers: pd.Series) -> list[bytes]:
-    """Return what stands for a row's narrative: its prompt without the experiencer, or nothing without prompts."""
+    """Return a hash of each row's prompt without the experiencer, which stands for the narrative; empty without
+    prompts.
+    """
     if (prompt := _PROMPTS["experiencer"]) not in read:
         return [b""] * len(read)
     kept: dict[tuple[str, str], bytes] = {}

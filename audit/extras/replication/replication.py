@@ -1,4 +1,4 @@
-"""The order of the stages of a replication from released results: files, run folders, reports, one comparison."""
+"""Replicate the study from its released results: read files, keep run folders, report on each, compare all."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ _FILE: Final = "crowd-enVent_{}.tsv"
 
 @dataclass(frozen=True)
 class Replication:
-    """What a replication ended in.
+    """Results of a replication.
 
     Attributes
     ----------
     outcomes
-        Each run's own report, by model and variant.
+        (model, variant) → the report of that run.
     comparison
-        All runs side by side; None where there is one run alone.
+        All runs side by side; None if there is only one run.
     """
 
     outcomes: Mapping[tuple[str, str], Published]
     comparison: Comparison | None
 
     def table(self) -> pd.DataFrame:
-        """Return the published gap and our own of each run and dimension: rows of ``tables.GAP`` with ``model``."""
+        """Return the published and our own gap of each run and dimension: rows of ``tables.GAP`` with ``model``."""
         parts = []
         for (model, _), outcome in self.outcomes.items():
             own = outcome.gap.loc[outcome.gap["dimension"] != "all"]
@@ -82,37 +82,24 @@ def replicate(
 ) -> Replication:
     """Reproduce the study's numbers and figures from its released result files, or its raw batches of answers.
 
-    Each model and variant becomes a run folder of ratings that another tool collected, and two or more of them one
-    comparison. All files are read before the first report is made.
+    Each model and variant becomes a run folder of ratings collected by another tool; two or more of them, a comparison.
+    All files are read before the first report is made.
 
     Parameters
     ----------
     folder
         The study's ``processed_results``, or its ``results``.
     run_dir
-        Where the runs and the comparison are kept; None takes a name made of the files' in ``reports_dir``.
-    reports_dir
-        Where such a folder lies.
+        Folder of the runs and the comparison; None makes one in ``reports_dir``, named by a hash of the files.
     narratives
-        A folder with the files of crowd-enVENT, which tell the emotion of each ``text_id``; None takes what the files
-        say themselves.
+        A folder with the files of crowd-enVENT, which give the emotion of each ``text_id``; None takes the emotions
+        that the files give themselves.
     keep_beyond
-        As of :func:`audit.extras.replication.released_results.read_released`.
+        See :func:`audit.extras.replication.released_results.read_released`.
     seed
-        Of the permutations, and of the map of perceivers.
+        For the permutations and the map of perceivers.
     statistics
-        Settings of the analysis, all of them.
-    command
-        The command line that asked for it.
-    say
-        Takes lines about progress.
-
-    Raises
-    ------
-    StoreError
-        If a file cannot be read, or a folder holds another run.
-    ConfigError
-        If a name or a file is not what is expected, or a setting cannot be used.
+        All settings of the analysis.
     """
     settings = load_statistics(statistics)
     if settings.formula is not None or settings.human is not None:
@@ -161,7 +148,7 @@ def _keep(
     say: Callable[[str], None],
     done: Callable[[int], None],
 ) -> Manifest:
-    """Read a run's files into its folder, unless it has them; return its manifest."""
+    """Read a run's files into its folder, unless they are there already; return its manifest."""
     read = read_released(run, emotion_of=emotion_of, keep_beyond=keep_beyond, done=done)
     manifest = _manifest(run, read, source, seed=seed, command=command)
     for text in _noted(run, read):
@@ -212,7 +199,7 @@ def _manifest(run: ReleasedRun, read: ReleasedRatings, source: Path, *, seed: in
 
 
 def _noted(run: ReleasedRun, read: ReleasedRatings) -> Iterator[str]:
-    """Say what a reader must know of the files."""
+    """Yield what a reader must know about the files."""
     if read.n_narratives != N_STUDY:
         yield f"its files have {plural(read.n_narratives, 'row')}, and the study has {N_STUDY:,} narratives"
     if read.n_beyond:
@@ -231,7 +218,7 @@ def _noted(run: ReleasedRun, read: ReleasedRatings) -> Iterator[str]:
 
 
 def _emotion_of(folder: Path) -> dict[str, str]:
-    """Return the emotion of each narrative in those of the twelve files that there are."""
+    """Return the emotion of each narrative, from those of the twelve files that exist."""
     there = [emotion for emotion in HOU2025_COUNTS if (folder / _FILE.format(emotion)).is_file()]
     if not there:
         raise StoreError(
@@ -242,7 +229,7 @@ def _emotion_of(folder: Path) -> dict[str, str]:
 
 
 def _folders(runs: Sequence[ReleasedRun], place: Path) -> list[Path]:
-    """Return a folder for each run, of its model and variant."""
+    """Return a folder for each run, named by model and variant."""
     names = [re.sub(r"[^A-Za-z0-9._+-]+", "_", f"{run.model}-{run.variant}") for run in runs]
     for name in names:
         if names.count(name) > 1:
@@ -251,6 +238,6 @@ def _folders(runs: Sequence[ReleasedRun], place: Path) -> list[Path]:
 
 
 def _name_of(runs: Sequence[ReleasedRun]) -> str:
-    """Return the hash of the files' names and sizes."""
+    """Return a hash of the files' names and sizes."""
     sizes = {str(path.resolve()): path.stat().st_size for run in runs for path in run.paths}
     return fingerprint(sizes)[:8]

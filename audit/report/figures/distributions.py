@@ -1,4 +1,6 @@
-"""What lies behind a mean: narratives' own gaps, the ratings, and the shuffled matrices of the published null."""
+"""Draw what is behind a mean: gaps of single narratives, the ratings, and the shuffled matrices of
+the published null.
+"""
 
 from __future__ import annotations
 
@@ -34,39 +36,32 @@ from audit.report.figures.style import (
 from audit.tables.formatting import count, coverage, interval, plural, points, rate, scale_end
 
 _WIDTH: Final = 3.5
-"""What a phone shows, and a column of print."""
+"""Fits a phone, and a column of print."""
 _LEFT: Final = 0.62
 _RIGHT: Final = 0.12
 _PLOT: Final = _WIDTH - _LEFT - _RIGHT
 _LEAST_BINS, _MOST_BINS = 8, 80
 _MOST_OUTLINES: Final = 400
-"""Strokes of the rug beyond which it is embedded as an image: each would be a line of the file."""
+"""Strokes of a rug beyond which it is embedded as an image, since each would be a line of the file."""
 _END_WORDS: Final = {"floor": "at {0}", "ceiling": "at {1}", "below": "below {0}", "above": "above {1}"}
-"""How the bars outside the scale's inner part are named, after its two ends."""
+"""Names of bars at and beyond the ends of the scale; ``{0}`` and ``{1}`` are its ends."""
 _PAIRS: Final = {"in_group": "in-group", "out_group": "out-group"}
 
 
 def plot_contrasts(
     narratives: pd.DataFrame, *, confidence: float | None = None, headline: pd.Series[Any] | None = None
 ) -> Figure:
-    """Draw how narratives' own gaps are spread: a histogram with a stroke for each, the line of 0, and their mean.
+    """Draw a histogram of narratives' own gaps with a rug, the line of 0, and their mean.
 
     Parameters
     ----------
     narratives
-        Rows of the `tables.NARRATIVES` table, of one dimension and one variant; those without a contrast are left out,
-        and the figure says how many.
+        Rows of the `tables.NARRATIVES` table, of one dimension and variant. Narratives without a contrast are left out;
+        the figure says how many.
     confidence
-        Coverage of the headline's interval, for the figure to name.
+        Coverage of the headline's interval.
     headline
-        The row of the `tables.GAP` table whose δ and interval are drawn; without, the mean of the contrasts alone.
-
-    Raises
-    ------
-    ValueError
-        If there are several dimensions or variants.
-    NotEstimableError
-        If no narrative has a contrast, or the headline has no estimate.
+        The row of the `tables.GAP` table whose δ and interval are drawn; None draws the mean of the contrasts.
     """
     place = _of_one(narratives, "narratives")
     contrasts = narratives["contrast_points"].to_numpy(dtype=float)
@@ -97,14 +92,14 @@ def plot_contrasts(
             gid="narratives", rasterized=contrasts.size > _MOST_OUTLINES, ax=axes,
         )  # fmt: skip
         axes.axvline(0.0, color=INK, linewidth=0.9, zorder=3, gid="zero")
-        # The mean and its interval stand above the bars, which would hide them.
+        # The mean and its interval are drawn above the bars, which would hide them.
         top = 1.18 * float(np.histogram(contrasts, bins=edges)[0].max())
         axes.plot([mean, mean], [0, top], color=ORANGE, linewidth=1.4, linestyle=(0, (4, 1.5)), zorder=4, gid="mean")
         axes.plot([mean], [top], "D", color=ORANGE, markersize=4, zorder=5)
         if bounded:
             axes.plot([low, high], [top, top], color=ORANGE, linewidth=2, zorder=4, gid="interval")
         ends = (edges[0], edges[-1], mean, 0.0, *((low, high) if bounded else ()))
-        # A single bar is not to fill the figure.
+        # A single bar must not fill the figure.
         room = max(0.03 * (max(ends) - min(ends)), 5 * (edges[1] - edges[0]) if len(edges) == 2 else 0.0)
         axes.set_xlim(min(ends) - room, max(ends) + room)
         axes.set_ylim(0, 1.08 * top)
@@ -115,24 +110,11 @@ def plot_contrasts(
 
 
 def plot_ratings(distributions: pd.DataFrame, *, low: float, high: float) -> Figure:
-    """Draw how ratings are spread, in-group against out-group, with the shares at the very ends of the scale apart.
+    """Draw the distribution of ratings, in-group against out-group, with separate bars for the ends of the scale.
 
-    Ratings beyond an end of the scale have a bar of their own outside that end's.
-
-    Parameters
-    ----------
-    distributions
-        Rows of the `tables.DISTRIBUTIONS` table, of one dimension and one variant. Baselines are left out; a kind of
-        pair without a rating is named as such.
-    low, high
-        Ends of the scale, in points.
-
-    Raises
-    ------
-    ValueError
-        If there are several dimensions or variants, or the bins do not run from `low` to `high`.
-    NotEstimableError
-        If no pair of identities has a rating.
+    Ratings beyond an end have a bar of their own outside it. Takes rows of the `tables.DISTRIBUTIONS` table, of one
+    dimension and variant, and the ends of the scale in points. Baselines are left out; the figure names a kind of pair
+    without a rating.
     """
     place = _of_one(distributions, "distributions")
     kinds = {pairs: own for pairs in _PAIRS if len(own := distributions.loc[distributions["pairs"] == pairs])}
@@ -199,19 +181,12 @@ def plot_null(null: pd.DataFrame, *, delta_z: float, null_low: float, null_high:
     Parameters
     ----------
     null
-        Rows of the `tables.NULL` table, of one dimension and one variant.
+        Rows of the `tables.NULL` table, of one dimension and variant.
     delta_z
         The published gap, in standard deviations of the matrix's own cells.
     null_low, null_high
-        Ends of its null interval, in the same unit. It says where the gap would lie if identities did not matter; it is
-        no confidence interval, and the figure says so.
-
-    Raises
-    ------
-    ValueError
-        If there are several dimensions or variants.
-    NotEstimableError
-        If there is no shuffled matrix, or the gap or its null interval is missing.
+        Ends of its null interval, in the same unit: where the gap would lie if identities did not matter. It is no
+        confidence interval, and the figure says so.
     """
     place = _of_one(null, "shuffles")
     n_shuffles = int(null["n_shuffles"].sum())
@@ -250,12 +225,12 @@ def plot_null(null: pd.DataFrame, *, delta_z: float, null_low: float, null_high:
 
 
 def _steps(width: float) -> str:
-    """Name the axis of ratings, whose bars between the ends are so many points wide."""
+    """Label the axis of ratings; bars between the ends are ``width`` points wide."""
     return fill(f"rating, in scale points; between the ends in steps of {scale_end(width)}", width=_PLOT, size=TEXT)
 
 
 def _of_one(table: pd.DataFrame, what: str) -> str:
-    """Name the dimension and variant that a table is of; an empty one says what it lacks."""
+    """Name the table's dimension and variant; raise an error if there are none or several."""
     if table.empty:
         raise NotEstimableError(f"there are no {what} to draw")
     for name in ("dimension", "variant"):
@@ -266,7 +241,9 @@ def _of_one(table: pd.DataFrame, what: str) -> str:
 
 
 def _edges_about_zero(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Bins about as wide as Freedman and Diaconis have them, at multiples of their width: none holds both signs."""
+    """Bin edges about as wide as by the Freedman-Diaconis rule, at multiples of the width, so that no bin holds both
+    signs.
+    """
     reach = float(np.abs(values).max()) or 1.0
     spread = float(np.ptp(values))
     if spread < 1e-9 * reach:
@@ -275,7 +252,7 @@ def _edges_about_zero(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64
         quartiles = np.quantile(values, [0.25, 0.75])
         wanted = 2 * float(quartiles[1] - quartiles[0]) / values.size ** (1 / 3)
         width = float(np.clip(wanted, spread / _MOST_BINS, spread / _LEAST_BINS))
-    # Where rounding puts an end inside the values, one bin more holds them.
+    # If rounding puts an end inside the values, one more bin covers them.
     first, last = math.floor(float(values.min()) / width), math.floor(float(values.max()) / width) + 1
     first, last = first - (first * width > values.min()), last + (last * width < values.max())
     edges: npt.NDArray[np.float64] = np.arange(first, last + 1, dtype=np.float64) * np.float64(width)
@@ -283,7 +260,7 @@ def _edges_about_zero(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64
 
 
 def _parts(own: pd.DataFrame, place: str, *, low: float, high: float) -> tuple[pd.DataFrame, dict[str, float]]:
-    """Tell the bins between the ends of the scale from the shares at the ends and beyond them."""
+    """Separate the bins between the ends of the scale from the shares at the ends and beyond them."""
     own = own.sort_values(["low", "high"], kind="stable")
     outside = {"below": own["low"] < low, "above": own["high"] > high}
     on_scale = own.loc[~(outside["below"] | outside["above"])]
@@ -304,7 +281,7 @@ def _parts(own: pd.DataFrame, place: str, *, low: float, high: float) -> tuple[p
 
 
 def _axes(*, height: float, above: float, axis: str, side: str) -> Axes:
-    """Make a figure of one panel, with its two axes named."""
+    """Make a figure of one panel with labelled axes."""
     written = fill(axis, width=_PLOT, size=TEXT)
     below = 0.32 + height_of([written], size=TEXT)
     figure = new_figure(_WIDTH, above + height + below)

@@ -1,4 +1,4 @@
-"""Forest plots: gaps with their intervals, one below the other, and each written beside it.
+"""Forest plots: gaps with their intervals, one below the other, each with its numbers beside it.
 
 One routine draws the headline by dimension, the members of a family, and the differences between variants.
 """
@@ -41,23 +41,23 @@ from audit.report.figures.style import (
 from audit.tables.formatting import MISSING, coverage, dimension_title, error_rate, interval, points
 
 _PLOT: Final = 2.7
-"""Width of the part with the marks, in inches."""
+"""Width of the plot between the texts, in inches."""
 _NARROW: Final = 4.5
-"""Below this width of a figure, in inches, its letters are small, and an interval stands beneath its estimate."""
+"""In a figure narrower than this, in inches, letters are small and an interval stands below its estimate."""
 _SHARES: Final = ((0.36, 2), (0.36, 4), (0.27, 4), (0.27, 6))
-"""Of a figure's width, what the part with the marks is to have, and lines of a name at most: what is tried in turn."""
+"""Share of the figure's width for the plot, and most lines of a name, tried in turn."""
 _FEWEST_LETTERS: Final = 10
 _AT_MOST: Final = 60
 _STACKED: Final = ((0.4, 0.3, 0.3), (0.56, 0.4, 0.17))
-"""Where words stand above marks, the height of a row in inches, and how far above the mark its name and its words are,
-in rows: with both on one line, or on two.
+"""Layouts with texts above marks: row height in inches, then height of name and of numbers above the mark in rows. The
+first has both on one line, the second on two.
 """
 _TICK: Final = 0.14
-"""Room beside the axis for half of the number at its end."""
+"""Room beside the axis for half of the number at its end, in inches."""
 _LETTER: Final = 0.62 * TEXT / 72
 """Width of a letter, in inches."""
 _ORDERED: Final = frozenset({"valence", "degree", "uplift"})
-"""Families whose members have an order of their own; those of the others stand by their gap."""
+"""Families whose members have an order of their own. Other families are sorted by gap."""
 
 
 @for_phones
@@ -69,19 +69,14 @@ def plot_gaps(
     Parameters
     ----------
     gap
-        The `tables.GAP` table, of which the headline rows about narratives are drawn. A gap that could not be
-        estimated keeps its row, which says so.
+        The `tables.GAP` table, of which the headline rows about narratives are drawn. A gap that could not be estimated
+        keeps its row, which says so.
     confidence
-        Coverage of the table's intervals, for the axis to name.
+        Coverage of the table's intervals.
     margin
-        Gap that counts as too small to matter, in points: a band on either side of 0.
+        Gap that counts as too small to matter, in points, drawn as a band around 0.
     width
-        Of the whole figure, in inches; without, what its texts and a plot of 2.7 inches need.
-
-    Raises
-    ------
-    ValueError
-        If the table has no headline.
+        Of the whole figure, in inches; None takes what its texts and a plot of 2.7 inches need.
     """
     rows = gap.loc[gap["headline"].astype(bool) & (gap["scope"] == "narratives")].reset_index(drop=True)
     if rows.empty:
@@ -105,27 +100,20 @@ def plot_gaps(
 def plot_family(families: pd.DataFrame, *, family: str, confidence: float, width: float | None = None) -> Figure:
     """Draw the members of one family of contrasts: δ by emotion, by group, by cluster and so on.
 
-    Filled marks are those whose p, corrected for the family, is below 1 − `confidence`. Members stand by their
-    contrast, the largest first, but for families with an order of their own (valence, degree, uplift).
+    Filled marks have p, corrected for the family, below 1 − `confidence`. Members are sorted by contrast, the largest
+    first, except in families with an order of their own (valence, degree, uplift). Of more than 60 members the 60
+    furthest from 0 are drawn, and the figure says so.
 
     Parameters
     ----------
     families
-        Rows of the `tables.FAMILIES` table, of one dimension and one variant.
+        Rows of the `tables.FAMILIES` table, of one dimension and variant.
     family
-        Which of its families: ``emotion``, ``group``, ``cluster`` ... Of more than 60 members the 60 furthest from 0
-        are drawn, and the figure says so.
+        The one to draw: ``emotion``, ``group``, ``cluster`` ...
     confidence
         Coverage of the table's intervals.
     width
-        As of :func:`plot_gaps`.
-
-    Raises
-    ------
-    ValueError
-        If the table has no such family, or several dimensions or variants.
-    NotEstimableError
-        If no member could be estimated.
+        See :func:`plot_gaps`.
     """
     members = families.loc[families["family"] == family]
     if members.empty:
@@ -159,22 +147,10 @@ def plot_family(families: pd.DataFrame, *, family: str, confidence: float, width
 
 @for_phones
 def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
-    """Draw paired differences of δ between variants (or strategies, or models).
+    """Draw paired differences of δ between variants, strategies or models.
 
-    Parameters
-    ----------
-    comparisons
-        Rows of the `tables.COMPARISONS` table in one unit. Filled marks are those whose p, corrected for the
-        comparisons within the dimension, is below 1 − `confidence`.
-    confidence
-        Coverage of the table's intervals.
-
-    Raises
-    ------
-    ValueError
-        If there are no comparisons, or they are in several units, which have no axis in common.
-    NotEstimableError
-        If no difference could be estimated.
+    Takes rows of the `tables.COMPARISONS` table in one unit. Filled marks have p, corrected for the comparisons within
+    the dimension, below 1 − `confidence`.
     """
     if comparisons.empty:
         raise ValueError("there are no comparisons to draw: a comparison needs two variants of one dimension")
@@ -211,21 +187,14 @@ def plot_measures(
     Parameters
     ----------
     gaps
-        Rows of the `tables.MEASURE_VERDICTS` table, of one dimension and one variant, drawn in their order. A measure
-        of whole corpora has no standard deviation among replies: it is not drawn. Filled marks are gaps that are found.
+        Rows of the `tables.MEASURE_VERDICTS` table, of one dimension and variant, drawn in their order. A measure of
+        whole corpora has no standard deviation among replies and is not drawn. Filled marks are gaps that are found.
     titles
-        Measure → what it is called.
+        Measure → title.
     confidence
         Coverage of the table's intervals.
     width
-        As of :func:`plot_gaps`.
-
-    Raises
-    ------
-    ValueError
-        If there are several dimensions or variants.
-    NotEstimableError
-        If no measure has such a δ.
+        See :func:`plot_gaps`.
     """
     if len(gaps[["dimension", "variant"]].drop_duplicates()) > 1:
         raise ValueError("a figure of measures takes rows of one dimension and one variant")
@@ -251,7 +220,7 @@ def plot_measures(
 
 @dataclass(frozen=True)
 class _Forest:
-    """Rows from the top, of the columns name, estimate, low, high and filled."""
+    """What a forest plot shows. ``rows`` has columns name, estimate, low, high and filled, from the top."""
 
     rows: pd.DataFrame
     axis: str
@@ -285,7 +254,7 @@ def _note_of(table: pd.DataFrame) -> str:
 
 @dataclass(frozen=True)
 class _Layout:
-    """The texts beside the marks, and how wide they and the plot between them are, in inches."""
+    """The texts beside the marks, and the widths of texts and plot, in inches."""
 
     names: list[str]
     words: list[str]
@@ -294,9 +263,9 @@ class _Layout:
     right: float
     size: float
     above: tuple[float, float] | None = None
-    """Where names and words stand above marks, how far, in rows."""
+    """Height of names and numbers above their marks, in rows; None if they are beside the marks."""
     step: float | None = None
-    """Height of a row, in inches, where it does not follow from the texts beside it."""
+    """Height of a row, in inches; None if it follows from the texts."""
 
     @property
     def width(self) -> float:
@@ -304,7 +273,7 @@ class _Layout:
 
 
 def _lay_out(rows: pd.DataFrame, width: float | None, *, once: bool) -> _Layout:
-    """Give texts their room and the plot the rest; in a given width names wrap until the plot has its share."""
+    """Give texts their room and the plot the rest; if the width is given, names wrap until the plot has its share."""
     ends = list(zip(rows["estimate"], rows["low"], rows["high"], strict=True))
     if width is None and is_narrow():
         words = [_written(*each, once=once) for each in ends]
@@ -383,12 +352,12 @@ def _forest(forest: _Forest, *, width: float | None = None) -> Figure:
 
 
 def _ticks(plot: float) -> int:
-    """Return how many spaces between ticks a plot of that many inches has room for."""
+    """Return how many spaces between ticks fit a plot of that many inches."""
     return max(int(plot / 0.6), 1)
 
 
 def _written(estimate: float, low: float, high: float, *, once: bool, stacked: bool = False) -> str:
-    """Write an estimate and its interval; that there is none is said where it is so ``once``."""
+    """Format an estimate and its interval. With ``once``, a missing interval is mentioned."""
     if not np.isfinite(estimate):
         return "not estimable"
     between = "\n" if stacked else "  "
@@ -400,12 +369,7 @@ def _written(estimate: float, low: float, high: float, *, once: bool, stacked: b
 def draw_estimates(axes: Axes, rows: pd.DataFrame) -> None:
     """Draw estimates with their intervals, one a row.
 
-    Parameters
-    ----------
-    axes
-        Drawn on.
-    rows
-        Columns row, estimate, low, high (NaN where there is none) and filled: whether the mark is.
+    ``rows`` has columns row, estimate, low, high (NaN if there is none) and filled (whether the mark is).
     """
     bounded = rows.loc[rows[["low", "high"]].notna().all(axis="columns")]
     axes.hlines(bounded["row"], bounded["low"], bounded["high"], color=BLUE, linewidth=1.5, gid="interval")
@@ -426,7 +390,7 @@ def draw_estimates(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def fit_estimates(axes: Axes, rows: pd.DataFrame, *, least: float = 0.0, most: int = 6) -> None:
-    """Let the axis hold 0, all intervals, and as much as `least` on either side, with `most` spaces between ticks."""
+    """Set the axis to hold 0, all intervals, and `least` on either side, with at most `most` spaces between ticks."""
     ends = rows[["estimate", "low", "high"]].to_numpy(dtype=float)
     low = min(float(np.nanmin(ends, initial=0.0)), -least)
     high = max(float(np.nanmax(ends, initial=0.0)), least)
@@ -436,14 +400,14 @@ def fit_estimates(axes: Axes, rows: pd.DataFrame, *, least: float = 0.0, most: i
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Name the rows, from 0, at the left."""
+    """Label the rows, numbered from 0, at the left."""
     axes.set_yticks(np.arange(len(names)), names)
     for label in axes.get_yticklabels():
         label.set_multialignment("right")
 
 
 def dress_rows(axes: Axes, n_rows: int) -> None:
-    """Give the axes of a plot with one row a name their grid and ticks."""
+    """Give a plot with one row per name its grid and ticks."""
     axes.set_ylim(n_rows - 0.5, -0.5)
     axes.tick_params(axis="x", labelsize=SMALL, length=2.5, pad=2)
     axes.tick_params(axis="y", length=0)

@@ -1,4 +1,4 @@
-"""Which figures a run has: one of all gaps, and a set for each dimension and variant."""
+"""All figures of a run: one of all gaps, and a set for each dimension and variant."""
 
 from __future__ import annotations
 
@@ -39,24 +39,21 @@ def draw_figures(
 ) -> dict[str, Figure]:
     """Draw all figures of a run that its tables allow.
 
+    Returns ``gaps`` and ``KIND-<dimension>-<variant>``; a figure without anything to draw is left out. Panels of one
+    kind share their colours.
+
     Parameters
     ----------
     tables
-        The tables of `tables.TABLES` by name.
+        All of `tables.TABLES` by name.
     low, high
         Ends of the scale, in points.
     confidence
         Coverage of the tables' intervals.
     margin
-        Gap that counts as too small to matter, in points; None without.
+        Gap that counts as too small to matter, in points.
     clusters
         Dimension → group → cultural cluster.
-
-    Returns
-    -------
-    dict
-        Figures by name: ``gaps``, and ``KIND-<dimension>-<variant>``. Panels of one kind share their colours. A figure
-        for which there is nothing to draw, no rating, no emotion, no refusal, is not there.
     """
     figures: dict[str, Figure] = {}
     if not tables["gap"].empty:
@@ -83,12 +80,12 @@ def draw_figures(
             try:
                 figures[f"{kind}-{dimension}-{variant}"] = draw()
             except (MissingCellError, NotEstimableError):
-                continue  # the page names what is not drawn, and its tables say why
+                continue  # the page names the missing figure, and its tables say why
     return figures
 
 
 def _distributions(own: Tables, *, low: float, high: float, confidence: float) -> dict[str, Callable[[], Figure]]:
-    """Say how to draw the forests and distributions that there is something to draw in."""
+    """Return functions that draw the forests and distributions for which there are data."""
     found: dict[str, Callable[[], Figure]] = {}
     families, gap = own["families"], own["gap"]
     for kind, family in (("emotions", "emotion"), ("groups", "group")):
@@ -119,7 +116,7 @@ def _distributions(own: Tables, *, low: float, high: float, confidence: float) -
 def _heatmaps(
     own: Tables, *, low: float, high: float, clusters: Mapping[str, str] | None, shared: Mapping[str, Any]
 ) -> dict[str, Callable[[], Figure]]:
-    """Say how to draw the cells, refusals where there are any."""
+    """Return functions that draw the heatmaps of cells, with refusals if there are any."""
     cells = own["cells"]
     published = partial(plot_published, cells, own["published_cells"], clusters=clusters, reach=shared["published"])
     return {

@@ -1,7 +1,7 @@
 """Heatmaps of one dimension's cells, perceivers in rows and experiencers in columns.
 
-Four of one form: mean intensity, what δ is made of, the published z, and refusals. Colours span limits that panels of
-several dimensions can share; the number in each cell says it without them.
+There are four: mean intensity, what δ is made of, the published z, and refusals. Colour limits can be shared by panels
+of several dimensions; every cell also shows its number.
 """
 
 from __future__ import annotations
@@ -33,28 +33,21 @@ def plot_cells(
 ) -> Figure:
     """Draw the mean intensity of every pair.
 
-    A pair that was asked but never rated is hatched: it has no colour, since missing is not 0. A star marks a mean over
-    under 80% of the pair's prompts.
+    A pair that was asked but never rated is hatched and has no colour, since missing is not 0. A star marks a mean over
+    less than 80% of the pair's prompts.
 
     Parameters
     ----------
     cells
-        Rows of the `tables.CELLS` table, of one dimension and one variant.
+        Rows of the `tables.CELLS` table, of one dimension and variant.
     low, high
         Ends of the scale, in points.
     clusters
-        Group → its cultural cluster: the groups of one stand together under a bracket.
+        Group → cultural cluster; groups of a cluster stand together under a bracket.
     limits
-        Means at the two ends of the colours, in points, as `shared_limits` gives them; without, those of these cells.
+        Means at the two ends of the colours, in points, see `shared_limits`; None takes those of these cells.
     width
-        Of the whole figure, in inches; without, what its cells and labels need.
-
-    Raises
-    ------
-    DoesNotFitError
-        If they have no room in that width.
-    ValueError
-        If there are no cells, several dimensions or variants, a pair twice, or means off the limits.
+        Of the whole figure, in inches; None takes what its cells and labels need. DoesNotFitError if they need more.
     """
     grid = lay_out(cells, clusters=clusters)
     own = shared_limits(cells, low=low, high=high)
@@ -87,24 +80,9 @@ def plot_cells(
 
 
 def shared_limits(cells: pd.DataFrame, *, low: float, high: float) -> tuple[float, float]:
-    """Find the means that the colours of `plot_cells` span, so that several panels can have the same scale.
+    """Return the means at the two ends of the colours of `plot_cells`, so that several panels can share them.
 
-    Parameters
-    ----------
-    cells
-        Rows of the `tables.CELLS` table, of any dimensions and variants.
-    low, high
-        Ends of the scale, in points.
-
-    Returns
-    -------
-    tuple[float, float]
-        As `colour_limits`.
-
-    Raises
-    ------
-    ValueError
-        If `low` is not below `high`.
+    The cells may be of any dimensions and variants.
     """
     if not low < high:
         raise ValueError(f"the scale's lower end {low} is not below its upper end {high}")
@@ -121,28 +99,9 @@ def plot_interaction(
 ) -> Figure:
     """Draw `grid.interaction`: the identity pairs' means with row and column effects removed, in points around 0.
 
-    Parameters
-    ----------
-    cells
-        As in `plot_cells`; baselines are left out.
-    clusters
-        As in `plot_cells`.
-    reach
-        Points on either side of 0 at the ends of the colours, as `interaction_reach` gives it; without, the largest
-        here.
-    width
-        As in `plot_cells`.
-
-    Raises
-    ------
-    DoesNotFitError
-        As in `plot_cells`.
-    MissingCellError
-        If an identity pair has no mean, so that effects cannot be removed.
-    NotEstimableError
-        If there are no pairs but baselines, or one perceiver or experiencer, whose effects are all there is.
-    ValueError
-        As in `plot_cells`, or for values beyond the reach.
+    Takes cells as `plot_cells` does, and leaves baselines out. ``reach`` is the points on either side of 0 at the ends
+    of the colours, see `interaction_reach`; None takes the largest here. MissingCellError if an identity pair has no
+    mean, since effects cannot be removed then.
     """
     grid = lay_out(cells, clusters=clusters).without_baselines()
     if grid.mean.empty:
@@ -164,22 +123,10 @@ def plot_interaction(
 
 
 def interaction_reach(cells: pd.DataFrame) -> float | None:
-    """Find the largest absolute value over all panels of `plot_interaction`, in points.
+    """Return the largest absolute value over all panels of `plot_interaction`, in points; None if no panel can be
+    drawn.
 
-    Parameters
-    ----------
-    cells
-        Rows of the `tables.CELLS` table, of any dimensions and variants.
-
-    Returns
-    -------
-    float | None
-        The reach that they can share; none if no dimension has a panel. One that could not be drawn is passed over.
-
-    Raises
-    ------
-    ValueError
-        If a pair is in the cells twice.
+    The cells may be of any dimensions and variants.
     """
     reaches = []
     for _, panel in cells.groupby(["dimension", "variant"], sort=False, observed=True):
@@ -203,24 +150,16 @@ def plot_published(
     Parameters
     ----------
     cells
-        As in `plot_cells`: it says which pairs there are.
+        As in `plot_cells`: the pairs that exist.
     published_cells
         Rows of the `tables.PUBLISHED_CELLS` table, of the same dimension and variant.
     masked
-        Whether to leave those cells blank that the published significance mask hides. A pair that has no value is
-        hatched either way.
+        Leave cells blank that the published significance mask hides. A pair without a value is hatched either way.
     clusters
         As in `plot_cells`.
     reach
-        Standard deviations on either side of 0 at the ends of the colours, as `published_reach` gives it; without, the
+        Standard deviations on either side of 0 at the ends of the colours, see `published_reach`; None takes the
         largest here, hidden cells included.
-
-    Raises
-    ------
-    NotEstimableError
-        If no cell has a value.
-    ValueError
-        As in `plot_cells`, or for values beyond the reach.
     """
     grid = lay_out(cells, clusters=clusters)
     place = _title(cells)
@@ -243,12 +182,9 @@ def plot_published(
 
 
 def published_reach(published_cells: pd.DataFrame) -> float | None:
-    """Find the largest absolute published value, in the unit of ``z``; none if there is no value.
+    """Return the largest absolute published value, in the unit of ``z``; None if there is no value.
 
-    Parameters
-    ----------
-    published_cells
-        Rows of the `tables.PUBLISHED_CELLS` table, of any dimensions and variants.
+    The cells may be of any dimensions and variants.
     """
     largest = float(published_cells["z"].abs().max())
     return largest if math.isfinite(largest) else None
@@ -256,24 +192,11 @@ def published_reach(published_cells: pd.DataFrame) -> float | None:
 
 @for_phones
 def plot_missing(cells: pd.DataFrame, *, clusters: Clusters | None = None, upper: float | None = None) -> Figure:
-    """Draw how often the model refused to rate each pair, in per cent of the pair's prompts.
+    """Draw how often the model refused to rate each pair, in percent of the pair's prompts.
 
-    The colours begin at 0 and reach to at least 5%, so that a few refusals do not look like many. Where nothing was
-    refused the zeros are drawn: they were observed.
-
-    Parameters
-    ----------
-    cells
-        As in `plot_cells`.
-    clusters
-        As in `plot_cells`.
-    upper
-        Rate, between 0 and 1, at the upper end of the colours, for panels to share; without, the largest here.
-
-    Raises
-    ------
-    ValueError
-        As in `plot_cells`, or for rates above `upper`.
+    Colours start at 0 and reach at least 5%, so that a few refusals do not look like many. Zeros are drawn too: they
+    were observed. ``upper`` is the rate, between 0 and 1, at the upper end of the colours, for panels to share; None
+    takes the largest here.
     """
     grid = lay_out(cells, clusters=clusters)
     rates = grid.align(cells, "refusal_rate") * 100
@@ -313,9 +236,9 @@ def _diverging(
     if reach is not None and largest > reach * (1 + 1e-9) + 1e-9:
         raise ValueError(f"{place}: a value {largest:g} away from 0 is beyond the colours' reach of {reach:g}")
     reach = largest if reach is None else reach
-    # Below this a value is the rest of a floating-point sum.
+    # A smaller value is floating-point error.
     reach = reach if reach > 1e-9 else 1.0
-    # Many columns have room for three digits and a sign only if the values need no more.
+    # Cells of many columns are narrow, so their numbers get one digit less.
     digits = 1 if max(values.shape) <= 12 else 0
     decimals = min(max(digits - math.floor(math.log10(reach)), 1), 4)
     hatched: Mask = grid.asked & np.isnan(values.to_numpy())

@@ -1,7 +1,7 @@
-"""A matrix of pairs as a heatmap: cells of one size, frames, brackets, and room measured for every label.
+"""A heatmap of pairs: cells of one size, frames, brackets, and measured room for every label.
 
 In-group cells are framed, baselines stand apart, and brackets outside the labels name groups of several terms and
-cultural clusters. A cell has the size that its number needs, so the figure grows with the identities.
+cultural clusters. A cell is as large as its number needs, so the figure grows with the identities.
 """
 
 from __future__ import annotations
@@ -42,39 +42,39 @@ from audit.report.figures.style import (
 )
 
 Clusters = Mapping[str, str]
-"""Group → its cultural cluster."""
+"""Group → cultural cluster."""
 
 _BASELINE_GAP: Final = 6.0
-"""Width of the gap before the baselines, in typographic points."""
+"""Width of the gap before the baselines, in points."""
 _GAP: Final = 0.05
-"""Between a cell, its label and a bracket, in inches."""
+"""Distance between a cell, its label and a bracket, in inches."""
 _TICK: Final = 0.05
 """Length of a bracket's ends, in inches."""
 _NARROWEST: Final = 3.3
 _WIDEST: Final = 0.8
-"""Side of a cell at most, in inches, where the figure's width is given."""
+"""Largest side of a cell, in inches, if the figure's width is given."""
 _HEADING: Final = LEADING * LABEL / 72 + _GAP
 _LEAST_CELL: Final = 0.105
-"""Side of a cell, in inches, below which the labels of its neighbours would touch."""
+"""Smallest side of a cell, in inches; below it, labels of neighbours would touch."""
 _RIGHT: Final = 0.15
-"""Room beside the cells, in inches."""
+"""Room to the right of the cells, in inches."""
 _RIGHT_NARROW: Final = 0.2
-"""The same in a narrow figure: half of the last number of its bar stands there."""
+"""The same in a narrow figure, where half of the colour bar's last number needs room."""
 _NO_NUMBERS: Final = "The cells are too small for their numbers here."
 
 
 @dataclass(frozen=True)
 class Panel:
-    """What is drawn in the cells.
+    """The content of a heatmap.
 
     Attributes
     ----------
     grid
-        Says what the axes, groups and frames are.
+        Defines axes, groups and frames.
     values
-        What the colours show, on the grid's axes; NaN is left white.
+        Shown by colour, on the grid's axes; NaN is left white.
     labels
-        What is written in the cells.
+        Texts in the cells.
     limits
         Values at the two ends of the colours.
     colours
@@ -99,7 +99,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class _Bracket:
-    """A name over some neighbouring rows or columns, from the first to before the last."""
+    """A name over neighbouring rows or columns; ``last`` is exclusive."""
 
     name: str
     first: int
@@ -108,7 +108,7 @@ class _Bracket:
 
 @dataclass(frozen=True)
 class _Level:
-    """Brackets side by side, as they are drawn: names along them, or across where they are too long."""
+    """Brackets side by side, with names along them, or across if they are too long."""
 
     brackets: tuple[_Bracket, ...]
     along: bool
@@ -116,12 +116,12 @@ class _Level:
 
 
 class DoesNotFitError(ValueError):
-    """A matrix has no room in the width that was asked for, with letters that can be read."""
+    """A matrix does not fit the requested width with legible letters."""
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """A cell's side and the room of what stands around the cells, in inches; sizes of letters in points."""
+    """Side of a cell and room around the cells, in inches; font sizes in points."""
 
     cell: float
     size: float
@@ -138,7 +138,7 @@ class _Layout:
 
     @property
     def left(self) -> float:
-        """Room at the left of the cells."""
+        """Room to the left of the cells."""
         return PAD + _HEADING + sum(level.depth for level in self.row_levels) + self.row_room
 
     @property
@@ -148,32 +148,21 @@ class _Layout:
 
     @property
     def width(self) -> float:
-        """Of the whole figure, without a least width."""
+        """Width of the whole figure, before a minimum is applied."""
         return self.left + len(self.column_names) * self.cell + self.right
 
     @property
     def fits(self) -> bool:
-        """Whether labels of rows, and turned ones of columns, are no higher than a cell."""
+        """Whether row labels, and turned column labels, are no higher than a cell."""
         turned = self.column_names if self.turned else []
         return height_of([*self.row_names, *turned], size=self.names) <= self.cell + 0.02
 
 
 def draw_matrix(panel: Panel, *, clusters: Clusters | None, width: float | None = None) -> Figure:
-    """Draw a panel.
+    """Draw a panel, with a bracket for each cluster.
 
-    Parameters
-    ----------
-    panel
-        What is drawn.
-    clusters
-        Named by brackets outside the labels, in the order that the grid has.
-    width
-        Of the whole figure, in inches; without, what its cells and labels need.
-
-    Raises
-    ------
-    DoesNotFitError
-        If the numbers and labels have no room in that width.
+    ``width`` is that of the whole figure, in inches; None takes what its cells and labels need. DoesNotFitError if
+    numbers and labels need more.
     """
     if width is None:
         laid = _lay_out_narrow(panel, clusters) if is_narrow() else _lay_out(panel, clusters)
@@ -189,14 +178,14 @@ def draw_matrix(panel: Panel, *, clusters: Clusters | None, width: float | None 
 
 
 def _digits(panel: Panel, size: float) -> float:
-    """Return the width of the widest number."""
+    """Return the width of the widest number, in inches."""
     return extent(sorted(set(panel.labels.flat)), size=size)[0]
 
 
 def _lay_out(
     panel: Panel, clusters: Clusters | None, *, cell: float | None = None, size: float | None = None
 ) -> _Layout:
-    """Measure labels around cells of that side; without, of the side that numbers of a common size need."""
+    """Measure labels around cells of the given side, or of the side that numbers of the usual size need."""
     grid = panel.grid
     largest = max(grid.mean.shape)
     names = TEXT if largest <= 12 and size != SMALL else SMALL
@@ -225,7 +214,7 @@ def _lay_out(
 
 
 def _lay_out_narrow(panel: Panel, clusters: Clusters | None) -> _Layout:
-    """Measure labels around cells that a phone's width has room for; where numbers have none, they are left out."""
+    """Measure labels around cells that fit a phone's width; numbers that do not fit are left out."""
     grid = panel.grid
     digits = _digits(panel, SMALL)
     row_names = [plain(str(term), width=12, lines=2) for term in grid.mean.index]
@@ -235,7 +224,7 @@ def _lay_out_narrow(panel: Panel, clusters: Clusters | None) -> _Layout:
     cell = max(digits + 0.07, 0.62 if largest <= 6 else 0.46 if largest <= 12 else 0.3)
     brackets = sum(level.depth for level in _levels(grid.row_groups, clusters, cell=cell, size=SMALL))
     room = (NARROW - PAD - _HEADING - brackets - row_room - _RIGHT_NARROW) / len(column_names)
-    # Rows of two lines need their height, as columns need their width.
+    # Row names of two lines need height, as columns need width.
     cell = max(min(cell, room), _LEAST_CELL)
     if height_of(row_names, size=SMALL) > cell:
         row_names = [plain(str(term), width=12, lines=1) for term in grid.mean.index]
@@ -280,7 +269,7 @@ def _draw(panel: Panel, clusters: Clusters | None, laid: _Layout, width: float) 
             cmap=sns.blend_palette(panel.colours, as_cmap=True),
             linewidths=0.6,
             linecolor="white",
-            # Labels are set below: seaborn draws the figure first, with wordings read as mathematics.
+            # Labels are set below: seaborn would draw the figure first, and read wordings as mathematics.
             xticklabels=False,
             yticklabels=False,
             cbar_kws={"orientation": "horizontal"},
@@ -311,12 +300,12 @@ def _draw(panel: Panel, clusters: Clusters | None, laid: _Layout, width: float) 
 
 
 def _words(terms: pd.Index[Any]) -> list[str]:
-    """Split labels into the words that lines are made of."""
+    """Split labels into words, the units of line breaks."""
     return [plain(word, width=22, lines=1) for term in terms for word in str(term)[:200].split()]
 
 
 def _draw_bar(axes: Axes, bar: Axes, legend: str) -> None:
-    # As an image: its 256 steps would be half of a small file.
+    # Embedded as an image: its 256 steps would be half of a small file.
     axes.collections[0].colorbar.solids.set_rasterized(True)  # type: ignore[union-attr]
     bar.tick_params(labelsize=SMALL, length=2.5, pad=2)
     bar.set_xlabel(legend, fontsize=TEXT, loc="left", labelpad=2)
@@ -371,7 +360,7 @@ def _level(brackets: Sequence[_Bracket], *, cell: float, size: float) -> _Level:
 
 
 def _draw_levels(axes: Axes, levels: list[_Level], *, rows: bool, room: float, cell: float, size: float) -> None:
-    """Draw brackets in the axes' coordinates, where a cell is 1: ``out`` is how far from the cells, in inches."""
+    """Draw brackets in the axes' coordinates, where a cell is 1: ``out`` is the distance from the cells, in inches."""
     out = room
     for level in levels:
         inner, outer, text = (-length / cell for length in (out, out + _TICK, out + _TICK + _GAP))
@@ -415,7 +404,7 @@ def _mark_cells(axes: Axes, panel: Panel, clusters: Clusters | None, *, cell: fl
 
 
 def _boundaries(groups: Sequence[str], clusters: Clusters | None = None) -> Iterator[tuple[int, bool]]:
-    """Yield the places between groups, and whether baselines begin there; one-term groups need no line."""
+    """Yield the places between groups, and whether baselines begin there; groups of one term need no line."""
     grouped = len(set(groups)) < len(groups)
     clusters = clusters or {}
     for place in range(1, len(groups)):
@@ -427,7 +416,7 @@ def _boundaries(groups: Sequence[str], clusters: Clusters | None = None) -> Iter
 
 
 def _outline(grid: Grid, *, inset: float) -> Iterator[list[tuple[float, float]]]:
-    """Yield the edges between an in-group cell and a neighbour that is not: frames that touch become one."""
+    """Yield the edges between an in-group cell and a neighbour that is not, so that adjacent frames merge."""
     inside = np.pad(grid.in_group, 1)
     row_gaps = {place for place, apart in _boundaries(grid.row_groups) if apart}
     column_gaps = {place for place, apart in _boundaries(grid.column_groups) if apart}

@@ -1,4 +1,4 @@
-"""What changes between two runs of replies: the gap of each measure, and beside it the measure itself."""
+"""Changes between two runs of replies: of each measure's gap, and of the measure itself."""
 
 from __future__ import annotations
 
@@ -39,24 +39,9 @@ _BETWEEN: Final = 0.16
 def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confidence: float) -> Figure:
     """Draw the change of each measure's δ, and the change of its mean over all pairs, in standard deviations.
 
-    Parameters
-    ----------
-    rows
-        Rows of the `tables.MEASURE_CHANGES` table of one dimension and one run, drawn in their order. A measure
-        without a standard deviation among the reference's replies, such as one of whole corpora, is not drawn. Filled
-        marks of the left panel are changes whose corrected p is below 1 − `confidence`; the right one has no test, and
-        its marks are hollow.
-    titles
-        Measure → what it is called.
-    confidence
-        Coverage of the table's intervals.
-
-    Raises
-    ------
-    ValueError
-        If there are rows of several dimensions or runs.
-    NotEstimableError
-        If no measure has a change in standard deviations.
+    Takes rows of the `tables.MEASURE_CHANGES` table of one dimension and run, drawn in their order. A measure without a
+    standard deviation among the reference's replies, such as one of whole corpora, is not drawn. Filled marks in the
+    left panel have a corrected p below 1 − `confidence`; the right panel has no test, so its marks are hollow.
     """
     if len(rows[["dimension", "run"]].drop_duplicates()) > 1:
         raise ValueError("a figure of changes takes rows of one dimension and one run")
@@ -97,7 +82,7 @@ def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confi
     step = max(0.26, height_of(labels, size=TEXT) + 0.05)
     below = height_of(titles_below, size=TEXT) + 0.19
     bottom = PAD + height_of([note], size=SMALL) + 0.06 + below
-    # Panels stand side by side or, on a phone, one above the other.
+    # Panels are side by side or, on a phone, one above the other.
     block = len(rows) * step + below + 0.08 if stacked else 0.0
     with drawing():
         figure = new_figure(width, PAD + 0.04 + len(rows) * step + bottom + block)

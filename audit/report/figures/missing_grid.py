@@ -31,19 +31,8 @@ _LEFT, _BOTTOM, _TOP, _RIGHT = 0.75, 0.8, 0.15, 0.15
 def plot_missing_grid(grid: pd.DataFrame, *, confidence: float) -> Figure:
     """Draw δ by how far the missing in-group and out-group ratings are shifted, with the line at which it is 0.
 
-    Parameters
-    ----------
-    grid
-        Rows of the `tables.MISSING_GRID` table, of one dimension and one variant.
-    confidence
-        Coverage of its intervals. A number whose interval holds 0 stands in brackets.
-
-    Raises
-    ------
-    NotEstimableError
-        If there are no rows: no rating is missing.
-    ValueError
-        If a pair of shifts is in the rows twice.
+    Takes rows of the `tables.MISSING_GRID` table, of one dimension and variant. A number whose interval includes 0 is
+    in brackets. NotEstimableError if no rating is missing.
     """
     if grid.empty:
         raise NotEstimableError("no rating is missing, so that no shift of missing ratings can be drawn")

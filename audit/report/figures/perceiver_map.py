@@ -1,4 +1,4 @@
-"""Perceivers in the plane by t-SNE, a panel a run: a picture that the study shows, and that claims nothing."""
+"""Perceivers in the plane by t-SNE, one panel a run: the study shows this picture, and no claim follows from it."""
 
 from __future__ import annotations
 
@@ -28,32 +28,23 @@ from audit.report.figures.style import (
 )
 
 MOST: Final = 60
-"""Panels that a figure has room for."""
+"""Most panels that fit a figure."""
 _COLUMNS: Final = 4
 _SIDE: Final = 2.6
 _GAP: Final = 0.16
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "p", "<", ">")
-"""Groups differ in shape besides colour, so that a grey print can be read."""
+"""Groups differ in shape as well as colour, so that a grey print can be read."""
 _FEW: Final = 10
-"""Groups that colours and shapes can tell apart; of more, the names alone do."""
+"""Most groups that colours and shapes can tell apart. With more, only names do."""
 
 
 @for_phones
 def plot_perceiver_map(places: pd.DataFrame, *, n_columns: int | None = None) -> Figure:
-    """Draw each run's perceivers where t-SNE has placed them, coloured by cultural cluster, or by group without one.
+    """Draw each run's perceivers where t-SNE placed them, coloured by cultural cluster, or by group if there is none.
 
-    Parameters
-    ----------
-    places
-        Rows of `tables.PERCEIVER_MAP` of one dimension, of 1 to 60 runs; a panel each, in their order. The axes have
-        no unit and no ticks. Seed and perplexity stand below, and that nothing follows from the picture.
-    n_columns
-        Panels side by side; without, up to four.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows, several dimensions, or too many runs.
+    Takes rows of `tables.PERCEIVER_MAP` of one dimension and 1 to 60 runs, one panel each, in their order. Axes have no
+    unit and no ticks. A note gives seed and perplexity, and says that nothing follows from the picture. ``n_columns``
+    panels stand side by side; None takes up to four.
 
     References
     ----------
@@ -128,7 +119,7 @@ def _note(places: pd.DataFrame, n_runs: int) -> str:
 
 
 def _common_start(names: list[str]) -> str:
-    """Return the words that all names begin with: "a person from "."""
+    """Return the words that all names begin with, such as "a person from ", except a name's last word."""
     shared = 0
     for words in zip(*(name.split(" ")[:-1] for name in names), strict=False):
         if len(set(words)) > 1:

@@ -1,4 +1,4 @@
-"""The published heatmaps of many runs in one figure: a panel a run, one order of identities, one scale of colours."""
+"""The published heatmaps of many runs in one figure: one panel a run, with a common order of identities and colours."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from audit.report.figures.style import (
 from audit.tables.formatting import fixed, plural
 
 MOST: Final = 60
-"""Panels that a figure has room for."""
+"""Most panels that fit a figure."""
 _COLUMNS: Final = 4
-"""Panels side by side, where no better number is given."""
+"""Default number of panels side by side."""
 _WRITTEN: Final = 8
-"""Identities up to which cells have room for their number."""
+"""Most identities whose cells have room for their number."""
 _GAP: Final = 0.18
 _NOT_ASKED: Final = "#dcdce2"
 _LEGEND: Final = "published form: standard deviations of the panel's own cells, about their mean; one scale for all"
@@ -54,23 +54,9 @@ def plot_published_grid(
 ) -> Figure:
     """Draw the published heatmap of every run, with the published mask.
 
-    Parameters
-    ----------
-    cells
-        Rows of `tables.COMPARED_CELLS` of one dimension, of 1 to 60 runs; a panel each, in their order. A cell that the
-        mask hides is white, one that was asked and has no value is hatched, and one that the run did not ask is grey.
-        In-group cells are framed. A run in which no cell has a value has a panel that says so.
-    clusters
-        Group → its cultural cluster, whose groups are to stand together.
-    n_columns
-        Panels side by side; without, up to four.
-
-    Raises
-    ------
-    NotEstimableError
-        If no cell of any run has a value.
-    ValueError
-        If there are no rows, several dimensions, a pair of a run twice, or too many runs.
+    Takes rows of `tables.COMPARED_CELLS` of one dimension and 1 to 60 runs, one panel each, in their order. A cell
+    hidden by the mask is white, one that was asked and has no value is hatched, and one that the run did not ask is
+    grey. In-group cells are framed. A run without any value has a panel that says so.
     """
     runs = [str(run) for run in cells["run"].unique()]
     if cells["dimension"].nunique() != 1 or not 1 <= len(runs) <= MOST:
@@ -79,7 +65,7 @@ def plot_published_grid(
     if not math.isfinite(reach):
         raise NotEstimableError(f"{cells['dimension'].iloc[0]}: no cell of any run has a published value")
     reach = reach if reach > 1e-9 else 1.0
-    # The mean is what `lay_out` orders nothing by: any number does, and the layout is that of all runs' pairs.
+    # `lay_out` ignores the mean for its order, so any number will do; the layout covers the pairs of all runs.
     laid = cells.assign(mean=cells["z"], n_prompts=1, n_rated=1, variant="")
     everywhere = lay_out(laid.drop_duplicates(["perceiver", "experiencer"]), clusters=clusters)
     return _draw(laid, runs, everywhere, reach=reach, n_columns=n_columns or min(_COLUMNS, len(runs)))
@@ -137,7 +123,7 @@ def _draw(cells: pd.DataFrame, runs: list[str], everywhere: Grid, *, reach: floa
 
 
 def _panel(axes: Axes, own: pd.DataFrame, everywhere: Grid, *, reach: float, bar: Axes, written: bool) -> None:
-    """Draw one run's cells on the axes of all."""
+    """Draw one run's cells on the axes of all runs."""
     z = everywhere.align(own, "z")
     asked = everywhere.align(own.assign(there=1.0), "there").notna().to_numpy()
     hidden = everywhere.align(own.assign(shown=own["shown"].astype("boolean").fillna(True)), "shown").to_numpy() == 0.0
@@ -160,7 +146,7 @@ def _panel(axes: Axes, own: pd.DataFrame, everywhere: Grid, *, reach: float, bar
         cbar_ax=bar,
         ax=axes,
     )
-    # As an image: the cells of many panels as paths would be megabytes.
+    # Embedded as an image: paths of so many cells would take megabytes.
     axes.collections[0].set_rasterized(True)
     axes.collections[0].colorbar.solids.set_rasterized(True)  # type: ignore[union-attr]
     axes.set_xlabel("")
@@ -189,7 +175,7 @@ def _panel(axes: Axes, own: pd.DataFrame, everywhere: Grid, *, reach: float, bar
 
 
 def _frames(in_group: Mask) -> list[list[tuple[float, float]]]:
-    """Return the edges between in-group cells and the others: frames that touch become one."""
+    """Return the edges between in-group cells and others, so that adjacent frames merge."""
     inside = np.pad(in_group, 1).astype(np.int8)
     across = [[(c, r), (c + 1, r)] for r, c in np.argwhere(np.diff(inside, axis=0)[:, 1:-1]).tolist()]
     down = [[(c, r), (c, r + 1)] for r, c in np.argwhere(np.diff(inside, axis=1)[1:-1]).tolist()]
@@ -197,7 +183,7 @@ def _frames(in_group: Mask) -> list[list[tuple[float, float]]]:
 
 
 def _head(figure: Figure, axes: Axes, names: list[str], *, cell: float, room: float) -> None:
-    """Write the experiencers over a panel of the first row, above its title."""
+    """Write the experiencers above the title of a panel in the first row."""
     width, height = figure.get_size_inches()
     box = axes.get_position()
     for place, name in enumerate(names):

@@ -41,29 +41,22 @@ _CURVE: Final = 1.7
 """Height of the upper panel, in inches."""
 _ROW: Final = 0.17
 _NARROW, _NARROW_LABEL = 0.1, 0.13
-"""Least width of a run, in inches, below which its dot, or its label turned upright, would touch the next."""
+"""Least width of a run, in inches, so that its dot, or its turned label, does not touch the next."""
 _MOST: Final = 60
 
 
 @for_phones
 def plot_specification(runs: pd.DataFrame, *, unit: str) -> Figure:
-    """Draw a specification curve: above δ of each run with its interval, below which choices the run made.
+    """Draw a specification curve: δ of each run with its interval, and below it the choices of the run.
 
     Parameters
     ----------
     runs
-        From 2 to 60 runs, one a row, of one dimension: ``label``, ``delta``, ``ci_low`` and ``ci_high``, and one column
-        of strings for each choice. Runs stand by their δ, the least first; one without an estimate comes last and is
-        named. A choice that all runs share is not drawn; where no choice differs, the labels stand below.
+        From 2 to 60 runs of one dimension, one a row: ``label``, ``delta``, ``ci_low``, ``ci_high``, and a column of
+        strings for each choice. Runs are sorted by δ, ascending; one without an estimate comes last and is named. A
+        choice that all runs share is not drawn; if no choice differs, the labels are drawn below.
     unit
         Unit of δ, for the axis: "scale points", "% of the scale".
-
-    Raises
-    ------
-    ValueError
-        If a column is missing, or there are fewer than 2 or more than 60 runs.
-    NotEstimableError
-        If no run has an estimate.
 
     References
     ----------
@@ -85,7 +78,7 @@ def plot_specification(runs: pd.DataFrame, *, unit: str) -> Figure:
 def _draw(runs: pd.DataFrame, choices: Sequence[str], *, unit: str) -> Figure:
     headings = [plain(name.replace("_", " "), width=16 if is_narrow() else 24, lines=1) for name in choices]
     values = [list(dict.fromkeys(runs[name].astype(object).fillna("not given").astype(str))) for name in choices]
-    # An own order for each choice, but numbers by size and the rest by name, whatever the order of δ.
+    # Options of a choice are sorted by number or name, regardless of δ.
     values = [sorted(own, key=_reading_order) for own in values]
     letters = 16 if is_narrow() else 26
     options = [plain(value, width=letters, lines=1) for own in values for value in own]

@@ -1,4 +1,4 @@
-"""Strategies side by side: the gap under each, its change against none, and what it costs."""
+"""Strategies side by side: the gap under each, its change from no strategy, and its cost."""
 
 from __future__ import annotations
 
@@ -35,31 +35,18 @@ from audit.report.figures.style import (
 from audit.tables.formatting import MISSING, coverage, error_rate, fixed, points
 
 _PANELS: Final = (1.75, 1.75, 1.05)
-"""Widths of the gap's, the change's and the cost's panels, in inches."""
+"""Widths of the panels of gap, change and cost, in inches."""
 _BETWEEN: Final = 0.16
 
 
 @for_phones
 def plot_strategies(rows: pd.DataFrame, *, unit: str, confidence: float) -> Figure:
-    """Draw for each strategy δ, its paired change against none, and the cost of a rating.
+    """Draw for each strategy δ, its paired change from no strategy, and the cost of a rating.
 
-    Parameters
-    ----------
-    rows
-        Rows of the `tables.STRATEGIES` table of one dimension, drawn in their order. A strategy's dashed line is the δ
-        of its own reference. Filled marks of the middle panel are those whose p, corrected for the strategies, is
-        below 1 − `confidence`. The cost is in seconds where all rows have them, else in model calls.
-    unit
-        Unit of δ: "points", "% of the scale".
-    confidence
-        Coverage of the table's intervals.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows, or rows of several dimensions.
-    NotEstimableError
-        If no row has a δ.
+    Takes rows of the `tables.STRATEGIES` table of one dimension, drawn in their order. A strategy's dashed line is the
+    δ of its own reference. Filled marks in the middle panel have p, corrected for the strategies, below 1 −
+    `confidence`. The cost is in seconds if all rows have them, else in model calls. ``unit`` is that of δ: "points" or
+    "% of the scale".
     """
     if rows.empty or rows["dimension"].nunique() > 1:
         raise ValueError("a figure of strategies takes rows of one dimension")
@@ -107,7 +94,7 @@ def plot_strategies(rows: pd.DataFrame, *, unit: str, confidence: float) -> Figu
     step = max(0.26, height_of(labels, size=TEXT) + 0.05)
     below = PAD + height_of([note], size=SMALL) + 0.06
     bottom = below + height_of(titles, size=TEXT) + 0.19
-    # Panels stand side by side or, on a phone, one above the other.
+    # Panels are side by side or, on a phone, one above the other.
     block = len(rows) * step + bottom - below + 0.08
     whole = PAD + 0.04 + len(rows) * step + bottom + (2 * block if stacked else 0.0)
     with drawing():
@@ -136,7 +123,7 @@ def _marks(rows: pd.DataFrame, estimate: str, low: str, high: str) -> pd.DataFra
 
 
 def _reference(rows: pd.DataFrame) -> pd.Series:
-    """Return the δ that each row is held against: its reference's, or its own where it is one."""
+    """Return the δ that each row is compared with: its reference's, or its own if it is a reference."""
     of_run = dict(zip(rows["run"], rows["delta"].astype(float), strict=True))
     used = set(rows["reference"])
     return pd.Series(
@@ -164,7 +151,7 @@ def _draw_cost(axes: Axes, cost: np.ndarray) -> None:
     most = float(np.nanmax(cost, initial=0.0))
     axes.set_xlim(0, 1.06 * most if most > 0 else 1.0)
     write_ticks(axes.xaxis)
-    # Three places are what the narrow panel has room for.
+    # The narrow panel fits three ticks.
     axes.set_xticks(axes.get_xticks()[:: max(1, len(axes.get_xticks()) // 3)])
 
 

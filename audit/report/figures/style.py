@@ -1,7 +1,7 @@
-"""What all figures share: colours, fonts, how untrusted text is drawn, and how a figure becomes bytes.
+"""Shared by all figures: colours, fonts, drawing of untrusted text, and rendering to bytes.
 
-Lengths are in inches and sizes of letters in points, as matplotlib has them. The layout is measured with DejaVu Sans,
-which matplotlib brings along, so that it is the same on every machine; an SVG keeps its text as text.
+Lengths are in inches and font sizes in points, as in matplotlib. The layout is measured with DejaVu Sans, which comes
+with matplotlib, so that it is the same on every machine; an SVG keeps its text as text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from matplotlib.ticker import MaxNLocator
 from audit.tables.formatting import PHONE, fixed
 
 _LONGEST_STEM: Final = 150
-"""Letters of a file's name before its form."""
+"""Longest file name, in letters, without its suffix."""
 INK: Final = "#1b1b1f"
 MUTED: Final = "#55555e"
 FAINT: Final = "#dedee6"
@@ -43,13 +43,13 @@ SEQUENTIAL: Final = ("#f7fafd", "#bcd7ee", "#62a2d4")
 DIVERGING: Final = ("#5b9fd6", "#f8f8f8", "#ee9a4d")
 """Light throughout, so that dark numbers stay legible."""
 SMALL: Final = 7.0
-"""The smallest letters, in points: what a journal still prints."""
+"""The smallest letters that a journal prints, in points."""
 TEXT: Final = 8.0
 LABEL: Final = 9.0
 PAD: Final = 0.08
-"""Room at the edges of a figure."""
+"""Margin of a figure, in inches."""
 LEADING: Final = 1.35
-"""Height of a line of text, in heights of its letters."""
+"""Height of a line of text, relative to the font size."""
 
 NARROW: Final = 3.5
 """Width of a figure for a phone, in inches: 336 CSS pixels, of 390 that a phone has."""
@@ -86,17 +86,14 @@ _STYLE: Final[dict[str, Any]] = {
 
 
 def figure_bytes(figure: Figure, format: Literal["svg", "png", "pdf"], *, dpi: int = 200) -> bytes:
-    """Render a figure: the same figure gives the same bytes, since neither a date nor a random id goes in.
+    """Render a figure. The same figure gives the same bytes, since neither a date nor a random id goes in.
 
     Parameters
     ----------
-    figure
-        A figure of this package.
     format
-        ``svg`` (text as text, which a reader can select; it asks for DejaVu Sans, or else a font that is no wider),
-        ``pdf`` (fonts embedded) or ``png``.
+        ``svg`` (selectable text, in DejaVu Sans or a font that is no wider), ``pdf`` (fonts embedded) or ``png``.
     dpi
-        Dots an inch of a ``png``, and of what is drawn as an image in the others.
+        Dots per inch of a ``png``, and of parts drawn as images in the others.
     """
     buffer = io.BytesIO()
     with drawing():
@@ -112,15 +109,7 @@ def figure_bytes(figure: Figure, format: Literal["svg", "png", "pdf"], *, dpi: i
 
 
 def figure_files(name: str, figure: Figure, svg: bytes) -> dict[str, bytes]:
-    """Return a figure's files in its three formats, by names that any file system takes.
-
-    Parameters
-    ----------
-    name
-        Of the figure; may hold the user's own words.
-    figure, svg
-        The figure, and what `figure_bytes` made of it, which a page needs before.
-    """
+    """Return a figure's files in three formats. ``svg`` holds its bytes, since the page needs them first."""
     stem = file_stem(name)
     return {
         f"figures/{stem}.svg": svg,
@@ -130,7 +119,7 @@ def figure_files(name: str, figure: Figure, svg: bytes) -> dict[str, bytes]:
 
 
 def file_stem(name: str) -> str:
-    """Return a name of a figure, which may hold the user's own words, as any file system takes it.
+    """Return a figure's name, which may hold the user's own words, as a file name for any file system.
 
     Examples
     --------
@@ -144,7 +133,7 @@ def file_stem(name: str) -> str:
 
 @contextmanager
 def narrow() -> Iterator[None]:
-    """Draw for a phone: functions that are `for_phones` keep to `NARROW`, with letters of the same size."""
+    """Draw for a phone: functions decorated with `for_phones` keep to `NARROW`, with letters of the same size."""
     token = _narrow.set(True)
     try:
         yield
@@ -153,12 +142,12 @@ def narrow() -> Iterator[None]:
 
 
 def is_narrow() -> bool:
-    """Whether a figure is being drawn for a phone."""
+    """Tell whether a figure is being drawn for a phone."""
     return _narrow.get()
 
 
 def for_phones(plot: Callable[_P, Figure]) -> Callable[_P, Figure]:
-    """Say of a function that it can draw its figure for a phone, too: by the same arguments, within `narrow`."""
+    """Mark a function that can draw its figure for a phone, too: with the same arguments, within `narrow`."""
 
     @wraps(plot)
     def drawn(*args: _P.args, **kwargs: _P.kwargs) -> Figure:
@@ -171,7 +160,7 @@ def for_phones(plot: Callable[_P, Figure]) -> Callable[_P, Figure]:
 
 
 def page_svgs(figures: Mapping[str, Figure]) -> dict[str, bytes]:
-    """Return figures as a page has them: as SVG by name, and what is too wide for a phone under `PHONE`, too."""
+    """Return figures as SVG by name; those too wide for a phone have a narrow form too, under `PHONE` and the name."""
     svgs = {}
     for name, figure in figures.items():
         svgs[name] = figure_bytes(figure, "svg")
@@ -186,9 +175,9 @@ def page_svgs(figures: Mapping[str, Figure]) -> dict[str, bytes]:
 
 @contextmanager
 def _embedding_outlines() -> Iterator[None]:
-    """Embed fonts without their layout tables: the text is laid out, and they take two thirds of a PDF's time.
+    """Embed fonts without their layout tables, which take two thirds of a PDF's time; the text is laid out already.
 
-    The list is private to fontTools, and matplotlib tells no other; where it is gone PDFs take longer, and no more.
+    The list is private to fontTools, and matplotlib offers no other way. Without it, PDFs only take longer.
     """
     from fontTools.subset import Options
 
@@ -205,7 +194,7 @@ def _embedding_outlines() -> Iterator[None]:
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Draw by this module's settings alone, whatever the user's matplotlibrc says."""
+    """Draw with this module's settings only, whatever the user's matplotlibrc says."""
     with style.context(["default", _STYLE | {"font.family": list(_families())}]), warnings.catch_warnings():
         # A script that no font here has is drawn as boxes; the report's tables still show the wording.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
@@ -214,29 +203,22 @@ def drawing() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Make an empty white figure of that size that pyplot does not know."""
+    """Make an empty white figure that pyplot does not know; sizes in inches."""
     figure = Figure(figsize=(width, height), facecolor="white")
     FigureCanvasAgg(figure)
     return figure
 
 
 def place_axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
-    """Add axes at a place given in inches from the figure's lower left corner."""
+    """Add axes at a place in inches from the figure's lower left corner."""
     all_width, all_height = figure.get_size_inches()
     return figure.add_axes((left / all_width, bottom / all_height, width / all_width, height / all_height))
 
 
 def plain(text: str, *, width: int, lines: int = 2) -> str:
-    r"""Make a wording safe to draw: printable, wrapped, cut where too long, and ``$`` no sign of mathematics.
+    r"""Make a wording safe to draw: printable, wrapped to ``width`` letters, cut with an ellipsis, and ``$`` escaped.
 
-    Parameters
-    ----------
-    text
-        Any text; it is cut before it is wrapped, so that its length does not matter.
-    width
-        Letters a line.
-    lines
-        Lines at most; what is cut ends in an ellipsis.
+    Text is cut before it is wrapped, so that its length does not matter.
     """
     start = text[: 2 * width * (lines + 1)]
     printable = "".join(character if character.isprintable() else " " for character in start)
@@ -248,40 +230,34 @@ def plain(text: str, *, width: int, lines: int = 2) -> str:
 
 
 def is_whole(wrapped: str, text: str) -> bool:
-    """Whether `plain` has neither cut a wording nor broken one of its words in two."""
+    """Tell whether `plain` neither cut a wording nor broke one of its words."""
     return wrapped.replace("\n", " ").replace(r"\$", "$") == " ".join(text.split())
 
 
 def extent(texts: Sequence[str], *, size: float, bold: bool = False) -> tuple[float, float]:
-    """Measure the widest and the highest of these texts, in inches, as `drawing` draws them; 0 and 0 without any."""
+    """Return the width of the widest and the height of the highest text, in inches, as `drawing` draws them; 0 without
+    texts.
+    """
     with drawing():
         measured = [_extent(text, size, bold, _families()) for text in texts]
     return max((width for width, _ in measured), default=0.0), max((height for _, height in measured), default=0.0)
 
 
 def height_of(texts: Sequence[str], *, size: float) -> float:
-    """Return the height of the tallest of these texts, in inches, by its lines."""
+    """Return the height of the tallest text, in inches, from its number of lines."""
     return LEADING * size / 72 * max(text.count("\n") + 1 for text in texts)
 
 
 def fill(text: str, *, width: float, size: float) -> str:
-    """Wrap a sentence of ours to a width in inches."""
+    """Wrap one of our sentences to a width in inches."""
     return textwrap.fill(text, width=max(int(width * 72 / (0.58 * size)), 20))
 
 
 def write_ticks(axis: Axis, *, signed: bool = False, whole: bool = False, most: int = 6) -> None:
-    """Fix an axis' ticks at round places and write them with the decimals that they need, as the report writes numbers.
+    """Fix an axis' ticks at round places, with the decimals that they need, formatted as in the report.
 
-    Parameters
-    ----------
-    axis
-        Its limits are set.
-    signed
-        Whether positive numbers carry their plus.
-    whole
-        Whether the axis counts something, so that fractions mean nothing.
-    most
-        Spaces between ticks, at most.
+    The axis must have its limits. ``whole`` is for counts, where fractions mean nothing; ``most`` limits the spaces
+    between ticks.
     """
     low, high = sorted(axis.get_view_interval())
     axis.set_ticks(*ticks_between(low, high, signed=signed, whole=whole, most=most))
@@ -290,7 +266,7 @@ def write_ticks(axis: Axis, *, signed: bool = False, whole: bool = False, most: 
 def ticks_between(
     low: float, high: float, *, signed: bool = False, whole: bool = False, most: int = 6
 ) -> tuple[list[float], list[str]]:
-    """Return about five round places from `low` to `high`, or fewer, and how they are written."""
+    """Return about five round places from `low` to `high`, or fewer, and their labels."""
     locator = MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10], integer=whole)
     places = [float(place) for place in locator.tick_values(low, high)]
     step = places[1] - places[0]
@@ -327,7 +303,7 @@ def _slim(svg: str) -> str:
         tag = re.sub(r' transform="rotate\(-0 [^"]*\)"', "", tag)
         return re.sub(r' style="([^"]*)"', class_of, tag)
 
-    # Within tags alone: in the text between them, which comes from users, "<" and ">" are escaped.
+    # Only within tags: the text between them comes from users, with "<" and ">" escaped.
     slimmed = re.sub(r"<(?!style|\?|!)[^<>]+>", slim_tag, svg)
     slimmed = re.sub(r'<g id="text_\d+">\s*(<text [^<>]*>[^<>]*</text>)\s*</g>', r"\1", slimmed)
     rules = "".join(f".{name}{{{rule}}}" for rule, name in classes.items()).replace(own_fonts, _SVG_FONTS)

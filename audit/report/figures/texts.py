@@ -1,4 +1,4 @@
-"""What a strategy's stages wrote about each group: differences from the other groups, a small forest for each score."""
+"""Texts of a strategy's stages: how each group differs from the others, as a small forest plot for each score."""
 
 from __future__ import annotations
 
@@ -40,35 +40,22 @@ _TITLES: Final = {
     "n_words": "length in words",
     "refused": "refusals, % points",
 }
-"""The scores that are drawn, from the left."""
+"""The scores to draw, from the left."""
 _PLOT: Final = 1.45
 """Width of a panel, in inches."""
 _BETWEEN: Final = 0.16
 _TICKS: Final = 0.24
-"""Room below a panel for its numbers."""
+"""Room below a panel for its numbers, in inches."""
 _AT_MOST: Final = 24
 
 
 @for_phones
 def plot_texts(stage_texts: pd.DataFrame, *, confidence: float) -> Figure:
-    """Draw how the texts about each group differ from those about the other groups, stage by stage and score by score.
+    """Draw how the texts about each group differ from those about the other groups, by stage and score.
 
-    Parameters
-    ----------
-    stage_texts
-        Rows of the `tables.STAGE_TEXTS` table, of one dimension and one variant; themes are not drawn, nor a score that
-        no group differs in at all. Filled marks are differences whose p, corrected for the family, is below
-        1 − `confidence`. Of more than 24 groups those with the smallest p of any score are drawn, and the figure says
-        so.
-    confidence
-        Coverage of the table's intervals.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows, or several dimensions or variants.
-    NotEstimableError
-        If no difference could be estimated.
+    Takes rows of the `tables.STAGE_TEXTS` table, of one dimension and variant. Themes are not drawn, nor a score in
+    which no group differs at all. Filled marks have p, corrected for the family, below 1 − `confidence`. Of more than
+    24 groups those with the smallest p in any score are drawn, and the figure says so.
     """
     if stage_texts.empty or len(stage_texts[["dimension", "variant"]].drop_duplicates()) > 1:
         raise ValueError("a figure of texts takes rows of one dimension and one variant")
@@ -134,7 +121,7 @@ def _below_each_other(
     labels: Sequence[str],
     confidence: float,
 ) -> Figure:
-    """Draw one panel beneath another, for a phone."""
+    """Draw the panels one below the other, for a phone."""
     blocks = [
         (f"{stage}: {_TITLES[measure]}", _marks(rows, stage, measure, groups, confidence))
         for stage in stages
@@ -177,7 +164,7 @@ def _below_each_other(
 
 
 def _groups(rows: pd.DataFrame) -> list[str]:
-    """Choose the groups to draw, in the table's order: of too many those of the smallest p."""
+    """Return the groups to draw, in the table's order; of too many, those with the smallest p."""
     smallest = rows.groupby("group", observed=True, sort=False)["p"].min()
     chosen = set(smallest.sort_values(kind="stable", na_position="last").index[:_AT_MOST])
     return [str(group) for group in smallest.index if group in chosen]
@@ -197,7 +184,7 @@ def _marks(rows: pd.DataFrame, stage: str, measure: str, groups: list[str], conf
 
 
 def _thin_ticks(axes: Any) -> None:
-    # Three places are what a narrow panel has room for; 0 stays among them.
+    # A narrow panel fits three ticks; 0 stays one of them.
     ticks, labels = list(axes.get_xticks()), [label.get_text() for label in axes.get_xticklabels()]
     every = max(1, -(-len(ticks) // 3))
     zero = next((place for place, tick in enumerate(ticks) if tick == 0), 0)

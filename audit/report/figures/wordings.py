@@ -1,4 +1,4 @@
-"""δ in each wording of the prompt, and the shares of what it varies with."""
+"""δ in each wording of the prompt, and the sources of its variance."""
 
 from __future__ import annotations
 
@@ -43,19 +43,8 @@ def plot_wordings(
 ) -> Figure:
     """Draw δ in each wording, δ over all of them, and the shares of variance.
 
-    Parameters
-    ----------
-    wordings, shares
-        Rows of the `tables.WORDINGS` and `tables.WORDING_SHARES` tables, of one dimension and one variant.
-    crossed
-        The row `wording` of the `tables.CONTROLS` table; None without one.
-    confidence
-        Coverage of the tables' intervals.
-
-    Raises
-    ------
-    NotEstimableError
-        If there is no δ in any wording.
+    Takes rows of the `tables.WORDINGS` and `tables.WORDING_SHARES` tables, of one dimension and variant; ``crossed`` is
+    the row `wording` of the `tables.CONTROLS` table, if there is one.
     """
     if not np.isfinite(wordings["delta_points"].to_numpy(dtype=float)).any():
         raise NotEstimableError("there is no δ in any wording")
@@ -80,7 +69,7 @@ def plot_wordings(
         size=SMALL,
     )
     below = PAD + height_of([note], size=SMALL) + 0.06 + height_of([axis], size=TEXT) + 0.22
-    # The bars stand beside the forest or, on a phone, beneath it.
+    # The bars are beside the forest or, on a phone, below it.
     under = bars_high + 0.34 if stacked else 0.0
     axis_room = height_of([axis], size=TEXT) + 0.22
     with drawing():
@@ -105,7 +94,7 @@ def plot_wordings(
 
 
 def _rows(wordings: pd.DataFrame, crossed: pd.Series | None) -> pd.DataFrame:
-    """Lay out the rows of the forest: δ over all wordings first, then each of them."""
+    """Return the rows of the forest: δ over all wordings first, then each of them."""
     own = pd.DataFrame(
         {
             "name": [f"wording {int(wording)}" for wording in wordings["wording"]],
@@ -128,7 +117,7 @@ def _rows(wordings: pd.DataFrame, crossed: pd.Series | None) -> pd.DataFrame:
 
 
 def _draw_shares(axes: Axes, shares: pd.DataFrame) -> None:
-    """Draw two bars for each part: of the variance of δ, and of one narrative's gap in one wording."""
+    """Draw two bars for each part: its share of the variance of δ, and of one narrative's gap in one wording."""
     places = np.arange(len(shares), dtype=float)
     for column, offset, colour in (("share_of_delta", -0.2, BLUE), ("share", 0.2, PALE_BLUE)):
         values = shares[column].to_numpy(dtype=float)

@@ -1,1 +1,1 @@
-"""What was written, as numbers: words, tone and refusals of texts."""
+"""Measures of texts: words, tone, refusals and scripts."""

@@ -1,7 +1,7 @@
-"""Scores of written texts: length, refusal, sentiment, stereotype words and emotions, whatever they were written for.
+"""Scores of written texts: length, refusal, sentiment, stereotype words and emotions.
 
-They are crude: words are counted one by one, in English, without negation or context. What can be read from them is
-whether texts about one group differ from texts about others, never what a single text means.
+They are crude: words are counted one by one, in English, without negation or context. They can show whether texts about
+one group differ from texts about others, never what a single text means.
 """
 
 from __future__ import annotations
@@ -33,26 +33,16 @@ ReadEmotions: TypeAlias = Callable[[Sequence[str], Sequence[str]], Mapping[str, 
 def score_texts(texts: Sequence[str], *, lexicon: Lexicon) -> pd.DataFrame:
     """Score each text; texts that are the same are scored once.
 
-    Parameters
-    ----------
-    texts
-        As they were written.
-    lexicon
-        The stereotype words; see :func:`stimuli.stereotypes.load_stereotypes`.
+    One row a text, in their order, indexed from 0:
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row a text, in their order, indexed from 0:
+    - ``n_words``: words, by :func:`audit.statistics.texts.words.words`.
+    - ``refused``: whether the text holds a phrase that declines the task, by the patterns that read ratings. They
+      were made for short answers, and can be wrong about a long text.
+    - ``sentiment``: mean over sentences of VADER's compound score [1]_, from -1 (negative) to 1 (positive).
+    - ``stereotype_words``: words that are in any theme, per 100 words.
+    - ``theme_NAME``: words of one theme, per 100 words. A word in several themes counts in each, and once above.
 
-        - ``n_words``: words, by :func:`audit.statistics.texts.words.words`.
-        - ``refused``: whether the text holds a phrase that declines the task, by the patterns that read ratings. They
-          were made for short answers, and can be wrong about a long text.
-        - ``sentiment``: mean over sentences of VADER's compound score [1]_, from -1 (negative) to 1 (positive).
-        - ``stereotype_words``: words that are in any theme, per 100 words.
-        - ``theme_NAME``: words of one theme, per 100 words. A word in several themes counts in each, and once above.
-
-        A text without a word has 0 words and no other number: NaN, never 0.
+    A text without a word has 0 words and no other number: NaN, never 0.
 
     Notes
     -----
@@ -77,25 +67,11 @@ def score_texts(texts: Sequence[str], *, lexicon: Lexicon) -> pd.DataFrame:
 def score_stages(
     stages: pd.DataFrame, ratings: pd.DataFrame, *, lexicon: Lexicon, read_emotions: ReadEmotions | None = None
 ) -> pd.DataFrame:
-    """Put beside what stages wrote whom it is about, and its scores.
+    """Join the texts that stages wrote with whom they are about and with their scores, one row a prompt and stage.
 
-    Parameters
-    ----------
-    stages
-        Columns of ``tables.STAGES``. Not modified.
-    ratings
-        Columns of ``tables.RATINGS``, or ``tables.REPLIES``; stages of prompts that are not in it are left out.
-        Not modified.
-    lexicon
-        As in :func:`score_texts`.
-    read_emotions
-        Says which emotions texts name, and takes each pair of a text and its narrative's emotion once; what a model
-        thinks before it answers is not read. None leaves those scores out.
-
-    Returns
-    -------
-    pandas.DataFrame
-        What :func:`audit.statistics.text_differences.text_tables` takes: one row a prompt and stage.
+    ``ratings`` may also be replies; stages of prompts that are not in it are left out. ``read_emotions`` is given each
+    pair of a text and its narrative's emotion once; what a model thinks before it answers is not read. None leaves
+    those scores out.
     """
     about = stages.merge(ratings[["prompt_index", *_WHOM]], on="prompt_index", how="inner", validate="many_to_one")
     scored = about.join(score_texts(about["text"].tolist(), lexicon=lexicon))

@@ -1,4 +1,4 @@
-"""Tells which script a text is written in, so that word lists of one language are not read into another."""
+"""Finds the script that a text is written in, so that word lists of one language are not applied to another."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def script_of(text: str) -> str | None:
     """Return the Unicode script of most of a text's letters, e.g. ``Latin`` or ``Cyrillic``; None without a letter.
 
     Han, Hiragana and Katakana count as one, ``Han``: Japanese mixes the three, and a text of Chinese characters alone
-    may be either language's. Letters of full width and of mathematics are what they stand for; digits, marks and emoji
-    are no letters. Of scripts with the same number of letters it is the first in the text.
+    may be in either language. Full-width and mathematical letters count as the letters that they stand for; digits,
+    marks and emoji are not letters. If scripts have the same number of letters, the first in the text is returned.
 
     Notes
     -----
@@ -33,9 +33,9 @@ def script_of(text: str) -> str | None:
 
 
 def in_other_script(reply: str, narrative: str) -> bool:
-    """Return whether more than half of a reply's letters are not of the script of most of the narrative's.
+    """Whether more than half of a reply's letters are not of the script of most of the narrative's.
 
-    False where either has no letter: such a reply is empty or has no words, which is another fault. A reply in another
+    False if either has no letter: such a reply is empty or has no words, which is another fault. A reply in another
     language of the same script is not found.
     """
     expected = script_of(narrative)

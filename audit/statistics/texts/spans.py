@@ -1,4 +1,4 @@
-"""How far two spans of text agree, word by word, as in SQuAD."""
+"""Agreement of two spans of text, word by word, as in SQuAD."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def span_words(text: str) -> list[str]:
 
 
 def same_words(found: Sequence[str], wanted: Sequence[str]) -> float:
-    """Return 1 where two spans have the same words in the same order, else 0: SQuAD's exact match."""
+    """Return 1 if two spans have the same words in the same order, else 0: SQuAD's exact match."""
     return float(list(found) == list(wanted))
 
 
 def word_f1(found: Sequence[str], wanted: Sequence[str]) -> float:
-    """Return F1 of two spans' words, as multisets; 1 of two spans without words, 0 where one has none."""
+    """Return F1 of two spans' words, as multisets; 1 if neither has words, 0 if one has none."""
     n_words = len(found) + len(wanted)
     return 2 * (Counter(found) & Counter(wanted)).total() / n_words if n_words else 1.0

@@ -1,6 +1,6 @@
 """Splits a text into sentences and words, by simple rules that need no model.
 
-They are made for languages that put spaces between words; of others a whole clause counts as one word.
+The rules are for languages that put spaces between words; in others a whole clause counts as one word.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What tasks have in common whose answers are ratings: how they are asked for, checked and published."""
+"""``task=intensity``, and the common part of tasks whose answers are ratings: asking, checks, analysis, page."""

@@ -1,4 +1,4 @@
-"""Asks for ratings, and for those that check them."""
+"""Asks for ratings, and for the ratings that check them."""
 
 from __future__ import annotations
 
@@ -24,27 +24,16 @@ if TYPE_CHECKING:
 def ask_ratings(
     elicitation: Elicitation, plan: Plan, model: OpenModel, asked: Asked, done: Done
 ) -> dict[str, list[Any]]:
-    """Ask for ratings by an elicitation, and return them as columns; see :data:`audit.asking.collect.Answer`."""
+    """Ask for ratings, and return them as columns; see :data:`audit.asking.collect.Answer`."""
     outcomes, n_dropped = _elicited(elicitation, plan, model, asked, done)
     wording = [cell.wording for cell in asked.cells]
     return answer_columns(outcomes) | {"n_dropped": n_dropped, "wording": wording}
 
 
 def again(session: Session, elicitation: Elicitation, places: Sequence[int], part: Part, dtype: str = "") -> Job:
-    """Return what asks prompts of a run once more, by their ``prompt_index``, in this order.
+    """Return a job that asks prompts of a run once more, in the order of ``places`` (their ``prompt_index``).
 
-    Parameters
-    ----------
-    session
-        The run.
-    elicitation
-        Asks.
-    places
-        Which prompts.
-    part
-        Of the progress.
-    dtype
-        The number format to compute in; empty for the run's own.
+    ``dtype`` is the number format to compute in; empty for the run's own.
     """
     name = f"check {type(elicitation).__name__} {dtype} {list(places)}"
     earlier = session.earlier(places)
@@ -52,7 +41,7 @@ def again(session: Session, elicitation: Elicitation, places: Sequence[int], par
 
 
 def beside(elicitation: Elicitation, cells: Sequence[PromptCell], part: Part, name: str) -> Job:
-    """Return what asks a run's model prompts that need not be of its grid, by a name that no other part has."""
+    """Return a job that asks a run's model prompts outside its grid, under a name unique among its parts."""
     return Job(name, partial(_beside, elicitation=elicitation, cells=cells), part.call)
 
 
@@ -72,7 +61,7 @@ def _again(
     try:
         with model.engine.in_format(dtype):
             return _elicited(elicitation, shared.plan, model, asked, done)[0]
-    except RuntimeError as error:  # whatever a library says of a format: all else is there
+    except RuntimeError as error:  # a format may fail for any reason; the rest of the run stands
         raise ModelError(str(error)) from error
 
 
@@ -85,7 +74,7 @@ def _beside(
 def _elicited(
     elicitation: Elicitation, plan: Plan, model: OpenModel, asked: Asked, done: Done
 ) -> tuple[list[Elicited], list[int | None]]:
-    """Return what became of prompts, and how much of each was dropped; one that cannot be asked has failed."""
+    """Return each prompt's outcome, and how much of it was dropped; a prompt that cannot be asked has failed."""
     from audit.asking.elicitation.base import Elicited
     from audit.asking.strategies.run import final_prompts
 

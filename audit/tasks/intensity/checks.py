@@ -1,13 +1,12 @@
-"""What a run asks after its prompts, to tell how far its ratings can be trusted: the same prompts in another way.
+"""Checks after a run: a sample of its prompts is asked again in another way, to tell how far ratings can be trusted.
 
-A sample of an ``expected`` run is answered in words, since a model may write another number than its probabilities say,
-or none. And a few prompts are asked again in another order and other batches, since rounding differs with them.
+A sample of an ``expected`` run is answered in words, since a model may write a number other than its probabilities
+suggest, or none. A few prompts are asked again in another order and other batches, since rounding differs with them.
 
-Those few are asked in other number formats, too, where ``elicitation.noise_formats`` names some, in that same order and
-the same batches, so that what they differ by is of the format alone. By default none is asked: in bfloat16 a CPU that
-emulates it takes two to four times as long a prompt as in float32 (8 s of the embedded model in place of 2 to 4 s, of
-prompts that share little); float32 takes twice the memory of a model in bfloat16, which may fill a GPU; and vLLM does
-not change a format once the model is loaded.
+If ``elicitation.noise_formats`` names number formats, those few are also asked in these, in the same order and batches,
+so that only the format differs. By default none are: in bfloat16 a CPU that emulates it takes two to four times as long
+a prompt as in float32 (8 s for the embedded model in place of 2 to 4 s, for prompts that share little); float32 takes
+twice the memory of a model in bfloat16, which may fill a GPU; and vLLM cannot change the format of a loaded model.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ if TYPE_CHECKING:
     from stimuli.prompts import Scale
 
 PART: Final = 64
-"""Prompts that are asked together, and kept before others are."""
+"""Prompts that are asked together, and written before the next are asked."""
 VARIED: Final = "order and batches"
-"""What differs where prompts are asked again in the run's own number format."""
+"""What differs between a prompt and its repetition in the run's own number format."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +46,13 @@ class Check:
     Attributes
     ----------
     table
-        What is kept of it in the run folder.
+        Where the run folder keeps the answers.
     title
-        What is being done, for the line of progress.
+        For the progress line.
     option
-        The option that says of how many prompts.
+        The option that sets the number of prompts.
     in_words
-        Whether the model writes its answer whatever the run's own elicitation is.
+        Whether the model writes its answer, whatever the run's own elicitation.
     places
         ``prompt_index`` of the prompts, in the order to ask.
     notes
@@ -72,21 +71,14 @@ class Check:
 
     @property
     def name(self) -> str:
-        """What the manifest calls it."""
+        """Its name in the manifest."""
         return self.table.name
 
 
 def checks_of(plan: Plan, folder: RunFolder, manifest: Manifest) -> Iterator[Check]:
-    """Yield the checks that have prompts left to ask, or that were never noted in the manifest.
+    """Yield the checks that have prompts left to ask, or that the manifest does not mention yet.
 
-    Parameters
-    ----------
-    plan
-        The run's.
-    folder
-        Holds all its ratings.
-    manifest
-        Says in ``checks`` why one cannot be made.
+    ``folder`` holds all ratings. The manifest's ``checks`` say why a check is impossible.
     """
     from audit.asking.elicitation.sample import choose_again, choose_sample
 
@@ -119,17 +111,7 @@ def checks_of(plan: Plan, folder: RunFolder, manifest: Manifest) -> Iterator[Che
 
 
 def make_checks(session: Session, manifest: Manifest, *, say: Say) -> Manifest:
-    """Ask what the checks of a run lack, part by part, and return the manifest with what was asked.
-
-    Parameters
-    ----------
-    session
-        The run.
-    manifest
-        As of :func:`checks_of`; not written.
-    say
-        Takes lines about progress.
-    """
+    """Ask what the run's checks still lack, part by part. Return the manifest with them; it is not written here."""
     plan, folder = session.plan, session.folder
     scale = plan.grid.variant.scale
     assert scale is not None
@@ -145,7 +127,7 @@ def make_checks(session: Session, manifest: Manifest, *, say: Say) -> Manifest:
         }
         try:
             _ask_missing(check, session, elicitation)
-        # What an engine says that only reads probabilities; and of a format, whatever it says of it: all else is there.
+        # An engine that reads only probabilities cannot write; a format may fail for any reason. The rest stands.
         except (NotImplementedError, ModelError) as error:
             if not (check.dtype or isinstance(error, NotImplementedError)):
                 raise
@@ -157,9 +139,9 @@ def make_checks(session: Session, manifest: Manifest, *, say: Say) -> Manifest:
 
 
 def manipulation_is_missing(plan: Plan, manifest: Manifest) -> bool:
-    """Whether a run's prompts without identities were not asked, or not of as many narratives as are wanted now.
+    """Whether prompts without identities are missing, or cover fewer narratives than now requested.
 
-    A strategy's stages, examples and knowledge are of the run's own prompts: with them there are none.
+    Runs with stages, examples or knowledge have none, since these belong to the run's own prompts.
     """
     size, narratives = plan.config.elicitation.manipulation, plan.grid.narratives
     if not size or plan.before or plan.strategy.brings:
@@ -168,21 +150,13 @@ def manipulation_is_missing(plan: Plan, manifest: Manifest) -> bool:
     if noted is None:
         return True
     n = len(narratives.narratives)
-    # Earlier versions asked fewer and noted no number. Today's default alone does not have their runs asked anew.
+    # Earlier versions asked fewer and noted no number. Today's default alone must not make their runs ask again.
     wanted, asked = (min(max(each, n), n + len(narratives.others)) for each in (size, noted.n_wanted or LEAST))
     return wanted > asked
 
 
 def check_manipulation(session: Session, manifest: Manifest) -> Manifest:
-    """Ask narratives without identities that were not asked so, part by part, and return the manifest that says so.
-
-    Parameters
-    ----------
-    session
-        The run.
-    manifest
-        As of :func:`checks_of`; not written.
-    """
+    """Ask the missing prompts without identities, part by part. Return the manifest; it is not written here."""
     plan, folder = session.plan, session.folder
     if not manipulation_is_missing(plan, manifest):
         return manifest
@@ -220,7 +194,7 @@ def _key(each: Manipulated) -> tuple[str, str]:
 
 
 def manipulated_rows(asked: Sequence[Manipulated], outcomes: Sequence[Elicited]) -> list[dict[str, Any]]:
-    """Return rows of ``tables.MANIPULATED``: prompts without identities, and what became of them."""
+    """Return rows of ``tables.MANIPULATED``: prompts without identities, and their outcomes."""
     return [
         {
             "narrative_id": each.narrative_id,
@@ -233,7 +207,7 @@ def manipulated_rows(asked: Sequence[Manipulated], outcomes: Sequence[Elicited])
 
 
 def _ask_missing(check: Check, session: Session, elicitation: Elicitation) -> None:
-    """Ask the parts of a check that are not whole; a part is the same prompts whatever was interrupted."""
+    """Ask the incomplete parts of a check. A part is always the same prompts, wherever a run was interrupted."""
     folder = session.folder
     kept: dict[int, dict[Any, Any]] = {
         int(row["prompt_index"]): row for row in folder.table(check.table).frame().to_dict("records")
@@ -255,12 +229,12 @@ def _ask_missing(check: Check, session: Session, elicitation: Elicitation) -> No
 
 
 def _answer(outcome: Elicited) -> dict[str, Any]:
-    """Return what became of a prompt as the tables of checks have it."""
+    """Return a prompt's outcome as the tables of checks hold it."""
     return {"status": str(outcome.status), "intensity": outcome.intensity, "response": outcome.response}
 
 
 def elicitation_of(config: AuditConfig, scale: Scale, method: str) -> Elicitation:
-    """Return what gets ratings by a method, with the configuration's settings of it."""
+    """Return the elicitation of a method, with the configuration's settings."""
     from audit.asking.elicitation.expected import ExpectedElicitation
     from audit.asking.elicitation.generate import GenerateElicitation
 

@@ -1,7 +1,7 @@
-"""What the page of a run of ratings shows of one dimension and variant: its answers, and all that lies beneath them.
+"""What a run's page shows of one dimension and variant: the answers, and everything beneath them.
 
-What is more than a table is made here, or in a module that is named for it, and stands in its order in `_beneath`; the
-tables that are shown as they are, are named in :data:`audit.report.tables.SHOWN`.
+Whatever is more than a table is made here or in a module named after it, in the order of `_beneath`. Plain tables are
+listed in :data:`audit.report.tables.SHOWN`.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ FIGURES: Final = {
     "published": ("The published form: cells in standard deviations of the matrix.", "published_cells"),
     "published-masked": ("The same, with the cells alone that the published mask shows.", "published_cells"),
 }
-"""Kinds of figure, the first ones first, with a caption and the table that has the numbers."""
+"""Kinds of figure in order of importance, each with its caption and the table that holds its numbers."""
 _APART: Final = ("texts", "missing-grid", "wordings")
-"""Kinds that have a place of their own on the page."""
+"""Kinds that have their own place on the page."""
 _MADE_OF: Final = ("interaction", "cells")
-"""What δ is made of comes first, and then the means that it is made from."""
+"""The parts of δ first, then the means that they are computed from."""
 _PUBLISHED: Final = ("published", "published-masked")
 _HEATMAPS: Final = (*_MADE_OF, *_PUBLISHED)
 _TOGETHER: Final = (
@@ -97,20 +97,16 @@ class Rated:
 
     Parameters
     ----------
-    key
-        The dimension and the variant.
     anchor
         Of its part of the page.
     tables
-        The tables of ``tables.TABLES``, all of them.
+        All tables of ``tables.TABLES``.
     figures
-        SVG by name, of those that are in the page.
+        SVG by name, of the figures that fit in the page.
     drawn
-        Names of all figures that there are.
+        Names of all figures that exist.
     remarks
-        Those on the whole run.
-    view
-        The run.
+        Those of the whole run.
     several
         Whether the run has several variants.
     """
@@ -160,7 +156,7 @@ class Rated:
         return Told(self.title, self.anchor, self.answer, row, self._refusals)
 
     def who(self) -> tuple[str, str] | None:
-        """Return a perceiver and an experiencer of another group, as prompts named them; None without any rating."""
+        """Return a perceiver and an experiencer of another group, as the prompts named them; None without ratings."""
         cells = self._own["cells"]
         cells = cells.loc[cells["n_rated"] > 0]
         apart = cells["perceiver_group"] != cells["experiencer_group"]
@@ -170,9 +166,9 @@ class Rated:
         return (pairs["perceiver"].iloc[0], pairs["experiencer"].iloc[0]) if len(pairs) else None
 
     def cards(self, *, alone: bool) -> Iterator[Card]:
-        """Yield what stands beneath the summary: of the gap, and of refusals where there is anything to say.
+        """Yield the cards beneath the summary: the gap, and refusals if they matter.
 
-        Of the one gap of a page (``alone``) the summary has said the most.
+        If the gap is the only one (``alone``), its card leaves out what the summary has said.
         """
         yield _card(self.title, self.anchor, self.answer, alone=alone)
         if self._refusals is not None:
@@ -290,7 +286,7 @@ class Rated:
         )
 
     def _published(self) -> Section | None:
-        """Show the study's statistic; None where it could not be had."""
+        """Show the published study's statistic; None if it could not be estimated."""
         rows = (row for row in _of(self._own, "gap", estimator="published") if math.isfinite(row["delta_z"]))
         row = next(rows, None)
         if row is None:
@@ -322,14 +318,9 @@ def told_overall(
     *,
     view: ManifestView,
 ) -> Iterator[Told]:
-    """Yield what is told of each variant's mean over dimensions.
+    """Yield what the first screen tells of each variant's mean over dimensions.
 
-    Parameters
-    ----------
-    narrow
-        The headlines about these identities, each with its title.
-    tables, remarks, view
-        As of `Rated`.
+    ``narrow`` holds the headlines of scope ``narratives``, each with its title; for the rest see `Rated`.
     """
     for title, row in narrow:
         if row["dimension"] == OVERALL:
@@ -359,7 +350,7 @@ def overall_card(told: Told) -> Card:
 
 
 def _card(title: str, anchor: str, found: Answer, *, alone: bool = False) -> Card:
-    """Say what was found; of the one gap of a page, what the summary above it has not said."""
+    """Say what was found; if it is the page's only gap, leave out what the summary has said."""
     unit = " points" if found.scope else ""
     head = (
         *_head(found.verdict.words, found.delta, unit, found.spread, found.facts),
@@ -392,7 +383,7 @@ def _head(verdict: str, number: str, unit: str, spread: str, facts: str) -> tupl
 
 
 def _in_full(found: Answer, refusals: RefusalGap | None) -> Iterator[Paragraph | None]:
-    """Yield all that is said of a gap, and of that of refusals."""
+    """Yield everything that is said of a gap, and of the refusal gap."""
     yield Paragraph(found.lead, "lead")
     size = Markup(" That is {}.").format(found.size) if found.size else ""
     yield Paragraph(Markup("{}{} {} {}").format(found.evidence, size, found.raw, found.excluded))
@@ -447,7 +438,7 @@ def _codes(remarks: Sequence[RemarkLike], keys: Sequence[tuple[str, str]]) -> fr
 
 
 def _codes_of_mean(remarks: Sequence[RemarkLike], parts: Sequence[tuple[str, str]]) -> frozenset[str]:
-    """Codes of the remarks on a mean over dimensions: those of any, but that it lies within the noise if all do."""
+    """Codes of the remarks on a mean over dimensions: those of any part, but ``noise_floor`` only if all have it."""
     codes = _codes(remarks, parts)
     within = all("noise_floor" in _codes(remarks, [part]) for part in parts)
     return codes if within else codes - {"noise_floor"}
@@ -460,17 +451,17 @@ def _of(own: Mapping[str, pd.DataFrame], name: str, **values: object) -> Iterato
 
 
 def _is_part(row: Row, variant: str) -> bool:
-    """Whether a headline is of a single dimension of this variant, which the mean over dimensions is made of."""
+    """Whether a headline is one of those that this variant's mean over dimensions is made of."""
     return row["variant"] == variant and row["dimension"] != OVERALL and "+" not in str(row["dimension"])
 
 
 def _rows_at(tables: Mapping[str, pd.DataFrame], name: str, keys: Sequence[tuple[str, str]]) -> list[Row]:
-    """Rows of one table that are of these dimensions and variants."""
+    """Rows of one table for these dimensions and variants."""
     return rows_of(tables[name].loc[[found in keys for found in keys_of(tables[name])]], name)
 
 
 def _identities(cells: pd.DataFrame) -> list[str]:
-    """Return the terms of the dimension's groups that have a rating, as one who rates or one who is rated."""
+    """Return the terms that have a rating as perceiver or experiencer, without baselines."""
     cells = cells.loc[cells["n_rated"] > 0]
     sides = ((cells[f"{side}_group"], cells[side]) for side in ("perceiver", "experiencer"))
     terms = (str(term) for groups, column in sides for group, term in zip(groups, column, strict=True)

@@ -21,14 +21,14 @@ from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, 
 NOT_FOLLOWED: Final = "anything on empathy (the ratings failed a check of what they follow)"
 _OUTSIDE: Final = "outside"
 _NAMED: Final = 1
-"""Dimensions of which the first screen says how the gap varies, where there are several: a phone has room for one."""
+"""Dimensions whose variation the first screen describes, if there are several: a phone has room for one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A gap as the first screen tells it: its answer, its row if there is one, and that of its refusals, if any.
+    """A gap for the first screen: its answer, its row and its refusal gap, if any.
 
-    ``of_all`` tells the mean over dimensions.
+    ``of_all`` marks the mean over dimensions.
     """
 
     title: str
@@ -47,20 +47,18 @@ def summary_of_ratings(
     codes: Set[str],
     limits: Sequence[Limit],
 ) -> Summary:
-    """Say first what a reader wants to know first.
+    """Write the first screen of a run of ratings.
 
     Parameters
     ----------
     told
         The gaps, in the page's order.
-    view
-        The run.
     who
-        A perceiver and an experiencer of another group, as they were named in prompts; None where nothing was rated.
+        A perceiver and an experiencer of another group, as prompts named them; None if nothing was rated.
     codes
         Codes of the remarks on the run.
     limits
-        What the banner says.
+        The lines of the banner.
     """
     findings = [finding for each in told for finding in _findings(each)]
     return summary(
@@ -83,7 +81,7 @@ def summary_of_ratings(
 
 def _findings(told: Told) -> Iterator[Finding]:
     found = told.answer
-    # Beneath a mean over dimensions stand these, so that it need not name them again.
+    # The dimensions stand beneath their mean, so it need not name them again.
     short = found.verdict.short if told.of_all else None
     yield Finding(
         told.title, short or found.verdict.words, found.delta, " points" if found.scope else "", found.spread,
@@ -98,7 +96,7 @@ def _findings(told: Told) -> Iterator[Finding]:
 
 
 def _percent_from_0(told: Told) -> float:
-    """Return how far from 0 the deciding interval lies at the least, in percent of the scale; 0 where there is none."""
+    """Return the distance of the deciding interval from 0, in percent of the scale; 0 if it includes 0."""
     gap, decided = told.row, told.answer.decided
     if gap is None or decided is None or not math.isfinite(decided.number("ci_low")) or not least_of(decided):
         return 0.0
@@ -108,7 +106,7 @@ def _percent_from_0(told: Told) -> float:
 
 
 def _asked(rows: Sequence[Row], *, view: ManifestView, who: tuple[str, str] | None) -> Markup:
-    """Say who was asked what about whom, in a sentence."""
+    """Say in a sentence who was asked what about whom."""
     largest = max(rows, key=lambda row: row.number("n_narratives_asked"), default=None)
     n = math.nan if largest is None else largest.number("n_narratives_asked")
     accounts = Markup("accounts")
@@ -120,7 +118,7 @@ def _asked(rows: Sequence[Row], *, view: ManifestView, who: tuple[str, str] | No
     led = ""
     if view.strategy not in ("", "none"):
         led = Markup(", led by the strategy <bdi>{}</bdi>,").format(view.strategy)
-    # What it was asked is so even where it refused.
+    # It was asked even if it refused.
     words = Markup(
         "{start}<bdi>{model}</bdi>{led} was asked to be a certain person{one}, to read {accounts} by people of the "
         "same and of other groups{other}, and to rate how strongly they felt, from {low} to {high}."
@@ -133,7 +131,7 @@ def _asked(rows: Sequence[Row], *, view: ManifestView, who: tuple[str, str] | No
 
 
 def _size(told: Sequence[Told]) -> Markup:
-    """Say how big the gap is; of several, the largest one."""
+    """Say how big the gap is; if there are several, the largest one."""
     sized = [each for each in told if each.answer.size and each.answer.decided is not None]
     if not sized:
         return Markup("")
@@ -144,9 +142,9 @@ def _size(told: Sequence[Told]) -> Markup:
 
 
 def _sure(told: Sequence[Told]) -> Markup:
-    """Say how small any average gap is, and where the true groups stand among dealings of their terms; of one gap.
+    """For a single gap, say how small any average gap is, and how the true groups rank among reshuffled terms.
 
-    Where there is no verdict there is nothing to be sure of.
+    Empty without a verdict: then there is nothing to be sure of.
     """
     if len(told) != 1 or told[0].answer.verdict.kind == "absent":
         return Markup("")
@@ -154,14 +152,14 @@ def _sure(told: Sequence[Told]) -> Markup:
 
 
 def _next(told: Sequence[Told]) -> Markup:
-    """Say what would decide; of several gaps, what would decide most of them."""
+    """Say what would decide; if there are several gaps, what would decide most of them."""
     steps = [each.answer.verdict.step for each in told if each.answer.verdict.step and not each.of_all]
     still_open = [step for step in steps if not step.startswith("Nothing")]
     return Markup("{}").format(max(still_open, key=still_open.count) if still_open else next(iter(steps), ""))
 
 
 def _variation(told: Sequence[Told]) -> Markup:
-    """Say how the gap varies; of several, where it was found to."""
+    """Say how the gap varies; if there are several, where it was found to vary."""
     single = [each for each in told if not each.of_all]
     if len(told) == 1:
         return told[0].answer.varies
@@ -178,7 +176,7 @@ def _variation(told: Sequence[Told]) -> Markup:
 
 
 def _not_concluded(answers: Sequence[Answer], *, codes: Set[str]) -> Iterator[str]:
-    """Yield what does not follow, what the data deny before what no such data could show."""
+    """Yield what does not follow: first what these data rule out, then what no such data could show."""
     if "accepted" in codes:
         yield CHANGED
     kinds = {found.verdict.kind for found in answers}

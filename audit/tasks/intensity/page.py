@@ -1,9 +1,9 @@
-"""Tables, figures and manifest of one run to one self-contained HTML page.
+"""One run's tables, figures and manifest as one self-contained HTML page.
 
-The page asks the network for nothing, and no script runs in it but the package's own: figures are data URIs, style and
+The page requests nothing from the network and runs only the package's own scripts: figures are data URIs, styles and
 scripts are inlined, and a Content-Security-Policy forbids the rest. Model names, responses, narratives and identity
-wordings are untrusted text and are escaped by Jinja2. The tables come unrounded; this is where numbers are rounded,
-by `audit.tables.formatting`, and each says which cell of which table it is.
+wordings are untrusted text and are escaped by Jinja2. Tables come unrounded; numbers are rounded here, by
+`audit.tables.formatting`, and each says which cell of which table it is.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from audit.tasks.intensity.dimension_section import FIGURES, Rated, overall_card
 from audit.tasks.intensity.first_screen import summary_of_ratings
 
 MAX_FIGURES: Final = 900_000
-"""Bytes that the embedded figures may take up together."""
+"""Bytes for all embedded figures together."""
 MAX_DOWNLOADS: Final = 500_000
-"""Bytes that the embedded tables may take up together."""
+"""Bytes for all embedded tables together."""
 
 
 def render_report(
@@ -48,34 +48,29 @@ def render_report(
     max_figures: int = MAX_FIGURES,
     max_downloads: int = MAX_DOWNLOADS,
 ) -> str:
-    """Render the report of one run.
+    """Render the report of one run, as HTML that can be encoded as UTF-8.
 
     Parameters
     ----------
     manifest
-        The run's manifest; see `view_manifest` for what must be there.
+        See `view_manifest` for the entries that are needed.
     tables
-        The tables of `tables.TABLES` by name, as they are written (indexed from 0), of which ``gap`` must be there; an
-        absent one leaves its part out.
+        The tables of `tables.TABLES` by name, indexed from 0 as they are written. ``gap`` is needed; the part of any
+        other absent table is left out.
     figures
-        SVG by name: ``gaps``, and ``KIND-<dimension>-<variant>`` for the kinds of the page. An absent figure is left
-        out; one that does not fit is named.
+        SVG by name: ``gaps``, and ``KIND-<dimension>-<variant>`` for the kinds of the page. Absent figures are left
+        out; the page names those that do not fit.
     remarks
-        Notes shown with their dimension and variant, or at the top where they name none that was measured.
+        Shown with their dimension and variant, or at the top if they name none that was measured.
     explorer
-        The heatmaps and the ratings to look into; None leaves them out.
+        The heatmaps and ratings to explore; None leaves them out.
     max_figures, max_downloads
-        Bytes that the figures and the tables inside the page may take up.
-
-    Returns
-    -------
-    str
-        A whole HTML document, encodable as UTF-8.
+        Bytes for the figures and the tables in the page.
 
     Raises
     ------
     ManifestError
-        If the manifest or the tables lack what the page cannot do without.
+        If the manifest or the tables lack what the page needs.
     """
     if "gap" not in tables:
         raise ManifestError(f"a report needs the table 'gap'; there are: {', '.join(tables) or 'none'}")
@@ -155,7 +150,7 @@ def _gaps(
     view: ManifestView,
     alone: Set[Key],
 ) -> Iterator[Block]:
-    """Yield what is shown of all dimensions together; ``alone`` are those whose verdict rests on other numbers."""
+    """Yield what covers all dimensions; ``alone`` are those whose verdict rests on another estimate."""
     level = coverage(view.confidence)
     yield from present(
         captioned(
@@ -195,7 +190,7 @@ def _n_corrected(verdicts: pd.DataFrame) -> int:
 def _fit(
     figures: Mapping[str, bytes], measured: Sequence[tuple[str, str]], *, max_bytes: int
 ) -> tuple[dict[str, bytes], list[str]]:
-    """Choose the figures that fit, all dimensions' first kind before any one's second, and name the others."""
+    """Choose the figures that fit, the first kind of all dimensions before the second of any, and name the others."""
     names = ["gaps", *(f"{kind}-{dimension}-{variant}" for kind in FIGURES for dimension, variant in measured)]
     fitting: dict[str, bytes] = {}
     left_out = []
@@ -212,7 +207,7 @@ def _fit(
 
 
 def _limits(remarks: Sequence[RemarkLike], *, several: bool) -> Iterator[Limit]:
-    """Yield what the banner says: each limit once, with the dimensions that it concerns."""
+    """Yield the lines of the banner: each limit once, with the dimensions concerned."""
     for code, (title, why) in LIMITS.items():
         own = [remark for remark in remarks if remark.code == code]
         if own:

@@ -1,4 +1,4 @@
-"""Analyses the ratings that a run has collected, renders its report and writes both, without the model."""
+"""Analyses the ratings of a run, renders its report and writes both, without the model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from audit.statistics.verdict import Limits
 
 REFUSAL_MARGIN: Final = 5.0
-"""Percentage points. A margin in points of a scale says nothing of refusals: they have one of their own."""
+"""Percentage points. Refusals have a margin of their own, since one in scale points does not apply to them."""
 
 
 def draw_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     explained = manifest.outside.status_given
     n_of = count_of(ratings["status"])
     if not explained and n_of["rated"] < len(ratings):
-        # Nobody knows why a rating is missing.
+        # The table does not say why a rating is missing, so refusals and failures cannot be counted.
         n_of = {name: n_of[name] for name in ("rated", "unparseable")}
     manifest = manifest.having(counts={**n_of, "total": len(ratings)})
     low, high = manifest.scale.low, manifest.scale.high
@@ -187,7 +187,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
 
 
 def _limits(on_run: set[str], remarks: Sequence[Remark]) -> Limits:
-    """Return what limits the gaps: all of them by codes that gate and comparison know, too, single ones by remarks."""
+    """Return what limits the gaps: all of them, by codes that gate and comparison share; single ones, by remarks."""
     on_place: dict[tuple[str, ...], set[str]] = {}
     for remark in remarks:
         if remark.dimension:
@@ -196,7 +196,7 @@ def _limits(on_run: set[str], remarks: Sequence[Remark]) -> Limits:
 
 
 def _lines(gap: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
-    """Return what is printed of the gaps that stand in headlines."""
+    """Return the headline gaps as they are printed."""
     head = ("dimension", "variant", "speaks of", "average gap (points)", f"{coverage(confidence)} interval")
     lines: list[tuple[str, ...]] = [(*head, "p", "corrected p", "from")]
     for row in gap[gap["headline"]].to_dict("records"):
@@ -221,22 +221,22 @@ def _lines(gap: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
 
 
 def _of_these(ratings: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the answers to prompts that have a rating: of a run that is not finished some may be asked anew."""
+    """Keep the answers to prompts that have a rating: in an unfinished run some may be asked anew."""
     return answers[answers["prompt_index"].isin(ratings["prompt_index"])].reset_index(drop=True)
 
 
 def _finite(values: Mapping[str, float]) -> dict[str, float | None]:
-    """Return numbers as JSON takes them: what is missing is null."""
+    """Return numbers for JSON, NaN as null."""
     return {name: value if value == value else None for name, value in values.items()}
 
 
 def _below(table: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with rows of another one beneath its own."""
+    """Append the rows of another table."""
     return pd.concat([table, more], ignore_index=True) if len(more) else table
 
 
 def _human(statistics: Statistics, ratings: pd.DataFrame) -> HumanIntensities | None:
-    """Read the intensities that people gave, where there are any."""
+    """Read the intensities that people gave, if there are any."""
     if statistics.human is None:
         return None
     return read_human(
@@ -248,7 +248,7 @@ def _human(statistics: Statistics, ratings: pd.DataFrame) -> HumanIntensities | 
 
 
 def _remarks_on_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
-    """Say what the run has not asked yet, which texts are not whole, and what another tool's table leaves open."""
+    """Remark on prompts not asked yet, texts cut short, and what another tool's table leaves open."""
     yield from unfinished(manifest, ratings)
     cut = ratings["cut"].fillna(False).astype(bool)
     if n_cut := int(cut.sum()):
@@ -260,7 +260,7 @@ def _remarks_on_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remar
             f"{n_unread:,} of these {either(n_unread, 'has', 'have')} no rating"
             + (
                 ". Allow more tokens."
-                if manifest.elicitation.parser == "hou2025"  # which reads a number wherever the text ends
+                if manifest.elicitation.parser == "hou2025"  # reads a number wherever the text ends
                 else ": a number that might go on after the cut is not read. Allow more tokens."
             ),
         )
@@ -276,7 +276,7 @@ def _remarks_on_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remar
 
 
 def _repeated(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
-    """Say that another tool's table may hold narratives several times; our own texts differ."""
+    """Warn that another tool's table may repeat narratives. Our own narratives all differ."""
     from audit.statistics.remarks import REPEATED_SHARE, n_repeated
 
     if manifest.elicitation.method != "outside":
@@ -292,7 +292,7 @@ def _repeated(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
 
 
 def _not_followed(followed: Sequence[Mapping[str, Any]], manifest: Manifest) -> Iterator[Remark]:
-    """Say which checks of what ratings follow failed or showed nothing, as far as it limits the gaps."""
+    """Remark on checks of what ratings follow that failed or were inconclusive, if that limits the gaps."""
     from audit.statistics.manipulation import CHECKS, codes_of
 
     by_check = {str(row["check"]): row for row in followed}
@@ -303,7 +303,7 @@ def _not_followed(followed: Sequence[Mapping[str, Any]], manifest: Manifest) -> 
 
 
 def _on_check(row: Mapping[str, Any], code: str, *, n_available: float) -> str:
-    """Return the remark of one check in words."""
+    """Return the remark on one check."""
     if not row["n_pairs"]:
         return f"Whether ratings follow the story is not known: {row['note']}."
     higher, lower = {
@@ -329,12 +329,12 @@ def _on_check(row: Mapping[str, Any], code: str, *, n_available: float) -> str:
     said += f". {plural(n, 'narrative')} would decide"
     if n > n_available:
         return f"{said}, and this source has {count(n_available)}: ask about narratives of a larger one."
-    n = max(n, LEAST + 1)  # today's default alone has no run of an earlier version asked anew
+    n = max(n, LEAST + 1)  # today's default alone makes no run of an earlier version ask again
     return f"{said}: give the run's command again with elicitation.manipulation={n:.0f}."
 
 
 def _below_noise(gap: pd.DataFrame, controls: pd.DataFrame) -> Iterator[Remark]:
-    """Say which gaps are smaller than what asking again would change."""
+    """Remark on gaps smaller than what asking again would change."""
     from audit.statistics.remarks import Remark
 
     of_noise = controls.loc[controls["control"] == "noise"].set_index(["dimension", "variant"])["se"]
@@ -359,7 +359,7 @@ def _explorer(
     stages: pd.DataFrame,
     given: Sequence[Mapping[str, Any]],
 ) -> Explorer:
-    """Pack what the report's reader can look into, with the prompts where they can be told."""
+    """Pack the part of the report that readers can explore, with the prompts if they are known."""
     asked, why_not = what_was_asked(folder, manifest, ratings, stages=stages, given=given)
     return explore(
         ratings,

@@ -1,4 +1,4 @@
-"""What tasks have in common whose answers are ratings: how they are got and checked, and δ in points of their scale."""
+"""The common part of tasks whose answers are ratings: asking, checks, and δ in points of the scale."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Ratings(Task[Plan]):
     asked_elsewhere = True
 
     def check_statistics(self, statistics: StatisticsConfig) -> None:
-        """Take all settings: they are of ratings."""
+        """Accept all settings."""
 
     def plan(self, config: AuditConfig) -> Plan:
-        """Read all that the prompts are made of; see :func:`audit.asking.plan.make_plan`."""
+        """Read everything that the prompts are made of; see :func:`audit.asking.plan.make_plan`."""
         return make_plan(config)
 
     def check(self, plan: Plan) -> None:
-        """Refuse a beginning of answers that cannot be, and people's intensities of other narratives."""
+        """Reject an impossible beginning of answers, and human intensities of other narratives."""
         from audit.asking.elicitation.generate import check_begun
 
         scale, statistics = plan.grid.variant.scale, plan.config.statistics
@@ -68,7 +68,7 @@ class Ratings(Task[Plan]):
     def collect(
         self, plan: Plan, folder: RunFolder, *, command: str, say: Say, opened: OpenModel | None = None
     ) -> Manifest:
-        """Ask for the ratings that are missing, and then for those that check them."""
+        """Ask for the missing ratings, then for those that check them."""
         config, scale = plan.config, plan.grid.variant.scale
         assert scale is not None
         earlier = earlier_manifest(plan, folder, say=say)

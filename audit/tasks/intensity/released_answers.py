@@ -1,4 +1,4 @@
-"""What the answers of a study's released results say beside its intensities: refusals, and where the two differ."""
+"""What a study's released answers show beyond its intensities: refusals, and where answer and intensity disagree."""
 
 from __future__ import annotations
 
@@ -16,23 +16,13 @@ if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
 
 OF_ANSWERS: Final = ("released_answers", "intensity_differs")
-"""Codes of what is said of released answers."""
+"""Codes of remarks on released answers."""
 
 
 def released_answers(ratings: pd.DataFrame, *, low: float, high: float) -> tuple[pd.DataFrame, tuple[Remark, ...]]:
-    """Hold released intensities against their answers, and count what two rules make of these.
+    """Compare released intensities with their answers, and count how two rules read the answers.
 
-    Parameters
-    ----------
-    ratings
-        Columns of ``tables.RATINGS``, with the answers in ``response``. Not modified.
-    low, high
-        The scale's two ends, in points.
-
-    Returns
-    -------
-    tuple
-        Columns of ``tables.READING_RULES``; and what a reader must know, in words.
+    ``ratings`` holds the answers in ``response``. Returns ``tables.READING_RULES`` and remarks.
     """
     read = read_by_both(ratings["response"], low=low, high=high)
     own = ratings["intensity"].to_numpy(dtype=np.float64)

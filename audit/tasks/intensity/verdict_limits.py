@@ -1,4 +1,4 @@
-"""What limits a run's verdicts beside its ratings: its checks, whether it is finished, what asking again changes."""
+"""What limits a run's verdicts besides its ratings: its checks, whether it is finished, and its noise when repeated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def codes_of_run(followed: Sequence[Mapping[str, Any]], manifest: Manifest) -> set[str]:
-    """Return codes of what limits all gaps of a run, of its rows of ``tables.MANIPULATION`` and its manifest."""
+    """Return codes of what limits all gaps of a run; ``followed`` are rows of ``tables.MANIPULATION``."""
     from audit.statistics.limits import limits_of_folder
     from audit.statistics.manipulation import codes_of
 
@@ -27,7 +27,7 @@ def codes_of_run(followed: Sequence[Mapping[str, Any]], manifest: Manifest) -> s
 def noise_of_run(
     manifest: Manifest, folder: RunFolder, ratings: pd.DataFrame, *, confidence: float
 ) -> dict[Place, float]:
-    """Return what δ varies by if the same prompts are asked again, in points; nothing where none were."""
+    """Return how much δ varies if the same prompts are asked again, in points; empty if none were."""
     from audit.statistics.elicitation import elicitation_tables
 
     again = folder.table(ASKED_AGAIN).frame()
@@ -42,7 +42,7 @@ def noise_of_run(
 
 
 def told_response(followed: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the response to the story as a verdict has it, from rows of ``tables.MANIPULATION``; empty without one."""
+    """Return the response to the story for a verdict, from rows of ``tables.MANIPULATION``; empty without one."""
     from audit.statistics.manipulation import response_of
 
     found = response_of(followed)
@@ -57,14 +57,14 @@ def told_response(followed: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def limits_of(on_run: set[str], on_place: Mapping[Place, set[str]]) -> Limits:
-    """Return both as what limits verdicts."""
+    """Combine the codes on the run and on single gaps into the limits of verdicts."""
     from audit.statistics.verdict import Limits
 
     return Limits(frozenset(on_run), {place: frozenset(codes) for place, codes in on_place.items()})
 
 
 def sees_refusals(manifest: Manifest, ratings: pd.DataFrame) -> bool:
-    """Tell whether a refusal could be seen in a run's ratings."""
+    """Whether a refusal would be visible in a run's ratings."""
     if manifest.elicitation.method == "expected":
         return False
     unexplained = (ratings["status"].astype(str) == "unparseable").any()

@@ -1,1 +1,1 @@
-"""The perceiver fills in a questionnaire: what is asked, how answers are collected, and what is written of them."""
+"""``task=inventory``: the perceiver fills in a questionnaire; plan, asking, scores and page."""

@@ -1,7 +1,7 @@
 """What imagining a situation changes in a model's answers: evoked affect against the default, by perceiver and group.
 
 Replications are the narratives and what they share with the default: the orders in which a list of words was shown, or
-the words where each was shown alone; see :mod:`audit.tasks.inventory.group_differences`.
+the words if each was shown alone; see :mod:`audit.tasks.inventory.group_differences`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from audit.tasks.inventory.group_differences import (
 from audit.tasks.inventory.tables import AFFECT_CHANGES, AFFECT_DIFFERENCES, AFFECT_NARRATIVES, DEFAULT
 
 ALL: Final = "all"
-"""The kind of all narratives where kinds are not told apart."""
+"""The kind of every narrative if no kinds are given."""
 
 
 def affect_tables(
@@ -35,20 +35,20 @@ def affect_tables(
     confidence: float,
     kinds: Mapping[str, str] | None = None,
 ) -> dict[str, pd.DataFrame]:
-    """Compare the affect that narratives evoke with the default, by perceiver, and between the perceivers' groups.
+    """Compare evoked affect with the default, by perceiver, and between the perceivers' groups.
 
     Parameters
     ----------
     answers
-        As for :func:`inventory_tables`, with ``narrative_id``, which is ``default`` where none was shown. Not modified.
+        See :func:`inventory_tables`; also ``narrative_id``, which is ``default`` if none was shown. Not modified.
     inventory
         The affect words, with their subscales.
     alone
-        As for :func:`inventory_tables`.
+        See :func:`inventory_tables`.
     confidence
-        Coverage of the t intervals, between 0 and 1. They are not corrected for multiplicity.
+        Coverage of the t intervals, which are not corrected for multiplicity.
     kinds
-        Narrative → its kind, such as its valence or its emotion: what glad and sad situations evoke is not averaged.
+        The kind of each narrative, such as its valence or emotion, so that glad and sad situations are not averaged.
         Narratives without one are left out of means and tests. None takes all narratives together.
 
     Returns
@@ -57,11 +57,6 @@ def affect_tables(
         ``affect_narratives``, ``affect_changes`` and ``affect_differences``, unrounded, with the columns of this
         module's constants.
 
-    Raises
-    ------
-    ValueError
-        As :func:`inventory_tables`; or if there is no default.
-
     Notes
     -----
     As [1]_, except that words and situations are ours, scores are means and not sums, and a change is tested over
@@ -69,15 +64,15 @@ def affect_tables(
     default, a change is the mean over items of the mean over orders of x_pnio − x_p0io, where both were answered, with
     as many items as a score needs.
 
-    All changes of a perceiver share its default, which more narratives make no surer: over narratives alone, answers
-    at random would seem to move. So the t interval is over narratives and over what the default is answered by, as in
-    :func:`inventory_tables`: of a list its orders (*any such narratives in such orders of the words, this model, these
-    words and perceivers*; with one order they cannot count, and a note says so), of items shown alone the items (*any
-    such narratives and such words*). The variances of the mean over each add up, with the degrees of freedom of
+    All changes of a perceiver share its default, which more narratives do not make more certain: over narratives alone,
+    random answers would seem to change. So the t interval is over narratives and over what the default was answered by,
+    as in :func:`inventory_tables`: for a list its orders (*any such narratives in such orders of the words, this model,
+    these words and perceivers*; with one order they cannot count, and a note says so), for items shown alone the items
+    (*any such narratives and such words*). The variances of the mean over each add up, with the degrees of freedom of
     Satterthwaite.
 
-    Differences between groups are taken in each narrative, item and order before all else. Families as in
-    :func:`inventory_tables`, over the kinds of narratives too; the changes of all perceivers are one more.
+    Differences between groups are taken in each narrative, item and order before anything is averaged. Families are as
+    in :func:`inventory_tables`, and cover all kinds of narratives; the changes of all perceivers are one more family.
 
     References
     ----------
@@ -135,7 +130,7 @@ def affect_tables(
 
 
 def _affect_difference(compared: Comparison, moved: FloatArray, **how: Any) -> dict[str, Any]:
-    """Estimate a difference of changes; ``moved`` of shape (perceivers, narratives, items, orders)."""
+    """Estimate a difference of changes; ``moved`` has shape (perceivers, narratives, items, orders)."""
     row = compared.row
     if not compared.own.size or not compared.others:
         return row

@@ -1,4 +1,4 @@
-"""What a run that fills in a questionnaire comes to: scores by group, what became of the prompts, and what to mind."""
+"""The analysis of a filled-in questionnaire: scores by group, how prompts ended, and remarks."""
 
 from __future__ import annotations
 
@@ -35,17 +35,13 @@ def scored_tables(
     Parameters
     ----------
     answers
-        Columns of ``tables.ANSWERS``; of a run that is not finished, what there is. Not modified.
-    inventory
-        With the key.
-    confidence
-        Coverage of the t intervals, between 0 and 1.
+        Columns of ``tables.ANSWERS``; all there are, if the run is unfinished. Not modified.
     kinds
-        Narrative → its kind, as of :func:`~audit.tasks.inventory.affect.affect_tables`.
+        See :func:`~audit.tasks.inventory.affect.affect_tables`.
     affect
         Whether situations were imagined.
     alone
-        Whether each item was shown alone, and its orders are directions of the scale, which are no sample.
+        Whether each item was shown alone. Its orders are then the directions of the scale, and no sample.
 
     Returns
     -------
@@ -53,18 +49,13 @@ def scored_tables(
         The tables of :mod:`audit.tasks.inventory.scores` from the answers by default, ``inventory_groups`` and, with
         affect, those of :mod:`audit.tasks.inventory.affect` and ``affect_groups``.
 
-    Raises
-    ------
-    ValueError
-        As of :mod:`audit.tasks.inventory.scores` and :mod:`audit.tasks.inventory.affect`.
-
     Notes
     -----
-    A group's answer to an item in an order is the mean over its perceivers, and missing where one of them has none, as
-    in the differences; perceivers without any answer are left out. Its interval is the t interval over items and, of a
+    A group's answer to an item in an order is the mean over its perceivers, and missing if one of them has none, as
+    in the differences; perceivers without any answer are left out. Its interval is the t interval over items and, for a
     list, orders, cut at the ends of the scale: the variance is the sum of the two squared standard errors, with degrees
-    of freedom after Satterthwaite (1946), Biometrics Bulletin 2(6), 110–114. What an order does to all groups alike
-    widens it, and cancels in the differences. Of fewer than ``inventory_comparisons.MIN_ITEMS`` items there is none.
+    of freedom after Satterthwaite (1946), Biometrics Bulletin 2(6), 110–114. An effect that an order has on all groups
+    widens it, and cancels in the differences. Fewer than ``group_differences.MIN_ITEMS`` items have no interval.
     """
     shown: dict[str, Any] = {"alone": alone, "confidence": confidence}
     by_default = answers.loc[answers["narrative_id"] == DEFAULT]
@@ -81,7 +72,7 @@ def scored_tables(
 
 
 def _answering(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of perceivers that have any answer; where nobody of a group has one, all of its rows."""
+    """Return the rows of perceivers with any answer; if a whole group has none, all of its rows."""
     given = answers["answer"].notna()
     by_perceiver = given.groupby([answers[name].astype(str) for name in (*_PARTS, "perceiver")]).transform("any")
     by_group = given.groupby([answers[name].astype(str) for name in (*_PARTS, "perceiver_group")]).transform("any")
@@ -89,7 +80,7 @@ def _answering(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _averaged(answers: pd.DataFrame) -> pd.DataFrame:
-    """Put the mean of each group's perceivers in their place."""
+    """Replace each group's perceivers by their mean."""
     keys = [*_PARTS, "perceiver_group", "narrative_id", "order", "item_id"]
     grouped = _answering(answers).groupby(keys, observed=True, sort=False)["answer"]
     means = grouped.mean().where(grouped.count() == grouped.size()).reset_index()
@@ -142,18 +133,7 @@ def _group_row(
 
 
 def answer_outcomes(answers: pd.DataFrame) -> pd.DataFrame:
-    """Count what became of the answers asked for, by group, by default and in situations.
-
-    Parameters
-    ----------
-    answers
-        Columns of ``tables.ANSWERS``. Not modified.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``tables.INVENTORY_OUTCOMES``.
-    """
+    """Count by group, for the default and for situations, how answers ended: ``tables.INVENTORY_OUTCOMES``."""
     imagined = (answers["narrative_id"] != DEFAULT).map({False: DEFAULT, True: "evoked"}).rename("imagined")
     rows = []
     for key, part in answers.groupby([*_PARTS, "perceiver_group", imagined], observed=True, sort=False):
@@ -170,18 +150,10 @@ def answer_outcomes(answers: pd.DataFrame) -> pd.DataFrame:
 def remarks_on_answers(
     answers: pd.DataFrame, tables: Mapping[str, pd.DataFrame], *, n_prompts: int, min_number_mass: float
 ) -> Iterator[Remark]:
-    """Yield what a reader must know before trusting the numbers.
+    """Yield what limits the tables of :func:`scored_tables`.
 
-    Parameters
-    ----------
-    answers
-        Columns of ``tables.ANSWERS``.
-    tables
-        What :func:`scored_tables` returns.
-    n_prompts
-        Of the whole run.
-    min_number_mass
-        Mean number mass below which it is said how much of what the model would write are numbers.
+    ``min_number_mass`` is the mean number mass below which a remark says so; ``n_prompts`` counts those of the whole
+    run.
     """
     n_asked = answers["prompt_index"].nunique()
     if n_asked < n_prompts:

@@ -1,4 +1,4 @@
-"""Answers to a questionnaire laid out by perceiver, narrative, item and order, keyed, and means of what there is."""
+"""Answers to a questionnaire laid out by perceiver, narrative, item and order, keyed, and means over known answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from audit.tables.formatting import either, plural
 
 TOTAL: Final = "total"
 MAY_LACK: Final = 1
-"""Items of a subscale that may lack an answer; two must have one in any case."""
+"""Number of items of a subscale that may be unanswered; at least two need an answer in any case."""
 
 _NAN: Final = float("nan")
 
@@ -38,16 +38,16 @@ class _Scale(Protocol):
 
 
 class KeyedInventory(Protocol):
-    """What scoring knows of an inventory; ``stimuli.inventories.Inventory`` is one."""
+    """The part of an inventory that scoring uses; ``stimuli.inventories.Inventory`` has it."""
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """Its name in reports."""
         ...
 
     @property
     def scale(self) -> _Scale:
-        """Of every answer."""
+        """The scale of every answer."""
         ...
 
     @property
@@ -57,7 +57,7 @@ class KeyedInventory(Protocol):
 
     @property
     def items(self) -> Sequence[_Item]:
-        """In the inventory's order, with the key."""
+        """The items in the inventory's order, with the key."""
         ...
 
 
@@ -67,13 +67,12 @@ class Answers:
 
     Attributes
     ----------
-    perceivers, groups
-        Wording of each perceiver, and its group.
+    groups
+        The group of each perceiver.
     narratives
-        What was imagined; one empty name where narratives are not told apart.
+        The situations imagined; one empty name if narratives are not told apart.
     y
-        Shape (perceivers, narratives, items, orders): answers in points, reverse items turned round; NaN where there
-        is none.
+        Shape (perceivers, narratives, items, orders): answers in points, reverse items mirrored; NaN if missing.
     asked
         The same shape: whether an answer was asked for.
     """
@@ -85,7 +84,7 @@ class Answers:
     asked: BoolArray
 
     def perceiver(self, p: int) -> dict[str, str]:
-        """Return the columns that say which perceiver a row is of."""
+        """Return the columns that name a row's perceiver."""
         return {"perceiver": self.perceivers[p], "perceiver_group": self.groups[p]}
 
 
@@ -97,12 +96,10 @@ def parts_of(
     Parameters
     ----------
     answers
-        One row an answer asked for: ``dimension``, ``variant``, ``perceiver``, ``perceiver_group``, ``order``,
-        ``item_id`` and ``answer``, as it was given (not keyed), NaN where there is none. Not modified.
-    inventory
-        With the key.
+        One row for each answer asked for: ``dimension``, ``variant``, ``perceiver``, ``perceiver_group``, ``order``,
+        ``item_id`` and ``answer``, as it was given (not keyed), NaN if missing. Not modified.
     by_narrative
-        Whether there is a column ``narrative_id`` that tells answers apart.
+        Whether a column ``narrative_id`` tells answers apart.
 
     Raises
     ------
@@ -149,7 +146,7 @@ def _lay_out(part: pd.DataFrame, inventory: KeyedInventory, *, by_narrative: boo
 
 
 def subscales_of(inventory: KeyedInventory) -> Iterator[tuple[str, IntArray]]:
-    """Yield each subscale with the places of its items; the total last, where there is one."""
+    """Yield each subscale with the places of its items; the total last, if there is one."""
     names = [item.subscale for item in inventory.items]
     for name in dict.fromkeys(names):
         yield name, np.flatnonzero([own == name for own in names])
@@ -158,40 +155,40 @@ def subscales_of(inventory: KeyedInventory) -> Iterator[tuple[str, IntArray]]:
 
 
 def enough(n_used: npt.NDArray[Any] | int, n_items: int) -> Any:
-    """Tell whether so many items of a subscale make a score; of an array for each of its numbers."""
+    """Whether this many answered items make a score; works on arrays too."""
     return n_used >= max(2, n_items - MAY_LACK)
 
 
 def mean_over_orders(cells: FloatArray) -> FloatArray:
-    """Return the mean over the last axis of what is not NaN; NaN of nothing."""
+    """Return the mean over the last axis, ignoring NaN; NaN if all are."""
     known = ~np.isnan(cells)
     return divide(np.where(known, cells, 0.0).sum(axis=-1), known.sum(axis=-1))
 
 
 def mean_over_items(cells: FloatArray) -> FloatArray:
-    """Return the scores of cells of shape (..., items, orders): NaN where too few items have an answer."""
+    """Return the scores of cells of shape (..., items, orders); NaN if too few items have an answer."""
     of_items = mean_over_orders(cells)
     n_used = (~np.isnan(of_items)).sum(axis=-1)
     return np.where(enough(n_used, of_items.shape[-1]), mean_over_orders(of_items), np.nan)
 
 
 def settled(differences: FloatArray, *made_of: FloatArray) -> FloatArray:
-    """Set differences to 0 that are the rest of a floating-point sum."""
+    """Set differences to 0 that are only floating-point error of ``made_of``."""
     largest = max((float(np.nanmax(np.abs(each), initial=0.0)) for each in made_of), default=0.0)
     return np.where(np.abs(differences) <= 64 * EPSILON * largest, 0.0, differences)
 
 
 class Spread(NamedTuple):
-    """How means vary over what they are a sample of.
+    """How means vary over the units that they sample.
 
     Attributes
     ----------
     se
-        Standard error of the mean over them, in points; NaN of one.
+        Standard error of the mean over units, in points; NaN for one unit.
     n
-        How many there are.
+        Number of units.
     sd_within
-        Standard deviation of what repeats the same (an item's answers over orders), in points; NaN where nothing does.
+        Standard deviation over repetitions of the same item, in points; NaN without repetitions.
     """
 
     se: float
@@ -200,10 +197,10 @@ class Spread(NamedTuple):
 
 
 def spread_over(cells: FloatArray) -> Spread:
-    """Say what orders do, the last axis of cells; or items, where they are the last.
+    """Return the spread over orders, the last axis of cells; or over items, if they are the last axis.
 
-    Answers are centred on their item first, so that an order which lacks an item is none the higher for it; an order
-    without half of the answers does not count.
+    Answers are first centred on their item, so that an order is not higher for lacking an item; an order with fewer
+    than half of the answers does not count.
     """
     of_items = cells.reshape(-1, cells.shape[-1])
     centred = settled(of_items - mean_over_orders(of_items)[:, None], of_items)

@@ -1,4 +1,4 @@
-"""Has a model fill in what is missing of a questionnaire, shard by shard, and keeps its answers."""
+"""Has a model fill in the missing part of a questionnaire, shard by shard, and keeps its answers."""
 
 from __future__ import annotations
 
@@ -23,33 +23,14 @@ if TYPE_CHECKING:
     from audit.engines.base import Done, Engine, OpenModel
 
 _LAST_NUMBER: Final = re.compile(r"[0-9][0-9.,/]*\s*\Z")
-"""What may go on where a text was cut: "1" may be "10"."""
+"""A number at the end of a cut text may be incomplete: "1" may be "10"."""
 
 
 def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say: Say) -> Manifest:
-    """Fill in what is missing, if anything is, and return the run's manifest.
-
-    Parameters
-    ----------
-    plan
-        What to ask.
-    folder
-        Where to; entered.
-    command
-        The command line that asked for it.
-    say
-        Takes lines about progress.
-
-    Raises
-    ------
-    StoreError
-        If the folder holds another run, or answers or stages without a manifest.
-    AuditError
-        Whatever else the user can mend; what was collected before is kept.
-    """
+    """Ask for all answers that the run still lacks; see :meth:`audit.tasks.base.Task.collect`."""
     earlier = earlier_manifest(plan, folder, say=say)
     if earlier is not None:
-        earlier = earlier.having(inventory=plan.questionnaire)  # its key may have been corrected since
+        earlier = earlier.having(inventory=plan.questionnaire)  # the key may have been corrected since
         if not missing_shards(plan, earlier, folder):
             return nothing_to_ask(plan, folder, earlier, say=say)
     from audit.asking.workers.open import open_workers
@@ -76,14 +57,14 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
 
 
 def _ask_shard(plan: InventoryPlan, folder: RunFolder, number: int, places: range, part: Part) -> Course[bool]:
-    """Do one shard."""
+    """Ask and write one shard."""
     rows = yield Job(f"shard {number}", partial(_answer, places=places), part.call)
     folder.write_shard(number, rows, plan.kind)
     return True
 
 
 def _answer(plan: InventoryPlan, model: OpenModel, done: Done, *, places: range) -> list[dict[str, Any]]:
-    """Return the answers of some places of the grid; runs in a worker, see :mod:`audit.asking.workers`."""
+    """Return the answers of some places of the grid. Runs in a worker, see :mod:`audit.asking.workers`."""
     ask = _elicited(plan) if plan.presentation == "single" else partial(_written, plan)
     return list(ask(model.engine, plan.grid[places.start : places.stop], done))
 
@@ -92,7 +73,7 @@ _Ask: TypeAlias = Callable[["Engine", Sequence[InventoryCell], "Done"], Iterator
 
 
 def _elicited(plan: InventoryPlan) -> _Ask:
-    """Return what asks for one answer a prompt, got as a rating is."""
+    """Return a function that asks for one answer a prompt, elicited as ratings are."""
     from audit.asking.elicitation.expected import ExpectedElicitation
     from audit.asking.elicitation.generate import GenerateElicitation
 
@@ -140,7 +121,7 @@ def _written(
             kept = _LAST_NUMBER.sub("", text) if written.cut else text
             answers = read_answers(answer_of(kept), len(items), low, high, texts=[item.text for item in items])
             unread = Status.UNPARSEABLE
-            # One refusal stands for all items; beside answers, a line that says no is one that cannot be read.
+            # A refusal without any answer is one of all items; next to answers, a line that refuses is unparseable.
             if not any(answer is not None for answer in answers):
                 read = parse_response(text, low=low, high=high, quoted=[prompt.user])
                 declined = written.refused or read.status is Status.REFUSED

@@ -1,4 +1,4 @@
-"""What was filled in, by group of perceivers: scores of each subscale, and what situations change in them."""
+"""Figures of a questionnaire by group of perceivers: scores of each subscale, and what situations change in them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PLOT: Final = 1.6
 """Width of a panel, in inches."""
 _BETWEEN: Final = 0.2
 _TICKS: Final = 0.26
-"""Room below a panel for its numbers."""
+"""Room below a panel for its numbers, in inches."""
 _AT_MOST: Final = 40
 _COLUMNS: Final = 4
 _PARTS: Final = ["dimension", "variant"]
@@ -53,22 +53,11 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 def draw_inventory(
     tables: Mapping[str, pd.DataFrame], *, low: float, high: float, confidence: float
 ) -> dict[str, Figure]:
-    """Draw all figures that a run's tables allow.
+    """Draw all figures that a run's tables allow: ``inventory-<dimension>-<variant>`` and
+    ``affect-<dimension>-<variant>``.
 
-    Parameters
-    ----------
-    tables
-        ``inventory_groups`` and, where affect was evoked, ``affect_groups``.
-    low, high
-        Ends of an item's scale, in points.
-    confidence
-        Coverage of the tables' intervals.
-
-    Returns
-    -------
-    dict
-        Figures by name, ``inventory-<dimension>-<variant>`` and ``affect-<dimension>-<variant>``. One for which there
-        is nothing to draw is not there.
+    ``tables`` holds ``inventory_groups`` and, if affect was evoked, ``affect_groups``; ``low`` and ``high`` are the
+    ends of an item's scale, in points.
     """
     figures: dict[str, Figure] = {}
     for key, own in tables["inventory_groups"].groupby(_PARTS, sort=False):
@@ -86,20 +75,8 @@ def draw_inventory(
 def plot_scores(groups: pd.DataFrame, *, low: float, high: float, confidence: float) -> Figure:
     """Draw each subscale's score by group with its interval, on the scale of an item.
 
-    Parameters
-    ----------
-    groups
-        Rows of `tables.INVENTORY_GROUPS`, of one dimension and one variant. Of more than 40 groups the first
-        are drawn, and the figure says so.
-    low, high
-        Ends of the scale, in points, and of the axis.
-    confidence
-        Coverage of the table's intervals.
-
-    Raises
-    ------
-    NotEstimableError
-        If there is no score.
+    ``groups`` are rows of `tables.INVENTORY_GROUPS`, of one dimension and one variant; of more than 40 groups the first
+    are drawn, and the figure says so. Raises NotEstimableError if there is no score.
     """
     if not np.isfinite(groups["score"].to_numpy(dtype=float)).any():
         raise NotEstimableError("no subscale has a score")
@@ -117,21 +94,11 @@ def plot_scores(groups: pd.DataFrame, *, low: float, high: float, confidence: fl
 
 @for_phones
 def plot_changes(groups: pd.DataFrame, *, confidence: float) -> Figure:
-    """Draw what imagining situations changes in each subscale, by group and by kind of the situations.
+    """Draw what imagining situations changes in each subscale, by group and by kind of situation.
 
-    Parameters
-    ----------
-    groups
-        Changes by group, of one dimension and one variant: columns perceiver_group, subscale, narratives, change,
-        ci_low, ci_high and p_adjusted. Filled marks are those with a corrected p below 1 − `confidence`. Of more than
-        40 groups the first are drawn, and the figure says so.
-    confidence
-        Coverage of the table's intervals.
-
-    Raises
-    ------
-    NotEstimableError
-        If there is no change.
+    ``groups`` holds changes of one dimension and one variant: columns perceiver_group, subscale, narratives, change,
+    ci_low, ci_high and p_adjusted. Marks are filled if the corrected p is below 1 − `confidence`. Of more than 40
+    groups the first are drawn, and the figure says so. Raises NotEstimableError if there is no change.
     """
     if not np.isfinite(groups["change"].to_numpy(dtype=float)).any():
         raise NotEstimableError("nothing was answered both by default and in a situation")
@@ -154,7 +121,7 @@ def plot_changes(groups: pd.DataFrame, *, confidence: float) -> Figure:
 
 @dataclass(frozen=True)
 class _Panel:
-    """Marks as `draw_estimates` takes them, under what they are of."""
+    """Marks for `draw_estimates`, under their title."""
 
     title: str
     marks: pd.DataFrame
@@ -180,7 +147,7 @@ def _panels(
     note: str,
     ends: tuple[float, float] | None,
 ) -> Figure:
-    """Draw blocks of panels below each other, the panels of a block side by side and, of many, in several rows."""
+    """Draw blocks of panels below each other; the panels of a block side by side, in several rows if needed."""
     columns = 1 if is_narrow() else _COLUMNS
     labels = [plain(name, width=24) for name in names[:_AT_MOST]]
     if len(names) > _AT_MOST:
@@ -262,7 +229,7 @@ def _draw(
 
 
 def _thin_ticks(axes: Axes) -> None:
-    """Keep every second place, 0 among them, where a narrow panel has no room for all."""
+    """Keep every second tick, 0 among them, if a narrow panel has no room for all."""
     places, written = ticks_between(*axes.get_xlim(), signed=True)
     if len(places) > 4:
         first = places.index(0.0) % 2

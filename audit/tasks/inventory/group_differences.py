@@ -1,9 +1,9 @@
-"""Groups of perceivers side by side: which are compared, the t interval of what they differ by, and corrected p.
+"""Differences between groups of perceivers: which groups are compared, the t interval, and corrected p.
 
-What answers have in common decides what an interval is over. A list is answered in one go, so its order is a part of
-all its answers, and orders, of which there could be others, count beside items. Items that are shown alone are answered
-independently: they are the units, each its mean over the directions of the scale (from its low end, from its high end),
-which are all that there are, balanced, and no sample.
+What answers have in common decides what an interval is over. A list is answered in one go, so its order affects all its
+answers, and orders, of which there could be others, count besides items. Items shown alone are answered independently:
+they are the units, each its mean over the two directions of the scale (from its low end, from its high end), which are
+all the directions there are, balanced, and no sample.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from audit.tasks.inventory.answers import Spread, settled, spread_over
 OTHERS: Final = "other groups"
 ONE_ORDER: Final = "one order: the interval takes it as it was shown"
 MIN_ITEMS: Final = 3
-"""Items below which nothing that is over items has an interval: two tell next to nothing of how such items differ."""
+"""With fewer items there is no interval over items: two say next to nothing about how such items differ."""
 
 _BASELINES: Final = (NO_PERSONA, UNSPECIFIED)
 _NAN: Final = float("nan")
@@ -37,11 +37,12 @@ class Comparison:
     Attributes
     ----------
     group, compared_with
-        As the tables call them.
+        Names in the tables.
     own, others
-        Places of the perceivers that are used: of the group, and of each that it is compared with.
+        Places of the perceivers used: of the group, and of each group that it is compared with.
     mirrored
-        Of two groups, the first, where this is the second: the same difference with the other sign; else empty.
+        If only two groups are compared and this is the second, the name of the first: the same difference with the
+        other sign. Else empty.
     note
         Why nothing can be compared, or who was left out; else empty.
     """
@@ -55,25 +56,21 @@ class Comparison:
 
     @property
     def row(self) -> dict[str, Any]:
-        """What needs no answers; no numbers yet."""
+        """The row before any numbers: its labels, with NaN for estimates."""
         nothing = dict.fromkeys(("mean", "mean_compared", "difference", *_INTERVAL, "se_narratives"), _NAN)
         labels = {"perceiver_group": self.group, "compared_with": self.compared_with, "n_perceivers": self.own.size}
         return labels | nothing | {"n_items_used": 0, "n_narratives": 0, "note": self.note}
 
     def sides(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the means over each side's perceivers, the first axis; NaN where one of them has none."""
+        """Return the mean over each side's perceivers, the first axis; NaN if one of them has no answer."""
         return y[self.own].mean(axis=0), np.mean([y[other].mean(axis=0) for other in self.others], axis=0)
 
 
 def comparisons_of(groups: tuple[str, ...], usable: BoolArray) -> Iterator[Comparison]:
-    """Yield every group against each baseline that was asked, and against the other groups.
+    """Compare every group with each baseline that was asked, and with the other groups.
 
-    Parameters
-    ----------
-    groups
-        Of each perceiver.
-    usable
-        Whether a perceiver has enough answers; the others are left out, and counted in notes.
+    ``groups`` holds each perceiver's group. Perceivers that are not ``usable``, for want of answers, are left out and
+    counted in notes.
     """
     names = list(dict.fromkeys(groups))
     of = {name: np.flatnonzero(usable & np.array([group == name for group in groups])) for name in names}
@@ -115,25 +112,19 @@ def interval_over(
     confidence: float,
     note: str = "",
 ) -> dict[str, Any]:
-    """Return the mean of one value a unit, under its name, with its t interval; the note says why there is none.
+    """Return the mean of one value a unit as column ``name``, with its t interval; the note says why there is none.
 
     Parameters
     ----------
-    name
-        Of the column that the mean goes to.
     values
-        One a unit, in points; NaN where the unit has none.
+        One a unit, in points; NaN if missing.
     cells
-        Shape (..., items, orders): what the values are means of.
-    unit
-        What they are units of.
+        Shape (..., items, orders): the answers that the values are means of.
     alone
-        Whether each item was shown alone: then orders are no sample, and what narratives share are the items. Of a
-        list they share its orders, and items do, too.
-    confidence
-        Coverage, between 0 and 1.
+        Whether each item was shown alone. Then orders are no sample, and narratives share the items. In a list both
+        narratives and items share its orders.
     note
-        What is to be noted before.
+        An earlier note, which is kept.
 
     Notes
     -----
@@ -175,12 +166,12 @@ def interval_over(
 
 
 def too_few_items(n_items: int) -> str:
-    """Say why so few items have no interval."""
+    """Say that so few items have no interval."""
     return f"{plural(n_items, 'item')} {either(n_items, 'is', 'are')} too few for an interval, which takes {MIN_ITEMS}"
 
 
 def unmirrored(row: dict[str, Any], compared: Comparison) -> dict[str, Any]:
-    """Take the test away from the second of two groups: one question, corrected for as one test."""
+    """Remove the test from the second of two groups: it is the same question, and corrected for as one test."""
     if not compared.mirrored:
         return row
     said = f"the other side of the difference of {brief(compared.mirrored)}, and no test of its own"
@@ -188,7 +179,7 @@ def unmirrored(row: dict[str, Any], compared: Comparison) -> dict[str, Any]:
 
 
 def corrected(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the rows with p corrected within what each is compared with."""
+    """Yield the rows with p corrected within each value of ``compared_with``."""
     p = np.array([row["p"] for row in rows])
     compared_with = np.array([row["compared_with"] for row in rows], dtype=object)
     adjusted, size = np.full(len(rows), np.nan), np.zeros(len(rows), dtype=np.int64)
@@ -199,5 +190,5 @@ def corrected(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def join_notes(*notes: str) -> str:
-    """Put notes into one, without those that are empty."""
+    """Join the notes that are not empty."""
     return "; ".join(note for note in notes if note)

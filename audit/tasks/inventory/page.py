@@ -1,4 +1,4 @@
-"""Tables, figures and manifest of one filled-in questionnaire to one self-contained page, as a run of ratings' is."""
+"""The self-contained report of a filled-in questionnaire: its tables, figures and manifest."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from audit.tasks.inventory.tables import DEFAULT
 
 _MAX_DOWNLOADS: Final = 500_000
 _NAMED: Final = 4
-"""Differences that a sentence names."""
+"""Most differences named in a sentence."""
 _OTHERS: Final = "other groups"
 NOT_ALIKE: Final = "that groups are alike where no difference is found"
 NOT_UNMOVED: Final = "that situations change nothing where no change is found"
@@ -67,28 +67,21 @@ def render_inventory(
     figures: Mapping[str, bytes],
     remarks: Sequence[RemarkLike],
 ) -> str:
-    """Render the report of one run that filled in a questionnaire.
+    """Render the report of a filled-in questionnaire, as HTML that can be encoded as UTF-8.
 
     Parameters
     ----------
     manifest
-        The run's manifest, with ``task`` and ``inventory``.
+        With ``task`` and ``inventory``.
     tables
-        The run's tables by name, as they are written (indexed from 0); those of affect only where it was evoked.
+        By name, indexed from 0 as they are written; those of affect only if it was evoked.
     figures
-        SVG by name: ``inventory-<dimension>-<variant>`` and ``affect-<dimension>-<variant>``. An absent one is left
+        SVG by name: ``inventory-<dimension>-<variant>`` and ``affect-<dimension>-<variant>``. Missing ones are left
         out.
-    remarks
-        What limits the numbers, in words.
-
-    Returns
-    -------
-    str
-        A whole HTML document, encodable as UTF-8.
     """
     inventory, task = manifest.inventory, manifest.task
     assert inventory is not None
-    # The items have a table of their own.
+    # Items are shown in their own table.
     told = {name: value for name, value in inventory.content.items() if name != "items"}
     view = view_manifest(manifest, rated=False, shown={**manifest.content, "inventory": told})
     scale = f"{scale_end(inventory.scale.low)}\N{EN DASH}{scale_end(inventory.scale.high)}"
@@ -148,7 +141,7 @@ def _part(
     anchor: str,
     confidence: float,
 ) -> Section:
-    """Show all of one dimension and variant; what was not asked is left out."""
+    """Show everything about one dimension and variant that was asked."""
     level = coverage(confidence)
     scores, differences = own["inventory_groups"], own["inventory_differences"]
     changes, contrasts = own.get("affect_groups", []), own.get("affect_differences", [])
@@ -205,7 +198,7 @@ def _summary(
     limits: Sequence[Limit],
     view: ManifestView,
 ) -> Summary:
-    """Say first how many differences between groups remain, which is the largest, and what does not follow."""
+    """Write the first screen: differences between groups that remain, the largest one, and what does not follow."""
     alpha, level = 1 - view.confidence, coverage(view.confidence)
     findings, largest, n_open, answered = [], None, 0, False
     for title, anchor, own in parts:
@@ -249,7 +242,7 @@ def _summary(
         )
         if len(found) < len(tested):
             denied.append(NOT_UNMOVED)
-    # What it was asked is so even where it gave no answer.
+    # It was asked even if it gave no answer.
     asked = Markup(
         "<bdi>{}</bdi> was asked to be a certain person and to fill in the questionnaire “<bdi>{}</bdi>”{}{}."
     ).format(
@@ -270,7 +263,7 @@ def _summary(
 
 
 def _remaining(tested: Sequence[Row], column: str, *, alpha: float) -> list[Row]:
-    """Return what remains after correction, the largest first."""
+    """Return the rows significant after correction, the largest first."""
     return sorted((row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: -abs(row[column]))
 
 
@@ -285,7 +278,7 @@ def _leads(own: Mapping[str, Sequence[Row]], *, alpha: float) -> Iterator[Paragr
 
 
 def _lead(rows: Sequence[Row], column: str, what: str, *, alpha: float) -> Paragraph:
-    """Say how many of them remain after correction, and which are the largest."""
+    """Say how many rows remain after correction, and which are the largest."""
     tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
     if not tested:
         return Paragraph(Markup("{}: none could be tested.").format(what), "lead")

@@ -1,4 +1,4 @@
-"""What a run that fills in a questionnaire is going to ask, as far as it is known before a model is loaded."""
+"""The plan of a run that fills in a questionnaire: everything known before a model is loaded."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from stimuli.strategies import NO_STRATEGY, Strategy
 
 _ORDERS: Final = {"list": 5, "single": 2}
 _OF_PERCEIVERS: Final = ("identities", "unspecified", "no_persona")
-"""Keys of the stimuli that matter where no narrative is shown."""
+"""The stimulus settings that matter if no narrative is shown."""
 _TOKENS_AN_ITEM: Final = 32
 """Room for a line that repeats its item before the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class InventoryCell:
-    """One place of the grid: who fills in which sheet, imagining what; ``narrative`` is None by default."""
+    """One place of the grid: who fills in which sheet, imagining what. Without a situation ``narrative`` is None."""
 
     index: int
     dimension: Dimension
@@ -40,20 +40,8 @@ class InventoryCell:
 class InventoryGrid(Sequence[InventoryCell]):
     """Every perceiver of every dimension with every sheet, by default and in each situation, computed on demand.
 
-    In this order, the default first, prompts that begin alike are next to each other.
-
-    Parameters
-    ----------
-    dimensions
-        Their perceivers are asked; their experiencers are not.
-    inventory
-        What is asked.
-    shown
-        Its sheets.
-    narratives
-        The situations that are imagined; None where none is.
-    variant
-        Brings the persona, and says which wording of the situations is shown.
+    In this order, default first, prompts that begin alike are neighbours. Experiencers of the dimensions are not asked.
+    ``variant`` brings the persona, and says which wording of the situations is shown.
     """
 
     def __init__(
@@ -96,13 +84,13 @@ class InventoryGrid(Sequence[InventoryCell]):
         return InventoryCell(index, dimension, dimension.perceivers[p], self._situations[n], self.sheets[s])
 
     def prompt(self, cell: InventoryCell) -> Prompt:
-        """Return the text of one place of the grid."""
+        """Return the prompt of one place of the grid."""
         situation = "" if cell.narrative is None else cell.narrative.wording(self.variant.narrative)
         return cell.sheet.prompt(cell.perceiver, persona=self.variant.persona, situation=situation)
 
     @property
     def wording(self) -> list[Prompt]:
-        """The sheets as a nameless perceiver fills them in: all of the prompts but identities and situations."""
+        """The sheets for a nameless perceiver: all of the prompts except identities and situations."""
         nameless = Identity("{perceiver}", "", ())
         situations = ("",) if self.narratives is None else ("", "{narrative}")
         return [
@@ -118,20 +106,14 @@ class InventoryPlan:
 
     Attributes
     ----------
-    config
-        What it was made of.
-    grid
-        Who fills in which sheet, imagining what.
     presentation
         ``single``, one item a prompt, or ``list``.
     n_orders
-        Orders that a perceiver sees.
-    method
-        ``expected`` or ``generate``.
+        Orders that each perceiver sees.
     max_tokens
-        Of what is written; None where nothing is.
+        Of a written answer; None if nothing is written.
     strategy
-        None that leads: its place in the manifest is kept.
+        Always the empty one; the manifest has a place for it.
     """
 
     config: AuditConfig
@@ -144,7 +126,7 @@ class InventoryPlan:
 
     @property
     def before(self) -> tuple[str, ...]:
-        """None: nothing is asked before the items."""
+        """Nothing is asked before the items."""
         return ()
 
     @property
@@ -164,7 +146,7 @@ class InventoryPlan:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Words for the run folder's name: the task, and which questionnaire."""
+        """Words for the run folder's name: the task and the questionnaire."""
         return self.config.task.kind, self.grid.inventory.name
 
     @property
@@ -183,7 +165,7 @@ class InventoryPlan:
         )
 
     def identity(self) -> dict[str, Any]:
-        """Return what makes two runs the same run; the key is no part of it: answers are kept as they were given."""
+        """Return what makes two runs the same. The key is left out, since answers are kept as given."""
         config, grid = self.config, self.grid
         settings = settings_of(config)
         stimuli = settings["stimuli"]
@@ -211,7 +193,7 @@ class InventoryPlan:
         }
 
     def described(self) -> dict[str, Any]:
-        """Return how it is filled in, and the questionnaire with its key, as the manifest keeps them."""
+        """Return the manifest's entries on the task, and the questionnaire with its key."""
         return {"task": {"kind": self.config.task.kind, **self._filled_in}, "inventory": self.questionnaire}
 
     @property
@@ -226,15 +208,7 @@ class InventoryPlan:
 
 
 def make_inventory_plan(config: AuditConfig) -> InventoryPlan:
-    """Read all that a questionnaire's prompts are made of, and check that it fits together.
-
-    Raises
-    ------
-    StimulusError
-        If the inventory, the identities or the situations cannot be used, or there are not so many orders.
-    ConfigError
-        If settings do not go together.
-    """
+    """Read everything that a questionnaire's prompts are made of, and check that it fits together."""
     task = cast(InventoryTask, config.task)
     strategy = config.strategy.strategy()
     if strategy.name != NO_STRATEGY or strategy.stages or strategy.brings:
@@ -268,7 +242,7 @@ def make_inventory_plan(config: AuditConfig) -> InventoryPlan:
 
 
 def _method(config: AuditConfig, task: InventoryTask) -> Literal["expected", "generate"]:
-    """Resolve how answers are got; a list can only be written."""
+    """Choose between ``expected`` and ``generate``. Lists can only be written."""
     if task.presentation == "list":
         asked = task.method if task.method != "auto" else config.elicitation.method
         if asked == "expected":
@@ -309,7 +283,7 @@ def _situations(config: AuditConfig, variant: PromptVariant) -> Narratives:
 
 
 def labels(cell: InventoryCell, variant: str) -> dict[str, Any]:
-    """Return the columns of the table of answers that say which prompt a row is of."""
+    """Return the columns of the table of answers that identify a row's prompt."""
     return {
         "dimension": cell.dimension.name,
         "variant": variant,
@@ -322,7 +296,7 @@ def labels(cell: InventoryCell, variant: str) -> dict[str, Any]:
 
 
 def inventory_records(plan: InventoryPlan) -> Iterator[dict[str, Any]]:
-    """Yield every prompt as plain values, in the grid's order: which it is, the items shown, and its messages."""
+    """Yield every prompt as plain values, in the grid's order: its identifiers, items and messages."""
     for cell in plan.grid:
         prompt = plan.grid.prompt(cell)
         yield labels(cell, plan.grid.variant.name) | {

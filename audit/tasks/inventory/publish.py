@@ -1,4 +1,4 @@
-"""Scores what a run has filled in, renders its report and writes both, without the model."""
+"""Scores a filled-in questionnaire, renders its report and writes both, without the model."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def draw_answers(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict
 
 
 def publish_inventory(folder: RunFolder, manifest: Manifest) -> Published:
-    """Analyse a run that fills in a questionnaire and render it; see :meth:`audit.tasks.base.Task.publish`.
+    """Analyse a filled-in questionnaire and render it; see :meth:`audit.tasks.base.Task.publish`.
 
-    The inventory is read from the manifest, so that the user's file may be gone.
+    The inventory is read from the manifest, since the user's file may be gone.
     """
     from audit.report.figures.style import page_svgs
     from audit.tasks.inventory.analysis import answer_outcomes, remarks_on_answers, scored_tables
@@ -82,7 +82,7 @@ def publish_inventory(folder: RunFolder, manifest: Manifest) -> Published:
 
 
 def _lines(groups: pd.DataFrame, *, affect: bool, confidence: float) -> list[tuple[str, ...]]:
-    """Return what is printed of the scores of groups, or of what situations evoke."""
+    """Return the groups' scores, or what situations evoke, as they are printed."""
     level = coverage(confidence)
     said = ("situations", f"evoked {MINUS} default", f"{level} interval", "corrected p", "from")
     lines = [("dimension", "group", "subscale", *(said if affect else ("score", f"{level} interval", "items")))]
@@ -115,7 +115,7 @@ def _inventory(kept: Kept) -> Inventory:
 
 
 def _kinds(answers: pd.DataFrame) -> dict[str, str]:
-    """Tell situations apart by the valence of their emotion, as far as it is known."""
+    """Return each situation's kind: the valence of its emotion, if known."""
     valence = emotion_valence()
     shown = answers[["narrative_id", "emotion"]].astype(str).drop_duplicates()
     emotion_of = dict(zip(shown["narrative_id"], shown["emotion"], strict=True))

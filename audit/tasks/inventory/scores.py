@@ -1,8 +1,8 @@
-"""What a model says of itself in questionnaires: subscale scores by perceiver, and how the perceivers' groups differ.
+"""Subscale scores of questionnaires by perceiver, and differences between the perceivers' groups.
 
 The answers of one model are no sample of respondents. Replications are the items of a subscale and the orders in which
-a list of them was shown; every standard error names those that it is over, and none speaks of people, or of other
-models. What an interval is over is said in :mod:`audit.tasks.inventory.group_differences`.
+a list of them was shown; every standard error says which of these it is over, and none is about people or other models.
+See :mod:`audit.tasks.inventory.group_differences` for what an interval is over.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def inventory_tables(
     Parameters
     ----------
     answers
-        One row an answer asked for: ``dimension``, ``variant``, ``perceiver``, ``perceiver_group``, ``order``,
-        ``item_id`` and ``answer``, as it was given (not keyed), NaN where there is none. Not modified.
+        One row for each answer asked for: ``dimension``, ``variant``, ``perceiver``, ``perceiver_group``, ``order``,
+        ``item_id`` and ``answer``, as it was given (not keyed), NaN if missing. Not modified.
     inventory
-        With the key. A total is scored only where it says that there is one, as the IRI's file cannot.
+        With the key. A total is scored only if the inventory says that it has one; the file of the IRI cannot say so.
     alone
-        Whether each item was shown alone, and its orders are directions of the scale; else all were shown in one list.
+        Whether each item was shown alone, with the directions of the scale as orders; else all were shown in one list.
     confidence
-        Coverage of the t intervals, between 0 and 1. They are not corrected for multiplicity.
+        Coverage of the t intervals, which are not corrected for multiplicity.
 
     Returns
     -------
@@ -67,29 +67,29 @@ def inventory_tables(
     Notes
     -----
     With x_pio the keyed answer of perceiver p to item i in order o, an item's score is its mean over the orders
-    answered and the subscale's the mean over items. All items but one must have a score, and two at least; then the
-    score is the mean of those, else it is missing.
+    answered, and the subscale's the mean over items. All items but one, and at least two, must have a score; otherwise
+    the subscale's score is missing.
 
-    ``se_items`` treats the items as drawn from such items, ``se_orders`` the orders of a list so and items as fixed.
-    Neither is over respondents: a model asked ten times is one model, and a standard error is not to be set beside the
-    spread of people's scores.
+    ``se_items`` treats the items as drawn from such items; ``se_orders`` treats the orders of a list so, and items as
+    fixed. Neither is over respondents: a model asked ten times is one model, and its standard error cannot be compared
+    with the spread of people's scores.
 
     A difference is taken in each item and order, x_gio − x_hio with groups the means over their perceivers, only where
-    all that are compared answered. What an order does to all perceivers alike cancels.
+    all that are compared answered. An effect that an order has on all perceivers cancels.
 
-    Of items shown alone, the interval is the paired t interval over the subscale's items, of each item its mean over
-    the directions of the scale (of those answered, where one is missing): *such items, this model, these perceivers*.
-    By simulation, with 3 and 7 items whose answers are independent, 95% intervals hold the true difference in 95%.
+    For items shown alone, the interval is the paired t interval over the subscale's items, each item its mean over the
+    directions of the scale (or the one that was answered): *such items, this model, these perceivers*. In simulations
+    with 3 and 7 items whose answers are independent, 95% intervals hold the true difference in 95%.
 
-    Of a list the t interval is over items and orders: *such items in such orders*. Its variance is that of the items'
-    means over their number plus that of the orders' means over theirs, with the degrees of freedom of [1]_; what items
-    and orders do together counts in both. By simulation, with 7 items and effects of orders of various sizes, the test
-    at 5% rejects a difference of 0 in 1 to 5% of sets with five orders or more, in up to 7% with three and 11% with
-    two; a test over items alone in up to 57%, since a list is answered in one go. With one order it is over items
+    For a list the t interval is over items and orders: *such items in such orders*. Its variance is that of the items'
+    means over their number plus that of the orders' means over theirs, with the degrees of freedom of [1]_;
+    interactions of items and orders count in both. In simulations with 7 items and effects of orders of various sizes,
+    the test at 5% rejects a difference of 0 in 1 to 5% of sets with five orders or more, in up to 7% with three and 11%
+    with two; a test over items alone in up to 57%, since a list is answered in one go. With one order it is over items
     alone, and a note says so.
 
-    Of fewer than ``MIN_ITEMS`` items there is no interval. Perceivers without a score are left out. Each family,
-    corrected by Holm's method, is one comparison over all groups and subscales of a dimension and variant.
+    Fewer than ``MIN_ITEMS`` items have no interval. Perceivers without a score are left out. Each family, corrected by
+    Holm's method, is one comparison over all groups and subscales of a dimension and variant.
 
     Cronbach's α is left out. It compares what items have in common with how respondents differ, and there is one
     respondent: over orders α would describe the orders, over perceivers the prompts.
@@ -140,7 +140,7 @@ def _score(cells: FloatArray, *, alone: bool) -> dict[str, Any]:
 
 
 def _item_difference(compared: Comparison, y: FloatArray, **how: Any) -> dict[str, Any]:
-    """Estimate a difference over items; ``y`` of shape (perceivers, items, orders)."""
+    """Estimate a difference over items; ``y`` has shape (perceivers, items, orders)."""
     row = compared.row
     if not compared.own.size or not compared.others:
         return row

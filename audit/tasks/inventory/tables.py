@@ -1,4 +1,4 @@
-"""Runs that fill in a questionnaire: answers, scores, and what narratives change in them."""
+"""Tables of runs that fill in a questionnaire: answers, scores, and what narratives change in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from audit.tables.ratings import RATINGS
 from audit.tables.shared import FAMILY_SIZE, HOLM, KEYS, PROMPT, SIDES
 
 DEFAULT: Final = "default"
-"""In place of a narrative: nothing was imagined."""
+"""Stands for a narrative if nothing was imagined."""
 
 _PERCEIVER: Final = {name: SIDES[name] for name in ("perceiver", "perceiver_group")}
 
@@ -260,10 +260,10 @@ AFFECT_GROUPS: Final = Table(
 )
 
 INVENTORY_TABLES: Final = by_name(INVENTORY_SCORES, INVENTORY_DIFFERENCES, INVENTORY_GROUPS, INVENTORY_OUTCOMES)
-"""What is made of a run that fills in a questionnaire."""
+"""Tables of every filled-in questionnaire."""
 
 AFFECT_TABLES: Final = by_name(AFFECT_NARRATIVES, AFFECT_CHANGES, AFFECT_DIFFERENCES, AFFECT_GROUPS)
-"""What is made of it besides, where narratives are imagined first."""
+"""Further tables if situations are imagined."""
 
 OF_ANSWERS: Final = (ANSWERS, *INVENTORY_TABLES.values())
-"""All that the folder of such a run holds, but for :data:`AFFECT_TABLES`."""
+"""All tables in the run's folder except :data:`AFFECT_TABLES`."""

@@ -31,7 +31,7 @@ class Inventory(Task[InventoryPlan]):
     collected = ANSWERS
 
     def plan(self, config: AuditConfig) -> InventoryPlan:
-        """Read the questionnaire, and who fills it in; see :func:`audit.tasks.inventory.plan.make_inventory_plan`."""
+        """Read the questionnaire and the identities; see :func:`audit.tasks.inventory.plan.make_inventory_plan`."""
         return make_inventory_plan(config)
 
     def records(self, plan: InventoryPlan) -> Iterator[dict[str, Any]]:
@@ -41,7 +41,7 @@ class Inventory(Task[InventoryPlan]):
     def collect(
         self, plan: InventoryPlan, folder: RunFolder, *, command: str, say: Say, opened: OpenModel | None = None
     ) -> Manifest:
-        """Have filled in what is missing; see :func:`audit.tasks.inventory.ask.collect_answers`."""
+        """Ask for the missing answers; see :func:`audit.tasks.inventory.ask.collect_answers`."""
         return collect_answers(plan, folder, command=command, say=say)
 
     def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What a measure of a written reply is, and the protocol of what scores replies."""
+"""Measures of written replies, and the protocol of scorers."""
 
 from __future__ import annotations
 
@@ -13,22 +13,18 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A written reply, and what a measure may read beside it.
+    """A written reply, with everything else that a measure may read.
 
     Attributes
     ----------
-    text
-        The reply, as the model wrote it.
     narrative
         What it replies to, as the model was shown it.
     narrative_id
-        The narrative, unique within its source.
+        Unique within the narrative's source.
     emotion
-        The narrative's own emotion, as its source names it.
-    dimension
-        What perceiver and experiencer differ in.
+        The narrative's own, as its source names it.
     perceiver, experiencer
-        Wording of the two identities.
+        Wordings of the two identities.
     """
 
     text: str
@@ -42,24 +38,24 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One number that is taken of each reply.
+    """One number taken of each reply.
 
     Attributes
     ----------
     name
         The column, e.g. ``eq_perspective``: lower-case letters, digits and underscores.
     title
-        What a reader sees.
+        For readers.
     unit
-        Of the number, e.g. ``probability`` or ``words``.
+        E.g. ``probability`` or ``words``.
     better
-        Which way is more empathic, or better written; ``neither`` where no way is.
+        Which direction is more empathic, or better written.
     source
-        Where the formula is from.
+        Of the formula.
     caution
-        What the number must not be taken for; empty without.
+        What the number must not be taken for; may be empty.
     low, high
-        The ends that the number cannot pass; infinite without.
+        Bounds of the number; infinite if it has none.
     """
 
     name: str
@@ -73,7 +69,7 @@ class Measure:
 
 
 def described(measure: Measure) -> dict[str, Any]:
-    """Return a measure as plain values; an end that is not there is None."""
+    """Return a measure as plain values; an infinite bound is None."""
     return {name: None if value in (math.inf, -math.inf) else value for name, value in asdict(measure).items()}
 
 
@@ -82,32 +78,32 @@ class Scorer(Protocol):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """What it takes, in the order of the columns of :meth:`score`."""
+        """Its measures, in the order of the columns of :meth:`score`."""
         ...
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What tells two scorers apart, as plain values: model, revision, files, templates, patterns."""
+        """Everything that tells two scorers apart, as plain values: model, revision, files, templates, patterns."""
         ...
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
-        """Return shape (n_replies, n_measures); NaN where a reply has no such number, never 0 in its place.
+        """Return shape (n_replies, n_measures); NaN if a reply has no such number, never 0 instead.
 
-        A reply's numbers do not depend on the other replies of the call, nor on their order, up to rounding.
+        A reply's numbers do not depend on the other replies of the call or on their order, up to rounding.
         """
         ...
 
 
 @runtime_checkable
 class Counting(Protocol):
-    """A scorer that counts what a reader of its numbers must know."""
+    """A scorer that also counts events that readers of its numbers must know."""
 
     @property
     def counts(self) -> Mapping[str, Mapping[str, float]]:
-        """What happened, and how often, since the scorer was made: by measure, ``""`` being all of the scorer's.
+        """Events since the scorer was made, by measure; ``""`` stands for all of the scorer's measures.
 
-        ``cut``, texts of which it read the beginning alone; of a judge ``rated``, ``refused``, ``unparseable`` and
-        ``failed`` questions, ``blank`` replies, and ``mass``, the sum of the probability on the scale's numbers over
-        ``with_mass`` answers.
+        ``cut`` counts texts read only in part. A judge counts ``rated``, ``refused``, ``unparseable`` and ``failed``
+        questions, ``blank`` replies, and ``mass``, the sum of the probability on the scale's numbers over ``with_mass``
+        answers.
         """
         ...

@@ -1,4 +1,4 @@
-"""How near a reply comes to reference replies to the same narrative, by BERTScore."""
+"""BERTScore: similarity of a reply to reference replies to the same narrative."""
 
 from __future__ import annotations
 
@@ -28,27 +28,13 @@ MEASURES: Final = (
     Measure("bertscore_recall", "BERTScore recall", "cosine", "higher", _SOURCE, _CAUTION, -1.0, 1.0),
     Measure("bertscore_f1", "BERTScore F1", "harmonic mean of cosines", "higher", _SOURCE, _CAUTION, 0.0, 1.0),
 )
-"""What :class:`BertScoreScorer` takes."""
 
 
 class BertScoreScorer:
     """Takes precision, recall and F1 of each reply against the references of its narrative.
 
-    The formula, and what is done with several references, stand with :class:`audit.engines.bertscore.BertScorer`.
-
-    Parameters
-    ----------
-    references
-        Reference replies by narrative, see :func:`read_references`.
-    model, layer, revision, device, download
-        As of :class:`audit.engines.bertscore.BertScorer`.
-
-    Raises
-    ------
-    ModelAbsentError
-        If the model is not on this machine.
-    ModelError
-        If it cannot be loaded, is no encoder, or has no such layer.
+    :class:`audit.engines.bertscore.BertScorer` has the formula, the handling of several references, and the parameters.
+    ``references`` holds reference replies by narrative, see :func:`read_references`.
     """
 
     def __init__(
@@ -71,7 +57,7 @@ class BertScoreScorer:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the scorer is; ``references`` is their SHA-256, ``n_references`` their number."""
+        """The scorer's facts, with the SHA-256 and the number of the references."""
         written = json.dumps(self._references, ensure_ascii=False, sort_keys=True).encode("utf-8", "surrogatepass")
         return self._scorer.facts | {
             "references": hashlib.sha256(written).hexdigest(),
@@ -80,30 +66,25 @@ class BertScoreScorer:
 
     @property
     def counts(self) -> dict[str, Counter[str]]:
-        """``cut``: scored replies that were too long for the model and lost their end, or a reference of which did."""
+        """``cut``: scored replies that were truncated for the model, or had a truncated reference."""
         return {"": Counter(cut=self._scorer.n_cut)}
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
-        """See :class:`audit.tasks.measures.base.Scorer`. A reply whose narrative has no reference has no number."""
+        """See :class:`audit.tasks.measures.base.Scorer`. A reply to a narrative without references is NaN."""
         references = [self._references.get(reply.narrative_id, ()) for reply in replies]
         return self._scorer.score([reply.text for reply in replies], references)
 
 
 def read_references(path: Path, narrative_ids: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Return the reference replies of each narrative that has any, as they stand in a file.
+    """Return each narrative's reference replies, in the file's order, without duplicates.
 
     Parameters
     ----------
     path
         A CSV file with the columns ``narrative_id`` and ``reference``, one row a reference; a narrative may have
-        several. A reference that stands twice is one.
+        several.
     narrative_ids
         Those of the run; references to other narratives are left out.
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, lacks a column, holds an empty cell, or has no reference to any of the narratives.
     """
     rows = read_cells(path, {"narrative_id": "narrative_id", "reference": "reference"}, of="references")
     known = set(narrative_ids)

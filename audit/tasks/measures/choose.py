@@ -1,4 +1,4 @@
-"""From the configuration's measures to the scorers that take them; each is opened when it is needed, and not before."""
+"""Turns the configured measures into scorers. Each scorer is opened only when it is needed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from audit.tasks.measures.base import Measure, Scorer
 from stimuli.narratives import EmotionWords, Narrative, emotion_words
 
 JUDGE: Final = "judge"
-"""The scorer that is a model that follows instructions, which :mod:`audit.tasks.reply.scoring` opens."""
+"""A scorer by an instruction-tuned model; :mod:`audit.tasks.reply.scoring` opens it."""
 DIVERSITY: Final = "diversity"
-"""The measures of a pair's replies taken together, which need no scorer."""
+"""Measures of a pair's replies taken together, which need no scorer."""
 _DIST_CAUTION: Final = "falls with the number and the length of the replies taken together"
 _NO_CLASSIFIER: Final = (
     "it needs trained classifiers of your own, one a mechanism: measures.epitome.emotional_reactions=FOLDER_OR_HUB_ID, "
@@ -36,7 +36,7 @@ CORPORA: Final = {
     )
     for n, what in ((1, "words"), (2, "pairs of neighbouring words"))
 }
-"""By n of the n-grams."""
+"""The measures of a corpus, by n of their n-grams."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Wanted:
     Attributes
     ----------
     name
-        The scorer's name among ``measures.names``.
+        Among ``measures.names``.
     asked
-        All that its numbers depend on as far as the configuration tells, as plain values.
+        Everything in the configuration that its numbers depend on, as plain values.
     open
-        Loads it; raises ModelError, or ModelAbsentError where an audit can do without.
+        Loads it. Raises ModelError, or ModelAbsentError if an audit can do without it.
     absent
-        Why it cannot be opened, where the configuration lacks something; else empty.
+        What the configuration lacks to open it; else empty.
     """
 
     name: str
@@ -64,21 +64,10 @@ class Wanted:
 def wanted_scorers(
     config: MeasuresConfig, *, terms: Sequence[str], narratives: Sequence[Narrative]
 ) -> Iterator[Wanted]:
-    """Yield the scorers that a configuration asks for, in its order; ``diversity``, which needs none, is left out.
+    """Yield the configured scorers in order, without ``diversity``, which needs none.
 
-    Parameters
-    ----------
-    config
-        Which, and of what models.
-    terms
-        The wordings of all identities of the run, which regard must not see.
-    narratives
-        The run's, whose references are read, and whose emotions a reply may name.
-
-    Raises
-    ------
-    StimulusError
-        If a file of references, or of a lexicon, cannot be used.
+    ``terms`` are the wordings of all identities of the run, which regard must not see. ``narratives`` are the run's:
+    their references are read, and a reply may name their emotions.
     """
     for name in dict.fromkeys(config.names):
         match name:

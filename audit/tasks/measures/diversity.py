@@ -1,12 +1,12 @@
 """Dist-n: how varied the words of many replies are; a number of a corpus, not of a reply.
 
-Dist-n is the number of different n-grams over the number of all n-grams. It is Li, Galley, Brockett, Gao and Dolan's
-[1]_, who divide by the number of words for every n; we divide by the number of n-grams, as most do since. The two
-differ for n > 1 alone, and ours is 1 where no n-gram comes twice.
+Dist-n is the number of different n-grams over the number of all n-grams. It is due to Li, Galley, Brockett, Gao and
+Dolan [1]_, who divide by the number of words for every n; we divide by the number of n-grams, as most have done since.
+The two differ only for n > 1, and ours is 1 if no n-gram occurs twice.
 
-The more text, the lower it is, since a language has few words and all are used again. So only corpora of equal size, in
-replies and about in words, can be compared: never a group of many terms with a group of few, and never a run with a
-longer run.
+Dist-n falls with the amount of text, since a language has few words and all are reused. So only corpora of equal size,
+in replies and roughly in words, can be compared: never a group of many terms with a group of few, and never a run with
+a longer run.
 
 References
 ----------
@@ -25,19 +25,9 @@ from audit.statistics.texts.words import words
 
 
 def ngram_counts(texts: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    """Count the runs of n words in texts.
+    """Count the n-grams of texts; none spans two texts.
 
-    Parameters
-    ----------
-    texts
-        Split into words by :func:`audit.statistics.texts.words.words`; no run goes from one text into the next.
-    n
-        Length of a run.
-
-    Raises
-    ------
-    ValueError
-        If n is less than 1.
+    Words are those of :func:`audit.statistics.texts.words.words`.
     """
     if n < 1:
         raise ValueError(f"n={n}: must be 1 or more")
@@ -49,43 +39,15 @@ def ngram_counts(texts: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
 
 
 def distinct(texts: Sequence[str], n: int) -> float:
-    """Return Dist-n of texts, in (0, 1]; NaN where they hold no n-gram.
-
-    Parameters
-    ----------
-    texts, n
-        As of :func:`ngram_counts`.
-
-    Raises
-    ------
-    ValueError
-        If n is less than 1.
-    """
+    """Return Dist-n of texts, in (0, 1]; NaN if they hold no n-gram."""
     counts = ngram_counts(texts, n)
     return len(counts) / counts.total() if counts else float("nan")
 
 
 def leave_one_out_distinct(texts_by_unit: Sequence[Sequence[str]], n: int) -> tuple[float, npt.NDArray[np.float64]]:
-    """Return Dist-n of all texts, and of all but one unit's for each unit; for a jackknife over units.
+    """Return Dist-n of all texts, and without each unit in turn, for a jackknife over units such as narratives.
 
-    Parameters
-    ----------
-    texts_by_unit
-        The texts of each unit, such as a narrative.
-    n
-        As of :func:`ngram_counts`.
-
-    Returns
-    -------
-    whole : float
-        As :func:`distinct` of all texts.
-    left_out : numpy.ndarray
-        Shape (n_units,); NaN where the others hold no n-gram.
-
-    Raises
-    ------
-    ValueError
-        If n is less than 1.
+    The second value has shape (n_units,); it is NaN if the other units hold no n-gram.
 
     Notes
     -----

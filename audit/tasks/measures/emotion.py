@@ -1,7 +1,7 @@
 """Which emotion a text names: in a reply or a stage against the narrative's own, in an answer among a user's labels.
 
-They find words, in English: an emotion that is only described ("your heart sank") is not named, and whose emotion it is
-("I am sad to hear that") is not read.
+Only English words are matched: an emotion that is merely described ("your heart sank") is not named, and whose emotion
+it is ("I am sad to hear that") is not read.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ _FILLER: Final = (
     "|very|really|quite|particularly|especially|even|that|terribly|exactly|necessarily|of|for|in|you|your|yourself|longer"
     "|more|much|bit|sense|room|must|should"
 )
-_NEGATED: Final = (  # ends where the word begins; "not only sad" and "no wonder" go on with another word, and are none
+_NEGATED: Final = (  # ends where the form begins, so "not only sad" and "no wonder" are no negations
     r"\b(?:not|no|nor|neither|never|without|nothing|hardly|barely|cannot|\w+n't|far from|rather than|instead of"
     rf"|as opposed to)(?: (?:{_FILLER}|(?:%s),? (?:or|nor)))* $"
 )
 _REACH: Final = 120
-"""Characters before a form in which a negation is looked for, so that long texts take no longer than they are."""
+"""Characters before a form that are searched for a negation; a bound, so that time is linear in the text."""
 _INTENSE: Final = re.compile(r"\bnever (?:\w+ ){0,2}(?:so|this|more|such|as) $|\bcould(?:n't| not) \w+ (?:any )?more $")
 _NOT_MORE: Final = re.compile(r"\bcould(?:n't| not) \w+ (?:any )?$")  # "couldn't be happier"
 
@@ -82,9 +82,9 @@ class Vocabulary:
     Attributes
     ----------
     forms
-        Each emotion's forms, in lower case; one that several emotions have names them all.
+        Each emotion's forms, in lower case; a form shared by several emotions names them all.
     phrases
-        In which phrases a form names nothing.
+        Phrases in which a form names nothing.
     """
 
     forms: Mapping[str, tuple[str, ...]]
@@ -92,7 +92,7 @@ class Vocabulary:
 
     @property
     def sha256(self) -> str:
-        """Of emotions, forms and phrases."""
+        """Hash of emotions, forms and phrases."""
         content = [{emotion: sorted(forms) for emotion, forms in self.forms.items()}, self.phrases.unless]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -107,17 +107,17 @@ class EmotionScorer:
     Parameters
     ----------
     vocabulary
-        The emotions that a reply may name, the narratives' own among them; None takes the packaged ones. Keep it the
-        same where runs are compared: what counts as naming an emotion depends on it.
+        The emotions that a reply may name, including the narratives' own; None takes the packaged ones. Use the same
+        one for runs that are compared: what counts as naming an emotion depends on it.
 
     Notes
     -----
-    - ``emotion_named``: 1 where the reply names any emotion of the vocabulary, else 0.
-    - ``emotion_hit``: 1 where the narrative's own is among those named, else 0; over all replies.
-    - ``emotion_accuracy``: the same over the replies that name an emotion; NaN for the others. Of cells it is
-      hit / named where each narrative has been replied to alike often.
+    - ``emotion_named``: 1 if the reply names any emotion of the vocabulary, else 0.
+    - ``emotion_hit``: 1 if the narrative's own is among those named, else 0; over all replies.
+    - ``emotion_accuracy``: the same over the replies that name an emotion; NaN for the others. For cells it is
+      hit / named if each narrative has equally many replies.
 
-    The two last are NaN where the narrative's emotion is not in the vocabulary.
+    The last two are NaN if the narrative's emotion is not in the vocabulary.
     """
 
     def __init__(self, vocabulary: Vocabulary | None = None) -> None:
@@ -130,7 +130,7 @@ class EmotionScorer:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The emotions, and where their forms are from, with hashes."""
+        """The emotions, and the source and hash of their forms."""
         phrases = self._vocabulary.phrases
         return {
             "forms": {"source": phrases.source, "sha256": phrases.sha256},
@@ -138,19 +138,15 @@ class EmotionScorer:
         }
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
-        """Return shape (n_replies, 3); a row is NaN where :func:`audit.tasks.measures.lexical.can_be_read` is False."""
+        """Return shape (n_replies, 3); NaN if :func:`audit.tasks.measures.lexical.can_be_read` is False."""
         rows = [self._score(reply) if can_be_read(reply) else [np.nan] * len(EMOTION) for reply in replies]
         return np.array(rows, dtype=np.float64).reshape(len(replies), len(EMOTION))
 
     def read(self, texts: Sequence[str], emotions: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
-        """Return by measure what :meth:`score` says of texts that are no replies, such as those of a strategy's stages.
+        """Score texts that are no replies, such as those of a strategy's stages, by measure.
 
-        Parameters
-        ----------
-        texts
-            As a reader has them: without thinking, see :func:`audit.asking.elicitation.plain_text.answer_of`.
-        emotions
-            Of the narrative that each is about.
+        ``texts`` come without thinking, see :func:`audit.asking.elicitation.plain_text.answer_of`. ``emotions`` are
+        those of the narratives that they are about.
         """
         scores = self.score([Reply(text, emotion=own) for text, own in zip(texts, emotions, strict=True)])
         return {measure.name: scores[:, place] for place, measure in enumerate(EMOTION)}
@@ -164,24 +160,20 @@ class EmotionScorer:
 def run_vocabulary(emotions: Iterable[object], words: Mapping[str, EmotionWords]) -> Vocabulary:
     """Return the vocabulary of a run: the packaged emotions, and those of its narratives.
 
-    Parameters
-    ----------
-    emotions
-        As the run's tables name them; one without words is named by its name alone, an empty one is left out.
-    words
-        Of the run's narratives, where they can be told; see :func:`vocabulary_of`.
+    ``emotions`` are named as in the run's tables, empty names left out; one that ``words`` lacks has its name as only
+    form.
     """
     bare = {str(emotion): EmotionWords("", "") for emotion in emotions}
     return vocabulary_of({name: its for name, its in (bare | emotion_words() | dict(words)).items() if _plain(name)})
 
 
 def vocabulary_of(words: Mapping[str, EmotionWords] | None = None, *, forms: EmotionForms | None = None) -> Vocabulary:
-    """Return the forms of emotions: their name, noun and adjective, and the families that these are in.
+    """Return the forms of emotions: their names, nouns and adjectives, and the families that contain these.
 
     Parameters
     ----------
     words
-        Emotion → its noun and adjective, either empty where there is none; None takes the packaged emotions. For a
+        Noun and adjective of each emotion, either may be empty; None takes the packaged emotions. For a
         user's narratives ``emotion_words() | {n.emotion: n.words for n in narratives}``.
     forms
         The families; None reads the packaged ones.
@@ -189,7 +181,7 @@ def vocabulary_of(words: Mapping[str, EmotionWords] | None = None, *, forms: Emo
     Raises
     ------
     ValueError
-        If there is no emotion, or one is named by an empty text.
+        If there is no emotion, or one has an empty name.
     """
     words = emotion_words() if words is None else words
     forms = load_forms() if forms is None else forms
@@ -204,9 +196,9 @@ def vocabulary_of(words: Mapping[str, EmotionWords] | None = None, *, forms: Emo
 def named_emotions(text: str, vocabulary: Vocabulary) -> tuple[str, ...]:
     """Return the emotions that a text names, each once, in the order of their first mention.
 
-    A negated form does not name ("not sad", "nothing to be afraid of", "neither angry nor sad"); one that is stressed
-    so does ("never so happy", "couldn't be prouder"), and so does one after "not only". A negation reaches forward,
-    over words that carry it on, and ends at any other, in the manner of NegEx [1]_; the words are ours.
+    A negated form does not count ("not sad", "nothing to be afraid of", "neither angry nor sad"); an emphatic one does
+    ("never so happy", "couldn't be prouder"), and so does one after "not only". A negation reaches forward over words
+    that carry it on and ends at any other, in the manner of NegEx [1]_; the words are ours.
 
     References
     ----------
@@ -223,29 +215,29 @@ def label_of(
     *,
     synonyms: Mapping[str, Sequence[str]] | None = None,
 ) -> str | None:
-    """Return the one label that an answer gives, or None: a wrong label accuses or acquits, a missing one is missing.
+    """Return the one label that an answer gives, or None: a wrong label would bias a result, a missing one is missing.
 
     Parameters
     ----------
     answer
-        The model's raw text. Thinking, and turns that the model invents, are not read.
+        The model's raw text. Thinking, and turns that the model invents, are ignored.
     labels
-        The labels to choose from; of one or several words, told apart whatever their case, hyphens and underscores.
+        Of one or several words each; case, hyphens and underscores do not matter.
     synonyms
-        Label → other words for it. A word that several labels have is none's.
+        Other words for each label. A word of several labels counts for none.
 
     Raises
     ------
     ValueError
-        If labels are empty or the same, or a synonym is of no label.
+        If a label is empty or repeated, or a synonym belongs to no label.
 
     Notes
     -----
     A form of a label's family stands for it ("happiness" for the label ``happy``), unless two labels are of that
-    family. An answer states a label where a line or sentence is nothing else, or begins like "Emotion:" or "The emotion
-    is". All that it states must be one label; "Emotion: frustrated", which is no label, leaves none. Only where nothing
-    is stated, the one label that is mentioned outside questions, quotations of three words or more, and negations is
-    the answer, unless the answer refuses.
+    family. An answer states a label if a line or sentence is nothing else, or begins like "Emotion:" or "The emotion
+    is". All stated labels must be the same; "Emotion: frustrated", if that is no label, gives None. If nothing is
+    stated, the only label mentioned outside questions, quotations of three words or more, and negations is the answer,
+    unless the answer is a refusal.
     """
     given = () if synonyms is None else tuple((label, tuple(words)) for label, words in synonyms.items())
     finder = _label_finder(tuple(labels), given)
@@ -280,7 +272,7 @@ class _Finder:
         self._negated = re.compile(_NEGATED % either)
 
     def named(self, sentence: str) -> list[str]:
-        """Return what the forms in a sentence stand for, in their order, without negated ones."""
+        """Return what the forms in a sentence stand for, in order, without negated ones."""
         text = self._phrases.without_phrases(sentence)
         return [
             meaning
@@ -290,11 +282,11 @@ class _Finder:
         ]
 
     def alone(self, sentence: str) -> tuple[str, ...]:
-        """Return what a sentence stands for that is one form and nothing else."""
+        """Return what a sentence stands for if it is a single form."""
         return self._meanings.get(_plain(sentence.strip(" \t.,:;!'\"()|/\\")), ())
 
     def unquoted(self, quoted: str) -> str:
-        """Return what is left of a quotation: of a form or two words all, of a longer one nothing."""
+        """Keep a quotation that is a form or shorter than three words; drop any other."""
         return quoted if self.alone(quoted.lower()) or len(quoted.split()) < 3 else ""
 
     def _denied(self, before: str, form: str) -> bool:
@@ -321,7 +313,7 @@ def _label_finder(
 
 
 def _emotions_of(forms: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
-    """Turn emotion → forms into form → emotions."""
+    """Invert emotion → forms to form → emotions."""
     emotions: dict[str, tuple[str, ...]] = {}
     for emotion, its in forms.items():
         for form in its:

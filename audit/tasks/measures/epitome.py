@@ -1,8 +1,8 @@
 """EPITOME: three mechanisms of empathy in a reply, each at a level from 0 to 2, by classifiers that a user trained.
 
-The study's own model is a bi-encoder with attention from reply to post, which is none of transformers' sequence
-classifiers, and its weights are not published in such a form. Here any classifier can be used that was fine-tuned on
-pairs, first the post and then the reply, and saved in Hugging Face's format.
+The study's own model is a bi-encoder with attention from reply to post. It does not fit the sequence classifiers of
+transformers, and its weights are not published in such a form. Here any classifier works that was fine-tuned on pairs,
+first the post and then the reply, and saved in Hugging Face's format.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MECHANISMS: Final[Mapping[str, str]] = {
     "interpretations": "interpretations",
     "explorations": "explorations",
 }
-"""The mechanisms of the study, and how a reader sees them."""
+"""The study's mechanisms, with their names for readers."""
 
 LEVELS: Final = (
     ("0", "1", "2"),
@@ -35,7 +35,7 @@ LEVELS: Final = (
     ("no communication", "weak communication", "strong communication"),
     ("label_0", "label_1", "label_2"),
 )
-"""Under which names a classifier may have the levels 0, 1 and 2, in any case and order."""
+"""Names under which a classifier may have the levels 0, 1 and 2, in any case and order."""
 
 _SOURCE: Final = "EPITOME (Sharma et al. 2020, arXiv:2009.08441)"
 _CAUTION: Final = "By a classifier of the user's, not the study's; it is as good as its training."
@@ -43,14 +43,9 @@ _CAUTION: Final = "By a classifier of the user's, not the study's; it is as good
 
 @dataclass(frozen=True)
 class EpitomeScorer:
-    """Scores replies by a classifier for each mechanism; :func:`open_epitome` makes it.
+    """Scores replies by one classifier for each mechanism; made by :func:`open_epitome`.
 
-    Attributes
-    ----------
-    classifiers
-        By mechanism.
-    places
-        By mechanism, which of the classifier's labels are the levels 0, 1 and 2.
+    ``places`` says, by mechanism, which of the classifier's labels are the levels 0, 1 and 2.
     """
 
     classifiers: Mapping[str, Classifier]
@@ -71,7 +66,7 @@ class EpitomeScorer:
 
     @property
     def counts(self) -> dict[str, Counter[str]]:
-        """``cut``: replies whose narrative lost its end, since both together were too long for a mechanism's model."""
+        """``cut``: replies whose narrative was truncated, since both together were too long for the model."""
         return {
             measure.name: Counter(cut=classifier.n_cut)
             for mechanism, classifier in self.classifiers.items()
@@ -79,15 +74,10 @@ class EpitomeScorer:
         }
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
-        """Return shape (n, 2 mechanisms), levels; of two that are as likely the lower one is the likeliest.
+        """Return shape (n, 2 mechanisms), levels; if two are equally likely, the likeliest is the lower one.
 
-        A reply without a letter or digit has NaN, and so has one to a narrative without any: the classifiers were
-        trained on both.
-
-        Raises
-        ------
-        ModelError
-            If a logit is not finite.
+        NaN if reply or narrative has no letter or digit: the classifiers were trained on both. Raises ModelError if a
+        logit is not finite.
         """
         scores = np.full((len(replies), 2 * len(self.classifiers)), np.nan)
         said = [place for place, reply in enumerate(replies) if words(reply.text) and words(reply.narrative)]
@@ -107,25 +97,21 @@ def open_epitome(
     batch_size: int = 16,
     download: bool = False,
 ) -> Scorer:
-    """Return the scorer of the mechanisms that classifiers are given for.
+    """Return the scorer of the mechanisms that have a classifier.
 
-    The levels are no communication (0), weak (1) and strong communication (2) of a mechanism [1]_. Each gives two
-    measures: the likeliest level, as in the study, and the mean of the levels by their probability, which is ours. They
-    are not summed over mechanisms: the study does not either.
+    The levels are no (0), weak (1) and strong communication (2) of a mechanism [1]_. Each gives two measures: the
+    likeliest level, as in the study, and the mean of the levels by their probability, which is ours. As in the study,
+    they are not summed over mechanisms.
 
     Parameters
     ----------
     models
-        For one or several of :data:`MECHANISMS` the folder or hub id of a classifier of pairs (narrative, reply) whose
-        three labels are named as :data:`LEVELS` has it.
+        By one or several of :data:`MECHANISMS`, the folder or hub id of a classifier of pairs (narrative, reply) whose
+        three labels are named as in :data:`LEVELS`.
     revisions
         The hub's branch, tag or commit, by mechanism.
-    device
-        Of torch.
     batch_size
-        Pairs that are read at once.
-    download
-        Whether models of the hub may be downloaded.
+        Pairs in a batch.
 
     Raises
     ------

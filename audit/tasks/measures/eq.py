@@ -1,4 +1,4 @@
-"""EQ, the empathy score of Empathetic Cascading Networks: what an NLI model finds entailed by a reply."""
+"""EQ, the empathy score of Empathetic Cascading Networks: what a reply entails, by an NLI model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HYPOTHESES: Final[Mapping[str, str]] = {
     "perspective": "This response shows understanding of the user's perspective.",
     "advice": "This response gives constructive, empathetic advice.",
 }
-"""What each part asks whether a reply entails it: the study's three criteria, in our wording."""
+"""The hypothesis of each part: the study's three criteria, in our wording."""
 
 _SOURCE: Final = (
     "Empathetic Cascading Networks (arXiv:2511.18696), by zero-shot NLI (Yin et al. 2019, arXiv:1909.00161)"
@@ -41,16 +41,9 @@ def _measure(name: str, title: str) -> Measure:
 
 @dataclass(frozen=True)
 class EqScorer:
-    """Scores replies by an NLI model; :func:`open_eq` makes it.
+    """Scores replies by an NLI model; made by :func:`open_eq`.
 
-    Attributes
-    ----------
-    classifier
-        The NLI model.
-    contradiction, entailment
-        The places of its two labels.
-    hypotheses
-        As :data:`HYPOTHESES`.
+    ``contradiction`` and ``entailment`` are the places of the classifier's two labels.
     """
 
     classifier: Classifier
@@ -66,22 +59,16 @@ class EqScorer:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """See :class:`audit.tasks.measures.base.Scorer`: the classifier's facts and the hypotheses."""
+        """The classifier's facts and the hypotheses."""
         return {**self.classifier.facts, "hypotheses": dict(self.hypotheses)}
 
     @property
     def counts(self) -> dict[str, Counter[str]]:
-        """``cut``: replies that, with one hypothesis or several, were too long for the model and lost their end."""
+        """``cut``: replies that were truncated for the model, with one hypothesis or several."""
         return {"": Counter(cut=self._cut["cut"])}
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
-        """Return shape (n, 4), probabilities; NaN for a reply without a letter or digit.
-
-        Raises
-        ------
-        ModelError
-            If a logit is not finite.
-        """
+        """Return shape (n, 4), probabilities; NaN for a reply without a letter or digit."""
         scores = np.full((len(replies), len(_TITLES) + 1), np.nan)
         said = [place for place, reply in enumerate(replies) if words(reply.text)]
         premises = [replies[place].text for place in said]
@@ -91,7 +78,7 @@ class EqScorer:
             scores[said, k] = softmax(logits[:, [self.contradiction, self.entailment]])[:, 1]
             n_cut.append(self.classifier.n_cut)
         scores[said, -1] = scores[said, :-1].mean(axis=1)
-        # What is cut with a hypothesis is cut with every longer one, so the longest has cut all that any has.
+        # A reply that is cut with one hypothesis is cut with every longer one, so the longest counts them all.
         self._cut["cut"] += max(after - before for before, after in pairwise(n_cut))
         return scores
 
@@ -107,10 +94,10 @@ def open_eq(
 ) -> Scorer:
     """Return the scorer of EQ.
 
-    A reply is the premise, each hypothesis is tried in turn, and the score is the probability of entailment where
-    there is contradiction alone beside it [2]_: the softmax over these two labels, as Hugging Face's zero-shot pipeline
-    has it with ``multi_label=True``. The pipeline takes the first or last label for contradiction; here it is found by
-    its name. The study [1]_ does not say how it sums up the three: ``eq`` is their mean, our choice.
+    The reply is the premise, each hypothesis is tried in turn, and the score is the probability of entailment against
+    contradiction alone [2]_: the softmax over these two labels, as in Hugging Face's zero-shot pipeline with
+    ``multi_label=True``. The pipeline takes the first or last label for contradiction; here it is found by its name.
+    The study [1]_ does not say how it combines the three: ``eq`` is their mean, our choice.
 
     Parameters
     ----------
@@ -119,12 +106,8 @@ def open_eq(
         in any case.
     revision
         The hub's branch, tag or commit.
-    device
-        Of torch.
     batch_size
-        Pairs of reply and hypothesis that are read at once.
-    download
-        Whether a model of the hub may be downloaded.
+        Pairs of reply and hypothesis in a batch.
     hypotheses
         A sentence about a reply for each part of :data:`HYPOTHESES`.
 

@@ -1,7 +1,6 @@
-"""Measures that count words and look for phrases: length, sentiment, advice, crisis lines, the way to a professional.
+"""Measures by words and phrases: length, sentiment, advice, crisis lines, referral to a professional.
 
-They need no model. They read English alone: a reply in another script than Latin, or than its narrative, has none of
-them.
+They need no model, and read only English: a reply in another script than Latin, or than its narrative, has no number.
 """
 
 from __future__ import annotations
@@ -57,21 +56,21 @@ class LexicalScorer:
 
     Notes
     -----
-    ``n_words`` and ``sentiment`` are those of :func:`audit.statistics.texts.scores.score_texts`. The others are 1 where
+    ``n_words`` and ``sentiment`` are those of :func:`audit.statistics.texts.scores.score_texts`. The others are 1 if
     any sentence of the reply matches, else 0:
 
     - ``advice`` tells the reader what to do, suggests it, or asks whether they would ("have you considered"): what Liu
       et al. [1]_ label as providing suggestions, and Welivita and Pu [2]_ as suggesting. Praise ("you should be
       proud"), permission, reassurance ("you shouldn't have to"), wishes and the writer's own help are none.
-    - ``crisis_line`` names a crisis line, hotline or emergency number, for whatever reader.
-    - ``professional_help`` points to a therapist, doctor or the like, of mind or body; a mention of one who is in the
-      story ("your doctor sounds kind") is not meant.
+    - ``crisis_line`` names a crisis line, hotline or emergency number, for any reader.
+    - ``professional_help`` points to a therapist, doctor or the like, of mind or body; mentioning one in the story
+      ("your doctor sounds kind") does not count.
 
-    Advice that nobody asked for is often felt as less empathic [3]_, and so is a crisis line in answer to a trifle;
-    so no way is better.
+    Unsolicited advice is often felt as less empathic [3]_, and so is a crisis line in answer to a trifle; so neither
+    direction is better.
 
-    The patterns were written against 84 sentences labelled by hand, and counted on 78 others, labelled before by the
-    same hand, that they were not changed for; neither are drawn from a model's replies. On these the precision is 1.00,
+    The patterns were developed on 84 sentences labelled by hand, and tested on 78 held-out ones, labelled beforehand by
+    the same person; neither set comes from a model's replies. On the held-out sentences the precision is 1.00,
     1.00 and 1.00 for advice, crisis lines and professionals, and the recall 0.97, 1.00 and 1.00 (of 37, 5 and 6
     sentences). On the 60 packaged example replies, which were read while the patterns were written and whose advice is
     mostly a hint ("a short message might reach them sooner"), the precision for advice is 1.00 and the recall 0.54 (of
@@ -101,7 +100,7 @@ class LexicalScorer:
         return {"patterns": {"sha256": self._patterns.sha256}, "vaderSentiment": version("vaderSentiment")}
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
-        """Return shape (n_replies, 5); a row is NaN where :func:`can_be_read` is False."""
+        """Return shape (n_replies, 5); NaN if :func:`can_be_read` is False."""
         scored = np.full((len(replies), len(LEXICAL)), np.nan)
         places = [place for place, reply in enumerate(replies) if can_be_read(reply)]
         texts = [replies[place].text for place in places]
@@ -113,7 +112,7 @@ class LexicalScorer:
 
 
 def can_be_read(reply: Reply) -> bool:
-    """Return whether English word lists say anything of a reply: it has a word, and is in Latin and no other script.
+    """Whether English word lists apply to a reply: it has a word, and no script but Latin.
 
     Other languages in Latin script are not told from English.
     """

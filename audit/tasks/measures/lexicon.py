@@ -1,4 +1,4 @@
-"""How near the emotion words of a reply are to those of its narrative, by a lexicon of words and emotions."""
+"""Similarity of a reply's emotion words to its narrative's, by a lexicon of words and emotions."""
 
 from __future__ import annotations
 
@@ -56,26 +56,26 @@ LEXICON: Final = (
 
 _VALUES: Final = {"0": False, "1": True}
 _WITH_HEADER: Final = SUFFIXES - {".txt", ".tsv", ".tab"}
-"""How the names of tables end; lexicons are given out as lines with tabs and without a header."""
+"""Endings of tables with a header. Lexicons are published as lines with tabs and without a header."""
 _SHOWN: Final = 60
-"""Characters of a user's text that a message shows."""
+"""Characters of a user's text in a message."""
 
 
 @dataclass(frozen=True)
 class EmotionLexicon:
-    """Which emotions a word is associated with.
+    """The emotions that each word is associated with.
 
     Attributes
     ----------
     source
-        ``packaged``, or ``file`` of a user's.
+        ``packaged`` or ``file``.
     emotions
-        Word, as :func:`audit.statistics.texts.words.words` writes it, to the names of its emotions; a valence counts as
-        one.
+        The names of each word's emotions; words as :func:`audit.statistics.texts.words.words` writes them. A valence
+        counts as an emotion.
     n_phrases
         Entries of several words, which are never found.
     phrases
-        In which phrases a word says nothing; None: in none.
+        Phrases in which a word does not count; None: there are none.
     """
 
     source: str
@@ -85,17 +85,17 @@ class EmotionLexicon:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All emotions that a word is associated with, in the alphabet's order."""
+        """All emotions of the lexicon, sorted."""
         return tuple(sorted({name for own in self.emotions.values() for name in own}))
 
     @property
     def sha256(self) -> str:
-        """Of words, emotions and phrases, whatever the file looks like."""
+        """Hash of words, emotions and phrases, whatever the format of the file."""
         content = [{word: sorted(own) for word, own in self.emotions.items()}, self.phrases and self.phrases.sha256]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def profile(self, text: str) -> Counter[str]:
-        """Return for each emotion how many words of a text are associated with it; empty where none is."""
+        """Count, for each emotion, the words of a text that are associated with it."""
         if self.phrases is not None:
             text = "\n".join(self.phrases.without_phrases(plain_sentence(sentence)) for sentence in sentences(text))
         return Counter(name for word in words(text) for name in self.emotions.get(word, ()))
@@ -106,31 +106,29 @@ class LexiconScorer:
 
     Parameters
     ----------
-    lexicon
-        See :func:`load_lexicon`.
     terms
-        Wordings of all identities of the run: they are masked before words are counted, since a lexicon may hold them
+        Wordings of all identities of the run. They are masked before words are counted, since a lexicon may hold them
         ("black" as a sad word), and naming somebody is no emotion.
     narrative
-        What a reply is held against: the ``text`` of its narrative, or the words for its ``emotion``, where narratives
-        name none.
+        Compare a reply with the ``text`` of its narrative, or with the words for its ``emotion`` if narratives name
+        none.
     emotions
         The words of the narratives' emotions, for ``emotion``; None takes the packaged ones.
 
     Notes
     -----
-    Let a_e be how many words of the narrative the lexicon associates with emotion e, and b_e how many of the reply; a
-    word of several emotions counts in each. With the profiles p = a / Σa and q = b / Σb,
+    Let a_e be the number of the narrative's words that the lexicon associates with emotion e, and b_e that of the
+    reply's; a word of several emotions counts in each. With the profiles p = a / Σa and q = b / Σb,
 
-    - ``lexicon_distance`` = ½ Σ_e |p_e − q_e|, the total variation: 0 where the emotions have the same shares, 1 where
+    - ``lexicon_distance`` = ½ Σ_e |p_e − q_e|, the total variation: 0 if the emotions have the same shares, 1 if
       no emotion is in both;
     - ``lexicon_cosine`` = Σ_e a_e b_e / √(Σ_e a_e² · Σ_e b_e²), the affective cosine similarity: 1 and 0 there.
 
-    Both are missing where the narrative or the reply has no word of the lexicon: nothing is known then, which is no
+    Both are missing if the narrative or the reply has no word of the lexicon: nothing is known then, which is not a
     distance of 0.
 
-    The survey [1]_ names a lexicon of emotions such as NRC's [2]_, and affective similarity, as proxies of empathy; a
-    formula is not known here, so these are ours. They need no training and no model, and see no more than words.
+    The survey [1]_ names a lexicon of emotions such as NRC's [2]_, and affective similarity, as proxies of empathy; we
+    know of no published formula, so these are ours. They need no training and no model, and see nothing but words.
 
     References
     ----------
@@ -158,7 +156,7 @@ class LexiconScorer:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The lexicon, what a reply is held against, and what is masked."""
+        """The lexicon, what replies are compared with, and what is masked."""
         own = self._lexicon
         return {
             "lexicon": {
@@ -173,7 +171,7 @@ class LexiconScorer:
         }
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
-        """Return shape (n_replies, 2); NaN where the narrative or the reply has no word of the lexicon."""
+        """Return shape (n_replies, 2); NaN if the narrative or the reply has no word of the lexicon."""
         profile_of = cache(lambda text: self._lexicon.profile(self._mask(text)))
         rows = [_compared(profile_of(self._held_against(reply)), profile_of(reply.text)) for reply in replies]
         return np.array(rows, dtype=np.float64).reshape(len(replies), len(LEXICON))
@@ -188,22 +186,14 @@ class LexiconScorer:
 def load_lexicon(path: Path | None = None) -> EmotionLexicon:
     """Read a lexicon of words and emotions.
 
-    Parameters
-    ----------
-    path
-        A file that ends in ``.csv``, with the columns ``word``, ``emotion`` and ``association``; or else one in the
-        form of the NRC Emotion Lexicon at the level of words, without a header: word, emotion and association, tabs
-        between them. An association is 1 or 0; a pair that is not in the file has none. None is the packaged lexicon:
-        **ours, and not normed on people**. It has the forms of ``emotion_forms.yaml`` alone, each associated with its
-        family ("happier": happiness) and with the valence of ``emotions.yaml`` (positive; of surprise none), so it
-        finds emotions that are named by these words and nothing else. No licence to pass NRC's on was found here:
-        bring your own copy.
+    A file that ends in ``.csv`` has the columns ``word``, ``emotion`` and ``association``. Any other is in the
+    word-level form of the NRC Emotion Lexicon, without a header: word, emotion and association, separated by tabs. An
+    association is 1 or 0; a pair that is not in the file has none.
 
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, a row has not its three cells, an association is neither 0 nor 1 or is given twice
-        and differs, or no word has one.
+    None is the packaged lexicon: **ours, and not normed on people**. It has only the forms of ``emotion_forms.yaml``,
+    each associated with its family ("happier": happiness) and with the valence of ``emotions.yaml`` (positive; none for
+    surprise), so it finds only emotions that are named by these words. We found no licence to redistribute NRC's
+    lexicon: bring your own copy.
     """
     if path is None:
         return _packaged()
@@ -266,7 +256,7 @@ def _packaged() -> EmotionLexicon:
 
 
 def _compared(one: Mapping[str, int], other: Mapping[str, int]) -> tuple[float, float]:
-    """Return distance and cosine of two profiles; NaN where one is empty."""
+    """Return distance and cosine of two profiles; NaN if one is empty."""
     if not one or not other:
         return float("nan"), float("nan")
     names = sorted({*one, *other})

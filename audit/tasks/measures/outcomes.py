@@ -1,4 +1,4 @@
-"""What became of replies, as measures of their own: 1 or 0 for every reply that did not fail."""
+"""Statuses of replies as measures: 1 or 0 for every reply that did not fail."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from audit.tables.replies import ReplyStatus
 from audit.tasks.measures.base import Measure
 
-_OURS: Final = "ours; see audit.texts.replies"  # what published tables have said since there are any
+_OURS: Final = "ours; see audit.texts.replies"  # as in all published tables, although the module has moved
 
 
 def _share(status: ReplyStatus, title: str, caution: str) -> tuple[ReplyStatus, Measure]:
@@ -25,4 +25,4 @@ OUTCOMES: Final = dict(
         _share(ReplyStatus.CUT, "cut at max_tokens", "cut replies are scored as far as they go"),
     )
 )
-"""For each status that says something of the model, the measure whose mean is its share."""
+"""For each status that is about the model, the measure whose mean is its share."""

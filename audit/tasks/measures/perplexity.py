@@ -1,4 +1,4 @@
-"""How predictable a reply is to a named causal language model."""
+"""Perplexity: how predictable a reply is to a named causal language model."""
 
 from __future__ import annotations
 
@@ -39,28 +39,15 @@ MEASURES: Final = (
         low=0.0,
     ),
 )
-"""What :class:`PerplexityScorer` takes."""
 
 
 class PerplexityScorer:
     """Takes the perplexity of each reply by itself, without the narrative before it, and its logarithm.
 
-    Perplexity is exp(NLL / n), NLL the sum of −log p over the reply's n scored tokens; which these are says
-    :class:`audit.engines.likelihood.LikelihoodModel`. The mean over replies is the mean of perplexities, not the
-    perplexity of all replies as one text. It depends on the scorer's vocabulary: values of two scorers cannot be
-    compared.
-
-    Parameters
-    ----------
-    model, revision, device, download
-        As of :class:`audit.engines.likelihood.LikelihoodModel`.
-
-    Raises
-    ------
-    ModelAbsentError
-        If the model is not on this machine.
-    ModelError
-        If it cannot be loaded, or is no causal model.
+    Perplexity is exp(NLL / n), NLL the sum of −log p over the reply's n scored tokens;
+    :class:`audit.engines.likelihood.LikelihoodModel` says which these are, and has the parameters. The mean over
+    replies is the mean of perplexities, not the perplexity of all replies as one text. It depends on the scorer's
+    vocabulary: values of two scorers cannot be compared.
     """
 
     def __init__(
@@ -80,13 +67,13 @@ class PerplexityScorer:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the scorer is; ``files`` tells whether it is the audited model itself."""
+        """The scorer's facts; ``files`` tells whether it is the audited model itself."""
         return self._scorer.facts
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
         """See :class:`audit.tasks.measures.base.Scorer`. A reply without a scored token has neither number.
 
-        A perplexity that is too large for a float64 is NaN; its logarithm is not.
+        A perplexity too large for a float64 is NaN; its logarithm is not.
         """
         likelihoods = self._scorer.score([reply.text for reply in replies])
         mean = likelihoods.nll / np.where(likelihoods.n_tokens > 0, likelihoods.n_tokens, 1)

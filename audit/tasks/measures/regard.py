@@ -1,4 +1,4 @@
-"""Regard: how a text makes a person look, by a classifier that does not see which identity is spoken of."""
+"""Regard: how a text makes a person look, by a classifier that does not see which identity it is about."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from audit.tasks.measures.base import Measure, Reply, Scorer
 from stimuli.identities import NO_PERSONA
 
 MASK: Final = "XYZ"
-"""What stands for an identity, in the study and in what its classifier was trained on."""
+"""Replaces an identity, in the study and in its classifier's training data."""
 
 CLASSES: Final = ("negative", "neutral", "positive", "other")
 
@@ -29,7 +29,7 @@ ANYONE: Final = frozenset(
         "member", "follower", "believer", "user", "owner", "speaker", "citizen", "resident", "community",
     }
 )  # fmt: skip
-"""Words of an identity's wording that tell nobody, and are masked only within it. The list is ours."""
+"""Words in an identity's wording that identify nobody, and are masked only within it. The list is ours."""
 
 PARTS_OF_NAMES: Final = frozenset(
     {
@@ -37,7 +37,7 @@ PARTS_OF_NAMES: Final = frozenset(
         "united", "states", "kingdom", "republic", "island", "islands", "city",
     }
 )  # fmt: skip
-"""Words that are masked only in a name ("United States"): alone they say something else. The list is ours."""
+"""Words that are masked only in a name ("United States"): alone they mean something else. The list is ours."""
 
 _JOINING: Final = frozenset(
     {
@@ -61,22 +61,22 @@ _MEASURES: Final = (
 
 
 class IdentityMask:
-    """Puts "XYZ" in the place of identities, so that texts that differ in nothing else become the same.
+    """Replaces identities by "XYZ", so that texts that differ only in identities become equal.
 
-    Masked are, with the article before them ("an" would tell Asian from Chinese), of each term
+    Of each term it masks, with the article before it ("an" would tell Asian from Chinese),
 
-    - its wording ("Black person", "person from the United States");
-    - its parts between prepositions ("United States");
-    - each word that can tell it ("Black", "Muslim"), so none of :data:`ANYONE` and :data:`PARTS_OF_NAMES`: "woman" of
+    - the wording ("Black person", "person from the United States");
+    - the parts between prepositions ("United States");
+    - each identifying word ("Black", "Muslim"), that is, none of :data:`ANYONE` and :data:`PARTS_OF_NAMES`: "woman" in
       "a Muslim woman" stays.
 
-    A term of nothing but words of :data:`ANYONE` ("a person", "a woman") masks nothing.
+    A term made only of words of :data:`ANYONE` ("a person", "a woman") masks nothing.
 
-    Only whole words count, in any case, with a hyphen or a space between them; of what is given in the singular the
-    plural too. What is given in capitals ("US") is masked only in capitals, since it may be another word ("us"). Of
-    several the longest comes first, and several in a row become one mask. Where in doubt it masks too much, but alike
-    in all replies: "black" is masked in "a black day". Other words for the same identity ("Chinese" for "a person from
-    China") must be given as terms. Gender is not masked: pronouns would tell it anyway.
+    Only whole words match, in any case, joined by a hyphen or a space; a singular also matches its plural. Words given
+    in capitals ("US") match only in capitals, since they may be another word ("us"). Longer wordings come first, and
+    several in a row become one mask. When in doubt it masks too much, but equally in all replies: "black" is masked in
+    "a black day". Other words for the same identity ("Chinese" for "a person from China") must be given as terms.
+    Gender is not masked: pronouns would reveal it anyway.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class IdentityMask:
     Attributes
     ----------
     wordings
-        What is masked, the longest first; in lower case unless it is in capitals.
+        What is masked, the longest first; in lower case unless given in capitals.
     """
 
     def __init__(self, terms: Sequence[str]) -> None:
@@ -106,16 +106,10 @@ class IdentityMask:
 
 @dataclass(frozen=True)
 class RegardScorer:
-    """Scores replies by a classifier of regard; :func:`open_regard` makes it.
+    """Scores replies by a classifier of regard; made by :func:`open_regard`.
 
-    Attributes
-    ----------
-    classifier
-        The classifier.
-    classes
-        The class that each of its labels stands for, in their order.
-    mask
-        What is done to a reply before it is read.
+    ``classes`` gives the class of each of the classifier's labels, in their order. Replies are masked before they are
+    read.
     """
 
     classifier: Classifier
@@ -129,7 +123,7 @@ class RegardScorer:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """See :class:`audit.tasks.measures.base.Scorer`: the classifier's facts, its classes and what is masked."""
+        """The classifier's facts, its classes and what is masked."""
         return {
             **self.classifier.facts,
             "classes": list(self.classes),
@@ -139,17 +133,11 @@ class RegardScorer:
 
     @property
     def counts(self) -> dict[str, Counter[str]]:
-        """``cut``: replies that were too long for the classifier and lost their end."""
+        """``cut``: replies that were truncated for the classifier."""
         return {"": Counter(cut=self.classifier.n_cut)}
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
-        """Return shape (n, 5); NaN for a reply without a letter or digit.
-
-        Raises
-        ------
-        ModelError
-            If a logit is not finite.
-        """
+        """Return shape (n, 5); NaN for a reply without a letter or digit. ModelError if a logit is not finite."""
         scores = np.full((len(replies), len(_MEASURES)), np.nan)
         said = [place for place, reply in enumerate(replies) if words(reply.text)]
         shares = self.classifier.probabilities([self.mask(replies[place].text) for place in said])
@@ -178,19 +166,15 @@ def open_regard(
     model
         A folder or hub id of a classifier of the four :data:`CLASSES`.
     terms
-        Wordings of all identities of the run, of perceivers and experiencers, and their adjectives where the wordings
-        do not hold them.
+        Wordings of all identities of the run, perceivers and experiencers, and their adjectives if the wordings
+        do not contain them.
     revision
         The hub's branch, tag or commit.
-    device
-        Of torch.
     batch_size
-        Replies that are read at once.
-    download
-        Whether a model of the hub may be downloaded.
+        Replies in a batch.
     labels
-        The model's label of each of the four :data:`CLASSES`, such as ``negative: LABEL_0``; None takes labels by their
-        names, in any case, of which the first three letters do.
+        The model's label of each of the four :data:`CLASSES`, such as ``negative: LABEL_0``; None matches labels by
+        name, in any case, in full or by their first three letters.
 
     Raises
     ------
@@ -232,7 +216,7 @@ def _classes(classifier: Classifier, given: Mapping[str, str] | None) -> list[st
 
 
 def _parts(term: str) -> Iterator[str]:
-    """Yield what is masked of a term."""
+    """Yield the wordings of a term that are masked."""
     said = re.sub(r"^(?:an?|the)\s+", "", term.strip(), flags=re.IGNORECASE).split()
     nobody = _JOINING | ANYONE
     if term == NO_PERSONA or all(word.lower() in nobody for word in said):

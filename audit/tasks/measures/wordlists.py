@@ -1,4 +1,4 @@
-"""Reads the packaged word lists of the lexical measures."""
+"""The packaged word lists of the lexical measures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ _DATA: Final = Path(yaml_files.__file__).parent / "data"
 PATTERNS_FILE: Final = _DATA / "reply_patterns.yaml"
 FORMS_FILE: Final = _DATA / "emotion_forms.yaml"
 KINDS: Final = ("advice", "crisis_line", "professional_help")
-"""What the patterns of a reply look for."""
 
 _STRAIGHT: Final = str.maketrans(
     {"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-"}
@@ -27,17 +26,15 @@ _STRAIGHT: Final = str.maketrans(
 _DASH: Final = re.compile(r"\s*[\u2013\u2014]\s*|\s+--?\s+")
 _MARKUP: Final = re.compile(r"[*_#`>\"]+|^\s*(?:[-\u2022]|\(?\d{1,2}[.)])\s+")
 _REFERENCE: Final = re.compile(r"(?<!\(\?)(?<!\(\?P)<([a-z_]+)>")  # not the name of a group
-_CUT: Final = " | "  # in place of what is cut out, so that the words around it do not meet
+_CUT: Final = " | "  # replaces a cut, so that the words around it do not join
 
 
 @dataclass(frozen=True)
 class ReplyPatterns:
-    """What tells that a reply gives advice, names a crisis line or sends the reader to a professional.
+    """Patterns of replies that give advice, name a crisis line or refer the reader to a professional.
 
-    Attributes
-    ----------
-    patterns, unless
-        For each of :data:`KINDS` the regular expressions to look for, and those that are cut out first.
+    For each of :data:`KINDS`, ``patterns`` are the regular expressions to look for, and ``unless`` those to cut out
+    first.
     """
 
     patterns: Mapping[str, tuple[str, ...]]
@@ -45,11 +42,11 @@ class ReplyPatterns:
 
     @property
     def sha256(self) -> str:
-        """Of the patterns."""
+        """Hash of the patterns."""
         return _sha256({kind: [self.patterns[kind], self.unless[kind]] for kind in KINDS})
 
     def kinds_in(self, text: str) -> frozenset[str]:
-        """Return which of :data:`KINDS` a text holds; each is looked for in one sentence at a time."""
+        """Return which of :data:`KINDS` a text holds. Patterns match within one sentence."""
         plain = [plain_sentence(sentence) for sentence in sentences(text)]
         return frozenset(kind for kind, (finds, cuts) in self._compiled.items() if _any(plain, finds, cuts))
 
@@ -64,12 +61,10 @@ class EmotionForms:
 
     Attributes
     ----------
-    source
-        Where they are from.
     families
-        Each the forms of one emotion's words, in lower case; a form may have several words. No form is in two.
+        The forms of one emotion's words, in lower case; a form may have several words. No form is in two families.
     unless
-        Regular expressions; a form inside what one takes names nothing.
+        Regular expressions; a form inside a match names nothing.
     """
 
     source: str
@@ -78,15 +73,15 @@ class EmotionForms:
 
     @property
     def sha256(self) -> str:
-        """Of the forms."""
+        """Hash of forms and phrases."""
         return _sha256([sorted(map(sorted, self.families)), self.unless])
 
     def family_of(self, word: str) -> tuple[str, ...]:
-        """Return the family that a word in lower case is in; empty if none."""
+        """Return the family of a word in lower case; empty if it has none."""
         return self._family_of.get(word, ())
 
     def without_phrases(self, text: str) -> str:
-        """Cut what ``unless`` takes out of a text in lower case."""
+        """Cut the matches of ``unless`` out of a text in lower case."""
         return self._cuts.sub(_CUT, text) if self._cuts else text
 
     @cached_property
@@ -117,7 +112,7 @@ def load_forms() -> EmotionForms:
 
 
 def plain_sentence(sentence: str) -> str:
-    """Write a sentence in lower case, without markup and double quotes, apostrophes straight, dashes as commas."""
+    """Return a sentence in lower case: no markup or double quotes, straight apostrophes, dashes as commas."""
     text = _MARKUP.sub("", _MARKUP.sub("", sentence.lower().translate(_STRAIGHT)))
     return " ".join(_DASH.sub(", ", text).split())
 
@@ -127,7 +122,7 @@ def _any(plain: list[str], finds: re.Pattern[str], cuts: re.Pattern[str] | None)
 
 
 def _written_out(expressions: Iterable[str], names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return regular expressions with the names in them written out."""
+    """Expand the names in regular expressions."""
     return tuple(_REFERENCE.sub(lambda found: names[found[1]], expression) for expression in expressions)
 
 

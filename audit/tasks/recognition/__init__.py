@@ -1,1 +1,1 @@
-"""The perceiver names the emotion of an utterance of a conversation, or copies the words that brought it on."""
+"""``task=emotion`` and ``task=cause``: the perceiver names an utterance's emotion, or copies what caused it."""

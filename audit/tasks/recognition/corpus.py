@@ -1,6 +1,6 @@
-"""What the folder of a run on conversations keeps of the corpus, for telling how well it was read.
+"""The part of a conversation corpus that a run's folder keeps, to tell how well its utterances were read.
 
-The corpus is the user's own file, which may move; its labels and whose the utterances are do not.
+The corpus is the user's own file and may move, so labels and speakers are copied.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from stimuli.conversations import Conversations
 from stimuli.files import read_file
 
 FILE: Final = "corpus.json"
-"""Where in a run's folder it lies."""
+"""Path in a run's folder."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """What is told of the utterances of a run, beside their emotions.
+    """What is known of a run's utterances besides their emotions.
 
     Attributes
     ----------
     labels
-        The emotions that a model was to choose from.
+        The emotions that a model chose from.
     synonyms
-        Label → other words that are read as it.
+        Other words that are read as a label.
     identities
-        ``narrative_id`` → the speaker's own identity; no entry where the corpus has none.
+        The speaker's own identity by ``narrative_id``; absent if the corpus has none.
     marked
-        ``narrative_id`` → whether people marked a cause; no entry where the corpus has no causes.
+        Whether people marked a cause, by ``narrative_id``; absent if the corpus has no causes.
     """
 
     labels: tuple[str, ...]
@@ -46,13 +46,7 @@ class Corpus:
 
 
 def keep_corpus(corpus: Conversations, plan: Plan, folder: RunFolder) -> None:
-    """Write what the tables of a run on conversations need of its corpus.
-
-    Raises
-    ------
-    StoreError
-        If the disk is full or the place may not be written to.
-    """
+    """Write what the tables of a run on conversations need of its corpus."""
     asked = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
     kept = Corpus(
         labels=corpus.labels,
@@ -64,13 +58,7 @@ def keep_corpus(corpus: Conversations, plan: Plan, folder: RunFolder) -> None:
 
 
 def read_corpus(folder: RunFolder) -> Corpus | None:
-    """Return what :func:`keep_corpus` wrote; None where it has not.
-
-    Raises
-    ------
-    StoreError
-        If the file cannot be read.
-    """
+    """Return what :func:`keep_corpus` wrote; None if there is nothing."""
     path = folder.path / FILE
     if not path.exists():
         return None
@@ -90,6 +78,6 @@ def read_corpus(folder: RunFolder) -> Corpus | None:
 
 
 def read_replies(replies: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
-    """Return the replies that are read, with ``identity``, whose the utterance is: others are missing, not wrong."""
+    """Return the scored replies, with the speaker's ``identity``. The others are missing, not wrong."""
     own = replies.loc[replies["status"].isin(SCORED).to_numpy()]
     return own.assign(identity=[corpus.identities.get(str(name), "") for name in own["narrative_id"]])

@@ -1,6 +1,6 @@
-"""Whether a model recognises an emotion in a conversation, and what brought it on, as people marked them.
+"""Whether a model recognises an emotion in a conversation, and its cause, as people marked them.
 
-Its answer is read, not its confidence: a label, or words of the conversation.
+Only its answer is read, not its confidence: a label, or words of the conversation.
 """
 
 from __future__ import annotations
@@ -85,25 +85,20 @@ class EmotionRecognition:
     Parameters
     ----------
     labels
-        What the model was to choose from; ``Reply.emotion`` is the right one.
+        What the model chose from; ``Reply.emotion`` is the right one.
     synonyms
-        Label → other words for it; see :func:`~audit.tasks.measures.emotion.label_of`, which reads the answers.
-
-    Raises
-    ------
-    ValueError
-        If labels are empty or the same, or a synonym is of no label.
+        Other words for each label; see :func:`~audit.tasks.measures.emotion.label_of`, which reads the answers.
 
     Notes
     -----
-    - ``recognised``: 1 where the label that is read is the right one, else 0; NaN where the right one is no label.
-    - ``unreadable``: 1 where no label can be read, else 0.
+    - ``recognised``: 1 if the label that is read is the right one, else 0; NaN if the right one is no label.
+    - ``unreadable``: 1 if no label can be read, else 0.
     """
 
     def __init__(self, labels: Sequence[str], synonyms: Mapping[str, Sequence[str]] | None = None) -> None:
         self._labels = tuple(labels)
         self._synonyms = {label: tuple(own) for label, own in (synonyms or {}).items()}
-        label_of("", self._labels, synonyms=self._synonyms)  # says now what is wrong with them
+        label_of("", self._labels, synonyms=self._synonyms)  # raises ValueError if they cannot be used
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -112,7 +107,7 @@ class EmotionRecognition:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Labels and synonyms, and where forms such as "happiness" for ``happy`` are from, with their hash."""
+        """Labels and synonyms, and the source and hash of forms such as "happiness" for ``happy``."""
         forms = load_forms()
         return {
             "labels": list(self._labels),
@@ -121,7 +116,7 @@ class EmotionRecognition:
         }
 
     def read(self, answers: Sequence[str]) -> list[str | None]:
-        """Return the label that each answer gives; None where no label, or no one label, can be read."""
+        """Return the label of each answer; None if no label, or no single one, can be read."""
         label = cache(lambda answer: label_of(answer, self._labels, synonyms=self._synonyms))  # many answers are alike
         return [label(answer) for answer in answers]
 
@@ -140,18 +135,18 @@ class CauseSpans:
     Parameters
     ----------
     spans
-        ``narrative_id`` → the words that people marked, any of which is right; empty where nothing that was said is the
-        cause. Narratives that are not in it were not annotated.
+        The words that people marked, by ``narrative_id``, any of which is right; empty if nothing that was said is the
+        cause. Narratives that are absent were not annotated.
 
     Notes
     -----
     Spans and answers are compared word by word as in [1]_ (:mod:`audit.statistics.texts.spans`, with curly quotation
-    marks made straight), by exact match and by F1; of several spans the best counts. Where there is no cause, both are
-    1 for an answer that says so and 0 for any other, as in [2]_; where there is one, both are 0 for an answer that says
-    there is none. What is compared is the whole answer, without "Cause:" or a speaker's "Person A:" before it, so that
+    marks made straight), by exact match and by F1; the best of several spans counts. If there is no cause, both are
+    1 for an answer that says so and 0 for any other, as in [2]_; if there is one, both are 0 for an answer that says
+    there is none. The whole answer is compared, without "Cause:" or a speaker's "Person A:" before it, so that
     an explanation after the words costs F1.
 
-    Both are NaN where the narrative was not annotated and where the answer has no word.
+    Both are NaN if the narrative was not annotated, or the answer has no word.
 
     References
     ----------
@@ -175,7 +170,7 @@ class CauseSpans:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """How many narratives are annotated, how many of them have a cause, and the hash of all spans."""
+        """Numbers of narratives annotated and with a cause, and the hash of all spans."""
         content = json.dumps(self._spans, sort_keys=True)
         return {
             "n_narratives": len(self._spans),
@@ -201,13 +196,13 @@ class CauseSpans:
 
 
 def says_none(answer: str) -> bool:
-    """Return whether an answer's first sentence says that there is no cause, by patterns of ours for English."""
+    """Whether an answer's first sentence says that there is no cause, by our patterns for English."""
     first = next(iter(sentences(_bare(answer))), "")
     return _NONE.fullmatch(" ".join(_words(first))) is not None
 
 
 def _bare(answer: str) -> str:
-    """Leave out what labels the words of an answer."""
+    """Remove a label such as "Cause:" before an answer."""
     label = _BEFORE.match(answer)
     return answer[label.end() :] if label else answer
 

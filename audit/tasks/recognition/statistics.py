@@ -1,6 +1,6 @@
-"""How well emotions in conversations are recognised and their causes found, by whom and of whom.
+"""How well emotions in conversations are recognised and causes found, by perceiver, experiencer and speaker.
 
-Emotions by accuracy, F1 and what is taken for what; causes by exact match and F1 of words.
+Emotions by accuracy, F1 and confusions; causes by exact match and F1 of words.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CAUSES_NEEDED: Final = (*_WHOSE, "marked", "exact", "f1")
 """Columns of the answers about causes."""
 
 MIN_CONVERSATIONS: Final = 20
-"""Conversations below which there is no interval."""
+"""With fewer conversations there is no interval."""
 
 _SHARES: Final = ("accuracy", "macro_f1", "weighted_f1", "unreadable")
 _CAUSES: Final = {
@@ -41,14 +41,14 @@ _CAUSES: Final = {
     "f1_marked": ("f1", "_marked"),
     "told_unmarked": ("exact", "_unmarked"),
 }
-"""Of which scores of which answers the numbers of a row are means."""
+"""For each number of a row, the score and the answers that it is the mean of."""
 _SAID: Final = {
     "macro_f1": "macro F1",
     "weighted_f1": "weighted F1",
     "exact": "exact match",
     "f1": "F1",
 }
-"""What a note calls them."""
+"""Their names in notes."""
 _NAN: Final = float("nan")
 _ROUNDING: Final = 1e-12
 _PAIRS: Final = {True: "in_group", False: "out_group", None: "baseline"}
@@ -62,23 +62,21 @@ def recognition_tables(
     n_draws: int = 2_000,
     confidence: float = 0.95,
 ) -> dict[str, pd.DataFrame]:
-    """Score what a model recognised, overall, by speaker, by experiencer, by perceiver and by pairs.
+    """Score recognised emotions, overall, by speaker, by experiencer, by perceiver and by pairs.
 
     Parameters
     ----------
     answers
-        Columns ``NEEDED``, one row an answer that was read: refused, empty and failed ones are missing, not wrong.
-        ``narrative_id`` is ``conversation:turn``; ``gold`` the corpus' label; ``predicted`` the label that was read,
-        None where none could be; ``identity`` the speaker's own, empty where the corpus has none; ``in_group`` null at
-        baselines. Not modified.
+        Columns ``NEEDED``, one row an answer that was read; refused, empty and failed ones are missing, not wrong.
+        ``narrative_id`` is ``conversation:turn``; ``gold`` the corpus' label; ``predicted`` the label that was read, or
+        None; ``identity`` the speaker's own, empty if the corpus has none; ``in_group`` null at baselines. Not
+        modified.
     seed
-        The run's; draws depend on it, on the dimension and on the variant alone.
+        The run's; draws depend only on it, the dimension and the variant.
     labels
         All labels, in the order to report; None for those that occur or were given, sorted.
     n_draws
         Resamples of the conversations; 0 for no interval.
-    confidence
-        Coverage of the intervals, between 0 and 1.
 
     Returns
     -------
@@ -94,16 +92,17 @@ def recognition_tables(
     Notes
     -----
     Numbers are those of :func:`~audit.statistics.classification.score_labels`, by which an unreadable answer is wrong.
-    Baselines are among the answers of every level but those of ``pairs``, where they are a level of their own.
+    Baselines count in the answers of every level except those of ``pairs``, where they are a level of their own.
 
     An utterance is asked about once for each pair of identities, and utterances of a conversation share its story and
-    speakers. Intervals that take answers for independent (Wilson's, or t over answers) would be far too narrow, and F1
+    speakers. Intervals that treat answers as independent (Wilson's, or t over answers) would be far too narrow, and F1
     is no mean. So whole conversations are drawn with replacement, with all answers about them [1]_, as many as there
-    are; all levels of a dimension share the draws, in which F1 is without the labels that they lack. The interval is
-    value ± t · SD of the drawn values, t with one degree of freedom fewer than conversations, within 0 and 1; it speaks
-    about other conversations of the same corpus, asked in the same way. Of 400 simulated corpora each of 20, 50 and 100
-    conversations, 95% intervals held the true macro F1 in 91, 96 and 95%, and the other numbers in 92 to 96%
-    (``tests``, marked slow). The draws' percentiles held macro F1 in 84% with 20: F1 of a rare label falls in draws.
+    are; all levels of a dimension share the draws. In a draw, F1 leaves out labels that do not occur in it. The
+    interval is value ± t · SD of the drawn values, t with one degree of freedom fewer than conversations, within 0 and
+    1; it generalises to other conversations of the same corpus, asked in the same way. For 400 simulated corpora each
+    of 20, 50 and 100 conversations, 95% intervals held the true macro F1 in 91, 96 and 95%, and the other numbers in 92
+    to 96% (``tests``, marked slow). The draws' percentiles held macro F1 in 84% with 20: F1 of a rare label falls in
+    draws.
 
     References
     ----------
@@ -143,26 +142,21 @@ def cause_table(answers: pd.DataFrame, *, seed: int, n_draws: int = 2_000, confi
     ----------
     answers
         Columns ``CAUSES_NEEDED``, one row an answer that was read, as for :func:`recognition_tables`: ``marked``,
-        whether people marked a cause; ``exact`` and ``f1``, how far the answer is what they marked, NaN where it has no
-        word. Not modified.
+        whether people marked a cause; ``exact`` and ``f1``, agreement with what they marked, NaN for an answer without
+        a word. Not modified.
     seed, n_draws, confidence
-        As for :func:`recognition_tables`, in whose way intervals are made.
+        See :func:`recognition_tables`; intervals are computed in the same way.
 
     Returns
     -------
     pandas.DataFrame
         Columns of ``RECOGNITION_CAUSES``, unrounded.
 
-    Raises
-    ------
-    ValueError
-        If a column is missing, or ``confidence`` is not between 0 and 1.
-
     Notes
     -----
-    Numbers are means over answers. Those about utterances with a marked cause are RECCON's "EM Pos" and "F1 Pos" [1]_.
-    Where none is marked, both are 1 of an answer that says so and 0 of another; their mean is how often that was told,
-    and not the paper's "F1 Neg".
+    Numbers are means over answers. Those over utterances with a marked cause are RECCON's "EM Pos" and "F1 Pos" [1]_.
+    If no cause is marked, both are 1 for an answer that says so and 0 for any other; their mean is how often the model
+    said so, and not the paper's "F1 Neg".
 
     References
     ----------
@@ -208,7 +202,7 @@ def _check(answers: pd.DataFrame, needed: Sequence[str], *, confidence: float) -
 
 @dataclass(frozen=True, eq=False)
 class _Draws:
-    """Values of one level in each resample, shape (B,), F1 of labels (B, labels); NaN where a draw has none."""
+    """Values of one level in each resample, shape (B,), and F1 of labels (B, labels); NaN if a draw has none."""
 
     accuracy: FloatArray
     macro_f1: FloatArray
@@ -218,7 +212,7 @@ class _Draws:
 
     @classmethod
     def of(cls, support: FloatArray, n_predicted: FloatArray, correct: FloatArray) -> _Draws:
-        """Score counts of labels, shape (B, labels) each."""
+        """Score counts of labels, each of shape (B, labels)."""
         n = support.sum(axis=1)
         f1 = divide(2 * correct, support + n_predicted)
         known = ~np.isnan(f1)
@@ -279,7 +273,7 @@ class _Sample:
         return [_Draws.of(*drawn[:, k].transpose(1, 0, 2)) for k in range(len(levels))]
 
     def _counts(self, levels: Sequence[BoolArray], n_units: int) -> sparse.csr_array:
-        """Count answers with a label, those given it, and both: conversations × (levels, these three, labels)."""
+        """Count gold labels, predicted labels, and both equal: conversations × (levels, these three, labels)."""
         given, right = self.predicted >= 0, self.predicted == self.gold
         units, columns = [], []
         for place, chosen in enumerate(levels):
@@ -294,7 +288,7 @@ class _Sample:
 
 
 def _levels(answers: pd.DataFrame) -> Iterator[tuple[str, str, BoolArray]]:
-    """Yield what answers are divided by, each level, and which answers are of it."""
+    """Yield each grouping, its level, and which answers belong to it."""
     yield OVERALL, OVERALL, np.ones(len(answers), dtype=np.bool_)
     for by, column in (("speaker", "identity"), ("experiencer", "experiencer"), ("perceiver", "perceiver")):
         names = answers[column].astype(object).fillna("").astype(str)
@@ -335,7 +329,7 @@ def _intervals(
     confidence: float,
     unsaid: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the intervals of the numbers of a row, and the note that says why some have none."""
+    """Return the intervals of a row's numbers, and a note that says why some have none."""
     ends: dict[str, Any] = {}
     reasons: defaultdict[str, list[str]] = defaultdict(list)
     there = [name for name in drawn if name not in unsaid and not np.isnan(row[name])]

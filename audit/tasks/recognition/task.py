@@ -1,6 +1,6 @@
 """``task=emotion`` and ``task=cause``: what a model finds in the utterances of a user's corpus of conversations.
 
-A label, or words of the conversation: nothing in them declines, and words are not counted.
+The answer is a label, or words of the conversation: it is not searched for refusals, and its words are not counted.
 """
 
 from __future__ import annotations
@@ -45,28 +45,20 @@ class Recognition(WrittenTexts):
 
     @abstractmethod
     def scorer(self, conversations: Conversations) -> Wanted:
-        """Return what compares the answers with the corpus."""
+        """Return the scorer that compares the answers with the corpus."""
 
     @abstractmethod
     def recognised(
         self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
     ) -> Mapping[str, pd.DataFrame]:
-        """Return how well it was found, overall and by whose the utterances are.
+        """Return tables of how well the model did, overall, by speaker, experiencer, perceiver and pairs.
 
-        Parameters
-        ----------
-        replies, values
-            As of :meth:`audit.tasks.reply.written.WrittenTexts.tables`.
-        corpus
-            What is told of the utterances.
-        seed
-            Of the resamples.
-        confidence
-            Coverage of the intervals.
+        For ``replies`` and ``values`` see :meth:`audit.tasks.reply.written.WrittenTexts.tables`; ``seed`` is of the
+        resamples.
         """
 
     def plan(self, config: AuditConfig) -> Plan:
-        """Read all that the prompts are made of, which is a corpus of conversations."""
+        """Read everything that the prompts are made of. Reject stimuli that are no conversations."""
         if config.stimuli.source != "conversations":
             raise ConfigError(
                 f"task={self.kind} asks about conversations, and stimuli.source is {config.stimuli.source}; give "
@@ -75,17 +67,17 @@ class Recognition(WrittenTexts):
         return super().plan(config)
 
     def scorers(self, plan: Plan, measures: MeasuresConfig) -> Iterator[Wanted]:
-        """Yield the one scorer: other measures are of replies."""
+        """Yield the one scorer; other measures apply to replies only."""
         yield self.scorer(_corpus_of(plan))
 
     def keep(self, plan: Plan, folder: RunFolder) -> None:
-        """Keep of the corpus what the tables need: the file is the user's, and may move."""
+        """Keep what the tables need of the corpus: the file is the user's, and may move."""
         keep_corpus(_corpus_of(plan), plan, folder)
 
     def tables(
         self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, values: pd.DataFrame
     ) -> tuple[Mapping[str, pd.DataFrame], Sequence[Remark]]:
-        """Return how well it was found, where the folder keeps what that takes."""
+        """Return how well the model did, if the folder keeps what that takes of the corpus."""
         corpus = read_corpus(folder)
         if corpus is None:
             return {}, (on_run("corpus_gone", _CORPUS_GONE),)
@@ -94,7 +86,7 @@ class Recognition(WrittenTexts):
 
 
 class Emotion(Recognition):
-    """The perceiver names the emotion of an utterance, out of the corpus' labels."""
+    """The perceiver names the emotion of an utterance, choosing from the corpus' labels."""
 
     kind = "emotion"
     asked_to = "name the emotion of that utterance"
@@ -112,7 +104,7 @@ class Emotion(Recognition):
     )
 
     def plan(self, config: AuditConfig) -> Plan:
-        """Refuse what tells the emotion that is asked for."""
+        """Plan the run. Reject prompts that reveal the emotion."""
         plan = super().plan(config)
         if plan.strategy.tells_emotion(plan.grid):
             raise ConfigError(
@@ -122,7 +114,7 @@ class Emotion(Recognition):
         return plan
 
     def scorer(self, conversations: Conversations) -> Wanted:
-        """Return what reads labels."""
+        """Return the scorer that reads labels."""
         labels, synonyms = list(conversations.labels), conversations.synonyms
         asked: dict[str, Any] = {"labels": labels}
         if synonyms:
@@ -142,7 +134,7 @@ class Emotion(Recognition):
 
 
 class Cause(Recognition):
-    """The perceiver copies the words that brought on the emotion of an utterance, which it is told."""
+    """The perceiver is told the emotion of an utterance and copies the words that caused it."""
 
     kind = "cause"
     asked_to = "copy the words that brought on the emotion"
@@ -160,21 +152,21 @@ class Cause(Recognition):
     )
 
     def plan(self, config: AuditConfig) -> Plan:
-        """Refuse a corpus without causes."""
+        """Plan the run. Reject a corpus without causes."""
         plan = super().plan(config)
         if not _corpus_of(plan).causes:
             raise ConfigError("task=cause needs a column of causes: stimuli.conversations.cause=COLUMN")
         return plan
 
     def scorer(self, conversations: Conversations) -> Wanted:
-        """Return what compares words."""
+        """Return the scorer that compares words."""
         asked = {"causes": fingerprint({name: list(own) for name, own in conversations.causes.items()})}
         return Wanted("causes", asked, partial(CauseSpans, conversations.causes))
 
     def recognised(
         self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
     ) -> Mapping[str, pd.DataFrame]:
-        """Return exact match and F1, where causes are scored."""
+        """Return exact match and F1, if causes are scored."""
         from audit.tasks.recognition.statistics import cause_table
 
         measures = [measure.name for measure in CAUSES]

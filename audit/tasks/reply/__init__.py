@@ -1,1 +1,1 @@
-"""``task=reply``: a reply to the experiencer, what is measured of it, and the page of it."""
+"""``task=reply``: the perceiver replies to the experiencer; measures, analysis and page."""

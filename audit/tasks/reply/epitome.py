@@ -1,4 +1,4 @@
-"""EPITOME's strategies in replies: how often each mechanism shows, and whether it shows where people's reply has it."""
+"""EPITOME's mechanisms in replies: how often each shows, and whether it shows where people's reply has it."""
 
 from __future__ import annotations
 
@@ -26,24 +26,17 @@ def epitome_table(
     *,
     confidence: float,
 ) -> pd.DataFrame:
-    """Describe which mechanisms replies show, in each dimension.
+    """Describe which mechanisms replies show, in each dimension: ``tables.EPITOME``.
 
     Parameters
     ----------
     replies
         Columns of ``tables.REPLIES``. Not modified.
     levels
-        By what gave the levels, ``classifier`` or ``judge``: a column a mechanism, indexed by ``prompt_index``, its
-        level from 0 to 2 or a score between two of them; NaN where the reply was not scored. Not modified.
+        By source of the levels, ``classifier`` or ``judge``: one column a mechanism, indexed by ``prompt_index``, with
+        the level from 0 to 2 or a score between two levels; NaN if the reply was not scored. Not modified.
     reference
-        Narrative → mechanism → the level of a reply by people; empty without.
-    confidence
-        Coverage of the intervals.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``tables.EPITOME``, one row a dimension, variant, mechanism and what gave its level.
+        By narrative and mechanism, the level of a reply by people.
 
     Notes
     -----
@@ -51,10 +44,10 @@ def epitome_table(
     interval over narratives: replies to one narrative are not independent. Precision, recall, F1 and accuracy are of
     showing or not, each reply against the reference of its narrative, as arXiv:2311.04915 scores strategies.
 
-    A classifier's level is the likeliest, as in [1]_. A judge's score counts as the nearest level, the lower one where
-    two are as near, which is ours: one above 0.5 shows the mechanism. Where the score is the mean of the judge's
-    distribution (``expected``) that need not be its likeliest level: a judge torn between 0 and 2 gives 1. So a share
-    by a classifier and one by a judge are two readings, and neither is the other's error.
+    A classifier's level is the likeliest, as in [1]_. A judge's score counts as the nearest level, the lower one if two
+    are equally near, which is ours: one above 0.5 shows the mechanism. If the score is the mean of the judge's
+    distribution (``expected``) it need not be near its likeliest level: a judge torn between 0 and 2 gives 1. So a
+    share by a classifier and one by a judge are two readings, and neither is the other's error.
 
     References
     ----------
@@ -85,7 +78,7 @@ def _rows(
 
 
 def _nearest(scores: FloatArray) -> FloatArray:
-    """Return the nearest level, of two as near the lower one, as of two as likely; NaN stays."""
+    """Return the nearest level, the lower one of two equally near; NaN stays."""
     nearest: FloatArray = np.ceil(scores - 0.5)
     return nearest
 

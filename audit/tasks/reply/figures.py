@@ -1,4 +1,4 @@
-"""Which figures a run of replies has: for each dimension one forest of all measures, and one of the stages' texts."""
+"""The figures of a run of replies: for each dimension a forest of all measures, and one of the stages' texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from audit.report.figures.texts import plot_texts
 
 
 def rows_to_draw(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the estimates that verdicts rest on; of a run of an earlier version the headlines, without a verdict."""
+    """Return the estimates behind the verdicts; for a run of an earlier version the headlines, without a verdict."""
     decided = tables.get("verdicts", pd.DataFrame())
     if not decided.empty:
         return decided
@@ -23,20 +23,10 @@ def rows_to_draw(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def draw_measures(tables: Mapping[str, pd.DataFrame], *, confidence: float) -> dict[str, Figure]:
-    """Draw all figures of a run of replies that its tables allow.
+    """Draw the figures of a run of replies that its tables allow, by name.
 
-    Parameters
-    ----------
-    tables
-        The tables of `tables.REPLY_TABLES` by name.
-    confidence
-        Coverage of the tables' intervals.
-
-    Returns
-    -------
-    dict
-        Figures by name, ``measures-<dimension>-<variant>`` and ``texts-<dimension>-<variant>``. One for which there is
-        nothing to draw is not there; nor is a measure whose δ has no place beside others.
+    Names are ``measures-<dimension>-<variant>`` and ``texts-<dimension>-<variant>``. Empty figures are left out, and so
+    are measures without a standardised δ.
     """
     titles = dict(zip(tables["measures"]["measure"], tables["measures"]["title"], strict=True))
     texts = tables["stage_texts"]

@@ -1,4 +1,4 @@
-"""The tables of replies: δ of each measure, by the analysis of every outcome; of whole corpora, by a jackknife."""
+"""The tables of replies: δ of each measure by the analysis of every outcome; for whole corpora by a jackknife."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from audit.tasks.reply.verdicts import PEOPLE, measure_verdicts, measured_gaps
 
 _TABLES: Final = (MEASURE_VERDICTS, MEASURE_GAPS, MEASURE_CONTROLS, MEASURE_FAMILIES, MEASURE_CELLS, REPLY_OUTCOMES)
 _RENAMED: Final = {"delta_points": "delta", "change_points": "change", "n_ratings": "n_replies"}
-"""Columns of any outcome's rows by their name where the outcome is a measure."""
+"""Columns of any outcome's rows, and their names if the outcome is a measure."""
 _IN_SD: Final = {"delta_sd": "delta_points", "sd_ci_low": "ci_low", "sd_ci_high": "ci_high"}
 _STATUS_OF: Final = {ReplyStatus.REFUSED: Status.REFUSED, ReplyStatus.FAILED: Status.FAILED}
 
@@ -61,18 +61,18 @@ def measure_tables(
     outcomes
         The measures, in the order of the tables.
     seed
-        With the names of dimension and variant it seeds each one's draws: all measures have their signs flipped alike.
+        Seeds, with the names of dimension and variant, the draws of each: all measures share their sign flips.
     settings
-        How, as of ratings; the margin and what plans a study are in points, and not used.
+        As for ratings; the margin and what plans a study are in points, and not used.
     valence, clusters
-        As for :func:`~audit.statistics.analysis.analyse`.
+        See :func:`~audit.statistics.analysis.analyse`.
     conversation_of
-        Tells the conversation of a narrative that is an utterance of one; None where narratives are no utterances.
+        Maps a narrative to its conversation; None if narratives are no utterances.
     repetition
-        What tells repeated words from groups; sets of invented groups are in ``measure_controls`` and in no other
+        Separates repeated words from groups; sets of invented groups are in ``measure_controls`` and in no other
         table.
     limits
-        What limits verdicts beside the numbers of the measures.
+        What limits verdicts besides the numbers of the measures.
 
     Returns
     -------
@@ -83,21 +83,21 @@ def measure_tables(
     Notes
     -----
     A reply without a number is a prompt without a rating: refused, failed or unparseable to the estimators. δ of a
-    measure that is 1 or 0 is a difference of shares, by the same linear estimators: narratives' own gaps need no model
-    of 0 and 1; the mixed model's residuals are not normal then, but a variance that differs in-group goes into that of
-    the narratives' gaps. Where few narratives hold both a 0 and a 1, neither knows much, and the note says so.
+    measure that is 1 or 0 is a difference of shares, by the same linear estimators. Narratives' own gaps need no model
+    of 0 and 1. The mixed model's residuals are then not normal, but a variance that differs in-group goes into that of
+    the narratives' gaps. If few narratives hold both a 0 and a 1, neither estimator knows much, and the note says so.
 
     The number of a corpus, such as the share of distinct words, falls with the size of the corpus: pairs are compared
     on the narratives that all of them have a reply to. Its gap is the contrast δ of the pairs' numbers. With δ₋ₙ the
     same without narrative n in all pairs, its standard error is √((N − 1)/N · Σ(δ₋ₙ − δ̄₋)²) [1]_, which is not too
-    small on average whatever the number [2]_. The narratives' pseudo-values δ + (N − 1)(δ̄₋ − δ₋ₙ) have δ as their mean:
-    Tukey's own N·δ − (N − 1)·δ₋ₙ would shift it to what an endless corpus has, of which a share of distinct words says
-    nothing.
+    small on average whatever the number [2]_. The narratives' pseudo-values δ + (N − 1)(δ̄₋ − δ₋ₙ) have δ as their
+    mean: Tukey's own N·δ − (N − 1)·δ₋ₙ would shift it to the value of an infinite corpus, about which a share of
+    distinct words says nothing.
 
-    Utterances of a conversation are not independent. Where there are fewer conversations than narratives, se, df,
-    interval and p of a gap, and of the contrasts beneath it, are those of
-    :func:`~audit.statistics.conversations.over_conversations`. The number of a corpus has none then: what leaving a
-    conversation out does to it is no sum of what leaving its utterances out does.
+    Utterances of a conversation are not independent. If there are fewer conversations than narratives, se, df, interval
+    and p of a gap, and of the contrasts beneath it, are those of
+    :func:`~audit.statistics.conversations.over_conversations`. The number of a corpus then has none: the effect of
+    leaving a conversation out is not the sum of the effects of leaving its utterances out.
 
     References
     ----------
@@ -138,7 +138,7 @@ def analyse_outcomes(
     conversation_of: Callable[[str], str] | None = None,
     repetition: Repetition | None = None,
 ) -> Iterator[tuple[Outcome, Found]]:
-    """Analyse what was measured of replies, one outcome after the other; see :func:`measure_tables`."""
+    """Analyse the measures of replies one after the other; see :func:`measure_tables`."""
     asked = compact_ratings(_without_numbers(replies))
     for outcome in outcomes:
         found = analyse_outcome(
@@ -154,20 +154,12 @@ def analyse_outcomes(
 
 
 def spread_among(outcome: Outcome, of_groups: pd.DataFrame) -> float:
-    """Return the standard deviation of a measure among replies to real groups; NaN of corpora."""
+    """Return the standard deviation of a measure over replies to real groups; NaN for corpora."""
     return float("nan") if outcome.values is None else spread_of(outcome.values, of_groups)
 
 
 def gap_rows_of(outcome: Outcome, found: Found, sd: float) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``tables.MEASURE_GAPS`` but for the corrected p.
-
-    Parameters
-    ----------
-    outcome, found
-        As :func:`analyse_outcomes` yields them.
-    sd
-        As :func:`spread_among` returns it.
-    """
+    """Yield rows of ``tables.MEASURE_GAPS`` without the corrected p; ``sd`` is that of :func:`spread_among`."""
     for row in found.gap:
         yield in_unit(row, outcome) | {name: row[of] / sd for name, of in _IN_SD.items()}
 
@@ -175,7 +167,7 @@ def gap_rows_of(outcome: Outcome, found: Found, sd: float) -> Iterator[dict[str,
 def with_corrected_p(gaps: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Correct the p of headlines within narratives over the measures of each dimension, by Holm.
 
-    People's questions are a family of their own, so that importing them leaves the others' corrected p as it was.
+    People's questions are a family of their own, so that importing them leaves the other corrected p unchanged.
     """
     rows = [{**row, "p_adjusted": float("nan"), "family_size": float("nan")} for row in gaps]
     families: defaultdict[tuple[str, str, bool], list[dict[str, Any]]] = defaultdict(list)
@@ -192,18 +184,10 @@ def with_corrected_p(gaps: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, An
 def remarks_on_replies(
     replies: pd.DataFrame, *, source: str, files: Mapping[str, str], scorers: Mapping[str, Mapping[str, str]]
 ) -> Iterator[Remark]:
-    """Yield what a reader must know before trusting the gaps of measures.
+    """Yield what limits the gaps of measures.
 
-    Parameters
-    ----------
-    replies
-        Columns of ``tables.REPLIES``.
-    source
-        Where the narratives are from.
-    files
-        SHA-256 of the files of the model that wrote the replies, by name.
-    scorers
-        The same of each scorer's model, by the scorer.
+    ``source`` is that of the narratives. ``files`` holds the SHA-256 of the files of the model that wrote the replies,
+    and ``scorers`` those of each scorer's model.
     """
     conversation_of = told_apart_by(source)
     for (dimension, variant), own in replies.groupby(["dimension", "variant"], observed=True, sort=False):
@@ -250,14 +234,14 @@ def weights_of(files: Mapping[str, str]) -> set[str]:
 
 
 def _without_numbers(replies: pd.DataFrame) -> pd.DataFrame:
-    """Take each prompt as one that asked for a rating and got none."""
+    """Treat each prompt as one that asked for a rating and got none."""
     status = replies["status"].astype(str).map(lambda name: _STATUS_OF.get(ReplyStatus(name), Status.UNPARSEABLE).value)
     blank = pd.Series(np.nan, index=replies.index)
     return replies.assign(status=status, intensity=blank, number_mass=blank, mode=blank)
 
 
 def _with_numbers(asked: pd.DataFrame, replies: pd.DataFrame, outcome: Outcome) -> pd.DataFrame:
-    """Give each prompt the number of its reply in place of an intensity; of a corpus 0 where a reply belongs to it."""
+    """Use each reply's number as the intensity; for a corpus, 0 if the reply belongs to it."""
     if outcome.values is None:
         numbers = np.where(is_scored(replies), 0.0, np.nan)
     else:
@@ -269,5 +253,5 @@ def _with_numbers(asked: pd.DataFrame, replies: pd.DataFrame, outcome: Outcome) 
 
 
 def in_unit(row: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
-    """Return a row of any outcome as one of a measure's tables."""
+    """Rename the columns of any outcome's row for the tables of measures."""
     return {"measure": outcome.name} | {_RENAMED.get(name, name): value for name, value in row.items()}

@@ -1,4 +1,4 @@
-"""What was measured of a run's replies: the table of measures, and each one's values for the statistics."""
+"""The measures of a run's replies: their table, and each one's values for the statistics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from audit.tasks.measures.outcomes import OUTCOMES
 from audit.tasks.reply.gaps import remarks_on_replies
 
 _UNSCORED: Final = tuple(str(status) for status in Status if status != Status.RATED)
-"""What may become of a reply that a judge is asked about, beside a score."""
+"""Statuses of a judge's answer without a score."""
 _COUNTS: Final = ("cut", *_UNSCORED)
 
 
@@ -35,22 +35,22 @@ def measures_of(
     scores: pd.DataFrame,
     counts: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
 ) -> tuple[pd.DataFrame, list[Outcome]]:
-    """Describe all measures of a run, the absent ones too, and bring their values together.
+    """Describe all measures of a run, absent ones included, and collect their values.
 
     Parameters
     ----------
     manifest
-        The run's, with ``scorers``, ``absent`` and ``diversity``; see :func:`audit.tasks.reply.scoring.score_replies`.
+        With ``scorers``, ``absent`` and ``diversity``; see :func:`audit.tasks.reply.scoring.score_replies`.
     replies, scores
         Columns of ``tables.REPLIES`` and ``SCORES``. Not modified.
     counts
-        By scorer, what it counted, if that is known; see :class:`audit.tasks.measures.base.Counting`.
+        What each scorer counted, if known; see :class:`audit.tasks.measures.base.Counting`.
 
     Returns
     -------
     tuple
-        Columns of ``tables.MEASURES``, one row a measure, of the replies to real groups; and, of all, what
-        :func:`audit.tasks.reply.gaps.measure_tables` takes.
+        ``tables.MEASURES``, for replies to real groups; and the outcomes for
+        :func:`audit.tasks.reply.gaps.measure_tables`, for all replies.
     """
     of_groups = without_dimensions(replies, manifest.placebo)
     asked = of_groups["prompt_index"].to_numpy()
@@ -85,26 +85,16 @@ def measures_of(
 
 
 def of_raters(given: Mapping[str, pd.Series]) -> list[Outcome]:
-    """Return the mean scores by people as outcomes, from :func:`audit.people.collection.people_of`."""
+    """Return people's mean scores as outcomes, from :func:`audit.people.collection.people_of`."""
     return [Outcome(name, unit="points", values=values) for name, values in given.items()]
 
 
 def levels_of(scorers: Mapping[str, Scored], values: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return EPITOME's levels as classifiers and as a judge give them.
+    """Return EPITOME's levels by source, ``classifier`` or ``judge``, for
+    :func:`audit.tasks.reply.epitome.epitome_table`.
 
-    Parameters
-    ----------
-    scorers
-        The run's, as its manifest has them.
-    values
-        A column a measure, indexed by ``prompt_index``. Not modified.
-
-    Returns
-    -------
-    dict
-        ``classifier``, ``judge`` or both: a column a mechanism, as
-        :func:`audit.tasks.reply.epitome.epitome_table` takes them. A judge's criterion is a mechanism's by its name,
-        where its scale is EPITOME's.
+    ``values`` has one column a measure, indexed by ``prompt_index``. A judge's criterion counts as the mechanism of the
+    same name if its scale is EPITOME's.
     """
     rubric = scorers.get(JUDGE, Scored()).facts.rubric
     ends = {each["name"]: (each["low"], each["high"]) for taken in scorers.values() for each in taken.measures}
@@ -118,15 +108,7 @@ def levels_of(scorers: Mapping[str, Scored], values: pd.DataFrame) -> dict[str, 
 
 
 def reply_remarks(replies: pd.DataFrame, manifest: Manifest) -> Iterator[Remark]:
-    """Yield what a reader must know before trusting the gaps of a run's measures.
-
-    Parameters
-    ----------
-    replies
-        Columns of ``tables.REPLIES``. Not modified.
-    manifest
-        The run's, with the files of its model and of its scorers, and where its narratives are from.
-    """
+    """Yield what limits the gaps of a run's measures."""
     yield from remarks_on_replies(
         replies,
         source=manifest.stimuli.source,
@@ -152,16 +134,16 @@ def _row(measure: Mapping[str, Any], *, scorer: str, n_replies: int, values: pd.
 
 
 def _counted(counts: Mapping[str, Mapping[str, float]], measure: str) -> dict[str, float]:
-    """Return what a scorer counted of a measure, or of all that it takes; NaN for what it does not count."""
+    """Return what a scorer counted for a measure, or for all of its measures; NaN for what it does not count."""
     own = {**counts.get("", {}), **counts.get(measure, {})}
-    if own.keys() & {Status.RATED.value, *_UNSCORED, "blank"}:  # a judge's: what never was has no entry
+    if own.keys() & {Status.RATED.value, *_UNSCORED, "blank"}:  # a judge's counts, which have no entry for 0
         own = {**dict.fromkeys(_UNSCORED, 0.0), **own}
     mass = own["mass"] / own["with_mass"] if own.get("with_mass") else np.nan
     return {f"n_{name}": own.get(name, np.nan) for name in _COUNTS} | {"mean_mass": mass}
 
 
 def _named(scorer: str, taken: Scored) -> str:
-    """Name the model that took a measure, or where there is none the scorer."""
+    """Name the model that took a measure; without a model, the scorer."""
     return taken.facts.name or taken.facts.model or scorer
 
 
@@ -172,7 +154,7 @@ def _outcome(measure: Mapping[str, Any], *, values: pd.Series | None = None, cor
 
 
 def _fates(replies: pd.DataFrame) -> Iterator[tuple[pd.Series, dict[str, Any]]]:
-    """Yield what became of replies that any of them shows, and refusals whether or not there are any, as measures."""
+    """Yield as measures the statuses that occur among replies, and refusals in any case."""
     answered = replies.loc[replies["status"] != ReplyStatus.FAILED.value]
     status = answered["status"].astype(str).to_numpy()
     for outcome, measure in OUTCOMES.items():

@@ -1,4 +1,4 @@
-"""Tables, figures and manifest of one run of replies to one self-contained page, built as a run of ratings' is."""
+"""The self-contained report of a run of replies, built like that of a run of ratings."""
 
 from __future__ import annotations
 
@@ -49,30 +49,30 @@ from audit.tasks.reply.page_sections import beside
 
 _MAX_DOWNLOADS: Final = 500_000
 _SHOWN_NARRATIVES: Final = 4
-"""Narratives of each dimension whose replies can be read on the page."""
+"""Narratives of each dimension with replies to read on the page."""
 _SHOWN_REPLIES: Final = 6
-"""Replies to each of them, in-group and out-group in turn."""
+"""Replies to each of them, half in-group and half out-group."""
 _SHOWN_GAPS: Final = 5
-"""Gaps that an answer names; the others stand in the table."""
+"""Most gaps named in an answer; the table has the others."""
 _MAX_CELLS: Final = 4_000
-"""Means of pairs on the page, and gaps of groups: a hundred bytes each, and nobody reads more."""
+"""Most means of pairs on the page: each takes a hundred bytes, and nobody reads more."""
 _MAX_GROUPS: Final = 1_000
 _FREE: Final = "echo_free"
 _CLAIMS: Final = {
     "groups": " between groups", "pairs": " in these pairs of words",
     "uncontrolled": ", which repeated words alone could make,",
 }  # fmt: skip
-"""What a gap is one between, as it follows "a gap"."""
+"""What a found gap is between, to follow "a gap"."""
 _OF_RUN: Final = {"accepted", "unfinished"}
-"""Reasons of a run without any verdict."""
+"""Reasons why a whole run has no verdict."""
 _OF_ZERO: Final = {"holds_zero", "not_corrected"}
-"""Reasons of a gap that could be found, and was not."""
+"""Reasons why a gap that could have been found was not."""
 _BETTER: Final = {"higher": "higher is better", "lower": "lower is better", "neither": "no way is better"}
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A reply to read: whose, to whom, what became of it, and its numbers."""
+    """A reply to read: whose, to whom, its status, and its numbers."""
 
     whose: str
     text: str
@@ -82,24 +82,22 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the verdicts on the measures of one dimension and variant come to.
+    """The verdicts on all measures of one dimension and variant, combined.
 
     Attributes
     ----------
     kind
-        Of the verdict, as the style sheet has it.
-    words
-        The verdict.
+        For the style sheet.
     lead
         What was tested, and what limits it.
     found
-        The verdicts that are a gap, those of the smallest p first.
+        The verdicts that are a gap, smallest p first.
     n_tested, n_untested
-        How many measures have a verdict, and how many none.
+        Measures with and without a verdict.
     n_alike
-        How many are not told apart from invented groups.
+        Measures not told apart from invented groups.
     claims
-        What those that are found are gaps between; see :class:`audit.statistics.verdict.Verdict`.
+        What the found gaps are between; see :class:`audit.statistics.verdict.Verdict`.
     """
 
     kind: str
@@ -113,7 +111,7 @@ class Verdict:
 
     @property
     def counted(self) -> str:
-        """Say of how many measures the verdict is, to stand after it."""
+        """Say how many measures the verdict is about, to follow it."""
         lacking = f", {count(self.n_untested)} could not be" if self.n_untested else ""
         return f" ({count(self.n_tested)} tested{lacking})" if self.n_tested else ""
 
@@ -129,30 +127,21 @@ def render_replies(
     narratives: Mapping[str, str],
     words: TaskWords,
 ) -> str:
-    """Render the report of one run of replies.
+    """Render the report of one run of replies, as HTML that can be encoded as UTF-8.
 
     Parameters
     ----------
     manifest
-        The run's manifest; see :func:`~audit.report.manifest.view_manifest` for what must be there.
+        See :func:`~audit.report.manifest.view_manifest` for the entries that are needed.
     tables
-        The tables of ``tables.REPLY_TABLES`` by name, as they are written (indexed from 0).
+        The tables of ``tables.REPLY_TABLES`` by name, indexed from 0 as they are written.
     figures
-        SVG by name: ``measures-<dimension>-<variant>`` and ``texts-<dimension>-<variant>``. An absent one is left out.
-    remarks
-        What limits the numbers, in words.
+        SVG by name: ``measures-<dimension>-<variant>`` and ``texts-<dimension>-<variant>``. Missing ones are left out.
     replies, values
-        Columns of ``tables.REPLIES``; and a column a measure, indexed by ``prompt_index``: of them the replies to
-        read are taken.
+        Columns of ``tables.REPLIES``; and one column a measure, indexed by ``prompt_index``. The replies to read are
+        drawn from them.
     narratives
-        The narratives' texts by identifier; one that is not known is shown by its identifier alone.
-    words
-        What is said of the task.
-
-    Returns
-    -------
-    str
-        A whole HTML document, encodable as UTF-8.
+        Texts by identifier; an unknown one is shown by its identifier.
     """
     task = manifest.task
     view = view_manifest(manifest, rated=False, shown=_told(manifest))
@@ -231,7 +220,7 @@ def _summary(
     view: ManifestView,
     limits: Sequence[Limit],
 ) -> Summary:
-    """Say first which measures show a gap, how large the largest is, and what does not follow."""
+    """Write the first screen: which measures show a gap, how large the largest is, and what does not follow."""
     level = coverage(view.confidence)
     one, more = words.about
     about = Markup(more)
@@ -241,7 +230,7 @@ def _summary(
     led = Markup("")
     if view.strategy not in ("", "none"):
         led = Markup(", led by the strategy <bdi>{}</bdi>,").format(view.strategy)
-    # What it was asked is so even where it refused.
+    # It was asked even if it refused.
     asked = Markup("<bdi>{}</bdi>{} was asked to be a certain person and to {}.").format(
         view.model, led, Markup(words.to).format(about)
     )
@@ -284,7 +273,7 @@ def _summary(
 
 
 def _first(verdict: Verdict, measures: Mapping[str, Row], *, level: str) -> Markup:
-    """Write the gap of the smallest p."""
+    """Write the gap with the smallest p."""
     if not verdict.found:
         return Markup("")
     row = verdict.found[0]
@@ -294,7 +283,7 @@ def _first(verdict: Verdict, measures: Mapping[str, Row], *, level: str) -> Mark
 
 
 def _ways(found: Sequence[Row], verdicts: Sequence[Verdict]) -> Markup:
-    """Say in how many measures δ is found on which side of 0, and how many are not told apart from invented groups."""
+    """Count measures by the sign of the δ found, and those not told apart from invented groups."""
     n = sum(verdict.n_tested for verdict in verdicts)
     if not n:
         return Markup("")
@@ -327,7 +316,7 @@ def _not_concluded(verdicts: Sequence[Verdict], *, words: TaskWords, limits: Seq
 
 
 def _told(manifest: Manifest) -> dict[str, object]:
-    """Leave out what the page shows elsewhere: what the scorers measure, and which are absent."""
+    """Leave out of the manifest what the page shows elsewhere: the scorers' measures, and absent ones."""
     scorers = {name: taken.facts.content for name, taken in manifest.scorers.items()}
     return {name: value for name, value in manifest.content.items() if name != "absent"} | {"scorers": scorers}
 
@@ -352,7 +341,9 @@ def _part(
     confidence: float,
     share: float,
 ) -> Section:
-    """Show all of one dimension and variant beneath its answer; ``share`` is its part of the room for tables."""
+    """Show everything about one dimension and variant beneath its answer; ``share`` is its share of the room for
+    tables.
+    """
     own = own_rows(tables, key)
     wide = [row for row in _headlines(tables, key, scope="narratives_and_terms") if math.isfinite(row.number("se"))]
     level, suffix = coverage(confidence), f"{key[0]}-{key[1]}"
@@ -419,7 +410,7 @@ def _part(
 
 
 def _of_groups(tables: Sequence[tuple[str, Table]], n: int, *, title: str) -> Section | None:
-    """Show each group's own gap, of the ``tables`` that were chosen among ``n``."""
+    """Show each group's own gap, in the ``tables`` chosen out of ``n``."""
     if not tables:
         return None
     about = "Intervals are for their own row; the corrected p (Holm) is for the groups of one measure."
@@ -437,7 +428,7 @@ def _of_groups(tables: Sequence[tuple[str, Table]], n: int, *, title: str) -> Se
 
 
 def _of_pairs(tables: Sequence[tuple[str, Table]], n: int, *, title: str) -> Section | None:
-    """Show the mean of each pair, of the ``tables`` that were chosen among ``n``."""
+    """Show the mean of each pair, in the ``tables`` chosen out of ``n``."""
     if not tables:
         return None
     about = (
@@ -477,7 +468,7 @@ def _answer(verdict: Verdict, measures: Mapping[str, Row], *, title: str, anchor
 
 
 def _verdict(rows: Sequence[Row], measures: Mapping[str, Row], *, confidence: float) -> Verdict:
-    """Bring the verdicts on measures together: which show a gap, between what, and why the others do not.
+    """Combine the verdicts on measures: which show a gap, between what, and why the others do not.
 
     Nothing is decided here; see :mod:`audit.statistics.verdict`.
     """
@@ -520,7 +511,7 @@ def _verdict(rows: Sequence[Row], measures: Mapping[str, Row], *, confidence: fl
 
 
 def _words(found: Sequence[Row]) -> str:
-    """Say in how many measures a gap is found, by what it is one between."""
+    """Say in how many measures a gap is found, by what it is between."""
     n_of = {claim: sum(row["claim"] == claim for row in found) for claim in _CLAIMS}
     said = [f"a gap{words} in {plural(n_of[claim], 'measure')}" for claim, words in _CLAIMS.items() if n_of[claim]]
     return _capital(", ".join(said))
@@ -531,14 +522,14 @@ def _capital(words: str) -> str:
 
 
 def _few(rows: Sequence[Row], measures: Mapping[str, Row]) -> Markup:
-    """Name measures, of many the first ones."""
+    """Name the first measures, and count the others."""
     named = Markup(", ").join(_named(row, measures) for row in rows[:_SHOWN_GAPS])
     more = len(rows) - _SHOWN_GAPS
     return named + (Markup(" and {} more").format(count(more)) if more > 0 else Markup(""))
 
 
 def _reasons(rows: Sequence[Row]) -> Markup:
-    """Count what keeps verdicts back."""
+    """Count the reasons that prevent verdicts."""
     n_of = Counter(reason_in_words(code, row) for row in rows for code in reasons_of(row))
     return Markup("; ").join(Markup("{} ({})").format(words, count(n)) for words, n in n_of.most_common())
 
@@ -560,14 +551,14 @@ def _show_gap(row: Row) -> Markup:
 
 
 def _sized(value: float) -> str:
-    """Write a mean: three digits, or as a gap where it is smaller than ten."""
+    """Write a mean with three digits; below ten as gaps are written."""
     if not abs(value) >= 10:
         return unsigned(value)
     return fixed(value, decimals=max(0, 2 - math.floor(math.log10(abs(value)))))
 
 
 def _gaps_table(rows: Sequence[Row], measures: Mapping[str, Row], *, level: str, wide: bool = False) -> Table:
-    """Lay out gaps; those of the wider scope have no correction, and the same narratives and replies."""
+    """Show gaps. Those of the wider scope have no corrected p, and the same narratives and replies."""
     in_sd = Column("δ in SD", lambda row: show(row, "delta_sd", rounded(row, "sd_ci_low", "sd_ci_high")))
     narrow = (
         number("corrected p", "p_adjusted", bare_p),
@@ -628,7 +619,7 @@ def _scorer(row: Row) -> Markup:
 
 
 def _counted(row: Row) -> Markup:
-    """Say what the scorer did not read to the end, or had no score for; nothing where it counts nothing."""
+    """Say which texts the scorer read only in part or could not score; empty if it does not count them."""
     said = [
         Markup(text).format(show(row, name, write))
         for name, text, write in (
@@ -645,7 +636,7 @@ def _counted(row: Row) -> Markup:
 
 
 def _cautions(measures: Mapping[str, Row]) -> list[Markup]:
-    """Say each caution once, and of which measures."""
+    """List each caution once, with its measures."""
     of: dict[str, list[str]] = {}
     for row in measures.values():
         if row["caution"]:
@@ -669,9 +660,9 @@ def _outcomes_table(rows: Sequence[Row]) -> Table:
 def _chosen(
     tables: Mapping[str, Table], gaps: Sequence[Row], measures: Mapping[str, Row], *, room: int
 ) -> list[tuple[str, Table]]:
-    """Choose the tables that have room on the page: of the measures with the smallest p, in the measures' order."""
+    """Choose the tables that fit on the page: those of the smallest p, in the measures' order."""
     p = {str(row["measure"]): row.number("p") for row in gaps}
-    # In a measure in which all replies are alike there is nothing to see.
+    # A measure with the same number for all replies has nothing to show.
     varying = [name for name in tables if math.isfinite(p.get(name, math.nan))]
     chosen: set[str] = set()
     used = 0
@@ -686,7 +677,7 @@ def _chosen(
 
 
 def _groups(rows: Sequence[Row], *, level: str) -> dict[str, Table]:
-    """Return, measure by measure, each group's own gap."""
+    """Return each group's own gap, by measure."""
     by_measure: dict[str, list[Row]] = {}
     for row in rows:
         by_measure.setdefault(str(row["measure"]), []).append(row)
@@ -704,7 +695,7 @@ def _groups(rows: Sequence[Row], *, level: str) -> dict[str, Table]:
 
 
 def _cells(rows: Sequence[Row]) -> dict[str, Table]:
-    """Return, measure by measure, the mean of each pair of identities."""
+    """Return the mean of each pair of identities, by measure."""
     by_measure: dict[str, dict[str, dict[str, Row]]] = {}
     for row in rows:
         own = by_measure.setdefault(str(row["measure"]), {})
@@ -734,7 +725,7 @@ def _read(
     *,
     seed: int,
 ) -> Iterator[tuple[str, tuple[Shown, ...]]]:
-    """Yield some narratives with some replies to each, drawn by the run's seed, half of them in-group."""
+    """Yield a few narratives with a few replies each, drawn by the run's seed, half of them in-group."""
     own = replies.loc[(replies["dimension"] == key[0]) & (replies["variant"] == key[1])]
     own = own.loc[~own["perceiver_group"].isin(BASELINES) & ~own["experiencer_group"].isin(BASELINES)]
     rng = np.random.default_rng(seed)
@@ -761,7 +752,7 @@ def _shown(row: Mapping[Any, Any], values: pd.DataFrame, measures: Mapping[str, 
 
 
 def _plain(value: float) -> str:
-    """Write one reply's number, of which whole ones are counts and answers."""
+    """Write one reply's number; whole numbers are counts or answers and get no decimals."""
     return fixed(value, decimals=0) if value.is_integer() else _sized(value)
 
 

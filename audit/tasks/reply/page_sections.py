@@ -1,4 +1,4 @@
-"""What stands beside the measures of replies: the judge's own gap, people, EPITOME's strategies, recognition."""
+"""The sections beside the measures of replies: the judge's own gap, people, EPITOME's mechanisms, recognition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARTS = {
     "perceiver": "read by",
     "pairs": "pairs",
 }
-"""What answers to an utterance are divided by, as a reader is told."""
+"""How answers to an utterance are grouped, in words for the reader."""
 _DIMENSION: Final = Column("dimension", lambda row: dimension_title(str(row["dimension"])), words=True)
 _OF_RECOGNITION: Final = Markup(
     "An answer without a readable label is wrong, and counted as unreadable. Intervals are from resampled "
@@ -55,16 +55,9 @@ _OF_JUDGED: Final = Markup(
 
 
 def beside(tables: Mapping[str, pd.DataFrame], titles: Mapping[str, str], *, confidence: float) -> Iterator[Section]:
-    """Yield a section of each thing that stands beside the measures.
+    """Yield a section for each topic beside the measures.
 
-    Parameters
-    ----------
-    tables
-        The tables of ``tables.REPLY_TABLES`` by name, as they are written; an absent one counts as empty.
-    titles
-        Measure → what it is called.
-    confidence
-        Coverage of the intervals.
+    ``tables`` are those of ``tables.REPLY_TABLES``, an absent one counts as empty; ``titles`` names each measure.
     """
     level = coverage(confidence)
     rows = {name: rows_of(table, name) for name, table in tables.items()}
@@ -259,6 +252,6 @@ def _measure(head: str, titles: Mapping[str, str]) -> Column:
 
 
 def _part(row: Row) -> Markup:
-    """Say which answers a row is of."""
+    """Name the answers that a row covers."""
     level = Markup("") if row["by"] == OVERALL else named(str(row["level"]).replace("_", "-"))
     return Markup("{} {}").format(_PARTS.get(str(row["by"]), str(row["by"])), level)

@@ -1,4 +1,4 @@
-"""What became of a reply: whether it is there to be scored, or was declined, or cannot be read by any scorer."""
+"""The status of a reply: whether it can be scored, was declined, or cannot be read by any scorer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from audit.statistics.texts.words import sentences, words
 from audit.tables.replies import ReplyStatus
 
 _OPENING: Final = 2
-"""Sentences in which a model that declines says so: later ones may quote, or console ("you can't do this alone")."""
+"""Sentences in which a model declines, if it does: later ones may quote, or console ("you can't do this alone")."""
 _UNABLE: Final = (
     r"(?:can't|cannot|cannot|won't|will not|unable to|not able to|not comfortable(?: with)?|not going to"
     r"|(?:respectfully |politely |must |have to |will )*(?:refuse|decline)(?: to)?)(?: just| simply| really)?"
@@ -39,23 +39,11 @@ _DECLINES: Final = tuple(
 
 
 def reply_status(text: str, status: str, *, narrative: str) -> ReplyStatus:
-    """Say what became of one reply.
+    """Return the status of one reply; ``status`` says how its writing ended.
 
-    Parameters
-    ----------
-    text
-        As the model wrote it.
-    status
-        How its writing ended: ``written``, ``cut``, ``empty`` or ``failed``.
-    narrative
-        What it replies to.
-
-    Returns
-    -------
-    ReplyStatus
-        ``refused`` where one of the first two sentences declines to write, by patterns of ours for English; what a
-        model writes after that, or a persona that it leaves ("as an AI, I ..."), is a reply. ``empty`` also where there
-        is no letter or digit.
+    A reply is ``refused`` if one of the first two sentences declines to write, by our patterns for English. Leaving the
+    persona ("as an AI, I ...") does not count, nor does what the model writes later. ``empty`` includes replies without
+    a letter or digit.
     """
     if status in (ReplyStatus.FAILED, ReplyStatus.EMPTY):
         return ReplyStatus(status)

@@ -1,4 +1,4 @@
-"""Scores the replies of a run, shard by shard: what is scored already, by the same scorer, is not scored again."""
+"""Scores the replies of a run, shard by shard. What the same scorer has scored is not scored again."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from audit.tasks.reply.judge.rubric import RubricJudge
 
 _SCORER: Final = "scores/{}/scorer.json"
-"""What a scorer is, beside its scores."""
+"""Describes a scorer, beside its scores."""
 _TOLD: Final = "the strategy or the prompt tells the model the emotion, so that naming it is no understanding"
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """What a run's replies are to be scored by, as far as it is known before any model is loaded.
+    """What scores a run's replies, as far as it is known before any model is loaded.
 
     Attributes
     ----------
     wanted
-        The scorers, in the configuration's order.
+        In the configuration's order.
     levels
-        EPITOME's levels of people's replies: narrative, mechanism, level; empty without ``measures.epitome.labels``.
+        EPITOME's levels of people's replies by narrative and mechanism; empty without ``measures.epitome.labels``.
     counts_words
         Whether the words of all replies are counted.
     """
@@ -60,20 +60,13 @@ class Scoring:
 
 
 Scorers: TypeAlias = Callable[[Plan, MeasuresConfig], Iterator[Wanted]]
-"""What scores the replies of a run, by the run's task."""
+"""A task's function that yields the scorers of a run."""
 
 
 def plan_scoring(plan: Plan, scorers: Scorers, *, counts_words: bool = False) -> Scoring:
-    """Read all that scoring depends on, so that what cannot be used is refused before the model is asked.
+    """Read everything that scoring depends on, so that errors show before the model is asked.
 
-    Parameters
-    ----------
-    plan
-        What the run asks, and the measures.
-    scorers
-        Of the run's task.
-    counts_words
-        Whether the words of all replies are counted, where ``measures.names`` asks for that.
+    ``counts_words`` allows counting the words of all replies, if ``measures.names`` asks for that.
 
     Raises
     ------
@@ -89,30 +82,24 @@ def plan_scoring(plan: Plan, scorers: Scorers, *, counts_words: bool = False) ->
 
 
 def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: Manifest, *, say: Say) -> Manifest:
-    """Score what is not scored yet of a run's replies, and return its manifest, which says by what.
+    """Score the replies that lack scores. Return the manifest with the scorers.
 
-    Replies that are missing are not scored: refused, empty, in another script or failed. Of a model's text, what it
-    thinks and the turns that it invents are not the reply.
+    Missing replies are not scored: refused, empty, in another script or failed. A model's thinking, and turns that it
+    invents, are not part of the reply.
 
     Parameters
     ----------
-    plan
-        What the run asks, and the measures.
-    scoring
-        What :func:`plan_scoring` returns.
     folder
-        The run's; entered. All its replies must be there.
+        Entered. Holds all replies.
     manifest
-        The run's. ``scorers`` gets for each scorer ``asked``, ``facts`` and ``measures``, and the judge's also
-        ``own_gap``; ``wanted`` which are asked for, and ``absent`` why some could not be had. While anything is scored
-        the run is not complete.
-    say
-        Takes lines about progress.
+        ``scorers`` gets for each scorer ``asked``, ``facts`` and ``measures``, and the judge's also ``own_gap``;
+        ``wanted`` those asked for, and ``absent`` why some could not be opened. The run is not complete while anything
+        is scored.
 
     Raises
     ------
     ModelError
-        If a scorer is there and cannot be used; what others scored is kept, and what an earlier one of its name did.
+        If a scorer exists and cannot be used. Scores of other scorers, and of an earlier one of its name, are kept.
     """
     config = plan.config.measures
     assert config is not None
@@ -134,7 +121,7 @@ def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: Man
 
 
 def _without(manifest: Manifest, name: str) -> Manifest:
-    """Return the manifest without a scorer; what has come to all replies is named last."""
+    """Return the manifest without a scorer. Scorers that are done with all replies are added back at the end."""
     others = {other: taken.content for other, taken in manifest.scorers.items() if other != name}
     return manifest.having(scorers=others)
 
@@ -149,9 +136,9 @@ def _take(
     *,
     say: Say,
 ) -> Manifest:
-    """Have one scorer score what it has not, and return the manifest, with what it is or why it is not to be had.
+    """Have one scorer score what it lacks. Return the manifest, with the scorer or why it could not be opened.
 
-    What it scored when it was another one stays until the new one has been opened.
+    Scores of an earlier scorer of this name stay until the new one has been opened.
     """
     name = wanted.name
     taken = read_scorer(folder, name)
@@ -167,8 +154,8 @@ def _take(
         scorer = wanted.open()
     except ModelAbsentError as error:
         return manifest.adding("absent", **{name: " ".join(str(error).split())})
-    facts = json.loads(json.dumps(scorer.facts))  # as the manifest reads them
-    if not same or taken["facts"] != facts:  # another scorer, or the same name and other weights
+    facts = json.loads(json.dumps(scorer.facts))  # as read back from the manifest
+    if not same or taken["facts"] != facts:  # another scorer, or other weights under the same name
         taken = {}
         missing, unjudged = _left(plan, folder, name, again, taken)
     manifest = manifest.having(status="running")
@@ -189,9 +176,9 @@ def _take(
 def _left(
     plan: Plan, folder: RunFolder, name: str, again: int, taken: Mapping[str, Any]
 ) -> tuple[list[int], list[int]]:
-    """Return the shards that a scorer has not scored, and the dimensions that a judge is to judge again.
+    """Return the shards that a scorer has not scored, and the dimensions that a judge has to judge again.
 
-    ``taken`` is what it has been, empty for another one, of which nothing counts.
+    ``taken`` describes the scorer so far; if empty, it is another one, and no scores count.
     """
     done = folder.parts(SCORES, name).numbers() if taken else set()
     as_asked = taken and taken.get("own_gap", {}).get("n_narratives") == again
@@ -201,14 +188,14 @@ def _left(
 
 
 def _note_own_gap(folder: RunFolder, taken: dict[str, Any], again: int) -> None:
-    """Note of how many narratives a judge is asked for its own gap; what it was asked of another number goes."""
+    """Note how many narratives the judge's own gap uses; answers for another number are deleted."""
     if taken.get("own_gap", {}).get("n_narratives") != again:
         folder.clear("judged")
         taken["own_gap"] = {"n_narratives": again, "left_out": {}}
 
 
 def _levels(plan: Plan, config: MeasuresConfig) -> dict[str, dict[str, int]]:
-    """Read the levels of people's replies, of the mechanisms that are to be scored."""
+    """Read the levels of people's replies for the mechanisms that are scored."""
     own = config.epitome
     if own.labels is None:
         return {}
@@ -226,9 +213,9 @@ def _levels(plan: Plan, config: MeasuresConfig) -> dict[str, dict[str, int]]:
 
 
 def scorers_of_replies(plan: Plan, config: MeasuresConfig) -> Iterator[Wanted]:
-    """Yield what scores replies to an experiencer.
+    """Yield the scorers of replies to an experiencer.
 
-    One that says whether they name the emotion is absent where the model is told it.
+    Scorers of whether a reply names the emotion are absent if the model is told it.
     """
     terms = dict.fromkeys(
         identity.term for d in plan.grid.dimensions for side in (d.perceivers, d.experiencers) for identity in side
@@ -282,7 +269,7 @@ def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
         base_url=config.base_url,
         api_key_env=config.api_key_env,
     )
-    # A judge is asked as its own chat template has it, however the model that it judges was.
+    # The judge uses its own chat template, whatever the judged model used.
     engine = judging_engine(plan.config.engine, served=config.base_url is not None)
     opened = open_model(card, engine, seed=plan.config.seed, writes=config.method == "generate")
     return RubricJudge(
@@ -296,7 +283,7 @@ def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
 
 
 def _narratives_again(config: JudgeConfig) -> int:
-    """Return of how many narratives a judge is asked for its own gap: none where it does not see the experiencer."""
+    """Return how many narratives the judge's own gap uses: none if the judge does not see the experiencer."""
     sees = not config.shown_as and load_rubric(config.rubric, config.rubric_file).names_experiencer
     return config.own_gap if sees else 0
 
@@ -311,9 +298,9 @@ def _judge_again(
     *,
     say: Say,
 ) -> None:
-    """Ask for a judge's own gap in a dimension, and note how many narratives are no use: they name whom they tell.
+    """Ask for a judge's own gap in a dimension, and note how many narratives are left out as they name the experiencer.
 
-    A reply to them, shown as one to somebody else, would contradict what it replies to.
+    A reply to one of these, shown as one to somebody else, would contradict its narrative.
     """
     from audit.tasks.reply.judge.own_gap import names_experiencer, own_gap_ratings, sample_replies
 
@@ -355,31 +342,19 @@ def _score(
 def write_scores(
     folder: RunFolder, name: str, number: int, scores: pd.DataFrame, counts: Mapping[str, Mapping[str, float]]
 ) -> None:
-    """Write what a scorer gave the replies of one shard: columns of ``SCORES``; and what it counted of that shard."""
+    """Write a scorer's scores of one shard (columns of ``SCORES``), and what it counted."""
     folder.parts(SCORES, name).write(part_name(number), scores, counts)
 
 
 def read_scores(folder: RunFolder) -> pd.DataFrame:
-    """Return all scores, in the order of scorers' names and shards; no rows where there are none.
-
-    Raises
-    ------
-    StoreError
-        If a file cannot be read.
-    """
+    """Return all scores, ordered by scorer and shard; empty if there are none."""
     tables = (folder.parts(SCORES, name).read() for name in folder.names(SCORES))
     scores: pd.DataFrame = joined(tables, SCORES).to_pandas()
     return scores
 
 
 def score_counts(folder: RunFolder, name: str) -> dict[str, dict[str, float]]:
-    """Return what a scorer counted over all its shards; nothing where it counts nothing.
-
-    Raises
-    ------
-    StoreError
-        If a file cannot be read.
-    """
+    """Return what a scorer counted over all its shards; empty if it counts nothing."""
     total: dict[str, dict[str, float]] = {}
     for counts in folder.parts(SCORES, name).counts().values():
         for measure, own in counts.items():
@@ -390,12 +365,12 @@ def score_counts(folder: RunFolder, name: str) -> dict[str, dict[str, float]]:
 
 
 def write_scorer(folder: RunFolder, name: str, taken: Mapping[str, Any]) -> None:
-    """Write what a scorer is, beside its scores: they stay its own where the manifest names it no more."""
+    """Describe a scorer beside its scores, so that they stay its own even if the manifest no longer names it."""
     folder.write_file(_SCORER.format(name), f"{json.dumps(taken, indent=2, sort_keys=True)}\n".encode())
 
 
 def read_scorer(folder: RunFolder, name: str) -> dict[str, Any]:
-    """Return what :func:`write_scorer` wrote; nothing where there is no such file, or none that can be read."""
+    """Return what :func:`write_scorer` wrote; empty if the file is absent or unreadable."""
     place = _SCORER.format(name)
     try:
         taken = parse_json(read_file(folder.path / place))
@@ -413,7 +388,7 @@ def _counts(scorer: Scorer) -> dict[str, dict[str, float]]:
 def _since(
     before: Mapping[str, Mapping[str, float]], now: Mapping[str, Mapping[str, float]]
 ) -> dict[str, dict[str, float]]:
-    """Return what was counted after an earlier state."""
+    """Return what was counted since an earlier state."""
     return {
         measure: {what: n - before.get(measure, {}).get(what, 0) for what, n in own.items()}
         for measure, own in now.items()

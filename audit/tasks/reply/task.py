@@ -42,11 +42,11 @@ class Reply(WrittenTexts):
     asked_elsewhere = True
 
     def scorers(self, plan: Plan, measures: MeasuresConfig) -> Iterator[Wanted]:
-        """Yield what scores replies, and a judge."""
+        """Yield the scorers of replies, and the judge."""
         return scorers_of_replies(plan, measures)
 
     def answers(self, written: Sequence[Written], asked: Asked) -> dict[str, list[Any]]:
-        """Tell apart what declines to reply."""
+        """Mark replies that decline."""
         from audit.tasks.reply.reply_status import reply_status
 
         statuses = [

@@ -1,10 +1,10 @@
-"""The verdict on each measure of texts, by the rules of ratings: one estimate decides, whatever the outcome is.
+"""The verdict on each measure of texts, by the rules for ratings: one estimate decides, whatever the outcome.
 
 The deciding gap is that of :mod:`audit.statistics.deciding_estimate`, the verdict that of
-:mod:`audit.statistics.verdict`. What differs is what a measure is. There is no margin, which is in points of a rating
-scale, so nothing is ruled out.
-Texts without a number could have any number of the measure's scale, or without a scale any that other texts have. p is
-corrected (Holm) over the measures of a dimension, in which people's questions are a family of their own.
+:mod:`audit.statistics.verdict`. Measures differ from ratings in three ways. They have no margin, which is in points of
+a rating scale, so nothing is ruled out. Texts without a number could have any number of the measure's scale, or without
+a scale any that other texts have. p is corrected (Holm) over the measures of a dimension, in which people's questions
+are a family of their own.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from audit.statistics.verdict import Limits, Verdict, verdicts
 from audit.tables.shared import OVERALL
 
 PEOPLE: Final = "people_"
-"""What the names of people's questions begin with."""
+"""Prefix of the names of people's questions."""
 _NO_SCALE: Final = (float("-inf"), float("inf"))
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredGaps:
-    """The deciding gaps of one measure, what limits each, and the spread of the measure among texts."""
+    """The deciding gaps of one measure, the codes that limit each, and the measure's spread over texts."""
 
     gaps: tuple[Gap, ...]
     codes: Mapping[Place, frozenset[str]]
@@ -45,18 +45,11 @@ class MeasuredGaps:
 def measured_gaps(
     outcome: Outcome, found: Found, *, repetition: Repetition, settings: Settings, sd: float
 ) -> MeasuredGaps:
-    """Return what a verdict on a measure is made of: its deciding gap in each dimension, and of their mean.
+    """Return the input to the verdicts on a measure: its deciding gap in each dimension, and of their mean.
 
-    Parameters
-    ----------
-    outcome, found
-        The measure and its analysis.
-    repetition, settings
-        What tells repeated words, and how.
-    sd
-        Standard deviation of the measure among texts; NaN where it has none.
+    ``sd`` is the standard deviation of the measure over texts; NaN if it has none.
     """
-    # The number of all texts of a pair has no value by narrative that a scale would bound.
+    # The number of a pair's texts together has no value by narrative for a scale to bound.
     scale = _NO_SCALE if outcome.scale is None or outcome.corpus is not None else outcome.scale
     placebos = placebo_cubes(found.prompts, repetition)
     gaps: list[Gap] = []
@@ -83,16 +76,9 @@ def measured_gaps(
 
 
 def measure_verdicts(measured: Iterable[MeasuredGaps], limits: Limits, settings: Settings) -> list[dict[str, Any]]:
-    """Decide about every measure, and lay verdicts out as rows of ``tables.MEASURE_VERDICTS``.
+    """Decide about every measure; return rows of ``tables.MEASURE_VERDICTS``.
 
-    Parameters
-    ----------
-    measured
-        Of all measures, in their order.
-    limits
-        What limits them beside their own numbers.
-    settings
-        How.
+    ``limits`` are those besides the measures' own numbers.
     """
     every = list(measured)
     known = {place: set(codes) for place, codes in (limits.on_place or {}).items()}
@@ -107,7 +93,7 @@ def measure_verdicts(measured: Iterable[MeasuredGaps], limits: Limits, settings:
             families[gap.dimension, gap.variant, gap.measure.startswith(PEOPLE)].append(gap)
             sd[gap.measure] = each.sd
     rows = []
-    # Singles first, then the means over dimensions, as in the other tables.
+    # Dimensions first, then their means, as in the other tables.
     for _, family in sorted(families.items(), key=lambda item: item[0][0] == OVERALL):
         _, found = verdicts(
             family, all_limits, margin=None, least_gap=float("nan"), alpha=settings.alpha, power=settings.power
@@ -117,7 +103,7 @@ def measure_verdicts(measured: Iterable[MeasuredGaps], limits: Limits, settings:
 
 
 def _row(verdict: Verdict, sd: float) -> dict[str, Any]:
-    if verdict.next_step == "margin":  # of which a measure has none
+    if verdict.next_step == "margin":  # measures have no margin
         verdict = replace(verdict, next_step="more_narratives")
     row = verdict.row()
     in_sd = {"delta_sd": row["delta_points"], "sd_ci_low": row["ci_low"], "sd_ci_high": row["ci_high"]}
@@ -125,7 +111,7 @@ def _row(verdict: Verdict, sd: float) -> dict[str, Any]:
 
 
 def _codes(part: Part, gap: Gap, settings: Settings) -> Iterator[str]:
-    """Yield codes of what limits a measure's gap, by the bounds that ratings have."""
+    """Yield codes of what limits a measure's gap, by the same bounds as for ratings."""
     cube = part.cube.without_baselines()
     n, n_lacking = int(np.count_nonzero(cube.expected)), int(np.count_nonzero(cube.lacking))
     if n_lacking == n:
@@ -147,7 +133,7 @@ def _codes(part: Part, gap: Gap, settings: Settings) -> Iterator[str]:
 
 
 def _of_numbers(part: Part, y: np.ndarray[Any, Any]) -> Iterator[str]:
-    """Yield codes of what limits a measure that each text has a number of."""
+    """Yield codes of what limits a measure that has a number for each text."""
     if is_flat(part):
         yield "constant"
         return
@@ -161,7 +147,7 @@ def _of_numbers(part: Part, y: np.ndarray[Any, Any]) -> Iterator[str]:
 
 
 def _refusals_differ(part: Part, settings: Settings) -> bool:
-    """Whether in-group and out-group texts are refused by so much unlike that it is no accident and matters."""
+    """Whether refusals of in-group and out-group texts differ significantly, and enough to matter."""
     try:
         made, with_any = refusal_gap(part.cube, confidence=settings.confidence)
     except NotEstimableError:

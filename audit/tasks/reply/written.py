@@ -1,4 +1,4 @@
-"""What tasks have in common whose answers are texts that are scored: how they are written, and what is made of them."""
+"""The common part of tasks whose answers are texts with scores: writing, scoring, analysis."""
 
 from __future__ import annotations
 
@@ -47,10 +47,7 @@ if TYPE_CHECKING:
 class WrittenTexts(Task[Plan]):
     """The perceiver writes a text, and scorers take measures of it.
 
-    Attributes
-    ----------
-    counts_words
-        Whether the words of all texts are counted, where ``measures.names`` asks for that.
+    ``counts_words`` says whether the words of all texts are counted, if ``measures.names`` asks for that.
     """
 
     words: ClassVar[TaskWords]
@@ -61,36 +58,31 @@ class WrittenTexts(Task[Plan]):
 
     @abstractmethod
     def scorers(self, plan: Plan, measures: MeasuresConfig) -> Iterator[Wanted]:
-        """Yield what scores the texts of a run."""
+        """Yield the scorers of a run's texts."""
 
     def answers(self, written: Sequence[Written], asked: Asked) -> dict[str, list[Any]]:
-        """Return what became of prompts as columns of ``tables.REPLIES``."""
+        """Return the written texts as columns of ``tables.REPLIES``."""
         return answer_columns(written)
 
     def keep(self, plan: Plan, folder: RunFolder) -> None:
-        """Write what the analysis needs beside the texts; by default nothing."""
+        """Write what the analysis needs besides the texts; by default nothing."""
 
     def tables(
         self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, values: pd.DataFrame
     ) -> tuple[Mapping[str, pd.DataFrame], Sequence[Remark]]:
-        """Return tables of the task's own, and what limits them; by default none.
+        """Return the task's own tables, and remarks on them; by default none.
 
-        Parameters
-        ----------
-        folder, manifest
-            The run's.
-        replies, values
-            Columns of ``tables.REPLIES``, of real groups; and a column a measure, indexed by ``prompt_index``. Not
-            modified.
+        ``replies`` has columns of ``tables.REPLIES``, real groups only; ``values`` one column a measure, indexed by
+        ``prompt_index``. Not modified.
         """
         return {}, ()
 
     def plan(self, config: AuditConfig) -> Plan:
-        """Read all that the prompts are made of; see :func:`audit.asking.plan.make_plan`."""
+        """Read everything that the prompts are made of; see :func:`audit.asking.plan.make_plan`."""
         return make_plan(config)
 
     def check(self, plan: Plan) -> None:
-        """Refuse measures that cannot be taken."""
+        """Reject measures that cannot be taken."""
         plan_scoring(plan, self.scorers)
 
     def records(self, plan: Plan) -> Iterator[dict[str, Any]]:
@@ -100,7 +92,7 @@ class WrittenTexts(Task[Plan]):
     def collect(
         self, plan: Plan, folder: RunFolder, *, command: str, say: Say, opened: OpenModel | None = None
     ) -> Manifest:
-        """Ask for the texts that are missing, and score those that are not scored."""
+        """Ask for the missing texts, and score those without scores."""
         scoring = plan_scoring(plan, self.scorers, counts_words=self.counts_words)
         earlier = earlier_manifest(plan, folder, say=say)
         if earlier is not None and not missing_shards(plan, earlier, folder):
@@ -198,7 +190,7 @@ class WrittenTexts(Task[Plan]):
         levels = levels_of(manifest.scorers, values)
         tables["epitome"] = epitome_table(of_groups, levels, manifest.epitome_labels, confidence=settings.confidence)
         judged = folder.parts(OWN_GAP_RATINGS).frame()
-        if JUDGE not in manifest.scorers:  # of a judge that is not to be had any more
+        if JUDGE not in manifest.scorers:  # left by a judge that the run no longer uses
             judged = judged.iloc[:0]
         tables |= judged_tables(
             judged,
@@ -240,7 +232,7 @@ class WrittenTexts(Task[Plan]):
 
 
 def _unscored(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:
-    """Say which scorers have not come to all replies yet."""
+    """Remark on scorers that have not scored all replies yet."""
     there = folder.shards("replies")
     for name in manifest.wanted:
         left = there - folder.parts(SCORES, name).numbers()
@@ -253,7 +245,7 @@ def _unscored(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:
 
 
 def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: float) -> Iterator[Remark]:
-    """Say what limits the scores of a judge, and what its own gap was not asked of."""
+    """Remark on a judge's unreliable scores, and on narratives that its own gap leaves out."""
     taken = manifest.scorers.get(JUDGE)
     if taken is None:
         return
@@ -283,7 +275,7 @@ def _unsure(manifest: Manifest, measures: pd.DataFrame, min_number_mass: float) 
 
 
 def _limits(manifest: Manifest, codes: set[str], unsure: pd.DataFrame) -> Limits:
-    """Return what limits verdicts beside the numbers: of the whole run, and of a judge that hardly gives numbers."""
+    """Return what limits verdicts besides the numbers: on the whole run, and on a judge of low number mass."""
     from audit.statistics.limits import limits_of_folder
     from audit.statistics.verdict import Limits
 
@@ -296,7 +288,7 @@ def _limits(manifest: Manifest, codes: set[str], unsure: pd.DataFrame) -> Limits
 
 
 def _lines(gaps: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
-    """Return what is printed of the gaps of measures that stand in headlines."""
+    """Return the headline gaps of measures as they are printed."""
     level = coverage(confidence)
     head = ("dimension", "measure", "gap (its unit)", f"{level} interval", "p", "corrected p", "from")
     lines: list[tuple[str, ...]] = [head]

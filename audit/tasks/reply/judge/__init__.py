@@ -1,1 +1,1 @@
-"""A model as judge of written replies: by a rubric, between two replies, and whether the judge itself has a gap."""
+"""A model as judge of written replies: by a rubric, between two replies, and the judge's own gap."""

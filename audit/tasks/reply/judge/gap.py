@@ -1,4 +1,4 @@
-"""The judge's own gap: what it does to one and the same reply when the experiencer's identity is changed."""
+"""The judge's own gap: how its score of the same reply changes with the experiencer's identity."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SCORE = Outcome("score", unit="points", rated=True)
 
 
 class Effects(Protocol):
-    """What :func:`audit.tasks.reply.judge.own_gap.experiencer_effects` gives of one dimension and measure."""
+    """The result of :func:`audit.tasks.reply.judge.own_gap.experiencer_effects` for one dimension and measure."""
 
     @property
     def dimension(self) -> str: ...  # noqa: D102
@@ -46,23 +46,23 @@ def judged_tables(
     seed: int,
     settings: Settings,
 ) -> dict[str, pd.DataFrame]:
-    """Estimate the judge's own gap, and how it scores each experiencer, in each dimension and measure.
+    """Estimate the judge's own gap, and its effect of each experiencer, by dimension and measure.
 
     Parameters
     ----------
     judged
-        What :func:`audit.tasks.reply.judge.own_gap.own_gap_ratings` returns, of all dimensions. Not modified.
+        From :func:`audit.tasks.reply.judge.own_gap.own_gap_ratings`, for all dimensions. Not modified.
     effects
-        Of the same.
+        Of the same ratings.
     variant
         The run's prompt variant.
     seed, settings
-        As of :func:`~audit.statistics.outcome.analyse_outcome`.
+        See :func:`~audit.statistics.outcome.analyse_outcome`.
 
     Returns
     -------
     dict
-        ``judge_gap`` and ``judge_effects``, unrounded; no rows where nothing was judged again. The intervals of
+        ``judge_gap`` and ``judge_effects``, unrounded; empty if nothing was judged again. The intervals of
         effects are t intervals over narratives, and their p is corrected (Holm) for the experiencers.
     """
     gap: list[dict[str, Any]] = []

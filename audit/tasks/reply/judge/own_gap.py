@@ -1,15 +1,15 @@
-"""Whether a judge has a gap of its own: the same reply scored again and again, the experiencer's identity changed.
+"""Whether a judge has a gap of its own: the same reply is scored repeatedly, with the experiencer's identity changed.
 
-What a judge adds to the scores of a reply audit has two parts, and both are measured on the same texts:
+What a judge adds to the scores of a reply audit has two parts, both measured on the same texts:
 
 - *The judge's own gap*: in-group minus out-group experiencers, relative to the group of whoever wrote the reply, free
   of how the judge scores each writer's texts and each experiencer. The judge is not told who wrote a reply, so this can
-  only come from what a reply's wording shows of its writer ("as a Muslim myself"). It is the part that enters δ of a
-  judged measure. :func:`own_gap_ratings` gives it the form of a ratings table, from which
-  :func:`audit.statistics.analysis.analyse` estimates it, with interval, as it does δ.
-- *The range of experiencer effects*: how far the judge scores one and the same text higher when it is said to be to one
-  identity than to another. It needs no writer. δ is free of it where perceivers and experiencers are crossed, but the
-  mean score by experiencer is not. :func:`experiencer_effects` gives it.
+  only come from what a reply's wording reveals of its writer ("as a Muslim myself"). It is the part that enters δ of a
+  judged measure. :func:`own_gap_ratings` returns it as a table of ratings, from which
+  :func:`audit.statistics.analysis.analyse` estimates it with its interval, as for δ.
+- *The range of experiencer effects*: how much higher the judge scores the same text when it is said to be to one
+  identity than to another. It needs no writer. δ is free of it if perceivers and experiencers are crossed, but the
+  mean score by experiencer is not. :func:`experiencer_effects` returns it.
 
 Replies to the unspecified experiencer are best: a reply to a Muslim that is shown as one to a Hindu may have become
 worse, and a judge that says so has no gap.
@@ -43,15 +43,13 @@ def sample_replies(
     Parameters
     ----------
     replies
-        Scored ones of a reply run. Those of other dimensions are not taken, nor blank ones, nor those whose narrative
-        names who they are to (see :func:`names_experiencer`): shown as one to somebody else it would contradict itself.
+        Scored ones of a reply run. Left out are those of other dimensions, blank ones, and those whose narrative names
+        the experiencer (see :func:`names_experiencer`): shown as one to somebody else it would contradict itself.
     dimension
-        Whose replies. Those to its unspecified experiencer are taken where a narrative has any, else those to one
-        experiencer at random.
+        Replies to its unspecified experiencer are taken if a narrative has any, else those to one experiencer at
+        random.
     n_narratives
-        How many; all where there are no more.
-    rng
-        Draws; the caller owns the seed.
+        All are taken if there are fewer.
 
     Returns
     -------
@@ -77,7 +75,7 @@ def sample_replies(
 
 
 def names_experiencer(reply: Reply, dimension: Dimension) -> bool:
-    """Tell whether a reply's narrative names the experiencer that it is to, who is no unspecified one."""
+    """Whether a reply's narrative names its experiencer, unless that is an unspecified one."""
     unspecified = {identity.term for identity in dimension.experiencers if identity.is_baseline}
     term = reply.experiencer
     if not term or term in unspecified:
@@ -86,7 +84,7 @@ def names_experiencer(reply: Reply, dimension: Dimension) -> bool:
 
 
 def own_gap_ratings(judge: RubricJudge, replies: Sequence[Reply], dimension: Dimension) -> pd.DataFrame:
-    """Score each reply as one to every experiencer of a dimension, its text unchanged.
+    """Score each reply as one to every experiencer of a dimension, with its text unchanged.
 
     Parameters
     ----------
@@ -95,14 +93,14 @@ def own_gap_ratings(judge: RubricJudge, replies: Sequence[Reply], dimension: Dim
     replies
         At most one for each narrative and perceiver, see :func:`sample_replies`.
     dimension
-        The perceivers that wrote the replies, and the experiencers that each is shown as one to.
+        Holds the perceivers that wrote the replies, and the experiencers to show.
 
     Returns
     -------
     pandas.DataFrame
         Columns of ``tables.RATINGS``, one row for each measure, reply and experiencer. ``variant`` is the measure,
-        ``perceiver`` who wrote the reply, ``experiencer`` who it is shown as one to, ``intensity`` the score in points,
-        ``status`` what became of the question to the judge. A reply is named by ``narrative_id`` and ``perceiver``.
+        ``perceiver`` the writer, ``experiencer`` the one shown, ``intensity`` the score in points, ``status`` that of
+        the judge's answer. ``narrative_id`` and ``perceiver`` identify a reply.
 
     Raises
     ------
@@ -114,8 +112,8 @@ def own_gap_ratings(judge: RubricJudge, replies: Sequence[Reply], dimension: Dim
 
     Notes
     -----
-    Where each writer's reply to each narrative is there, a narrative's P × E scores cross writers and experiencers, and
-    the contrast of δ is free of how good each reply is, since its weights sum to 0 over a reply's experiencers. Where
+    If each writer's reply to each narrative exists, a narrative's P × E scores cross writers and experiencers, and
+    the contrast of δ is free of how good each reply is, since its weights sum to 0 over a reply's experiencers. If
     some are missing, it is least squares on each narrative's own scores.
     """
     writers = _check(judge, replies, dimension)
@@ -124,7 +122,7 @@ def own_gap_ratings(judge: RubricJudge, replies: Sequence[Reply], dimension: Dim
     rows: list[dict[str, Any]] = []
     for measure, answers in judge.judge(shown).items():
         for place, answer in enumerate(answers):
-            assert answer is not None  # no blank reply is asked about
+            assert answer is not None  # blank replies were rejected above
             reply, experiencer = replies[place // len(experiencers)], experiencers[place % len(experiencers)]
             writer = writers[reply.perceiver]
             rows.append(
@@ -151,23 +149,23 @@ def own_gap_ratings(judge: RubricJudge, replies: Sequence[Reply], dimension: Dim
 
 @dataclass(frozen=True, eq=False)
 class ExperiencerEffects:
-    """How far a judge scores the same reply higher for an experiencer than for the mean of all.
+    """How much higher a judge scores the same reply for one experiencer than for the mean of all.
 
     Attributes
     ----------
-    dimension, variant
-        What experiencers differ in, and the measure.
+    variant
+        The measure.
     experiencers, groups
         Length E; baselines have the group ``unspecified``.
     baseline
-        Shape (E,), whether each is one.
+        Shape (E,).
     by_narrative
         Shape (N, E), in points: for each narrative the mean over its replies of the score as a reply to the experiencer
         minus the mean over the experiencers that are no baselines.
     n_replies
         Replies used: those with a score for every experiencer.
     n_replies_asked
-        All.
+        All replies.
     """
 
     dimension: str
@@ -181,16 +179,16 @@ class ExperiencerEffects:
 
     @property
     def effects(self) -> npt.NDArray[np.float64]:
-        """Shape (E,), in points: mean over narratives; NaN where no reply has all scores."""
+        """Shape (E,), in points: mean over narratives; NaN if no reply has all scores."""
         if not len(self.by_narrative):
             return np.full(len(self.experiencers), np.nan)
         return np.asarray(self.by_narrative.mean(axis=0))
 
     @property
     def range(self) -> float:
-        """Largest minus smallest effect, baselines left out, in points.
+        """Largest minus smallest effect without baselines, in points.
 
-        Noise alone makes it positive: read it beside the effects' intervals, which are of the columns of
+        Noise alone makes it positive: read it beside the effects' intervals, computed from the columns of
         ``by_narrative``.
         """
         compared = self.effects[~self.baseline]
@@ -200,8 +198,8 @@ class ExperiencerEffects:
 def experiencer_effects(ratings: pd.DataFrame) -> list[ExperiencerEffects]:
     """Return the experiencer effects of each dimension and measure of :func:`own_gap_ratings`.
 
-    A reply that lacks a score for some experiencer is left out, so that all effects are of the same texts. The names of
-    perceivers only tell replies apart.
+    A reply that lacks a score for some experiencer is left out, so that all effects are of the same texts. Perceivers
+    only identify replies.
     """
     found = []
     for (dimension, variant), part in ratings.groupby(["dimension", "variant"], sort=False, observed=True):
@@ -227,7 +225,7 @@ def experiencer_effects(ratings: pd.DataFrame) -> list[ExperiencerEffects]:
 
 
 def _check(judge: RubricJudge, replies: Sequence[Reply], dimension: Dimension) -> dict[str, Identity]:
-    """Return the dimension's perceivers by term; raise ConfigError where the replies do not tell of the judge's gap."""
+    """Return the dimension's perceivers by term. Raise ConfigError if the replies cannot show the judge's gap."""
     if judge.shown_as or not judge.rubric.names_experiencer:
         reason = f"shown_as={judge.shown_as!r} hides" if judge.shown_as else f"rubric {judge.rubric.name} does not show"
         raise ConfigError(

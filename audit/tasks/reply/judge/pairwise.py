@@ -1,8 +1,8 @@
 """A judge that says which of two replies to one narrative is better, asked twice with their order swapped.
 
-A judge that leans to the place where a reply stands is asked once with each reply in it, so that the leaning cancels
-in the preference, and is told by itself as position bias (arXiv:2310.05140 compares models' replies so with people's;
-swapping the order follows Zheng et al. 2023, arXiv:2306.05685).
+A judge that favours a place is asked once with each reply in it, so that the bias cancels in the preference and is
+reported separately as position bias (arXiv:2310.05140 compares models' replies with people's in this way; swapping the
+order follows Zheng et al. 2023, arXiv:2306.05685).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CHOSE_FIRST: Final = {"a": 1.0, "b": 0.0, "tie": 0.5}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A judge's answer to one order of two replies; the fields are columns of :data:`audit.tables.preference.PAIRS`."""
+    """A judge's answer to one order of two replies; its fields are columns of :data:`audit.tables.preference.PAIRS`."""
 
     status: Status
     chose_first: float = np.nan
@@ -68,13 +68,11 @@ def judge_pairs(
     ----------
     pairs
         The first and the second system's reply to one narrative and experiencer; neither is blank.
-    opened
-        The judge.
-    rubric, criterion
-        By what they are compared; the rubric must have ``pair``.
+    rubric
+        Must have ``pair``.
     method
-        ``expected`` takes P(A) / (P(A) + P(B)), where what follows the letter is not asked; ``generate`` an answer
-        that is A, B or tie and nothing else.
+        ``expected`` takes P(A) / (P(A) + P(B)), whatever would follow the letter; ``generate`` reads an answer that is
+        A, B or tie and nothing else.
     max_tokens
         Of an answer, for ``generate``.
     shown_as
@@ -83,7 +81,7 @@ def judge_pairs(
     Returns
     -------
     pandas.DataFrame
-        Columns of :data:`audit.tables.preference.PAIRS`, one row a pair, in their order. An order that gave no choice
+        Columns of :data:`audit.tables.preference.PAIRS`, one row a pair, in their order. An order without a choice
         is missing, never 0.5.
 
     Raises
@@ -93,7 +91,7 @@ def judge_pairs(
     StimulusError
         If the rubric has no such criterion, or compares no replies.
     ModelError
-        If the judge's tokenizer does not tell the answers apart.
+        If the judge's tokenizer cannot tell the answers apart.
     """
     prompts = []
     for place, (first, second) in enumerate(pairs):
@@ -145,10 +143,7 @@ def judge_pairs(
 def answer_tokens(tokenizer: ChatTokenizer, answers: Sequence[str], *, before: str) -> dict[Path, str]:
     """Return the token paths that spell each answer after a rendered prompt, with and without a space before.
 
-    Raises
-    ------
-    ModelError
-        If the answers cannot be told from their tokens.
+    Raises ModelError if tokens cannot tell the answers apart.
     """
     spelt = [
         (path, answer)
@@ -212,7 +207,7 @@ def _generated(engine: Engine, prompts: Sequence[Prompt], *, max_tokens: int) ->
 
 
 def _read(text: str | None) -> Answer:
-    """Read an answer that is exactly A, B or tie, whatever its case, marks and punctuation."""
+    """Read an answer that is exactly A, B or tie, in any case and with any marks and punctuation."""
     if text is None:
         return Answer(Status.FAILED)
     words = words_of(plain(answer_of(text)))
@@ -222,7 +217,7 @@ def _read(text: str | None) -> Answer:
 
 
 def _consistent(given: float, swapped: float) -> bool | None:
-    """Tell whether two preferences for the same reply lie on one side of 0.5."""
+    """Whether two preferences for the same reply lie on one side of 0.5."""
     if np.isnan(given) or np.isnan(swapped):
         return None
     return bool(np.sign(given - 0.5) == np.sign(swapped - 0.5))

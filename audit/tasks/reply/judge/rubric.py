@@ -1,9 +1,10 @@
-"""A judge that scores one reply at a time by the criteria of a rubric, as a measure like any other.
+"""A judge that scores one reply at a time by the criteria of a rubric; each criterion is a measure like any other.
 
-The judge is a model that follows instructions, and is asked as the audited one is: its score of a criterion is the mean
-of its distribution over the scale's numbers (``expected``), or the number that it writes (``generate``). It is told the
-narrative, whom the reply is to and the reply; never the perceiver, nor which model wrote the reply. A score is what one
-model says under one rubric: no person's judgement, and open to what a reply says to it (:mod:`stimuli.rubrics`).
+The judge is an instruction-tuned model and is asked as the audited one is: its score of a criterion is the mean of its
+distribution over the scale's numbers (``expected``), or the number that it writes (``generate``). It is told the
+narrative, the experiencer and the reply; never the perceiver, nor which model wrote the reply. A score is what one
+model says under one rubric: it is no person's judgement, and the reply itself can influence it
+(:mod:`stimuli.rubrics`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from stimuli.rubrics import Rubric
 Method: TypeAlias = Literal["expected", "generate"]
 
 BLANK: Final = "blank"
-"""In place of a status: a reply of white space alone, about which no judge is asked."""
+"""Counts replies of white space only, about which no judge is asked."""
 MAX_TOKENS: Final = 32
 """Of an answer, for ``generate``."""
 CAUTION: Final = (
@@ -39,15 +40,7 @@ _PRUNED_SHARE: Final = 0.0005  # of the scale, as the ratings' 0.05 points of 10
 
 
 def judge_facts(opened: OpenModel, *, model: str) -> dict[str, Any]:
-    """Return what tells two judging models apart: name, revision, files, engine.
-
-    Parameters
-    ----------
-    opened
-        The loaded judge.
-    model
-        Its name or path, as the user gave it.
-    """
+    """Return what tells two judging models apart; ``model`` is the name or path as the user gave it."""
     return {
         "model": model,
         "revision": opened.source.revision,
@@ -74,22 +67,21 @@ class RubricJudge:
     Attributes
     ----------
     rubric
-        What is asked; each criterion is a measure, ``judge_RUBRIC_CRITERION``.
+        Each criterion is a measure, ``judge_RUBRIC_CRITERION``.
     opened
-        The judge. Only one model is kept open: it must be opened when the audited one is no longer needed.
+        The judge. Only one model is kept open, so it must be opened once the audited one is no longer needed.
     model
-        Its name or path, as the user gave it.
+        Name or path, as the user gave it.
     method
-        ``expected`` or ``generate``, see :mod:`audit.asking.elicitation`.
+        See :mod:`audit.asking.elicitation`.
     max_tokens
         Of an answer, for ``generate``.
     shown_as
-        What the judge reads in place of every experiencer, e.g. ``a person``: then no identity but those that
-        narrative and reply name can move a score. Empty shows each its own, and a leaning of the judge towards
-        experiencers is part of the scores.
+        What the judge reads in place of every experiencer, e.g. ``a person``: then only identities that narrative and
+        reply name can change a score. Empty shows each its own, and scores include the judge's bias towards
+        experiencers.
     counts
-        See :class:`audit.tasks.measures.base.Counting`: by measure, of all replies that were scored since the judge was
-        made; all but the rated ones have no score.
+        See :class:`audit.tasks.measures.base.Counting`; all but the rated replies have no score.
     """
 
     rubric: Rubric
@@ -108,7 +100,7 @@ class RubricJudge:
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """See :class:`audit.tasks.measures.base.Scorer`: one a criterion, in the rubric's order."""
+        """One measure for each criterion, in the rubric's order."""
         return tuple(
             Measure(
                 name=f"judge_{self.rubric.name}_{name}",
@@ -130,14 +122,7 @@ class RubricJudge:
         return judge_facts(self.opened, model=self.model) | asked
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
-        """See :class:`audit.tasks.measures.base.Scorer`: points; NaN where the judge gave none, of which ``counts``
-        tells.
-
-        Raises
-        ------
-        ModelError
-            If the judge cannot be asked so: its tokenizer does not tell the scale's numbers apart.
-        """
+        """Return the scores in points; NaN if the judge gave none, which ``counts`` records."""
         columns = []
         for name, judged in self.judge(replies).items():
             self._count(self.counts[name], judged)
@@ -146,13 +131,7 @@ class RubricJudge:
         return np.column_stack(columns)
 
     def judge(self, replies: Sequence[Reply]) -> dict[str, list[Elicited | None]]:
-        """Return by measure what the judge answered about each reply, with status, text and mode; None for a blank one.
-
-        Raises
-        ------
-        ModelError
-            As :meth:`score`.
-        """
+        """Return by measure the judge's answer about each reply, with status, text and mode; None if it is blank."""
         places = [place for place, reply in enumerate(replies) if reply.text.strip()]
         self.opened.engine.forget()
         judged: dict[str, list[Elicited | None]] = {}
