@@ -114,9 +114,9 @@ def _signs(told: object, depth: int = _DEPTH) -> Iterator[tuple[_How, str]]:
             yield from _signs(each, depth - 1)
     if not isinstance(told, Mapping):
         return
-    names = {_letters(str(name)) for name in told}
+    names = {letters_of(str(name)) for name in told}
     for name, value in told.items():
-        own = _letters(str(name))
+        own = letters_of(str(name))
         if own in _READERS:
             how = _READERS[own](own, _unpacked(value), names)
             yield ("", f"{name}={str(value)[:60]!r}") if how is None else (how, "")
@@ -129,7 +129,7 @@ def _of_reason(name: str, value: object, names: set[str]) -> _How | None:
         value = value.get("reason", value.get("type"))
     if value is None:
         return ""
-    said = _letters(str(value))
+    said = letters_of(str(value))
     said = _NUMBERED.get(said, said) if name == "finishreason" else said
     for prefix in ("finishreason", "stopreason"):  # Python's form of an enumeration member
         said = said.removeprefix(prefix)
@@ -148,8 +148,8 @@ def _of_flag(name: str, value: object, names: set[str]) -> _How | None:
 
 
 def _of_status(name: str, value: object, names: set[str]) -> _How | None:
-    how = _HOW.get(_letters(str(value)), "") if isinstance(value, str) else ""
-    return "" if how == "whole" and _letters(_DETAILS) not in names else how
+    how = _HOW.get(letters_of(str(value)), "") if isinstance(value, str) else ""
+    return "" if how == "whole" and letters_of(_DETAILS) not in names else how
 
 
 def _of_details(name: str, value: object, names: set[str]) -> _How | None:
@@ -180,6 +180,6 @@ def _unpacked(value: object) -> object:
     return value
 
 
-def _letters(text: str) -> str:
+def letters_of(text: str) -> str:
     """Return only letters and digits, in lower case: ``finishReason`` and ``finish_reason`` are one name."""
     return "".join(filter(str.isalnum, text.casefold()))

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote
 
+from audit.engines.endings import letters_of
+
 Meaning: TypeAlias = Literal["declined", "too long", ""]
 
 _MESSAGES: Final = ("message", "msg")
@@ -70,15 +72,15 @@ def meaning_of(body: object, sent: Mapping[str, Any]) -> Meaning:
     ''
     """
     told = list(_told(body))
-    prompt = {_letters(_normal(text)) for text in _texts([sent.get("messages"), sent.get("prompt")])}
+    prompt = {letters_of(_normal(text)) for text in _texts([sent.get("messages"), sent.get("prompt")])}
     for is_code, text in told:
-        code = _letters(_normal(text)) if is_code else ""
+        code = letters_of(_normal(text)) if is_code else ""
         if code in _MEANINGS and code not in prompt:
             return _MEANINGS[code]
     for meaning, pattern in _WORDS.items():
         for is_code, text in told:
             words = () if is_code else (found[0] for found in pattern.finditer(_normal(text)))
-            if any(not any(_letters(each) in own for own in prompt) for each in words):
+            if any(not any(letters_of(each) in own for own in prompt) for each in words):
                 return meaning
     return ""
 
@@ -122,8 +124,3 @@ def _normal(text: str) -> str:
 def _unescaped(found: re.Match[str]) -> str:
     by_number = found[1] or found[2]
     return chr(int(by_number, 16)) if by_number else " " if found[3] else found[4]
-
-
-def _letters(text: str) -> str:
-    """Return only letters and digits: an echo may have lost what is between them."""
-    return "".join(filter(str.isalnum, text))

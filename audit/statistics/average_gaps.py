@@ -99,10 +99,14 @@ class Averages:
         }
         for gap in self.overall:
             own = [codes for (name, variant, *_), codes in found.items() if variant == gap.variant and "+" not in name]
-            shared = frozenset.intersection(*own) if own else frozenset()
-            every = frozenset().union(*own) - ({"noise_floor", "constant"} - shared)
-            found[gap.dimension, gap.variant] = every
+            found[gap.dimension, gap.variant] = limits_of_mean(own)
         return found
+
+
+def limits_of_mean(own: Sequence[frozenset[str]]) -> frozenset[str]:
+    """Return what limits a mean over dimensions: the codes of any, but noise floor and constant ratings only of all."""
+    shared = frozenset.intersection(*own) if own else frozenset()
+    return frozenset().union(*own) - ({"noise_floor", "constant"} - shared)
 
 
 def averages_of(

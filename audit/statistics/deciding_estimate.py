@@ -292,6 +292,14 @@ class _Layout:
 
     def estimate(self, of: NarrativeCube, placebos: Mapping[str, NarrativeCube] | None = None) -> _Estimated:
         """Estimate the average gap of a cube, over groups if it has enough of them, else over pairs."""
+        # All narratives are asked for by the average, by each group and as a second control.
+        return self._whole if of is self.cube and placebos is None else self._estimated(of, placebos)
+
+    @cached_property
+    def _whole(self) -> _Estimated:
+        return self._estimated(self.cube, None)
+
+    def _estimated(self, of: NarrativeCube, placebos: Mapping[str, NarrativeCube] | None) -> _Estimated:
         if of is self.cube and self.headline is not None:
             narrow, scope = self.headline
         else:

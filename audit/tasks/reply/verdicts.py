@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from audit.errors import NotEstimableError
-from audit.statistics.average_gaps import is_flat, overall_gaps, placebo_cubes
+from audit.statistics.average_gaps import is_flat, limits_of_mean, overall_gaps, placebo_cubes
 from audit.statistics.controls import Repetition
 from audit.statistics.deciding_estimate import Gap, Place, gaps_of
 from audit.statistics.estimate_rows import Settings
@@ -70,8 +70,7 @@ def measured_gaps(
     overall = overall_gaps(found, gaps, scales, confidence=settings.confidence)
     for gap in overall:
         own = [codes[each.place] for each in gaps if each.variant == gap.variant and "+" not in each.dimension]
-        flat = frozenset.intersection(*own) & {"constant"}
-        codes[gap.place] = frozenset().union(*own) - {"constant"} | flat
+        codes[gap.place] = limits_of_mean(own)
     return MeasuredGaps((*gaps, *overall), codes, sd)
 
 
