@@ -76,7 +76,7 @@ def test_what_raters_saved_is_analysed_beside_the_measures(finished, audit, tmp_
     assert set(agreement.index) == set(questions)
     assert agreement["alpha"].tolist() == pytest.approx([1.0] * len(questions))  # they agree on everything
     assert set(tables["human_correlations"]["measure"]) >= {"n_words", "judge_empathy_empathy"}
-    gaps = tables["measure_gaps"]
+    gaps = tables["gap"]
     assert {f"people_{name}" for name in questions} <= set(gaps["measure"])
     assert "What people say of these replies" in (finished / "report.html").read_text()
     with RunFolder(finished) as folder:

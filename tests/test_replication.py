@@ -160,8 +160,8 @@ def test_a_run_s_own_report_has_the_same_numbers_and_ours_beside_them(replicated
         for column in ("delta_z", "null_low", "null_high"):
             assert row[column] == compared.loc[variant, column]
         ours = gap.loc[gap["headline"] & (gap["scope"] == "narratives")].iloc[0]
-        assert ours["ci_low"] < ours["delta_points"] < ours["ci_high"]
-        assert (ours["delta_points"] > 0) == (variant == "origin")
+        assert ours["ci_low"] < ours["delta"] < ours["ci_high"]
+        assert (ours["delta"] > 0) == (variant == "origin")
         assert (run / "figures" / f"published-masked-religion-{variant}.svg").exists()
         manifest = json.loads((run / "manifest.json").read_text())
         assert manifest["scale"]["high"] == (10 if variant == "10-scale" else 100)

@@ -29,7 +29,7 @@ DIMENSIONS = ("heritage", "faith")
 N_PROMPTS = 16 * 12  # pairs of four identities x narratives, in each dimension
 FILES = {
     "comparison.html", "manifest.json", "table.md", "table.tex", "tables/runs.csv", "tables/measures.csv",
-    "tables/measure_gap_all.csv", "tables/measure_changes.csv", "tables/reply_costs.csv", "tables/dictionary.csv",
+    "tables/gap.csv", "tables/measure_changes.csv", "tables/reply_costs.csv", "tables/dictionary.csv",
 }  # fmt: skip
 WORDS = [a + b for a in "bdfgklmnprst" for b in ("ane", "ide", "olt", "ush", "erm")]
 ATTACK = "<script>alert(1)</script>"
@@ -134,18 +134,18 @@ def test_a_strategy_that_makes_all_replies_longer_changes_the_mean_and_not_the_g
     assert row["mean_low"] < RAISES < row["mean_high"]
     assert row["mean_low"] > 0.9 * RAISES
     # Nothing is missing here, so that the mean is that of all prompts, and the δ those of the runs' own reports.
-    gaps = table_of(swept[0], "measure_gap_all").query("scope == 'narratives' and measure == 'n_words'")
+    gaps = table_of(swept[0], "gap").query("scope == 'narratives' and measure == 'n_words'")
     own = gaps.set_index(["run", "dimension"])["delta"]
     found = (row["delta"], row["reference_delta"])
     assert found == pytest.approx((own["basic-empathy", dimension], own["none", dimension]))
 
 
 def test_every_gap_is_that_of_the_run_s_own_report(swept):
-    compared = table_of(swept[0], "measure_gap_all")
+    compared = table_of(swept[0], "gap")
     for folder in swept[0].parent.iterdir():
         if folder.name == "comparison":
             continue
-        own = table_of(folder, "measure_gaps").query("headline").drop(columns="headline").reset_index(drop=True)
+        own = table_of(folder, "gap").query("headline").drop(columns="headline").reset_index(drop=True)
         strategy = json.loads((folder / "manifest.json").read_text())["strategy"]["name"]
         found = compared.loc[compared["run"] == strategy].reset_index(drop=True)
         found = found.loc[found["measure"].isin(own["measure"])].reset_index(drop=True)
@@ -190,7 +190,7 @@ def test_refusals_and_costs_are_those_of_the_runs(swept):
 
 def test_a_corpus_is_compared_on_the_narratives_that_are_complete_in_both(swept):
     row = rows_of(swept, "two-stage", "dist_1").loc["faith"]
-    own = table_of(swept[0], "measure_gap_all").query("measure == 'dist_1' and dimension == 'faith'")
+    own = table_of(swept[0], "gap").query("measure == 'dist_1' and dimension == 'faith'")
     n = own.query("run == 'two-stage' and scope == 'narratives'")["n_narratives"].iloc[0]
     assert row["n_narratives"] == n < 12
     assert row["ci_low"] < row["delta_change"] < row["ci_high"]
@@ -228,7 +228,7 @@ def test_every_number_of_the_page_is_the_one_in_its_file(swept):
     numbers = Numbers(page).found
     shown = {(name, column) for name, _, column in (place.split(":") for place, _ in numbers)}
     assert {("measure_changes", name) for name in ("delta_change", "mean_change", "p_adjusted", "n_missing")} < shown
-    assert {("reply_costs", "refused_change"), ("measure_gap_all", "delta"), ("runs", "n_refused")} < shown
+    assert {("reply_costs", "refused_change"), ("gap", "delta"), ("runs", "n_refused")} < shown
     for place, value in numbers:
         name, line, column = place.split(":")
         assert tables[name][column][int(line)] == value, place
@@ -301,7 +301,7 @@ def test_a_measure_by_another_scorer_is_not_compared_and_the_page_says_why(copie
     page = (tmp_path / "out" / "comparison.html").read_text("utf-8")
     assert "taken by another scorer than in" in page
     assert ATTACK not in page
-    assert "n_words" in set(table_of(tmp_path / "out", "measure_gap_all")["measure"])
+    assert "n_words" in set(table_of(tmp_path / "out", "gap")["measure"])
 
 
 def test_a_measure_that_one_run_lacks_is_named(copies, command, tmp_path):

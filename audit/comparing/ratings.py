@@ -259,7 +259,7 @@ def _verdicts(
         on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
     for row in measured.gap:
         place = str(row["dimension"]), str(row["variant"])
-        if row["scope"] == "narratives" and abs(row["delta_points"]) < 2 * noise.get(place, 0.0):
+        if row["scope"] == "narratives" and abs(row["delta"]) < 2 * noise.get(place, 0.0):
             on_place.setdefault(place, set()).add("noise_floor")
     assert measured.averages is not None
     _, found = measured.averages.verdicts(limits_of(on_run, on_place), margin=used["margin"], response=response)

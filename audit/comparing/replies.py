@@ -24,13 +24,12 @@ from audit.comparing.base import (
     which,
 )
 from audit.comparing.reply_tables import (
-    COMPARED_MEASURE_CONTROLS,
     COMPARED_MEASURES,
     MEASURE_CHANGES,
-    MEASURE_GAP_ALL,
     REPLY_COSTS,
     REPLY_RUNS,
 )
+from audit.comparing.tables import COMPARED_CONTROLS, COMPARED_GAP
 from audit.configuration.schema import fingerprint
 from audit.errors import StoreError
 from audit.runs.differences import (
@@ -68,7 +67,7 @@ _NO_REFERENCE: Final = (
 
 
 REPLY_COMPARISON_TABLES: Final = by_name(
-    REPLY_RUNS, COMPARED_MEASURES, MEASURE_GAP_ALL, COMPARED_MEASURE_CONTROLS, MEASURE_CHANGES, REPLY_COSTS
+    REPLY_RUNS, COMPARED_MEASURES, COMPARED_GAP, COMPARED_CONTROLS, MEASURE_CHANGES, REPLY_COSTS
 )
 """Tables of a comparison of runs of replies."""
 
@@ -185,8 +184,8 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             name: pd.DataFrame(rows.get(name), columns=list(columns))
             for name, columns in REPLY_COMPARISON_TABLES.items()
         }
-        tables |= {"measures": measures, "measure_gap_all": _all(found, "gaps", MEASURE_GAP_ALL)}
-        tables["measure_controls"] = _all(found, "controls", COMPARED_MEASURE_CONTROLS)
+        tables |= {"measures": measures, "gap": _all(found, "gaps", COMPARED_GAP)}
+        tables["controls"] = _all(found, "controls", COMPARED_CONTROLS)
         remarks = (
             *on_references,
             *analysed_otherwise(runs, self.used),
@@ -351,7 +350,7 @@ def _scorers(run: WrittenRun) -> dict[str, set[str]]:
 
 def _all(runs: Mapping[str, RepliesOfRun], table: str, columns: Table) -> pd.DataFrame:
     """Concatenate a table over all runs."""
-    tables = [getattr(run, table).assign(run=label)[list(columns)] for label, run in runs.items()]
+    tables = [getattr(run, table).assign(run=label).reindex(columns=list(columns)) for label, run in runs.items()]
     filled = [each for each in tables if len(each)]
     return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=list(columns))
 

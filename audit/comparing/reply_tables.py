@@ -7,8 +7,8 @@ from typing import Final
 from audit.comparing.tables import RUNS, STRATEGIES
 from audit.tables.base import Table, count, flag, in_measure_unit, number, probability, share, text, tokens, word
 from audit.tables.gap import COMPARISONS, GAP
-from audit.tables.replies import MEASURE_CONTROLS, MEASURE_GAPS, MEASURES, REPLY_TALLY, ReplyStatus
-from audit.tables.shared import HOLM
+from audit.tables.replies import MEASURES, REPLY_TALLY, ReplyStatus
+from audit.tables.shared import HOLM, OUTCOME
 
 _COMPARED_WITH: Final = word(
     "the run that it is compared with: where strategies differ, the one without a strategy of the same model, files of "
@@ -62,19 +62,6 @@ COMPARED_MEASURES: Final = Table(
     },
 )
 
-MEASURE_GAP_ALL: Final = Table(
-    "measure_gap_all",
-    "a headline of a run's measure",
-    {
-        "run": RUNS["run"],
-        **MEASURE_GAPS.without("headline"),
-    },
-)
-
-COMPARED_MEASURE_CONTROLS: Final = Table(
-    "measure_controls", "a control of a measure of a run", {"run": RUNS["run"], **MEASURE_CONTROLS}
-)
-
 MEASURE_CHANGES: Final = Table(
     "measure_changes",
     "a measure of a run, against its reference",
@@ -83,8 +70,7 @@ MEASURE_CHANGES: Final = Table(
         "strategy": RUNS["strategy"],
         "reference": _COMPARED_WITH,
         "dimension": GAP["dimension"],
-        "measure": MEASURES["measure"],
-        "unit": MEASURES["unit"],
+        **OUTCOME,
         "delta": in_measure_unit(
             "the run's gap on the narratives that both use, in the measure's unit: in-group minus out-group"
         ),
@@ -128,12 +114,13 @@ MEASURE_CHANGES: Final = Table(
         "mean_sd_low": number("mean_low over the same"),
         "mean_sd_high": number("mean_high over the same"),
         "n_both": count("prompts with a number in both runs, which the means are of; baselines left out"),
-        "n_replies": count("replies of the run that its own gap uses"),
-        "reference_replies": count("replies of the reference that its own gap uses"),
-        "n_missing": MEASURE_GAPS["n_missing"],
+        "n_answers": count("replies of the run that its own gap uses"),
+        "reference_answers": count("replies of the reference that its own gap uses"),
+        "n_missing": GAP["n_missing"],
         "reference_missing": count("the same of the reference"),
         "note": text("why a number is missing, and what else limits it, in words; else empty"),
     },
+    former={"measure": "outcome", "n_replies": "n_answers", "reference_replies": "reference_answers"},
 )
 
 _COST: Final = ("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens", "shortened_share", "seconds")

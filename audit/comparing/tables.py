@@ -21,7 +21,7 @@ from audit.tables.base import (
 from audit.tables.cells import CELLS, PUBLISHED_CELLS
 from audit.tables.controls import CONTROLS
 from audit.tables.gap import COMPARISONS, EQUIVALENCE, GAP
-from audit.tables.shared import KEYS, SIDES, TALLY
+from audit.tables.shared import IN_POINTS, KEYS, SIDES, TALLY
 from audit.tables.verdicts import VERDICTS
 
 RUNS: Final = Table(
@@ -81,12 +81,15 @@ COMPARED_GAP: Final = Table(
     "a run's estimate of δ",
     {
         "run": RUNS["run"],
-        **GAP.without("headline", "p_sign_flip", "delta_z", "null_low", "null_high", "note"),
+        **GAP.without("headline", "delta_z", "null_low", "null_high", "note"),
         "p_adjusted": probability(
-            "p corrected for all headlines of the comparison within narratives: of every run, dimension and "
-            "intersection, but not of 'all', which is a mean of them (Holm, family-wise error); missing in other rows"
+            "p of headlines within narratives, corrected (Holm, family-wise error): of ratings for all of the "
+            "comparison, of every run, dimension and intersection, but not of 'all', which is a mean of them; of "
+            "measures within the run, as in its own table; missing in other rows"
         ),
-        "n_asked": count("prompts between the dimension's identities, baselines left out"),
+        "n_asked": count(
+            "prompts between the dimension's identities, baselines left out; missing of measures, as are the next"
+        ),
         "missing_share": share("n_missing / n_asked"),
         "largest_gap": EQUIVALENCE["largest_gap"].adding(": that of the equivalence test"),
         "margin": EQUIVALENCE["margin"],
@@ -94,11 +97,21 @@ COMPARED_GAP: Final = Table(
         "verdict": EQUIVALENCE["verdict"],
         "note": GAP["note"],
     },
+    former=GAP.former,
+    former_file="measure_gap_all",
 )
 
-COMPARED_VERDICTS: Final = Table("verdicts", "the verdict on a run's average gap", {"run": RUNS["run"], **VERDICTS})
+COMPARED_VERDICTS: Final = Table(
+    "verdicts", "the verdict on a run's average gap", {"run": RUNS["run"], **VERDICTS}, former=VERDICTS.former
+)
 
-COMPARED_CONTROLS: Final = Table("controls", "a control of a run's δ", {"run": RUNS["run"], **CONTROLS})
+COMPARED_CONTROLS: Final = Table(
+    "controls",
+    "a control of a run's δ",
+    {"run": RUNS["run"], **CONTROLS},
+    former=CONTROLS.former,
+    former_file=CONTROLS.former_file,
+)
 
 SPECIFICATIONS: Final = Table(
     "specifications",
@@ -226,11 +239,11 @@ ELICITATIONS: Final = Table(
             "in-group pairs that delta_change is of: echo_free (without a word in common), all_terms (whatever their "
             "words) or mixed (the mean over dimensions of either kind); empty without a gap"
         ),
-        "delta_points": points(
+        "delta": points(
             "the gap that the verdict rests on, as in the table verdicts, in points; of a verdict without an interval "
             "the headline's over narratives"
         ),
-        **VERDICTS.pick("ci_low", "ci_high"),
+        **{name: IN_POINTS[name] for name in ("ci_low", "ci_high")},
         "verdict": VERDICTS["code"].adding("; that of the run's own page, as in the table verdicts"),
         **VERDICTS.pick("claim", "direction", "size", "control", "scope", "parts_beyond", "parts_not_shown"),
         "delta_change": points(
@@ -252,6 +265,7 @@ ELICITATIONS: Final = Table(
         "n_narratives": count("narratives that both use; 0 for the reference"),
         "note": text("why a number is missing, or what limits it, in words; else empty"),
     },
+    former={"delta_points": "delta"},
 )
 
 ELICITATION_RANGES: Final = Table(
@@ -305,9 +319,10 @@ COMPARED_PUBLISHED: Final = Table(
             "and experiencer included"
         ),
         "excluded_share_heatmap": share("share of the narratives asked that the heatmap does not use"),
-        "n_ratings": GAP["n_ratings"],
+        "n_answers": GAP["n_answers"],
         "note": text("why there is no delta_z, or which permutations were taken, in words"),
     },
+    former={"n_ratings": "n_answers"},
 )
 
 COMPARED_CELLS: Final = Table(

@@ -85,7 +85,7 @@ def _in_words(row: Row, *, level: str) -> Markup:
     said = _OUTCOMES.format(of_all, rated, refused, unparseable)
     apart = row.number("mean_difference")
     if math.isfinite(apart):
-        n = show(row, "n_ratings", count)
+        n = show(row, "n_answers", count)
         higher = "higher" if apart >= 0 else "lower"
         mean = show(row, "mean_difference", lambda value: unsigned(abs(value)))
         correlations = [show(row, name, lambda value: fixed(value, decimals=2)) for name in ("pearson", "spearman")]
@@ -103,11 +103,11 @@ def _table(rows: Sequence[Row], *, level: str) -> Table:
     return table_of(
         rows,
         Column("rating", lambda row: _METHODS.get(str(row["method"]), str(row["method"]))),
-        number("δ, points", "delta_points", write_points),
+        number("δ, points", "delta", write_points),
         interval(level),
         number("p", "p", bare_p),
         number("narratives", "n_narratives", count),
-        number("prompts used", "n_ratings", count),
+        number("prompts used", "n_answers", count),
         number("refused", "refusal_rate", rate),
         text("note", "note"),
     )

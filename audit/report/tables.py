@@ -92,7 +92,7 @@ def gaps_table(rows: Sequence[tuple[str, Row]], *, alone: Set[Key] = frozenset()
         [row for _, row in rows],
         Column("dimension", lambda row: titles[row.line]),
         Column("speaks of", speaks_of, words=True),
-        number("δ, points", "delta_points", points),
+        number("δ, points", "delta", points),
         interval(level),
         number("SE", "se", unsigned),
         number("df", "df", _degrees),
@@ -104,7 +104,7 @@ def gaps_table(rows: Sequence[tuple[str, Row]], *, alone: Set[Key] = frozenset()
         number("plain mean, out-group", "raw_out", unsigned),
         number(Markup("d<sub>z</sub>"), "d_z", points),
         out_of("narratives", "n_narratives", "n_narratives_asked"),
-        number("ratings", "n_ratings", count),
+        number("ratings", "n_answers", count),
         text("estimator", "estimator"),
         note="note",
     )
@@ -182,7 +182,7 @@ def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str,
             shown += f": the {_SHOWN_PAIRS} of {count(len(own))} with the smallest p; all are in tables/families.csv"
         rest = (
             number("gap of the rest", "delta_rest", points),
-            number("difference", "change_points", points),
+            number("difference", "change", points),
             number("its p, corrected", "change_p_adjusted", bare_p),
         )
         yield (
@@ -190,11 +190,11 @@ def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str,
             table_of(
                 rows,
                 Column(_HEADS.get(family, family), _members),
-                number("gap, points", "delta_points", points),
+                number("gap, points", "delta", points),
                 interval(level),
                 number("p", "p", bare_p),
                 number("p, corrected", "p_adjusted", bare_p),
-                *(rest if any(math.isfinite(row.number("change_points")) for row in rows) else ()),
+                *(rest if any(math.isfinite(row.number("change")) for row in rows) else ()),
                 number("narratives", "n_narratives", count),
                 note="note",
             ),
@@ -230,7 +230,7 @@ def sensitivity_table(sensitivity: pd.DataFrame, *, level: str) -> Table:
         interval(level),
         number("p", "p", bare_p),
         number("narratives", "n_narratives", count),
-        number("ratings" if complete.any() else "ratings, filled ones included", "n_ratings", count),
+        number("ratings" if complete.any() else "ratings, filled ones included", "n_answers", count),
         Column("share", _share, words=True),
         note="note",
     )
@@ -244,7 +244,7 @@ def _check(row: Row) -> tuple[str, str]:
     """Name an assumption, and write the δ under it."""
     shift = row.number("shift_points")
     if row["check"] != "tipping_point" or not math.isfinite(shift):
-        return _CHECKS.get(row["check"], str(row["check"])), show(row, "delta_points", points)
+        return _CHECKS.get(row["check"], str(row["check"])), show(row, "delta", points)
     size = show(row, "shift_points", lambda value: unsigned(abs(value)))
     said = Markup("every missing rating {} points {} than is expected of it").format(size, direction(shift))
     return said, points(0.0)
@@ -273,11 +273,11 @@ def controls_table(controls: pd.DataFrame, *, level: str, titles: Sequence[str] 
         rows_of(controls, "controls"),
         *(Column(name, partial(_titled, name=name), words=True) for name in titles),
         Column("of which pairs", lambda row: _CONTROLS[str(row["control"])], words=True),
-        number("δ, points", "delta_points", points),
+        number("δ, points", "delta", points),
         interval(level),
         number("p", "p", bare_p),
         number("narratives", "n_narratives", count),
-        number("ratings", "n_ratings", count),
+        number("ratings", "n_answers", count),
         note="note",
     )
 
@@ -289,7 +289,7 @@ def measure_controls_table(
 
     ``named`` names a row's measure, ``titles`` are columns before it.
     """
-    rows = [row for row in rows_of(controls, "measure_controls") if math.isfinite(row.number("delta"))]
+    rows = [row for row in rows_of(controls, "controls") if math.isfinite(row.number("delta"))]
     if not any(row["headline"] for row in rows):
         return None
     return table_of(
@@ -301,7 +301,7 @@ def measure_controls_table(
         Column(f"{level} interval", show_rounded_interval),
         number("p", "p", bare_p),
         number("narratives", "n_narratives", count),
-        number("replies", "n_replies", count),
+        number("replies", "n_answers", count),
         note="note",
     )
 

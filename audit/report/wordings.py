@@ -39,11 +39,11 @@ def wordings_section(
     gaps = table_of(
         [*([] if crossed is None else [crossed]), *own],
         Column("wording", _name),
-        number("δ, points", "delta_points", points),
+        number("δ, points", "delta", points),
         interval(level),
         number("p", "p", bare_p),
         number("narratives", "n_narratives", count),
-        number("ratings", "n_ratings", count),
+        number("ratings", "n_answers", count),
         note="note",
     )
     varies = captioned(
@@ -63,11 +63,11 @@ def wordings_section(
 
 def _found(crossed: Row | None, n_wordings: int, *, level: str) -> Markup:
     """Say what δ is over all wordings, and whether another wording could give another sign."""
-    if crossed is None or not math.isfinite(crossed.number("delta_points")):
+    if crossed is None or not math.isfinite(crossed.number("delta")):
         why = "" if crossed is None else f": {crossed['note']}"
         return Markup("The prompt was asked in {} wordings, of which nothing can be said{}.").format(n_wordings, why)
     said = Markup("Over {} wordings of the prompt δ is {} points").format(
-        count(n_wordings), show(crossed, "delta_points", points)
+        count(n_wordings), show(crossed, "delta", points)
     )
     if not math.isfinite(crossed.number("ci_low")):
         return said + Markup(", without an interval: {}.").format(crossed["note"])

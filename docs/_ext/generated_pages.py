@@ -78,6 +78,10 @@ def columns() -> Iterator[str]:
             yield f"### {in_markdown(table.name)}\n\n{how}. One row is {_prose(table.row)}.\n"
             cells = ((_code(name), _prose(c.meaning), c.type.plain, c.unit) for name, c in table.items())
             yield from _table(("column", "meaning", "type", "unit"), cells)
+            if table.former:
+                names = ", ".join(f"{_code(former)} is now {_code(name)}" for former, name in table.former.items())
+                file = f" The table of replies was {_code(table.former_file)}." if table.former_file else ""
+                yield f"Former names: {names}.{file}\n"
 
 
 PARTS: Mapping[str, Callable[[], Iterator[str]]] = {"commands": commands, "options": options, "columns": columns}

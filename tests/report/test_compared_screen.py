@@ -154,7 +154,7 @@ def test_the_largest_gap_is_the_one_that_a_verdict_rests_on_with_its_interval() 
     runs = {"beyond": measured(6.0, placebo=5.0, controlled=False), "free": measured(3.0, seed=4)}
     beyond, free = (verdict_of(run) for run in runs.values())
     assert (beyond.control, free.control, free.scope) == ("placebo", "echo_free", "groups")
-    assert 0.5 < beyond.delta_points < 2 < free.delta_points
+    assert 0.5 < beyond.delta < 2 < free.delta
     [narrow] = [row for row in gap_table({"free": runs["free"]}).to_dict("records") if row["scope"] == "narratives"]
     assert (narrow["ci_low"], narrow["ci_high"]) != (free.ci_low, free.ci_high)
     screen = screen_of(runs)
@@ -163,7 +163,7 @@ def test_the_largest_gap_is_the_one_that_a_verdict_rests_on_with_its_interval() 
         screen,
     )
     assert told is not None
-    assert float(told[1]) == round(free.delta_points, 2)
+    assert float(told[1]) == round(free.delta, 2)
     assert told[2] == interval(free.ci_low, free.ci_high)
     assert told[2] != interval(narrow["ci_low"], narrow["ci_high"])
 

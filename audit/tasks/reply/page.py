@@ -147,7 +147,7 @@ def render_replies(
     view = view_manifest(manifest, rated=False, shown=_told(manifest))
     known = {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in REPLY_TABLES.items()}
     measures = {str(row["measure"]): row for row in rows_of(known["measures"], "measures")}
-    keys = sorted(dict.fromkeys(keys_of(known["measure_gaps"])), key=lambda key: key[0] == OVERALL)
+    keys = sorted(dict.fromkeys(keys_of(known["gap"])), key=lambda key: key[0] == OVERALL)
     several = len({variant for _, variant in keys}) > 1
     narrow = {key: _headlines(known, key, scope="narratives") for key in keys}
     judged = {key: rows_of(own_rows({"verdicts": known["verdicts"]}, key)["verdicts"], "verdicts") for key in keys}
@@ -322,8 +322,8 @@ def _told(manifest: Manifest) -> dict[str, object]:
 
 
 def _headlines(tables: Mapping[str, pd.DataFrame], key: Key, *, scope: str) -> list[Row]:
-    gaps = own_rows({"measure_gaps": tables["measure_gaps"]}, key)["measure_gaps"]
-    headlines = rows_of(gaps.loc[gaps["headline"].astype(bool)], "measure_gaps")
+    gaps = own_rows({"gap": tables["gap"]}, key)["gap"]
+    headlines = rows_of(gaps.loc[gaps["headline"].astype(bool)], "gap")
     return [row for row in headlines if row["scope"] == scope]
 
 
@@ -347,9 +347,9 @@ def _part(
     own = own_rows(tables, key)
     wide = [row for row in _headlines(tables, key, scope="narratives_and_terms") if math.isfinite(row.number("se"))]
     level, suffix = coverage(confidence), f"{key[0]}-{key[1]}"
-    of_groups = own["measure_families"].loc[own["measure_families"]["family"] == "group"]
-    groups = _groups(rows_of(of_groups, "measure_families"), level=level)
-    cells = _cells(rows_of(own["measure_cells"], "measure_cells"))
+    of_groups = own["families"].loc[own["families"]["family"] == "group"]
+    groups = _groups(rows_of(of_groups, "families"), level=level)
+    cells = _cells(rows_of(own["cells"], "cells"))
     return Section(
         title,
         present(
@@ -372,7 +372,7 @@ def _part(
             section(
                 "Groups or repeated words?",
                 captioned(
-                    measure_controls_table(own["measure_controls"], partial(_named, measures=measures), level=level),
+                    measure_controls_table(own["controls"], partial(_named, measures=measures), level=level),
                     f"{title}: δ of each measure by what perceiver and experiencer have in common, and of invented "
                     "groups, of which the model can know nothing",
                 ),
@@ -417,7 +417,7 @@ def _of_groups(tables: Sequence[tuple[str, Table]], n: int, *, title: str) -> Se
     if n > len(tables):
         about += (
             f" Of {len(tables)} measures with the smallest p; those of {n - len(tables)} others are in "
-            "<code>tables/measure_families.csv</code>."
+            "<code>tables/families.csv</code>."
         )
     return section(
         Markup("Each group's own gap, beyond how it is with others, measure by measure"),
@@ -433,7 +433,7 @@ def _of_pairs(tables: Sequence[tuple[str, Table]], n: int, *, title: str) -> Sec
         return None
     about = (
         f"Of {len(tables)} measures with the smallest p; those of {n - len(tables)} others, or in which all replies "
-        "are alike, are in <code>tables/measure_cells.csv</code>."
+        "are alike, are in <code>tables/cells.csv</code>."
     )
     return section(
         "Mean of each pair, measure by measure",
@@ -564,7 +564,7 @@ def _gaps_table(rows: Sequence[Row], measures: Mapping[str, Row], *, level: str,
         number("corrected p", "p_adjusted", bare_p),
         in_sd,
         out_of("narratives", "n_narratives", "n_narratives_asked"),
-        number("replies", "n_replies", count),
+        number("replies", "n_answers", count),
         number("missing", "n_missing", count),
         text("estimator", "estimator"),
     )
@@ -661,7 +661,7 @@ def _chosen(
     tables: Mapping[str, Table], gaps: Sequence[Row], measures: Mapping[str, Row], *, room: int
 ) -> list[tuple[str, Table]]:
     """Choose the tables that fit on the page: those of the smallest p, in the measures' order."""
-    p = {str(row["measure"]): row.number("p") for row in gaps}
+    p = {str(row["outcome"]): row.number("p") for row in gaps}
     # A measure with the same number for all replies has nothing to show.
     varying = [name for name in tables if math.isfinite(p.get(name, math.nan))]
     chosen: set[str] = set()
@@ -680,7 +680,7 @@ def _groups(rows: Sequence[Row], *, level: str) -> dict[str, Table]:
     """Return each group's own gap, by measure."""
     by_measure: dict[str, list[Row]] = {}
     for row in rows:
-        by_measure.setdefault(str(row["measure"]), []).append(row)
+        by_measure.setdefault(str(row["outcome"]), []).append(row)
     return {
         measure: table_of(
             own,
@@ -698,7 +698,7 @@ def _cells(rows: Sequence[Row]) -> dict[str, Table]:
     """Return the mean of each pair of identities, by measure."""
     by_measure: dict[str, dict[str, dict[str, Row]]] = {}
     for row in rows:
-        own = by_measure.setdefault(str(row["measure"]), {})
+        own = by_measure.setdefault(str(row["outcome"]), {})
         own.setdefault(str(row["perceiver"]), {})[str(row["experiencer"])] = row
     tables = {}
     for measure, matrix in by_measure.items():
@@ -757,8 +757,8 @@ def _plain(value: float) -> str:
 
 
 def _named(row: Row, measures: Mapping[str, Row]) -> str:
-    return str(measures[str(row["measure"])]["title"])
+    return str(measures[str(row["outcome"])]["title"])
 
 
 def _unit(measures: Mapping[str, Row], row: Row) -> str:
-    return str(measures[str(row["measure"])]["unit"])
+    return str(measures[str(row["outcome"])]["unit"])

@@ -132,7 +132,7 @@ def _judge_gap(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) ->
         rows,
         replace(_DIMENSION, words=False),
         _measure("judged measure", titles),
-        number("own gap, points", "delta_points", points),
+        number("own gap, points", "delta", points),
         interval(level),
         number("p", "p", bare_p),
         number("narratives", "n_narratives", count),
@@ -248,7 +248,11 @@ def _labels(rows: Sequence[Row], *, level: str) -> Table:
 
 
 def _measure(head: str, titles: Mapping[str, str]) -> Column:
-    return Column(head, lambda row: named(titles.get(str(row["measure"]), str(row["measure"]))), words=True)
+    def name(row: Row) -> Markup:
+        measure = str(row["outcome"] if "outcome" in row else row["measure"])
+        return named(titles.get(measure, measure))
+
+    return Column(head, name, words=True)
 
 
 def _part(row: Row) -> Markup:
