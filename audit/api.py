@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _GROUPS: Final = ("perceiver_group", "experiencer_group")
 _HEADLINE: Final = (
-    "dimension", "variant", "delta", "ci_low", "ci_high", "p", "n_narratives", "n_answers", "note",
+    "outcome", "dimension", "variant", "delta", "ci_low", "ci_high", "p", "n_narratives", "n_answers", "note",
 )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ class Run:
 
     @property
     def headline(self) -> pd.DataFrame:
-        """For a run of ratings, δ with its interval: a row for each dimension and variant."""
+        """δ with its interval: a row for each dimension and variant, and of replies for each measure."""
         return _headline(self.tables["gap"])
 
     @cached_property

@@ -15,6 +15,8 @@ from drawing import svg_alone
 
 import audit
 from audit import api
+from audit.tables.gap import GAP
+from audit.tables.reading import read_table
 
 EXAMPLES = Path(__file__).parents[1] / "reports"
 ORIGIN, PERSONA = (EXAMPLES / "example-sweep" / name for name in ("origin", "persona-1"))
@@ -48,7 +50,7 @@ def test_importing_audit_imports_nothing_heavy():
 def test_a_run_that_is_opened_has_what_its_folder_holds():
     run = audit.open_run(EXAMPLES / "example")
     assert run.manifest.prompt.variant == "origin"
-    gap = pd.read_csv(EXAMPLES / "example" / "tables" / "gap.csv")
+    gap = read_table(EXAMPLES / "example" / "tables" / "gap.csv", GAP)
     pd.testing.assert_series_equal(run.tables["gap"]["delta"], gap["delta"])
     assert run.tables["gap"]["note"].notna().all()
     assert set(run.tables) == {path.stem for path in (EXAMPLES / "example" / "tables").glob("*.csv")}

@@ -32,7 +32,10 @@ from audit.runs.prompts import PromptsAsked
 from audit.runs.provenance import prompts_difference
 from audit.runs.store import RunFolder
 from audit.statistics.analysis import analyse
+from audit.tables.controls import CONTROLS
 from audit.tables.formatting import BEYOND, MINUS, fixed, interval, points
+from audit.tables.gap import GAP
+from audit.tables.reading import read_table
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE, SWEEP = ROOT / "reports" / "example", ROOT / "reports" / "example-sweep"
@@ -130,7 +133,7 @@ def text_of(outputs):
 
 
 def example_gap():
-    return pd.read_csv(EXAMPLE / "tables" / "gap.csv")
+    return read_table(EXAMPLE / "tables" / "gap.csv", GAP)
 
 
 def sweep_gap():
@@ -230,7 +233,7 @@ def test_the_first_look_shows_the_headlines_of_gap_csv_and_finds_delta_by_hand(r
     for row in headline.to_dict("records"):
         found = " ".join(points(row[name]) for name in ("delta", "ci_low", "ci_high"))
         assert f"religion narratives {found} {row['p']:.1g} {row['n_narratives']} {row['n_answers']}" in text
-    controls = pd.read_csv(EXAMPLE / "tables" / "controls.csv").set_index("control")
+    controls = read_table(EXAMPLE / "tables" / "controls.csv", CONTROLS).set_index("control")
     by_hand = points(controls.loc["all_terms", "delta"])
     assert f"δ in whatever words, by hand: {by_hand} points, from 12 narratives" in text
     manifest = Manifest.read(EXAMPLE)
@@ -299,7 +302,7 @@ def decimals_shown(table):
 
 def test_the_refit_shows_what_r_finds_or_how_to_get_r(run):
     text = text_of(run("refit_in_r"))
-    ours = pd.read_csv(EXAMPLE / "tables" / "controls.csv").set_index("control").loc["all_terms"]
+    ours = read_table(EXAMPLE / "tables" / "controls.csv", CONTROLS).set_index("control").loc["all_terms"]
     assert f"this package +{ours['delta']:.6f} {ours['se']:.6f} 11.0" in text
     if r_is_there():
         assert f"within narratives +{ours['delta']:.6f} {ours['se']:.6f} 11.0" in text
@@ -337,7 +340,7 @@ def test_r_finds_the_gap_of_complete_ratings_with_its_interval(needs_r, tmp_path
     """lm within narratives and t of their gaps in R; the same as the control over all words, to ten digits."""
     audit.open_run(EXAMPLE).export(tmp_path / "csv", form="csv")
     fits = refit(tmp_path, tmp_path / "csv" / "ratings.csv", "religion")
-    ours = pd.read_csv(EXAMPLE / "tables" / "controls.csv").set_index("control").loc["all_terms"]
+    ours = read_table(EXAMPLE / "tables" / "controls.csv", CONTROLS).set_index("control").loc["all_terms"]
     names = {"delta": "delta", "se": "se", "df": "df", "ci_low": "ci_low", "ci_high": "ci_high", "p": "p"}
     for name, column in names.items():
         assert fits.loc["within narratives", name] == pytest.approx(ours[column], rel=1e-8)

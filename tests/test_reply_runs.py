@@ -105,7 +105,7 @@ def test_a_run_of_replies_ends_in_delta_of_each_measure_and_names_what_is_absent
     assert "measures.epitome.emotional_reactions=" in absent["epitome"]
     assert "measures.bertscore.references=" in absent["bertscore"]
     gaps = table_of(finished, "gap")
-    assert set(gaps.loc[gaps["headline"], "measure"]) == set(measures.loc[measures["status"] == "scored", "measure"])
+    assert set(gaps.loc[gaps["headline"], "outcome"]) == set(measures.loc[measures["status"] == "scored", "measure"])
     page = (finished / "report.html").read_text()
     assert "measures.bertscore.references=" in page
     [_, told, _] = manifest["example_prompt"]["user"].splitlines()
@@ -185,7 +185,7 @@ def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_k
     assert "emotion_hit" not in measures.index
     scored = manifest_of(again)["counts"]
     assert measures.loc["perplexity", "n_scored"] == scored["written"] + scored["cut"]
-    assert "perplexity" in set(table_of(again, "gap")["measure"])
+    assert "perplexity" in set(table_of(again, "gap")["outcome"])
     assert "A model that scores itself" in (again / "report.html").read_text()
     forbid(monkeypatch, "audit.tasks.measures.choose._emotion")
     assert main(["run", *overrides(tiny_model, again)]) == 0

@@ -364,7 +364,7 @@ def _means_table(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) 
         Column("change", lambda row: mean(row, "mean_change", signed=True)),
         Column(f"{level} interval", lambda row: show_rounded_interval(row, "mean_low", "mean_high")),
         number("in SD", "mean_sd", points),
-        number("replies of the reference", "reference_replies", count),
+        number("replies of the reference", "reference_answers", count),
         number("replies", "n_answers", count),
         number("without a number, of the reference", "reference_missing", count),
         number("without a number", "n_missing", count),

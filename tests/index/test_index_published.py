@@ -248,7 +248,7 @@ def test_measures_of_replies_have_their_unit_and_the_verdict_of_their_page(repli
     rows = {row["outcome"]: row for row in index_of(replies)}
     titles = pd.read_csv(replies / "tables" / "measures.csv").set_index("measure")["title"]
     table = pd.read_csv(replies / "tables" / "verdicts.csv").query("dimension != 'all'")
-    assert [titles[name] for name in table["measure"]] == list(rows)
+    assert [titles[name] for name in table["outcome"]] == list(rows)
     assert (rows["Length"]["unit"], rows["Length"]["scale"]) == ("words", "")
     page = (replies / "report.html").read_text("utf-8")
     [shown] = re.findall(r'<table aria-label="religion: what was decided of each measure.*?</table>', page, re.DOTALL)
@@ -267,7 +267,7 @@ def test_measures_that_an_earlier_version_analysed_have_no_verdict(replies, tmp_
     gaps = pd.read_csv(run / "tables" / "gap.csv").query("headline and scope == 'narratives'")
     rows = {row["outcome"]: row for row in index_of(run)}
     assert {row["verdict"] for row in rows.values()} == {"absent"}
-    assert rows["Length"]["delta"] == gaps.set_index("measure").loc["n_words", "delta"]
+    assert rows["Length"]["delta"] == gaps.set_index("outcome").loc["n_words", "delta"]
 
 
 def test_files_of_replies_that_were_accepted_take_verdicts_back(replies, tmp_path):

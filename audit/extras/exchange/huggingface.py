@@ -54,8 +54,8 @@ def _statistics(collected: Collected) -> Iterator[tuple[str, tuple[Table, pd.Dat
     if GAP.place(collected.path / "tables").exists():
         rows = collected.statistics(GAP.name).reindex(columns=list(GAP))
         texts = [name for name, column in GAP.items() if column.type in (Type.WORD, Type.TEXT)]
-        # An empty text in a CSV file is read as missing.
-        yield GAP.name, (GAP, rows.fillna(dict.fromkeys(texts, "")))
+        # An earlier version may lack a column.
+        yield GAP.name, (GAP, rows.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, "")))
 
 
 def _card(collected: Collected, told: Told, tables: dict[str, Table]) -> str:
