@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from runs import as_stored
 
-from audit.comparing.ratings import COMPARISON_TABLES
+from audit.comparing.tables import COMPARISON_TABLES
 from audit.errors import ModelError
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from audit.cli.main import main
-from audit.comparing.ratings import COMPARISON_TABLES
-from audit.comparing.replies import REPLY_COMPARISON_TABLES
+from audit.comparing.tables import COMPARISON_TABLES, REPLY_COMPARISON_TABLES
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.run_of_ratings import TABLES

@@ -11,8 +11,7 @@ from planted import alone, grouped, ratings_of
 from runs import outside_run
 
 import audit
-from audit.comparing.ratings import COMPARISON_TABLES
-from audit.comparing.replies import REPLY_COMPARISON_TABLES
+from audit.comparing.tables import COMPARISON_TABLES, REPLY_COMPARISON_TABLES
 from audit.extras.exchange.base import Collected
 from audit.runs.manifest import ComparisonManifest, Manifest
 from audit.tables.gap import GAP

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from audit.comparing.ratings import COMPARISON_TABLES
+from audit.comparing.tables import COMPARISON_TABLES
 from audit.errors import ConfigError
 from audit.extras.replication.released_results import parse_name
 from stimuli.identities import load_dimensions

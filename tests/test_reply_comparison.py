@@ -14,7 +14,8 @@ from runs import FOUR_RELIGIONS, SMALL_IDENTITIES, as_stored, in_parts
 from test_comparison import Numbers, files_of, table_of, write_run
 from test_planted_strategy import INFERRED, Scripted, draw, uniform
 
-from audit.comparing.replies import REPLY_COMPARISON_TABLES, _references
+from audit.comparing.replies import _references
+from audit.comparing.tables import REPLY_COMPARISON_TABLES
 from audit.engines.base import OpenModel
 from audit.engines.local import LocalModel
 from audit.engines.open import Choice

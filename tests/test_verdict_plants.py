@@ -16,7 +16,7 @@ from gated import NAMES, STEMS, TWO_TERMS, gate, of, run_maker, two_terms, verdi
 
 import audit
 from audit.comparing.gaps import OTHER_PAIRS, compare_runs, measure_run
-from audit.comparing.ratings import COMPARISON_TABLES
+from audit.comparing.tables import COMPARISON_TABLES
 from audit.configuration.composition import statistics_defaults
 from audit.report.verdicts import verdict_lines
 from audit.runs.manifest import Manifest

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from audit.comparing.gaps import OTHER_TEXTS
-from audit.comparing.reply_tables import MEASURE_CHANGES
+from audit.comparing.tables import MEASURE_CHANGES
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.anchors import with_adjusted_p
 from audit.statistics.cells import NarrativeCube

@@ -23,13 +23,7 @@ from audit.comparing.base import (
     texts_of,
     which,
 )
-from audit.comparing.reply_tables import (
-    COMPARED_MEASURES,
-    MEASURE_CHANGES,
-    REPLY_COSTS,
-    REPLY_RUNS,
-)
-from audit.comparing.tables import COMPARED_CONTROLS, COMPARED_GAP
+from audit.comparing.tables import COMPARED_CONTROLS, COMPARED_GAP, COMPARED_MEASURES, REPLY_COMPARISON_TABLES
 from audit.configuration.schema import fingerprint
 from audit.errors import StoreError
 from audit.runs.differences import (
@@ -45,7 +39,7 @@ from audit.runs.differences import (
 from audit.runs.manifest import Manifest
 from audit.runs.provenance import Difference, first_difference
 from audit.runs.store import RunFolder
-from audit.tables.base import Table, by_name
+from audit.tables.base import Table
 from audit.tables.formatting import dimension_title
 from audit.tables.people_of_replies import PEOPLE_SCORES
 from audit.tables.replies import SCORES, ReplyStatus
@@ -64,12 +58,6 @@ _DRAWN: Final = 40
 _NO_REFERENCE: Final = (
     "no run of strategy none has the same model, files of it, prompt, narratives, kind of reply, seed and identities"
 )
-
-
-REPLY_COMPARISON_TABLES: Final = by_name(
-    REPLY_RUNS, COMPARED_MEASURES, COMPARED_GAP, COMPARED_CONTROLS, MEASURE_CHANGES, REPLY_COSTS
-)
-"""Tables of a comparison of runs of replies."""
 
 
 @dataclass(frozen=True)

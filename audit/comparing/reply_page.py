@@ -17,7 +17,7 @@ from markupsafe import Markup
 from audit.comparing.first_screen import in_pairs, summary_of_changes
 from audit.comparing.page import facts_of
 from audit.comparing.paper_table import PaperTable, told_columns, with_interval
-from audit.comparing.reply_tables import REPLY_RUNS
+from audit.comparing.tables import REPLY_RUNS
 from audit.report.manifest import ExampleView
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
 from audit.report.page import picture, render_page

@@ -16,8 +16,7 @@ from sphinx.application import Sphinx
 from audit.cli.main import COMMANDS
 from audit.comparing.preference.human_choices import PEOPLE_PREFERENCE_TABLES
 from audit.comparing.preference.judging import PREFERENCE_TABLES
-from audit.comparing.ratings import COMPARISON_TABLES
-from audit.comparing.replies import REPLY_COMPARISON_TABLES
+from audit.comparing.tables import COMPARISON_TABLES, REPLY_COMPARISON_TABLES
 from audit.configuration.options import group_rows, option_rows
 from audit.tables.base import Table
 from audit.tables.formatting import in_markdown

@@ -20,9 +20,8 @@ from test_replies_page import replies_of
 from audit.comparing.first_screen import summary_of_changes, summary_of_runs, told_apart
 from audit.comparing.gaps import Measured, gap_table, measure_run, specification_rows, strategy_rows
 from audit.comparing.measure_gaps import RepliesOfRun, change_rows
-from audit.comparing.ratings import COMPARISON_TABLES
 from audit.comparing.reply_page import _answer
-from audit.comparing.reply_tables import MEASURE_CHANGES
+from audit.comparing.tables import COMPARISON_TABLES, MEASURE_CHANGES
 from audit.report.numbers import Row, rows_of
 from audit.report.summary import NO_GROUPS, NOT_THE_GROUPS, Summary
 from audit.runs.outside import read_outside

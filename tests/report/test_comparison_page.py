@@ -9,7 +9,7 @@ import pytest
 
 from audit.comparing.page import render_comparison
 from audit.comparing.paper_table import paper_table, with_interval
-from audit.comparing.ratings import COMPARISON_TABLES
+from audit.comparing.tables import COMPARISON_TABLES
 from audit.report.numbers import Row
 from audit.report.page import asset
 from audit.report.summary import EVERY_PART, NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS

@@ -14,7 +14,7 @@ from test_measures import GROUPS, cube, replies_of, two_dimensions, values_of
 from audit.comparing.costs import cost_rows
 from audit.comparing.gaps import OTHER_TEXTS, measure_run, strategy_rows
 from audit.comparing.measure_gaps import RepliesOfRun, _subtracted, change_rows
-from audit.comparing.reply_tables import REPLY_COSTS
+from audit.comparing.tables import REPLY_COSTS
 from audit.statistics.comparisons import Labelled, difference
 from audit.statistics.estimate_rows import Settings
 from audit.statistics.estimates import summarise_contrasts
