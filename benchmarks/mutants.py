@@ -1,10 +1,10 @@
-"""Change places of the code one at a time, and see whether the tests that run them notice: a table of mutants, in Markdown.
+"""Change places of the code one at a time, and see whether the tests that run them notice: a table in Markdown.
 
     python benchmarks/mutants.py coverage=.coverage [n=200] [seed=1] [out=tests/mutants.json]
 
-``make mutants`` first measures which tests run which line. A place is drawn by seed from ``PARTS``, as many of each kind:
-a comparison changed, a sign turned, a constant changed, a place off by one, a line dropped. The tests that run its line
-are then run on a copy of the code, the quickest files first, until one fails. A mutant that passes them survives.
+``make mutants`` first measures which tests run which line. Places are drawn by seed from ``PARTS``, as many of each
+kind: a comparison changed, a sign turned, a constant changed, a place off by one, a line dropped. The tests that run
+the line are then run on a copy of the code until one fails. A mutant that passes all of them survives.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def test_every_kind_of_place_is_changed_once_and_nothing_else(planted):
 
 
 def test_as_many_of_each_kind_are_drawn_by_the_seed_of_lines_that_a_test_runs(planted):
-    covered = {"audit/statistics/rest.py": dict.fromkeys(range(10, 14), {"test_rest.py::test_least"})}
+    covered = {"audit/statistics/rest.py": {line: {"test_rest.py::test_least"} for line in range(10, 14)}}
 
     drawn = mutants.draw(5, 1, covered)
 
