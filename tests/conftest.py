@@ -15,6 +15,7 @@ import pytest
 from drawing import svg_alone
 from hypothesis import settings
 from simulations import chosen, what_to_run
+from tiers import guarded, is_quick, mark
 
 # How long an example takes says how busy the machine is, and nothing of the code. (CI has a profile of its own.)
 settings.register_profile("patient", deadline=None)
@@ -62,6 +63,23 @@ def pytest_addoption(parser):
 
 def pytest_report_header(config):
     return f"simulations: {config.getoption('simulations')}"
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m, which asks for the marks
+def pytest_itemcollected(item):
+    mark(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    with guarded() if is_quick(item) else contextlib.nullcontext():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    with guarded() if is_quick(item) else contextlib.nullcontext():
+        return (yield)
 
 
 @pytest.hookimpl(trylast=True)  # after -k and -m, which narrow what there is to draw from

@@ -25,6 +25,8 @@ from audit.errors import ModelError
 from audit.runs.store import RunFolder
 from stimuli.prompts import Prompt
 
+pytestmark = pytest.mark.server
+
 __all__ = ["opened"]  # a fixture
 
 N = 50
