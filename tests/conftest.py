@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from drawing import svg_alone
+from drawing import every_format, svg_alone
 from hypothesis import settings
 from simulations import chosen, what_to_run
 from tiers import guarded, is_quick, mark
@@ -110,6 +110,20 @@ def no_waiting_for_the_disk():
     """What tests write need not outlive a crash of the machine; the order of writing is tested in ``test_store``."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def figures_as_svg_alone():
+    """Leave out PNG and PDF, which take most of the time of a report."""
+    with svg_alone():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def figures_in_every_format(request):
+    """Draw them in tests that are marked so."""
+    with every_format() if request.node.get_closest_marker("every_format") else contextlib.nullcontext():
         yield
 
 
@@ -267,11 +281,10 @@ def thinking_model(make_model):
 
 
 @pytest.fixture
-def audit(request, tmp_path, monkeypatch):
+def audit(tmp_path, monkeypatch):
     """Return a function that runs a command in this process, in an empty folder, and returns its exit code.
 
-    What a process of its own would start with is put back afterwards: arguments, environment, the model kept. Figures
-    are drawn as SVG alone, but for tests marked ``every_format``.
+    What a process of its own would start with is put back afterwards: arguments, environment, the model kept.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", list(sys.argv))
@@ -281,8 +294,7 @@ def audit(request, tmp_path, monkeypatch):
     def run(*arguments):
         from audit.cli.main import main
 
-        with contextlib.nullcontext() if request.node.get_closest_marker("every_format") else svg_alone():
-            return main([str(argument) for argument in arguments])
+        return main([str(argument) for argument in arguments])
 
     yield run
     from audit.engines import open as opening
@@ -300,7 +312,7 @@ def audit_in():
         from audit.cli.main import main
         from audit.engines import open as opening
 
-        with pytest.MonkeyPatch.context() as patch, svg_alone():
+        with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
             patch.setattr(sys, "argv", list(sys.argv))
             patch.setenv("HYDRA_FULL_ERROR", "1")
@@ -361,12 +373,12 @@ def open_engine(tiny_config):
 
 @pytest.fixture(scope="session")
 def child_environment():
-    """Environment for a Python of its own that finds the same `audit` as this one."""
+    """Environment for a Python of its own that finds the same `audit` as this one, and draws as little."""
     import audit
 
-    home = str(Path(audit.__file__).resolve().parent.parent)
+    homes = [str(Path(__file__).with_name("children")), str(Path(audit.__file__).resolve().parent.parent)]
     return os.environ | {
-        "PYTHONPATH": os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH", "")])),
+        "PYTHONPATH": os.pathsep.join(filter(None, [*homes, os.environ.get("PYTHONPATH", "")])),
         "OMP_NUM_THREADS": "1",
     }
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import svg_alone
 
 import audit
 from audit import api
@@ -112,9 +111,8 @@ def test_a_folder_that_is_none_of_a_run_s_is_refused(tmp_path):
 @pytest.fixture(scope="module")
 def again(tmp_path_factory):
     """A copy of a committed run, reported with another margin."""
-    with svg_alone():
-        run = audit.open_run(shutil.copytree(ORIGIN, tmp_path_factory.mktemp("api") / "run"))
-        return run.report(margin=2.0, n_permutations=100)
+    run = audit.open_run(shutil.copytree(ORIGIN, tmp_path_factory.mktemp("api") / "run"))
+    return run.report(margin=2.0, n_permutations=100)
 
 
 def test_a_report_with_another_setting_is_that_of_the_command(again):
@@ -125,8 +123,7 @@ def test_a_report_with_another_setting_is_that_of_the_command(again):
 
 
 def test_runs_are_compared_as_by_the_command(again, tmp_path):
-    with svg_alone():
-        compared = audit.compare(again, PERSONA, run_dir=tmp_path / "beside", n_permutations=100)
+    compared = audit.compare(again, PERSONA, run_dir=tmp_path / "beside", n_permutations=100)
     assert compared.page.is_file()
     assert list(compared.tables["runs"]["prompt"]) == ["origin", "persona-1"]
     own = again.tables["gap"].query("headline and scope == 'narratives'")

@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import svg_alone
 from planted import alone, grouped, ratings_of
 from runs import outside_run
 from scipy import stats
@@ -355,8 +354,7 @@ def test_lme4_finds_the_mixed_row_of_ratings_of_which_some_are_missing(needs_r, 
     ratings["rating"] += np.where(own, ratings["narrative_id"].map(gap_of), 0.0)
     gone = rng.random(len(ratings)) < 1 / 6
     ratings = ratings.assign(rating=ratings["rating"].mask(gone), status=np.where(gone, "refused", "rated"))
-    with svg_alone():
-        folder = outside_run(tmp_path, ratings, grouped(groups))
+    folder = outside_run(tmp_path, ratings, grouped(groups))
     audit.open_run(folder).export(tmp_path / "csv", form="csv")
     fits = refit(tmp_path, tmp_path / "csv" / "ratings.csv", "identity")
     gap = pd.read_csv(folder / "tables" / "gap.csv").query("scope == 'narratives'").set_index("estimator")

@@ -12,7 +12,7 @@ import pytest
 
 FIXTURES = {
     "make_model": "model", "open_engine": "model", "child_environment": "process", "browser": "browser",
-    "page": "browser",
+    "chromium": "browser", "firefox": "browser",
 }  # fmt: skip
 """The mark of a test by a fixture that it uses, itself or through another one."""
 MARKS = ("model", "process", "server", "browser", "slow", "simulation")
