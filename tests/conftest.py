@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from drawing import every_format, svg_alone
+from durations import TESTS, seconds
 from hypothesis import settings
 from simulations import chosen, what_to_run
 from tiers import guarded, is_quick, mark
@@ -27,14 +28,6 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for models this small, more threads only wait for each other
-
-# They take longest: begun first, none of them is left to one worker while the others have nothing more to do.
-LONGEST = [
-    "test_agreement.py", "test_reproduction.py", "test_replicas.py", "test_ray.py", "test_sweeps_elsewhere.py",
-    "test_vllm_server.py", "test_inspect_task.py", "test_page_browser.py", "test_pipeline.py", "test_thinking_runs.py",
-    "test_interruption.py", "test_reply_comparison.py", "test_judged_runs.py", "test_strategy_runs.py",
-    "test_explore_browser.py", "test_inventory_runs.py", "test_summary_browser.py", "test_every_page_browser.py",
-]  # fmt: skip
 
 MESSAGES = "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
 ANSWER = "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
@@ -52,6 +45,7 @@ CORPUS = [
 
 
 def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="leave out tests with a mark of tests/tiers.py")
     parser.addoption(
         "--simulations",
         default="all",
@@ -65,9 +59,10 @@ def pytest_report_header(config):
     return f"simulations: {config.getoption('simulations')}"
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m, which asks for the marks
 def pytest_itemcollected(item):
     mark(item)
+    if is_quick(item):
+        item.user_properties.append(("quick", "yes"))  # in pytest's report, which durations.py reads
 
 
 @pytest.hookimpl(wrapper=True)
@@ -84,13 +79,17 @@ def pytest_runtest_call(item):
 
 @pytest.hookimpl(trylast=True)  # after -k and -m, which narrow what there is to draw from
 def pytest_collection_modifyitems(config, items):
+    quick_alone = config.getoption("quick")
     simulations = [item.nodeid for item in items if item.get_closest_marker("simulation")]
-    left_out = set(simulations) - chosen(simulations, config.getoption("simulations"))
+    not_drawn = set(simulations) - chosen(simulations, config.getoption("simulations"))
+    left_out = [item for item in items if item.nodeid in not_drawn or (quick_alone and not is_quick(item))]
     if left_out:
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
-    kept = [item for item in items if item.nodeid not in left_out]
-    places = {name: place for place, name in enumerate(LONGEST)}
-    items[:] = sorted(kept, key=lambda item: places.get(item.path.name, len(LONGEST)))
+        config.hook.pytest_deselected(items=left_out)
+    gone = set(left_out)
+    kept = [item for item in items if item not in gone]
+    # The longest files come first: begun last, one would be left to a worker while the others have nothing more to do.
+    took = seconds(quick_alone=quick_alone)
+    items[:] = sorted(kept, key=lambda item: -took.get(item.path.relative_to(TESTS).as_posix(), 0))
 
 
 def pytest_collection_finish(session):

@@ -15,8 +15,8 @@ FIXTURES = {
     "chromium": "browser", "firefox": "browser",
 }  # fmt: skip
 """The mark of a test by a fixture that it uses, itself or through another one."""
-MARKS = ("model", "process", "server", "browser", "slow", "simulation")
-"""A test that has none of them is of `make test`."""
+MARKS = ("model", "process", "server", "browser", "long", "slow", "simulation")
+"""A test that has none of them is quick: it is of `make test`."""
 MODELS = {"torch", "transformers", "vllm", "ray", "sentence_transformers", "llama_cpp", "xllamacpp"}
 EVENTS = {
     "subprocess.Popen": "process", "os.fork": "process", "os.forkpty": "process", "os.posix_spawn": "process",
@@ -63,7 +63,7 @@ sys.addaudithook(_hear)
 def guarded() -> Iterator[None]:
     """Refuse processes, servers and libraries of models; what was used all the same is an error at the end."""
     global _armed
-    load = builtins.__import__
+    before, load = _armed, builtins.__import__
 
     def refuse_models(name: str, *more: Any, **named: Any) -> Any:
         if name.partition(".")[0] in MODELS:
@@ -82,6 +82,8 @@ def guarded() -> Iterator[None]:
         try:
             yield
         finally:
-            _armed = False
-    if _seen:
-        raise Unmarked(_seen[0])
+            _armed = before
+    seen = list(_seen)
+    _seen.clear()
+    if seen:
+        raise Unmarked(seen[0])

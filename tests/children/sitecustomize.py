@@ -17,7 +17,7 @@ class _SvgAlone:
         def exec_module(module):
             run(module)
             draw = module.figure_bytes
-            module.figure_bytes = lambda figure, form: draw(figure, form) if form == "svg" else b""
+            module.figure_bytes = lambda figure, form, **how: draw(figure, form, **how) if form == "svg" or how else b""
 
         spec.loader.exec_module = exec_module
         return spec
