@@ -38,6 +38,7 @@ def test_the_public_names_are_these_and_each_says_what_it_is():
         audit.nothing  # noqa: B018
 
 
+@pytest.mark.process
 def test_importing_audit_imports_nothing_heavy():
     said = "import audit, sys; print([name for name in ('pandas', 'numpy', 'torch', 'hydra') if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
@@ -57,6 +58,7 @@ def test_a_run_that_is_opened_has_what_its_folder_holds():
         run.tables["gaps"]
 
 
+@pytest.mark.process
 def test_a_run_without_verdicts_says_how_to_have_them(tmp_path):
     shutil.copytree(EXAMPLES / "example", tmp_path / "run")
     (tmp_path / "run" / "tables" / "verdicts.csv").unlink()
