@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,8 +51,11 @@ def _refuse(kind: str, what: str) -> None:
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if _armed and event in EVENTS:
-        _refuse(EVENTS[event], f"{event} {arguments!r:.200}")
+    if _armed:
+        if event in EVENTS:
+            _refuse(EVENTS[event], f"{event} {arguments!r:.200}")
+        elif event == "import" and arguments[0].partition(".")[0] in MODELS:
+            _refuse("model", f"import {arguments[0]}")
 
 
 sys.addaudithook(_hear)
@@ -61,29 +63,31 @@ sys.addaudithook(_hear)
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Refuse processes, servers and libraries of models; what was used all the same is an error at the end."""
-    global _armed
-    before, load = _armed, builtins.__import__
+    """Refuse processes, servers and libraries of models; what was used all the same is an error at the end.
 
-    def refuse_models(name: str, *more: Any, **named: Any) -> Any:
-        if name.partition(".")[0] in MODELS:
-            _refuse("model", f"import {name}")
-        return load(name, *more, **named)
+    A library that another test has imported already can be had, but no model of it be asked.
+    """
+    global _armed
+    before = _armed
+
+    def refuse_to_ask(network: Any, *_: Any, **__: Any) -> None:
+        _refuse("model", f"asking a {type(network).__name__}")
 
     def refuse_to_start(process: Any) -> None:
         _refuse("process", f"the start of {process!r}")
 
     _seen.clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builtins, "__import__", refuse_models)
         # Without an audit event of its own.
         patch.setattr("multiprocessing.process.BaseProcess.start", refuse_to_start)
+        if "torch" in sys.modules:
+            patch.setattr("torch.nn.Module.__call__", refuse_to_ask)
         _armed = True
         try:
             yield
         finally:
             _armed = before
-    seen = list(_seen)
-    _seen.clear()
+            seen = [*_seen]
+            _seen.clear()
     if seen:
         raise Unmarked(seen[0])
