@@ -84,6 +84,7 @@ def refused(audit, capsys, *words):
     return said[-1]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_answers_that_were_asked_elsewhere_make_the_run_that_they_would_have_made(audit, tmp_path, monkeypatch):
     monkeypatch.setenv("TESTS_KEY", KEY)

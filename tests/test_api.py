@@ -207,6 +207,7 @@ def test_the_page_on_python_shows_what_its_code_gives():
 # --- Verified and gated -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_run_is_verified_and_gated_as_by_the_commands(tmp_path):
     run = audit.open_run(shutil.copytree(EXAMPLES / "example", tmp_path / "run"))
     assert run.verify() == []

@@ -18,6 +18,8 @@ from audit.tables.ratings import MANIPULATED
 from stimuli.manipulation import LEAST
 from stimuli.narratives import load_narratives
 
+pytestmark = pytest.mark.long
+
 V = 4
 IN_EIGHT = (0, 6, -3, 9, 2, -5, 4, 1)
 """Points that each of eight wordings adds to the gap."""

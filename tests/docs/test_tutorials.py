@@ -113,6 +113,7 @@ def test_the_worked_example_of_the_gap_comes_out_as_printed(capsys):
     assert f"{row['ci_low']:.1f} to +{row['ci_high']:.1f}".replace("-", "−") in page.replace("reaches from ", "")
 
 
+@pytest.mark.long
 def test_what_python_md_does_with_runs_works(tmp_path, monkeypatch):
     copied = {"example": "example", "one": "example-sweep/origin", "other": "example-sweep/persona-1"}
     for name, example in copied.items():

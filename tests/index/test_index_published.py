@@ -25,6 +25,8 @@ from audit.runs.store import RunFolder
 from audit.tables.ratings import MANIPULATED
 from audit.tasks.pipeline import report_run
 
+pytestmark = pytest.mark.long
+
 CHECKS = ("manipulation", "manipulation_not_shown", "intensity_not_followed")
 REPORTS = Path(__file__).parents[2] / "reports"
 

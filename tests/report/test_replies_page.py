@@ -276,6 +276,7 @@ def large_tables(*, n_dimensions, n_measures, n_groups):
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_of_many_measures_and_pairs_the_page_shows_those_of_the_smallest_p_and_stays_small():
     tables = large_tables(n_dimensions=5, n_measures=30, n_groups=21)
     figures = {name: figure_bytes(each, "svg") for name, each in draw_measures(tables, confidence=0.95).items()}
