@@ -146,7 +146,6 @@ def test_a_report_is_rendered_again_without_the_model_and_by_other_settings(affe
     ("words", "said"),
     [
         (("report", "{run}", "{copy}"), "is a run of task=inventory, of which there is no comparison"),
-        (("calibrate", "{run}"), "is a run of answers and has no ratings; name a run of ratings"),
         (("people", "export", "{run}"), "nothing for people to rate"),
         (("report", "{run}", "statistics.margin=2"), "statistics.margin is of ratings"),
     ],

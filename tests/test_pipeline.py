@@ -15,10 +15,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from calibration import CALIBRATION, calibrate_run
 from runs import FOUR_RELIGIONS, as_stored, collected, in_parts
 
+from audit.errors import ConfigError
 from audit.runs.store import RunFolder
-from audit.tables.gap import CALIBRATION
 from audit.tables.ratings import RATINGS
 from audit.tables.run_of_ratings import TABLES
 
@@ -550,7 +551,7 @@ def having(**changes):
 @pytest.mark.usefixtures("no_model")
 def test_a_damaged_manifest_ends_in_one_line(damage, said, tiny_model, audit, finished, uninterrupted, capsys):
     (finished / "manifest.json").write_text(damage(manifest_of(finished)))
-    for command in (("report", "run"), ("run", *overrides(tiny_model, "run")), ("calibrate", "run")):
+    for command in (("report", "run"), ("run", *overrides(tiny_model, "run"))):
         assert audit(*command) == 2
         line = capsys.readouterr().err.splitlines()[-1]
         assert line.startswith("audit: run/manifest.json ")
@@ -634,26 +635,26 @@ def test_a_disk_too_full_to_consolidate_is_noted_and_the_run_ends_well(
 # --- Calibration ------------------------------------------------------------------------------------------------------
 
 
-def test_calibration_is_printed_and_kept_the_same_for_the_same_seed(audit, finished, uninterrupted, capsys):
+def test_the_benchmark_calibrates_a_run_the_same_for_the_same_seed(finished, uninterrupted, tmp_path, capsys):
     files = []
     for seed in (0, 0, 1):
-        assert audit("calibrate", "run", "n_datasets=20", f"seed={seed}") == 0
-        files.append((finished / "calibration.csv").read_bytes())
-    out = capsys.readouterr().out
+        calibrate_run(finished, n_datasets=20, seed=seed, out=tmp_path / "calibration.csv")
+        files.append((tmp_path / "calibration.csv").read_bytes())
     assert files[0] == files[1] != files[2]
-    table = pd.read_csv(finished / "calibration.csv")
+    table = pd.read_csv(tmp_path / "calibration.csv")
     assert list(table.columns) == list(CALIBRATION)
     assert set(table["n_datasets"]) == {20}
-    assert out.count("table: run/calibration.csv\n") == 3
-    lines = out.split("table: ")[0].splitlines()
-    assert len(lines) == 1 + len(table)
-    assert max(map(len, lines)) <= 140
+    out = capsys.readouterr().out
+    assert out.count("calibration.csv\n") == 3
+    assert len(out.split("table: ")[0].splitlines()) == 2 + len(table)
     assert tables_of(finished) == tables_of(uninterrupted)
 
 
-def test_the_gap_of_a_calibration_can_be_chosen(audit, finished):
-    assert audit("calibrate", "run", "n_datasets=5", "delta=3.5") == 0
-    assert set(pd.read_csv(finished / "calibration.csv")["delta"]) == {0, 3.5}
+def test_the_gap_of_a_calibration_can_be_chosen(finished, tmp_path):
+    table = calibrate_run(finished, n_datasets=5, delta=3.5, out=tmp_path / "calibration.csv")
+    assert set(table["delta"]) == {0, 3.5}
+    with pytest.raises(ConfigError, match="delta=101"):
+        calibrate_run(finished, n_datasets=5, delta=101.0, out=tmp_path / "calibration.csv")
 
 
 # --- Ratings of another tool ------------------------------------------------------------------------------------------
@@ -779,10 +780,10 @@ def test_a_formula_is_refused_before_the_outside_folder_is_made(outside, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
-def test_calibration_of_a_run_without_a_gap_says_why_there_is_none(outside, audit, tmp_path, capsys):
+def test_calibration_of_a_run_without_a_gap_says_why_there_is_none(outside, tmp_path, capsys):
     nothing = {place: {"rating": None, "status": "refused"} for place in range(12)}
     assert outside(changed=nothing, status=True) == 0
-    audit("calibrate", "out", "n_datasets=5")
+    calibrate_run(tmp_path / "out", n_datasets=5, out=tmp_path / "calibration.csv")
     assert "no pair of identities has a rating" in capsys.readouterr().out
 
 

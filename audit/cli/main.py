@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
 from audit.cli import (
-    calibrate,
     consolidate,
     described,
     doctor,
@@ -53,7 +52,6 @@ _COMMANDS: Final = (
     gate.COMMAND,
     verify.COMMAND,
     export.COMMAND,
-    calibrate.COMMAND,
     consolidate.COMMAND,
     recover.COMMAND,
     prompts.COMMAND,

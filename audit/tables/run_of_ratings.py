@@ -21,7 +21,6 @@ from audit.tables.controls import (
     WORDINGS,
 )
 from audit.tables.gap import (
-    CALIBRATION,
     COMPARISONS,
     EQUIVALENCE,
     FAMILIES,
@@ -57,7 +56,6 @@ TABLES: Final = by_name(
 
 OF_RATINGS: Final = (
     RATINGS, STAGES, GIVEN, ELICITATION_SAMPLE, ASKED_AGAIN, MANIPULATED, *ASKED_IN_FORMATS.values(), *TABLES.values(),
-    CALIBRATION,
 )  # fmt: skip
 """All tables in the folder of such a run, except :data:`RELEASED_TABLES`."""
 

@@ -26,7 +26,6 @@ from audit.statistics.published import published_gap
 from audit.statistics.scopes import group_scope
 from audit.tables.base import dictionary
 from audit.tables.formatting import points
-from audit.tables.gap import CALIBRATION
 from audit.tables.ratings import ELICITATION_SAMPLE, MANIPULATED, RATINGS
 from audit.tables.run_of_ratings import OF_RATINGS, TABLES
 from audit.tables.stages import GIVEN, STAGES
@@ -125,7 +124,7 @@ def test_the_dictionary_describes_each_column_of_each_table_once():
     collected = {"ratings": RATINGS, "stages": STAGES, "given": GIVEN, "manipulated": MANIPULATED}
     collected |= {"elicitation_sample": ELICITATION_SAMPLE, "asked_again": ELICITATION_SAMPLE}
     collected |= {f"asked_in_{name}": ELICITATION_SAMPLE for name in ("bfloat16", "float16", "float32")}
-    expected = {**collected, **TABLES, "calibration": CALIBRATION}
+    expected = {**collected, **TABLES}
     found = {table: part["column"].tolist() for table, part in described.groupby("table")}
     assert found == {table: list(columns) for table, columns in expected.items()}
     assert described["description"].str.len().min() > 5

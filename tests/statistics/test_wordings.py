@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import build_ratings
+from simulated_ratings import calibrate_ratings
 
 from audit.statistics.analysis import analyse
-from audit.statistics.calibration import calibrate_ratings
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import Repetition
 from audit.statistics.crossed import crossed_gap
