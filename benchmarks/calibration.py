@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from missing_shifts import MissingShifts
 from simulated_ratings import CALIBRATION, Truth, calibrate, calibrate_ratings, simulate
 from tqdm import tqdm
 
@@ -34,7 +35,6 @@ from audit.runs.store import RunFolder
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import Repetition
 from audit.statistics.headline import headline_gap
-from audit.statistics.missing_grid import MissingShifts
 
 N_DATASETS = 1_000
 N_BATCHES = 20
@@ -174,7 +174,7 @@ def sees(fields):
 
 
 def at_shifts(cube, truth, n_datasets, *, rng):
-    """Draw data sets; of each the headline's error, how much a point of shift moves it, and what the grid needs."""
+    """Draw data sets; of each the headline's error, how much a point of shift moves it, and what shifts need."""
     found = []
     for child in rng.spawn(n_datasets):
         drawn, target = simulate(truth, cube, delta=0.0, rng=child)

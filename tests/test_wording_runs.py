@@ -210,9 +210,6 @@ def test_the_shares_of_variance_are_the_planted_ones(worded):
         atol=1e-9,
     )  # fmt: skip
     assert shares["share"].sum() == pytest.approx(1)
-    splits = table_of(worded, "wording_splits").set_index("split")
-    assert splits.loc["asked", ["n_narratives", "n_wordings"]].tolist() == [N_NARRATIVES, V]
-    assert splits.loc["best", "se"] <= splits.loc["asked", "se"]
 
 
 def test_the_page_shows_the_wordings_and_the_figure_is_there(worded):

@@ -31,7 +31,6 @@ from audit.statistics.families import adjust_p
 from audit.statistics.heterogeneity import heterogeneity_rows
 from audit.statistics.inexactness import bounded_overall, bounded_rows
 from audit.statistics.missing import missing_rows
-from audit.statistics.missing_grid import missing_grid_rows
 from audit.statistics.most_common_answers import mode_rows
 from audit.statistics.odd_pairs import odd_pairs
 from audit.statistics.outcome import INTENSITY, Part, analyse_outcome
@@ -165,7 +164,6 @@ def _of_ratings(
         every = cube_of_prompts(part.prompts, dimension=cube.dimension, variant=cube.variant)
         rows["wordings"] += part.worded.rows()
         rows["wording_shares"] += part.worded.shares(found.scopes["contrast"], found.contrast)
-        rows["wording_splits"] += part.worded.splits()
     missing = list(missing_rows(cube, confidence=confidence))
     if not reasons_known:
         outcomes, missing = without_reasons(outcomes), list(rows_without_reasons(missing))
@@ -190,8 +188,6 @@ def _of_ratings(
         )
     )
     rows["sensitivity"] += sensitivity
-    if found.estimator == "contrast" and isinstance(found.headline, GapEstimate):
-        rows["missing_grid"] += missing_grid_rows(cube, found.headline, low=low, high=high, confidence=confidence)
     rows["cell_emotions"] += cell_emotion_rows(cube)
     rows["narratives"] += narrative_rows(cube, _contrasts(cube, found))
     rows["distributions"] += distribution_rows(every, low=low, high=high)

@@ -200,8 +200,8 @@ def _on_refusals(refusals: Row, *, has_gap: bool) -> Iterator[tuple[str, str]]:
     certain = refusals["n_narratives"] > 1 and not refusals["ci_low"] <= 0.0 <= refusals["ci_high"]
     if abs(refusals["gap_pp"]) > REFUSAL_GAP and certain:
         others = (
-            " δ is of the ratings that there are; the run's grid of shifts shows what it would be if the missing ones "
-            "were higher or lower than these let one expect."
+            " δ is of the ratings that there are; sensitivity.csv shows what it would be if the missing ones were at "
+            "their worst, and by how much they would have to be shifted for δ to be 0."
         )
         yield (
             "refusal_gap",

@@ -20,7 +20,6 @@ from audit.statistics.contrasts import effect_columns, in_group_weights
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts, with_spread
 from audit.statistics.headline import complete_gap, headline_gap
 from audit.statistics.incomplete import equal_weight_gap
-from audit.statistics.missing_grid import MissingShifts
 from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.ratings import BoolArray, FloatArray, divide
 from audit.statistics.scale_ends import END_SHARE, end_shares, tobit_gap
@@ -66,7 +65,7 @@ def sensitivity_rows(
     the filled contrasts: from ``ci_low`` of the low row to ``ci_high`` of the high one they cover sampling too.
 
     *Tipping point.* The headline is the mean over all narratives of their contrasts with the missing ratings filled by
-    what is expected of them (:class:`~audit.statistics.missing_grid.MissingShifts`). Let all of these be s points
+    what is expected of them: the narratives' own fits, drawn to δ. Let all of these be s points
     higher, and m_ipe = 1 where a rating is missing:
 
         δ(s) = mean_i Σ w_pe (y_ipe + s m_ipe) = δ + s Σ w_pe r_pe,   r_pe = mean_i m_ipe,
@@ -307,7 +306,7 @@ def _tipping_point(cube: NarrativeCube, headline: GapEstimate | NotEstimableErro
     if not headline.noise.size:
         raise NotEstimableError("no narrative's own ratings tell its gap, so that its missing ones have no expectation")
     weights = in_group_weights(rated)
-    gap = float(MissingShifts.of(cube, headline).moved.mean(axis=0).sum())
+    gap = float(moved_by_missing(rated).mean(axis=0).sum())
     if abs(gap) <= weights.size * EPSILON * float(np.abs(weights).sum()):
         raise NotEstimableError(
             f"ratings{whose} are missing alike in-group and out-group, so that shifting all of them does not alter δ"
@@ -321,6 +320,17 @@ def _tipping_point(cube: NarrativeCube, headline: GapEstimate | NotEstimableErro
             filter(None, [NO_SHIFT if abs(shift) > length else "", whose and f"of missing ratings{whose}"])
         ),
     }
+
+
+def moved_by_missing(cube: NarrativeCube) -> FloatArray:
+    """How many points each narrative's contrast moves if its missing ratings are one point higher.
+
+    Shape (N, 2), in-group and out-group. The cube has no baselines, and a rating of every identity.
+    """
+    missing = np.isnan(cube.y) & (cube.status >= 0)
+    weights = designed_weights(cube)
+    moved = [np.where(missing & kind, weights, 0.0).sum(axis=(1, 2)) for kind in (cube.in_group, ~cube.in_group)]
+    return np.column_stack(moved)
 
 
 def _check_asked(cube: NarrativeCube) -> None:

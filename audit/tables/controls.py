@@ -85,19 +85,6 @@ WORDING_SHARES: Final = Table(
     },
 )
 
-WORDING_SPLITS: Final = Table(
-    "wording_splits",
-    "a way to spend a budget of prompts on narratives and wordings",
-    {
-        **KEYS,
-        "split": word("asked, best (the least standard error of as many prompts), or best of twice as many"),
-        "budget": count("most prompts for a pair of identities: narratives times wordings"),
-        "n_narratives": count("narratives of the split"),
-        "n_wordings": count("wordings of the split, 64 at most"),
-        "se": points("standard error of δ that the variances of wording_shares let one expect, in points"),
-    },
-)
-
 ELICITATION: Final = Table(
     "elicitation",
     "a way to get ratings of the same prompts",
@@ -154,29 +141,6 @@ MISSING: Final = Table(
     },
 )
 
-MISSING_GRID: Final = Table(
-    "missing_grid",
-    "δ with missing ratings filled and shifted",
-    {
-        **KEYS,
-        "shift_in_group": points(
-            "how much higher the missing in-group ratings are taken to be than the ratings that there are let one "
-            "expect, in points"
-        ),
-        "shift_out_group": points("the same of the missing out-group ratings; at 0 and 0 the row is the headline"),
-        "delta_points": points(
-            "gap with the missing ratings filled by what is expected of them and shifted, in points"
-        ),
-        "se": points("standard error of delta_points, in points; the uncertainty of the filled ratings is in it"),
-        "df": DF,
-        "ci_low": points("lower end of the confidence interval, in points", lengths=1),
-        "ci_high": points("upper end of the confidence interval, in points", lengths=1),
-        "n_missing_in_group": count("in-group prompts that were asked and gave no rating"),
-        "n_missing_out_group": count("the same of the others, baselines left out"),
-        "note": text("why there is no interval, in words; empty if there is one"),
-    },
-)
-
 SENSITIVITY: Final = Table(
     "sensitivity",
     "δ under another assumption",
@@ -195,7 +159,7 @@ SENSITIVITY: Final = Table(
         "delta_points": in_row_unit("gap in the row's unit: in-group minus out-group; missing for tipping_point"),
         "shift_points": points(
             "tipping_point: how much higher all missing ratings would have to be than the ratings that there are let "
-            "one expect for δ to be 0, in points; as in missing_grid"
+            "one expect for δ to be 0, in points"
         ),
         "se": in_row_unit("standard error of delta_points, in the row's unit"),
         "df": DF,

@@ -39,8 +39,7 @@ OF_PEOPLE = {"human", "people_gap", "people_agreement", "norming"}
 DECIDED = {"verdicts", "judged"}
 """Filled where the run is published: its checks limit them."""
 NO_ODD_PAIR = {"odd_pairs"}
-NOTHING_MISSING = {"missing_grid"}
-OF_WORDINGS = {"wordings", "wording_shares", "wording_splits"}
+OF_WORDINGS = {"wordings", "wording_shares"}
 ASKED_BESIDE = {"elicitation", "manipulation"}  # of prompts beside the ratings: a sample in words, checks
 VALENCE = {"joy": "positive", "anger": "negative"}
 CLUSTERS = {"religion": {"A": "first", "B": "first", "C": "second"}}
@@ -109,9 +108,7 @@ def test_tables_have_the_columns_of_the_schema_in_order():
     assert sorted(analysis.tables) == sorted(TABLES)
     for name, table in analysis.tables.items():
         assert list(table.columns) == list(TABLES[name])
-        assert table.empty == (
-            name in OF_OTHERS | OF_PEOPLE | OF_WORDINGS | ASKED_BESIDE | NOTHING_MISSING | DECIDED | NO_ODD_PAIR
-        ), name
+        assert table.empty == (name in OF_OTHERS | OF_PEOPLE | OF_WORDINGS | ASKED_BESIDE | DECIDED | NO_ODD_PAIR), name
     assert analysis.tables["families"]["family"].unique().tolist() == [
         "pair", "group", "emotion", "valence", "degree", "cluster", "uplift",
     ]  # fmt: skip
@@ -202,7 +199,6 @@ def test_where_no_narrative_has_a_gap_of_its_own_the_mixed_model_s_stands_first_
     oracle = fit_mixed(cube_from(ratings))
     assert (mixed["delta_points"], mixed["se"]) == pytest.approx((oracle.delta_points, oracle.se))
     assert "no_own_gaps" in codes_of(analysis)
-    assert analysis.tables["missing_grid"].empty
     assert "no_own_gaps" not in codes_of(analysis_of(build_ratings(y, groups)))
 
 
@@ -678,7 +674,7 @@ def test_a_refusal_gap_of_over_one_point_that_is_no_accident_is_remarked(n_refus
         assert "0% of in-group and 5.0% of out-group prompts, a refusal gap of −5.00" in text
         # Refused by pair alone, drawn apart from the ratings: nothing is known of what they would have been.
         assert "at random" not in text
-        assert "δ is of the ratings that there are; the run's grid of shifts shows" in text
+        assert "δ is of the ratings that there are; sensitivity.csv shows" in text
 
 
 def test_a_refusal_gap_that_all_narratives_show_alike_is_remarked_and_one_narratives_is_not():
@@ -687,18 +683,6 @@ def test_a_refusal_gap_that_all_narratives_show_alike_is_remarked_and_one_narrat
     y[:, 0, 1] = NAN
     assert "refusal_gap" in codes_of(analysis_of(build_ratings(y, list("ABC"))))
     assert "refusal_gap" not in codes_of(analysis_of(build_ratings(y[:1], list("ABC"))))
-
-
-def test_one_missing_rating_has_a_grid_whose_centre_is_the_headline():
-    y = ratings_between(20, 80, (30, 3, 3))
-    y[0, 0, 1] = NAN
-    analysis = analysis_of(build_ratings(y, list("ABC")), build_ratings(y[1:], list("ABC"), dimension="nation"))
-    grid = analysis.tables["missing_grid"]
-    assert grid["dimension"].tolist() == ["religion"] * 81
-    centre = grid.query("shift_in_group == 0 and shift_out_group == 0").iloc[0]
-    names = ["delta_points", "se", "ci_low", "ci_high"]
-    headline = analysis.tables["gap"].query("headline and dimension == 'religion' and scope == 'narratives'").iloc[0]
-    assert centre[names].tolist() == pytest.approx(headline[names].tolist(), rel=1e-9)
 
 
 def test_refusals_of_one_identity_throughout_are_no_refusal_gap():

@@ -21,7 +21,6 @@ from audit.report.figures.heatmaps import (
     published_reach,
     shared_limits,
 )
-from audit.report.figures.missing_grid import plot_missing_grid
 from audit.report.figures.texts import plot_texts
 from audit.report.figures.wordings import plot_wordings
 
@@ -96,8 +95,6 @@ def _distributions(own: Tables, *, low: float, high: float, confidence: float) -
         found["contrasts"] = partial(plot_contrasts, own["narratives"], confidence=confidence, headline=headline)
     if not own["distributions"].empty:
         found["ratings"] = partial(plot_ratings, own["distributions"], low=low, high=high)
-    if not own["missing_grid"].empty:
-        found["missing-grid"] = partial(plot_missing_grid, own["missing_grid"], confidence=confidence)
     if not own["wordings"].empty:
         controls = own["controls"]
         crossed = _first(controls.loc[controls["control"] == "wording"])
