@@ -40,7 +40,7 @@ CALIBRATION: Final = Table(
         **KEYS,
         "delta": points("gap that the data sets were drawn with, of any such narratives and identities, in points"),
         "estimator": word(
-            "contrast, mixed, mixed_crossed or published, as in gap; listwise or equal_narratives, as in sensitivity; "
+            "contrast, mixed or published, as in gap; listwise, mixed_crossed or equal_narratives, as in sensitivity; "
             "or headline, the contrast as speaking of any such identities"
         ),
         "scope": word("what the interval speaks about: narratives or narratives_and_terms; empty for published"),

@@ -632,6 +632,19 @@ def test_a_disk_too_full_to_consolidate_is_noted_and_the_run_ends_well(
     assert tables_of(finished) == tables_of(uninterrupted)
 
 
+def test_estimates_that_no_verdict_uses_are_made_where_they_are_asked_for(audit, finished, uninterrupted):
+    more = {"equal_narratives", "within_narratives", "mixed_crossed", "ranks"}
+    plain = pd.read_csv(finished / "tables" / "sensitivity.csv")
+    assert not set(plain["check"]) & more
+    assert audit("report", "run", "statistics.sensitivity=true") == 0
+    asked = pd.read_csv(finished / "tables" / "sensitivity.csv")
+    assert set(asked["check"]) == set(plain["check"]) | more
+    pd.testing.assert_frame_equal(asked.loc[~asked["check"].isin(more)].reset_index(drop=True), plain)
+    assert "a mixed model with random perceivers and experiencers" in (finished / "report.html").read_text()
+    assert audit("report", "run", "statistics.sensitivity=false") == 0
+    assert tables_of(finished) == tables_of(uninterrupted)
+
+
 # --- Calibration ------------------------------------------------------------------------------------------------------
 
 

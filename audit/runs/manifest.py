@@ -372,6 +372,7 @@ class Statistics(_Part):
     wanted: Points | None = None
     power: Points = 0.8
     min_number_mass: Points = 0.5
+    sensitivity: bool = False
     least_response: Points = 0.01
     formula: str | None = None
     fit: str = "mixed"

@@ -184,7 +184,13 @@ def _of_ratings(
     rows["modes"] += mode_rows(every)
     sensitivity = list(
         sensitivity_rows(
-            cube, headline=found.headline, low=low, high=high, confidence=confidence, min_number_mass=min_number_mass
+            cube,
+            headline=found.headline,
+            low=low,
+            high=high,
+            confidence=confidence,
+            min_number_mass=min_number_mass,
+            every=settings.sensitivity,
         )
     )
     rows["sensitivity"] += sensitivity

@@ -272,10 +272,10 @@ def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
                 f"{plural(estimate.n_narratives, 'narrative')}, and may still be biased if what is missing depends on "
                 "what it would have been.",
             )
-    if any(isinstance(fit, MixedFit) and not fit.converged for fit in (found.mixed, found.crossed)):
+    if isinstance(found.mixed, MixedFit) and not found.mixed.converged:
         yield (
             "not_converged",
-            "The optimum of a mixed model could not be confirmed: do not rely on the rows of that estimator.",
+            "The optimum of the mixed model could not be confirmed: do not rely on the rows of that estimator.",
         )
     if isinstance(published, NotEstimableError) and str(published) not in (str(contrast), str(headline)):
         yield "published_not_estimable", f"The published δ_z cannot be computed: {published}."

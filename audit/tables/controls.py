@@ -147,13 +147,14 @@ SENSITIVITY: Final = Table(
     {
         **KEYS,
         "check": word(
-            "what is assumed in place of the headline's: listwise (complete narratives alone), equal_narratives (the "
-            "plain mean of the same narratives' own gaps that the headline weighs), within_narratives (least squares "
-            "on narrative effects), worst_case_low and worst_case_high (missing ratings at the end of the scale that "
-            "lowers or raises δ most), tipping_point (missing ratings shifted until δ is 0), number_mass_weighted "
-            "(ratings weighted by number mass), number_mass_above (ratings of enough number mass alone), ranks (ranks "
-            "within each narrative), mode (the most probable number), tobit (the scale goes on beyond its ends; where "
-            "10% of the ratings or more lie at one of them)"
+            "what is assumed in place of the headline's: listwise (complete narratives alone), worst_case_low and "
+            "worst_case_high (missing ratings at the end of the scale that lowers or raises δ most), tipping_point "
+            "(missing ratings shifted until δ is 0), number_mass_weighted (ratings weighted by number mass), "
+            "number_mass_above (ratings of enough number mass alone), mode (the most probable number), tobit (the "
+            "scale goes on beyond its ends; where 10% of the ratings or more lie at one of them); with "
+            "statistics.sensitivity=true alone equal_narratives (the plain mean of the same narratives' own gaps that "
+            "the headline weighs), within_narratives (least squares on narrative effects), mixed_crossed (mixed, as "
+            "in gap, with random perceivers and experiencers) and ranks (ranks within each narrative)"
         ),
         "unit": word("of the estimate: points of the scale, or percentile points (ranks)"),
         "delta_points": in_row_unit("gap in the row's unit: in-group minus out-group; missing for tipping_point"),

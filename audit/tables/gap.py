@@ -28,8 +28,7 @@ GAP: Final = Table(
         "variant": KEYS["variant"],
         "estimator": word(
             "contrast (each narrative's own gap by its own valid ratings, pooled over narratives), mixed (a model of "
-            "narratives' levels and gaps alone, by REML), mixed_crossed (the same with random perceivers and "
-            "experiencers) or published (hou2025 arithmetic)"
+            "narratives' levels and gaps alone, by REML) or published (hou2025 arithmetic)"
         ),
         "scope": word(
             "what the interval speaks about: narratives = these identities, any such narratives; narratives_and_terms "
@@ -106,16 +105,14 @@ VARIANCES: Final = Table(
     "an estimator's variances",
     {
         **KEYS,
-        "estimator": word("contrast (what narratives' own fits tell), mixed or mixed_crossed, as in gap"),
+        "estimator": word("contrast (what narratives' own fits tell) or mixed, as in gap"),
         "intercept_variance": squared_points("between narratives' levels, in squared points"),
         "slope_variance": squared_points("between narratives' gaps, in squared points"),
         "covariance": squared_points("of a narrative's level and its gap, in squared points"),
         "residual_variance": squared_points("of a rating about its narrative's fit, in squared points"),
-        "perceiver_variance": squared_points("between perceivers, in squared points (mixed_crossed)"),
-        "experiencer_variance": squared_points("between experiencers, in squared points (mixed_crossed)"),
         "narrative_perceiver_variance": squared_points(
-            "of what a narrative adds to one perceiver, in squared points (contrast); missing in the mixed models, "
-            "which have no such term"
+            "of what a narrative adds to one perceiver, in squared points (contrast); missing in the mixed model, "
+            "which has no such term"
         ),
         "narrative_experiencer_variance": squared_points(
             "of what a narrative adds to one experiencer, in squared points (contrast)"

@@ -143,7 +143,6 @@ def test_gap_rows_are_the_estimates_unrounded():
     flipped = with_sign_flips(headline, rng=rngs["contrast"], n_permutations=200).p_sign_flip
     assert row_of(analysis)["p_sign_flip"] == flipped
     same_numbers(row_of(analysis, "mixed"), mixed.estimate(confidence=0.95))
-    same_numbers(row_of(analysis, "mixed_crossed"), fit_mixed(compared, crossed=True).estimate(confidence=0.95))
     wider = row_of(analysis, scope="narratives_and_terms")
     same_numbers(wider, group_scope(compared, headline, confidence=0.95).estimate)
     assert wider["se"] >= row_of(analysis)["se"]
@@ -218,12 +217,12 @@ def test_variances_are_the_fits_and_make_up_the_standard_error():
     ratings = build_ratings(y, list("ABCDE"))
     analysis = analysis_of(ratings)
     table = analysis.tables["variances"]
-    assert table["estimator"].tolist() == ["contrast", "mixed", "mixed_crossed"]
-    for row, crossed in zip(table.to_dict("records")[1:], (False, True), strict=True):
-        fit = fit_mixed(cube_from(ratings), crossed=crossed)
-        fields = [name for name in table if hasattr(fit, name)]
-        assert len(fields) == len(table.columns) - 6  # all but dimension, variant, estimator, note and interactions
-        assert [row[name] for name in fields] == pytest.approx([getattr(fit, name) for name in fields], nan_ok=True)
+    assert table["estimator"].tolist() == ["contrast", "mixed"]
+    fit = fit_mixed(cube_from(ratings))
+    fields = [name for name in table if hasattr(fit, name)]
+    assert len(fields) == len(table.columns) - 6  # all but dimension, variant, estimator, note and interactions
+    of_fit = table.to_dict("records")[1]
+    assert [of_fit[name] for name in fields] == pytest.approx([getattr(fit, name) for name in fields], nan_ok=True)
     own, mixed = table.iloc[0], table.iloc[1]
     found = interaction_variances(cube_from(ratings))
     names = ["narrative_perceiver_variance", "narrative_experiencer_variance", "residual_variance", "n_narratives"]
@@ -541,7 +540,7 @@ def test_what_a_design_does_not_determine_is_a_row_with_a_note(name):
     ratings = build_ratings(y, list(groups), None if others is None else list(others))
     tables = analysis_of(ratings, margin=1.0, wanted=1.0, valence=VALENCE, clusters=CLUSTERS).tables
     gap = tables["gap"]
-    assert gap["estimator"].tolist() == ["contrast"] * 2 + ["mixed"] * 2 + ["mixed_crossed", "published"]
+    assert gap["estimator"].tolist() == ["contrast"] * 2 + ["mixed"] * 2 + ["published"]
     assert (gap["n_narratives_asked"] == len(y)).all()
     assert reason in gap.loc[gap["headline"], "note"].iloc[0]
     for table, value in (
@@ -712,8 +711,8 @@ def test_a_fit_that_was_not_confirmed_is_noted_in_its_rows_and_remarked_once(mon
     analysis = analysis_of(build_ratings(sloped(12, "ABC"), list("ABC")))
     assert codes_of(analysis) == ["not_converged"]
     note = "the optimum of the likelihood could not be confirmed"
-    assert row_of(analysis, "mixed")["note"] == row_of(analysis, "mixed_crossed")["note"] == note
-    assert analysis.tables["variances"]["note"].tolist() == ["", note, note]
+    assert row_of(analysis, "mixed")["note"] == note
+    assert analysis.tables["variances"]["note"].tolist() == ["", note]
     assert row_of(analysis)["note"] == ""
 
 
