@@ -150,7 +150,8 @@ def test_the_gap_of_a_table_of_ratings_is_the_planted_one():
     # Each group has one term, which all its in-group pairs repeat.
     assert "Not controlled for repetition of words" in repr(found)
     assert found.scale == (0, 100)
-    assert {"gaps", "null-identity-outside"} <= set(found.figures)
+    assert {"gaps", "cells-identity-outside"} <= set(found.figures)
+    assert not any(name.startswith(("null", "published")) for name in found.figures)
 
 
 def test_the_gap_of_a_run_s_own_ratings_is_the_run_s():

@@ -73,6 +73,7 @@ def analyse(
     repetition: Repetition | None = None,
     sees_refusals: bool = True,
     reasons_known: bool = True,
+    replicates: bool = False,
 ) -> Analysis:
     """Compute every table of statistics from the ratings, dimension by dimension and variant by variant.
 
@@ -100,6 +101,8 @@ def analyse(
     reasons_known
         Whether statuses say why a rating is missing. If not, the numbers, rates and gaps of each reason are missing
         too.
+    replicates
+        Whether the table ``null`` has the published gaps of shuffled matrices, whose histogram the study shows.
     """
     settings = settings or Settings()
     told = repetition or Repetition()
@@ -123,6 +126,8 @@ def analyse(
         ]
         remarks += _of_ratings(part, scales[cube.variant], seed, rows, frames, reasons_known=reasons_known)
         remarks += _on_cues(cube, told.cues.get(cube.dimension, {}))
+        if replicates and isinstance(part.estimates.published, PublishedGap):
+            rows["null"] += null_rows(cube, part.estimates.published.shuffled)
     overall = list(bounded_overall(list(anchored_overall(found.overall, rows["gap"], scales)), rows["gap"]))
     rows["gap"] = list(with_adjusted_p([*rows["gap"], *overall]))
     rows["heterogeneity"] = _corrected(rows["heterogeneity"])
@@ -197,8 +202,6 @@ def _of_ratings(
     rows["cell_emotions"] += cell_emotion_rows(cube)
     rows["narratives"] += narrative_rows(cube, _contrasts(cube, found))
     rows["distributions"] += distribution_rows(every, low=low, high=high)
-    if isinstance(found.published, PublishedGap):
-        rows["null"] += null_rows(cube, found.published.shuffled)
     rows["published_cells"] += published_cell_rows(cube)
     frames["outcomes"].append(outcomes)
     return list(

@@ -1033,6 +1033,9 @@ def test_figures_that_do_not_fit_are_named_and_those_of_all_dimensions_come_befo
 
 def test_a_figure_that_could_not_be_drawn_is_named() -> None:
     text = text_of(figures={"gaps": SVG, "cells-religion-origin": SVG})
+    assert "Not drawn, for want of ratings that it needs: interaction." in text
+    replicated = {**MANIFEST, "preset": "replication"}
+    text = text_of(figures={"gaps": SVG, "cells-religion-origin": SVG}, manifest=replicated)
     assert "Not drawn, for want of ratings that it needs: interaction, published, published-masked." in text
 
 

@@ -48,7 +48,9 @@ CLUSTERS = {"religion": {"A": "first", "B": "first", "C": "second"}}
 def analysis_of(*ratings, scales=SCALES, seed=1, valence=None, clusters=None, **settings):
     table = pd.concat(ratings, ignore_index=True)
     settings = Settings(**{"n_permutations": 200} | settings)
-    return analyse(table, scales=scales, seed=seed, settings=settings, valence=valence, clusters=clusters)
+    return analyse(
+        table, scales=scales, seed=seed, settings=settings, valence=valence, clusters=clusters, replicates=True
+    )
 
 
 def ratings_between(low, high, shape, seed=0):
@@ -463,6 +465,14 @@ def test_another_dimension_does_not_alter_a_p():
         rows = [row_of(each, estimator).drop(["p_adjusted", "p_family_size"]) for each in (alone, together)]
         assert_series_equal(*rows, check_names=False)
     assert row_of(together)["p"] != row_of(together, dimension="nation")["p"]
+
+
+def test_shuffled_gaps_are_kept_of_a_replication_alone():
+    ratings = build_ratings(sloped(12, "ABC"), list("ABC"))
+    plain = analyse(ratings, scales=SCALES, seed=1, settings=Settings(n_permutations=200)).tables
+    assert plain["null"].empty
+    assert plain["gap"].query("estimator == 'published'")["null_low"].notna().all()
+    assert not analysis_of(ratings).tables["null"].empty
 
 
 def test_the_seed_alters_drawn_p_and_nulls_and_nothing_else():

@@ -270,7 +270,8 @@ class Rated:
             )
 
     def _not_drawn(self) -> Paragraph | None:
-        lacking = [kind for kind in _HEATMAPS if "-".join((kind, *self.key)) not in self._drawn]
+        kinds = _HEATMAPS if self._view.replicates else _MADE_OF
+        lacking = [kind for kind in kinds if "-".join((kind, *self.key)) not in self._drawn]
         return paragraph(
             f"Not drawn, for want of ratings that it needs: {', '.join(lacking)}." if lacking else "", "absent"
         )
