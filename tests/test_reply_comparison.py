@@ -194,7 +194,9 @@ def test_the_files_are_those_described_and_the_same_runs_give_the_same_bytes(swe
     numbered = {f"figures/changes-{name}-{run}.svg" for name in (*DIMENSIONS, "all") for run in (2, 3)}
     assert numbered <= set(files)
     for name, columns in REPLY_COMPARISON_TABLES.items():
-        assert list(table_of(swept[0], name)) == list(columns)
+        if f"tables/{name}.csv" in files:
+            assert list(table_of(swept[0], name)) == list(columns)
+            assert len(table_of(swept[0], name))
     described = table_of(swept[0], "dictionary")
     assert set(zip(described["table"], described["column"], strict=True)) == {
         (name, column) for name, columns in REPLY_COMPARISON_TABLES.items() for column in columns
@@ -210,8 +212,7 @@ def test_the_files_are_those_described_and_the_same_runs_give_the_same_bytes(swe
 def test_every_number_of_the_page_is_the_one_in_its_file(swept):
     page = (swept[0] / "comparison.html").read_text("utf-8")
     tables = {
-        name: pd.read_csv(swept[0] / "tables" / f"{name}.csv", dtype=str, keep_default_na=False)
-        for name in REPLY_COMPARISON_TABLES
+        path.stem: pd.read_csv(path, dtype=str, keep_default_na=False) for path in (swept[0] / "tables").glob("*.csv")
     }
     numbers = Numbers(page).found
     shown = {(name, column) for name, _, column in (place.split(":") for place, _ in numbers)}
