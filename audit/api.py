@@ -45,7 +45,8 @@ def _silent(line: str) -> None:
 class Tables(Mapping[str, pd.DataFrame]):
     """The tables of a folder by name, each read when it is first asked for, and all of one analysis.
 
-    Every column is described in the table ``dictionary``. Numbers are unrounded; what is missing is NaN.
+    Every column is described in the table ``dictionary``. Numbers are unrounded; what is missing is NaN. A table
+    without rows has no file, and is empty here.
     """
 
     def __init__(self, folder: Path, described: Mapping[str, Table]) -> None:
