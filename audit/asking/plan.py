@@ -168,7 +168,7 @@ def make_plan(config: AuditConfig) -> Plan:
     _check_wordings(config, strategy)
     pool = knowledge = None
     if (examples := config.strategy.examples) is not None:
-        if examples.pool is None and config.task.kind == "intensity":
+        if examples.pool is None and config.task.stores == "ratings":
             raise ConfigError(
                 f"strategy={config.strategy.name}: its examples are replies, and a rating is asked; add task=reply, or "
                 "name a pool of yours whose answers are ratings (strategy.examples.pool=FILE)"
