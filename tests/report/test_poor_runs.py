@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import svg_alone
 from runs import outside_run
 
 TERMS = ("a Hindu", "a Muslim", "a Jain")
@@ -32,10 +31,17 @@ def ratings_of(n, *, perceivers=TERMS, experiencers=TERMS, refused=lambda row: F
         (ratings_of(6, refused=lambda row: True), ["No rating", "None of 54 prompts has a rating (54 refused"]),
         (
             ratings_of(6, refused=lambda row: row["perceiver"] == row["experiencer"]),
-            ["No δ", "no rated pair of identities is in-group", "Refused: 100% of in-group and 0% of out-group prompts."],
+            [
+                "No δ",
+                "no rated pair of identities is in-group",
+                "Refused: 100% of in-group and 0% of out-group prompts.",
+            ],
         ),
         (ratings_of(1), ["No interval", "one narrative says nothing about how narratives differ"]),
-        (ratings_of(6, perceivers=TERMS[:1]), ["No δ", "the 1 × 3 pairs of identities cannot tell in-group from the identity itself"]),
+        (
+            ratings_of(6, perceivers=TERMS[:1]),
+            ["No δ", "the 1 × 3 pairs of identities cannot tell in-group from the identity itself"],
+        ),
         (ratings_of(6, perceivers=TERMS[:1], experiencers=TERMS[1:2]), ["No δ", "nothing is in-group"]),
         (
             ratings_of(6, refused=lambda row: row["perceiver"] == "a Jain"),
@@ -46,8 +52,7 @@ def ratings_of(n, *, perceivers=TERMS, experiencers=TERMS, refused=lambda row: F
 )
 def test_the_report_of_a_run_that_can_not_answer_says_why(tmp_path, ratings, said):
     groups = pd.DataFrame({"term": TERMS, "group": [term.split()[1] for term in TERMS]})
-    with svg_alone():
-        page = (outside_run(tmp_path, ratings, groups) / "report.html").read_text("utf-8")
+    page = (outside_run(tmp_path, ratings, groups) / "report.html").read_text("utf-8")
     text = " ".join(re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL).split())
     text = re.sub(r" (?=[.,;)%])", "", text.replace("&#39;", "'"))
     for words in said:
