@@ -18,6 +18,9 @@ from hypothesis import settings
 from simulations import chosen, what_to_run
 from tiers import guarded, is_quick, mark
 
+# Tests import the scripts of benchmarks/ by name; at the end, so that they hide no module of the tests.
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+
 # How long an example takes says how busy the machine is, and nothing of the code. (CI has a profile of its own.)
 settings.register_profile("patient", deadline=None)
 if "CI" not in os.environ:

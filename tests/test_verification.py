@@ -167,7 +167,6 @@ def test_what_was_silent_is_named_by_every_command_that_reads_a_run(how, command
         ["gate", "run", "margin=2"],
         ["report", "run", "once", "run_dir=both"],
         ["people", "export", "run"],
-        ["calibrate", "run"],
         ["consolidate", "run"],
     ):
         code, _, err = said_by(command, capsys, *words)

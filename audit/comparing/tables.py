@@ -441,8 +441,7 @@ MEASURE_CHANGES: Final = Table(
         "method": HOLM,
         "family_size": count("tests that were corrected for: the dimension's changes with a p"),
         "change_sd": number(
-            "delta_change over the measure's standard deviation among the reference's scored replies; no unit; missing "
-            "for diversity"
+            "delta_change over the measure's standard deviation among the reference's scored replies; no unit"
         ),
         "sd_ci_low": number("ci_low over the same standard deviation, which is taken as known"),
         "sd_ci_high": number("ci_high over the same"),

@@ -422,6 +422,7 @@ class StatisticsConfig(_Strict):
     wanted: float | None = Field(gt=0, allow_inf_nan=False)
     power: float = Field(ge=0.5, lt=1)
     min_number_mass: float = Field(ge=0, le=1)
+    sensitivity: bool = False
     least_response: float = Field(default=0.01, gt=0, lt=1)
     formula: str | None
     fit: Literal["mixed", "ols"]

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.section import Captioned, Paragraph, Section, captioned, section
 from audit.report.table_layout import Column, Table, interval, number, table_of
-from audit.tables.formatting import bare_p, count, fixed, plural, points, rate, unsigned
+from audit.tables.formatting import bare_p, count, points, rate, unsigned
 
 _PARTS: Final = {
     "narratives": "narratives: which situation it is",
@@ -25,7 +25,6 @@ def wordings_section(
     wordings: pd.DataFrame,
     controls: pd.DataFrame,
     shares: pd.DataFrame,
-    splits: pd.DataFrame,
     *,
     title: str,
     level: str,
@@ -56,7 +55,6 @@ def wordings_section(
         figure,
         captioned(gaps, f"{title}: δ in each wording, and over all of them"),
         varies,
-        Paragraph(_split(rows_of(splits, "wording_splits")), "small") if varies else None,
         look="open",
     )
 
@@ -99,24 +97,3 @@ def _shares(rows: list[Row]) -> Table:
         number("number", "levels", count),
         note="note",
     )
-
-
-def _split(rows: list[Row]) -> Markup:
-    """Say which split of as many prompts, and of twice as many, would give the smallest standard error."""
-    by_name = {row["split"]: row for row in rows}
-    if not by_name:
-        return Markup("")
-    asked, best, more = (by_name[name] for name in ("asked", "best", "best of twice as many"))
-
-    def said(row: Row) -> Markup:
-        of_wordings = plural(int(row["n_wordings"]), "wording")
-        return Markup("{} narratives in {} (SE {})").format(
-            show(row, "n_narratives", count),
-            of_wordings,
-            show(row, "se", lambda value: fixed(value, decimals=3)),
-        )
-
-    return Markup(
-        "Asked were {}. If these variances hold, as many prompts give the least standard error in {}, and twice as "
-        "many in {}. The variance between wordings is known from few of them: a guide, no more."
-    ).format(said(asked), said(best), said(more))

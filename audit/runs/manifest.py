@@ -372,6 +372,7 @@ class Statistics(_Part):
     wanted: Points | None = None
     power: Points = 0.8
     min_number_mass: Points = 0.5
+    sensitivity: bool = False
     least_response: Points = 0.01
     formula: str | None = None
     fit: str = "mixed"
@@ -642,6 +643,11 @@ class Manifest(_Written):
     def statistics(self) -> Statistics:
         """The analysis settings."""
         return self.config.statistics
+
+    @property
+    def replicates(self) -> bool:
+        """Whether the run is of the published study: of its released results, or asked anew as it asked."""
+        return self.outside.released or self.preset == "replication"
 
     @classmethod
     def read(cls, folder: Path, *, file: str = FILE, check: bool = True) -> Self:

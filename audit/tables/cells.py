@@ -15,11 +15,10 @@ CELLS: Final = Table(
         **KEYS,
         **SIDES,
         "mean": in_row_unit(
-            "mean over the pair's ratings, or of the measure over its replies; of diversity, of the replies taken "
-            "together; where narratives were asked about a draw of the pairs, free of the narratives' levels (least "
-            "squares on narratives and pairs)"
+            "mean over the pair's ratings, or of the measure over its replies; where narratives were asked about a "
+            "draw of the pairs, free of the narratives' levels (least squares on narratives and pairs)"
         ),
-        "sd": in_row_unit("standard deviation (n - 1) of the same; missing below two of them, and of diversity"),
+        "sd": in_row_unit("standard deviation (n - 1) of the same; missing below two of them"),
         "n_prompts": count("prompts of the pair"),
         **TALLY,
         "n_rated": count("of these rated, or whose reply has a number"),

@@ -91,7 +91,10 @@ MEASURES: Final = Table(
         "scorer": word("what took it: a model, a list of words, or a count; empty where it is absent"),
         "source": word("where the formula is from"),
         "caution": word("what the number must not be taken for"),
-        "status": word("scored, or absent: the scorer was not to be had, and nothing was measured"),
+        "status": word(
+            "scored; described: a number of all replies together, which has no gap; or absent: the scorer was not to "
+            "be had, and nothing was measured"
+        ),
         "n_replies": count("replies that could be scored: written or cut"),
         "n_scored": count("of these with a number"),
         "mean": in_measure_unit("mean over the replies with a number, baselines included, in the measure's unit"),

@@ -147,8 +147,8 @@ class Collected:
 
         StoreError if there is none, it was changed, or rows were collected since.
         """
+        from audit.runs.derived import derived_table
         from audit.statistics.limits import verdicts_as_they_hold
-        from audit.tables.reading import read_table
         from audit.tasks.registry import task_of
 
         described = task_of(self.manifest).described.get(name)
@@ -156,7 +156,7 @@ class Collected:
         try:
             if path.exists():
                 check_made(self.path, f"tables/{path.name}", remedy=f"make it anew: {self._report}")
-            read = read_table(path, described)
+            read = derived_table(self.path, name, described)
         except FileNotFoundError as error:
             raise StoreError(f"{self.path} has no tables/{name}.csv; make it: {self._report}") from error
         except (OSError, ValueError) as error:

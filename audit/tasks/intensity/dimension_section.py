@@ -64,10 +64,6 @@ FIGURES: Final = {
     "contrasts": ("Each narrative's own gap; δ is their mean, weighed where ratings are missing.", "narratives"),
     "ratings": ("How the ratings are spread, with the ends of the scale apart.", "distributions"),
     "refusals": ("Refusals of each pair, in percent of its prompts.", "cells"),
-    "missing-grid": (
-        "δ if the missing ratings were higher or lower than the ratings that there are let one expect.",
-        "missing_grid",
-    ),
     "wordings": (
         "δ in each wording of the prompt, and over all of them with the interval for any such wordings; and what it "
         "varies with.",
@@ -79,7 +75,7 @@ FIGURES: Final = {
     "published-masked": ("The same, with the cells alone that the published mask shows.", "published_cells"),
 }
 """Kinds of figure in order of importance, each with its caption and the table that holds its numbers."""
-_APART: Final = ("texts", "missing-grid", "wordings")
+_APART: Final = ("texts", "wordings")
 """Kinds that have their own place on the page."""
 _MADE_OF: Final = ("interaction", "cells")
 """The parts of δ first, then the means that they are computed from."""
@@ -210,7 +206,7 @@ class Rated:
         yield from self._shown(Place.DELTA)
         yield self._sensitivity()
         yield wordings_section(
-            own["wordings"], own["controls"], own["wording_shares"], own["wording_splits"],
+            own["wordings"], own["controls"], own["wording_shares"],
             title=title, level=level, figure=self._picture("wordings"),
         )  # fmt: skip
         yield from self._human()
@@ -254,13 +250,7 @@ class Rated:
         )
         if table is None:
             return None
-        grid = self._picture("missing-grid")
-        about = Paragraph(
-            "Each cell is an assumption about the ratings that are missing, and no rating that there is tells which of "
-            "them holds. Missing ratings are not held to the ends of the scale here; the worst cases in the table are.",
-            "small",
-        )
-        return section("If something else is assumed", table, grid, about if grid else None, look="folded")
+        return section("If something else is assumed", table, look="folded")
 
     def _human(self) -> Iterator[Block | None]:
         table = self._table(
@@ -280,7 +270,8 @@ class Rated:
             )
 
     def _not_drawn(self) -> Paragraph | None:
-        lacking = [kind for kind in _HEATMAPS if "-".join((kind, *self.key)) not in self._drawn]
+        kinds = _HEATMAPS if self._view.replicates else _MADE_OF
+        lacking = [kind for kind in kinds if "-".join((kind, *self.key)) not in self._drawn]
         return paragraph(
             f"Not drawn, for want of ratings that it needs: {', '.join(lacking)}." if lacking else "", "absent"
         )

@@ -199,7 +199,7 @@ def render_replies(
         notes=[note_on(remark) for remark in remarks if remark.code not in LIMITS],
         measures=present(
             captioned(
-                _measures_table([row for row in measures.values() if row["status"] == "scored"]),
+                _measures_table([row for row in measures.values() if row["status"] != "absent"]),
                 "The measures, what took them, and their mean over all replies, baselines included",
             ),
             bullets(_cautions(measures)),
