@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Final
 
-import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import Row, rows_of, show, show_interval
-from audit.report.section import Captioned, Paragraph, Section, captioned, section
-from audit.report.table_layout import Column, Table, interval, number, table_of
-from audit.tables.formatting import bare_p, count, fixed, plural, points, rate, unsigned
+from audit.report.numbers import Row, show, show_interval
+from audit.report.results import Results
+from audit.report.section import Captioned, Paragraph, Section, section
+from audit.report.table_layout import Column, said
+from audit.tables.formatting import count, fixed, plural, points
 
 _PARTS: Final = {
     "narratives": "narratives: which situation it is",
@@ -21,44 +21,31 @@ _PARTS: Final = {
 }
 
 
-def wordings_section(
-    wordings: pd.DataFrame,
-    controls: pd.DataFrame,
-    shares: pd.DataFrame,
-    splits: pd.DataFrame,
-    *,
-    title: str,
-    level: str,
-    figure: Captioned | None,
-) -> Section | None:
+def wordings_section(own: Results, figure: Captioned | None) -> Section | None:
     """Make the section of one dimension and variant; None if there is only one wording."""
-    own = rows_of(wordings, "wordings")
-    if not own:
+    wordings = own.rows("wordings")
+    if not wordings:
         return None
-    crossed = next(iter(rows_of(controls.loc[controls["control"] == "wording"], "controls")), None)
-    gaps = table_of(
-        [*([] if crossed is None else [crossed]), *own],
-        Column("wording", _name),
-        number("δ, points", "delta_points", points),
-        interval(level),
-        number("p", "p", bare_p),
-        number("narratives", "n_narratives", count),
-        number("ratings", "n_ratings", count),
-        note="note",
-    )
-    varies = captioned(
-        _shares(rows_of(shares, "wording_shares")),
-        f"{title}: what a gap varies with, as shares of its variance",
-    )
+    crossed = own.row("controls", control="wording")
+    varies = own.table(
+        "wording_shares", "what a gap varies with, as shares of its variance",
+        said("part", "part", _PARTS), ("sd", "SD between them, points"),
+        ("share", "share of one narrative's gap in one wording"), ("share_of_delta", "share of δ's"),
+        ("levels", "number"), "note",
+    )  # fmt: skip
     return section(
         "Wordings",
-        Paragraph(_found(crossed, len(own), level=level)),
+        Paragraph(_found(crossed, len(wordings), level=own.level)),
         figure,
-        captioned(gaps, f"{title}: δ in each wording, and over all of them"),
+        own.table(
+            "wordings", "δ in each wording, and over all of them",
+            Column("wording", _name), "delta_points", "ci_low", "p", "n_narratives", "n_ratings", "note",
+            rows=[*([] if crossed is None else [crossed]), *wordings],
+        ),
         varies,
-        Paragraph(_split(rows_of(splits, "wording_splits")), "small") if varies else None,
+        Paragraph(_split(own.rows("wording_splits")), "small") if varies else None,
         look="open",
-    )
+    )  # fmt: skip
 
 
 def _found(crossed: Row | None, n_wordings: int, *, level: str) -> Markup:
@@ -66,18 +53,18 @@ def _found(crossed: Row | None, n_wordings: int, *, level: str) -> Markup:
     if crossed is None or not math.isfinite(crossed.number("delta_points")):
         why = "" if crossed is None else f": {crossed['note']}"
         return Markup("The prompt was asked in {} wordings, of which nothing can be said{}.").format(n_wordings, why)
-    said = Markup("Over {} wordings of the prompt δ is {} points").format(
+    words = Markup("Over {} wordings of the prompt δ is {} points").format(
         count(n_wordings), show(crossed, "delta_points", points)
     )
     if not math.isfinite(crossed.number("ci_low")):
-        return said + Markup(", without an interval: {}.").format(crossed["note"])
+        return words + Markup(", without an interval: {}.").format(crossed["note"])
     out = not crossed["ci_low"] <= 0 <= crossed["ci_high"]
     what = (
         "it leaves out 0, so that a gap of this sign is there on average over such wordings; single ones may differ"
         if out
         else "it holds 0, so that on average over such wordings there might be no gap, or one the other way"
     )
-    return said + Markup(
+    return words + Markup(
         "; the {} interval {} speaks of any such narratives and any such wordings, these identities given: {}. The δ "
         "that stands first speaks of these wordings alone."
     ).format(level, show_interval(crossed), what)
@@ -89,18 +76,6 @@ def _name(row: Row) -> str:
     return f"{row['wording']}, the original" if row["wording"] == 0 else str(row["wording"])
 
 
-def _shares(rows: list[Row]) -> Table:
-    return table_of(
-        rows,
-        Column("part", lambda row: _PARTS[row["part"]]),
-        number("SD between them, points", "sd", unsigned),
-        number("share of one narrative's gap in one wording", "share", rate),
-        number("share of δ's", "share_of_delta", rate),
-        number("number", "levels", count),
-        note="note",
-    )
-
-
 def _split(rows: list[Row]) -> Markup:
     """Say which split of as many prompts, and of twice as many, would give the smallest standard error."""
     by_name = {row["split"]: row for row in rows}
@@ -108,7 +83,7 @@ def _split(rows: list[Row]) -> Markup:
         return Markup("")
     asked, best, more = (by_name[name] for name in ("asked", "best", "best of twice as many"))
 
-    def said(row: Row) -> Markup:
+    def spent(row: Row) -> Markup:
         of_wordings = plural(int(row["n_wordings"]), "wording")
         return Markup("{} narratives in {} (SE {})").format(
             show(row, "n_narratives", count),
@@ -119,4 +94,4 @@ def _split(rows: list[Row]) -> Markup:
     return Markup(
         "Asked were {}. If these variances hold, as many prompts give the least standard error in {}, and twice as "
         "many in {}. The variance between wordings is known from few of them: a guide, no more."
-    ).format(said(asked), said(best), said(more))
+    ).format(spent(asked), spent(best), spent(more))

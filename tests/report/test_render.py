@@ -10,17 +10,17 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from audit.report import tables as page_tables
 from audit.report.echo import NOT_CONTROLLED
 from audit.report.numbers import rows_of
-from audit.report.table_layout import number
-from audit.report.table_layout import table_of as lay_out
-from audit.report.tables import SHOWN, Place, Shown
+from audit.report.results import Results
+from audit.report.table_layout import IfKnown, Table, lay_out
 from audit.runs.manifest import Manifest, ManifestError
 from audit.statistics.verdict import Code, Verdict
 from audit.tables.cells import CELLS
-from audit.tables.formatting import points, unsigned
+from audit.tables.formatting import points
+from audit.tables.gap import GAP
 from audit.tables.ratings import OUTCOMES
+from audit.tables.replies import EPITOME, MEASURE_GAPS
 from audit.tables.run_of_ratings import TABLES
 from audit.tasks.intensity.page import render_report
 
@@ -401,8 +401,8 @@ def test_intersection_compares_sharing_all_with_sharing_none() -> None:
 def test_published_statistic_is_shown_as_no_confidence_interval() -> None:
     text = text_of()
     assert "δz = +0.61; null interval −0.94 to +1.02 (10,000 random shuffles)." in text
-    assert "not comparable across models, dimensions or designs" in text
-    assert "it is no confidence interval" in text
+    assert "cannot be compared across models, dimensions or designs" in text
+    assert "It is no confidence interval" in text
     assert "for replication" not in text_of(tables=tables(gap=[gap_row(), published_row(delta_z=math.nan)]))
 
 
@@ -835,7 +835,7 @@ def test_a_refusal_gap_is_a_verdict_of_a_card_of_its_own(values: dict[str, float
 
 def test_refusal_gap_is_shown_in_percentage_points() -> None:
     rows = [missing_row("refused"), missing_row("failed", n_with_outcome=0), missing_row("missing", n_with_outcome=120)]
-    head, refused, either = table_of("ratings that are missing", tables=tables(missing=rows))
+    head, refused, either = table_of("missing ratings, as shares", tables=tables(missing=rows))
     assert head[3] == "gap, percentage points"
     assert refused == ["refused", "1.0%", "12.5%", "−11.50", "−13.00 to −10.00", "< .001", "408"]
     assert either[0] == "no rating, for any reason"  # and none of what never happened
@@ -931,7 +931,7 @@ def test_each_family_has_its_table_with_its_correction() -> None:
     assert text.index("δ within each emotion") < text.index("Each group's own gap")
     title = "Each group's own gap: its ratings of its own, beyond how it rates others and others rate it"
     head, hindu, muslim = table_of(f"{title} (p corrected by Holm for 2 tests)", tables=tables(families=rows))
-    assert head == ["group", "gap, points", "95% interval", "p", "p, corrected", "narratives"]
+    assert head == ["group", "gap, points", "95% interval", "p", "corrected p", "narratives"]
     assert hindu == ["Hindu", "+0.30", "+0.10 to +0.50", ".002", ".020", "408"]
     assert muslim[4] == "–"
 
@@ -1043,7 +1043,7 @@ def test_figures_that_do_not_fit_are_named_and_those_of_all_dimensions_come_befo
 
 def test_a_figure_that_could_not_be_drawn_is_named() -> None:
     text = text_of(figures={"gaps": SVG, "cells-religion-origin": SVG})
-    assert "Not drawn, for want of ratings that it needs: interaction, published, published-masked." in text
+    assert "Not drawn, because ratings that they need are missing: interaction, published, published-masked." in text
 
 
 def test_contents_lead_to_headings_with_unique_ids() -> None:
@@ -1149,26 +1149,57 @@ def test_report_is_the_same_for_the_same_input_and_leaves_it_alone() -> None:
         pd.testing.assert_frame_equal(table, before[name])
 
 
-def test_every_table_that_is_shown_as_it_is_is_one_of_a_run() -> None:
-    assert {each.name for each in SHOWN} <= set(TABLES)
+def test_a_table_is_shown_by_naming_it_and_its_columns() -> None:
+    given = pd.DataFrame([row_of("wording_shares", part="rest", sd=0.125, share=0.5, levels=4, note="")] * 2)
+    results = Results({"wording_shares": given}, TABLES, 0.9, title="religion")
+    shown = results.table("wording_shares", "what varies", ("part", "of what"), "sd", "share", "levels", "note")
+    assert shown is not None
+    assert shown.caption == "religion: what varies"
+    assert isinstance(shown.content, Table)
+    assert shown.content.head == ("of what", "SD", "share", "levels")  # a note that no row has is left out
+    cells = [(re.sub("<[^>]*>", "", cell), *re.findall('"([^"]*)"', cell)) for cell in shown.content.rows[1]]
+    assert cells == [
+        ("rest",), ("0.12", "0.125", "wording_shares:1:sd"), ("50.0%", "0.5", "wording_shares:1:share"),
+        ("4", "4", "wording_shares:1:levels"),
+    ]  # fmt: skip
+    assert results.table("wording_shares", "what varies", "sd", rows=[]) is None
+    assert results.table("controls", "absent", "delta_points") is None
 
 
-@pytest.mark.parametrize("place", list(Place))
-def test_a_table_is_shown_by_naming_it_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = Shown(
-        "variances",
-        place,
-        "what varies",
-        lambda rows, *, level: lay_out(
-            rows_of(rows, "variances"), number("of a rating, in squared points", "residual_variance", unsigned)
-        ),
-        heading="How much ratings vary",
-    )
-    monkeypatch.setattr(page_tables, "SHOWN", (*SHOWN, shown))
-    given = tables(variances=[row_of("variances", residual_variance=12.5)])
-    assert "How much ratings vary" in text_of(tables=given)
-    assert table_of("what varies", tables=given) == [["of a rating, in squared points"], ["12.50"]]
-    assert "How much ratings vary" not in text_of(tables=tables())
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ({"delta_points": 1.5, "ci_low": -0.25, "ci_high": 3.25}, ("+1.50", "−0.25 to +3.25")),
+        ({"delta_points": math.nan, "ci_low": math.nan, "ci_high": math.nan}, ("–", "–")),
+    ],
+)
+def test_an_interval_is_written_as_the_number_that_it_is_of(values: dict[str, float], shown: tuple[str, str]) -> None:
+    rows = rows_of(pd.DataFrame([row_of("gap", **values)]), "gap")
+    laid = lay_out(GAP, rows, ["dimension", "delta_points", "ci_low"], level="90%")
+    assert laid.head == ("dimension", "δ, points", "90% interval")
+    assert tuple(re.sub("<[^>]*>", "", cell).replace("\xa0", " ") for cell in laid.rows[0][1:]) == shown
+
+
+def test_an_interval_of_a_share_has_no_plus_and_one_of_a_measure_two_digits_of_its_width() -> None:
+    of_share = pd.DataFrame([{"by": "judge", "share": 0.25, "ci_low": 0.125, "ci_high": 0.375}])
+    laid = lay_out(EPITOME, rows_of(of_share, "epitome"), ["by", "share", "ci_low"], level="95%")
+    assert [re.sub("<[^>]*>", "", cell).replace("\xa0", " ") for cell in laid.rows[0]] == [
+        "judge", "25.0%", "12.5% to 37.5%"
+    ]  # fmt: skip
+    # Half the width is 30: two digits of it are whole numbers.
+    of_measure = pd.DataFrame([{"measure": "words", "delta": 12.34, "ci_low": -17.66, "ci_high": 42.34}])
+    laid = lay_out(MEASURE_GAPS, rows_of(of_measure, "measure_gaps"), ["measure", "delta", "ci_low"], level="95%")
+    assert [re.sub("<[^>]*>", "", cell).replace("\xa0", " ") for cell in laid.rows[0][1:]] == ["+12", "−18 to +42"]
+
+
+def test_a_column_that_is_shown_if_known_is_left_out_without_a_number() -> None:
+    def heads(**values: float) -> tuple[str, ...]:
+        rows = rows_of(pd.DataFrame([row_of("outcomes", **values)]), "outcomes")
+        columns = ["pairs", IfKnown("mean_number_mass"), IfKnown("n_inexact", unless_zero=True)]
+        return lay_out(OUTCOMES, rows, columns, level="95%").head
+
+    assert heads(mean_number_mass=math.nan, n_inexact=0) == ("pairs",)
+    assert heads(mean_number_mass=0.0, n_inexact=3) == ("pairs", "mean number mass", "inexact")
 
 
 GERMAN = {

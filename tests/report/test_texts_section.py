@@ -8,7 +8,9 @@ import pytest
 from test_numbers import Numbers
 
 from audit.report.page import environment
+from audit.report.results import Results
 from audit.report.texts import text_section
+from audit.tables.run_of_ratings import TABLES
 from audit.tables.stages import MARKED_WORDS, STAGE_TEXTS
 
 ATTACK = "<script>alert(1)</script>"
@@ -50,8 +52,13 @@ def words(*rows):
     return pd.DataFrame(made, columns=list(MARKED_WORDS)).set_axis(range(3, 3 + len(made)))
 
 
+def results(table, marked=None, confidence=0.95):
+    tables = {"stage_texts": table, "marked_words": words() if marked is None else marked}
+    return Results(tables, TABLES, confidence, title="religion")
+
+
 def page_of(table, marked=None, confidence=0.95):
-    section = text_section(table, words() if marked is None else marked, title="religion", confidence=confidence)
+    section = text_section(results(table, marked, confidence=confidence))
     html = str(environment().get_template("macros.html.j2").module.show([section]))
     return html, unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", html)))
 
@@ -211,4 +218,4 @@ def test_groups_stages_and_words_are_escaped():
 
 
 def test_there_is_no_section_where_no_stage_wrote_anything():
-    assert text_section(scores().iloc[:0], words(), title="religion", confidence=0.95) is None
+    assert text_section(results(scores().iloc[:0])) is None

@@ -19,16 +19,17 @@ from audit.report.dimensions import Key, Limit, RemarkLike, keys_of, note_on, ti
 from audit.report.downloads import pack
 from audit.report.elicitation import describe_elicitation
 from audit.report.explorer import Explorer
-from audit.report.manifest import ManifestView, view_manifest
-from audit.report.numbers import Row, rows_of
+from audit.report.manifest import view_manifest
+from audit.report.numbers import Row
 from audit.report.page import picture, render_page
+from audit.report.results import Results
 from audit.report.section import Block, Paragraph, captioned, present
 from audit.report.sentences import ALONE, LIMITS, describe_gaps
-from audit.report.tables import Place, gaps_table, shown_at
 from audit.runs.manifest import Manifest, ManifestError
 from audit.tables.formatting import MEANING, PHONE, brief, coverage
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.shared import OVERALL
+from audit.tasks.intensity import dimension_tables
 from audit.tasks.intensity.dimension_section import FIGURES, Rated, overall_card, told_overall
 from audit.tasks.intensity.first_screen import summary_of_ratings
 
@@ -84,14 +85,15 @@ def render_report(
     ]
     several = len({variant for _, variant in measured}) > 1
     fitting, left_out = _fit(figures, measured, max_bytes=max_figures)
+    results = Results(known, TABLES, view.confidence, fitting)
     rated = [
-        Rated(key, f"part-{place}", known, fitting, remarks, drawn=set(figures), view=view, several=several)
+        Rated(results, key, f"part-{place}", remarks, drawn=set(figures), view=view, several=several)
         for place, key in enumerate(measured, start=1)
     ]
-    headlines = rows_of(known["gap"].loc[known["gap"]["headline"].astype(bool)], "gap")
+    headlines = [row for row in results.rows("gap") if row["headline"]]
     titled = [(title_of((row["dimension"], row["variant"]), several=several), row) for row in headlines]
     narrow = [(title, row) for title, row in titled if row["scope"] == "narratives"]
-    overall = list(told_overall(narrow, known, remarks, view=view))
+    overall = list(told_overall(narrow, results, remarks, view=view))
     limits = list(_limits(remarks, several=several))
     alone = {
         (str(told.row["dimension"]), str(told.row["variant"]))
@@ -122,9 +124,9 @@ def render_report(
             for remark in remarks
             if (remark.dimension, remark.variant) not in measured and remark.text not in limiting
         ],
-        gaps=list(_gaps(fitting, titled, narrow, known, view=view, alone=alone)),
+        gaps=present(*_gaps(results, titled, narrow, scale=view.scale, alone=alone)),
         parts=[each.part() for each in rated],
-        people=people_section(known, level=level),
+        people=people_section(results),
         figures_left_out=left_out,
         explorer=explorer,
         downloads=downloads,
@@ -142,24 +144,20 @@ def render_report(
 
 
 def _gaps(
-    fitting: Mapping[str, bytes],
+    results: Results,
     titled: Sequence[tuple[str, Row]],
     narrow: Sequence[tuple[str, Row]],
-    tables: Mapping[str, pd.DataFrame],
     *,
-    view: ManifestView,
+    scale: str,
     alone: Set[Key],
-) -> Iterator[Block]:
+) -> Iterator[Block | None]:
     """Yield what covers all dimensions; ``alone`` are those whose verdict rests on another estimate."""
-    level = coverage(view.confidence)
-    yield from present(
-        captioned(
-            picture(fitting, "gaps", describe_gaps(narrow, confidence=view.confidence)),
-            f"δ{f' {ALONE}' if alone else ''} and its {level} interval, in points of the {view.scale} "
-            "scale. An interval that crosses the line at 0 is compatible with no average gap.",
-        ),
-        captioned(gaps_table(titled, alone=alone, level=level), "In-group minus out-group, in both scopes"),
+    yield captioned(
+        picture(results.figures, "gaps", describe_gaps(narrow, confidence=results.confidence)),
+        f"δ{f' {ALONE}' if alone else ''} and its {results.level} interval, in points of the {scale} scale. An "
+        "interval that crosses the line at 0 is compatible with no average gap.",
     )
+    yield dimension_tables.gaps(results, titled, alone=alone)
     if titled:
         n_gaps = len(dict.fromkeys(title for title, _ in titled))
         yield Paragraph(
@@ -178,7 +176,8 @@ def _gaps(
             ),
             "small",
         )
-    yield from present(*shown_at(Place.ALL_GAPS, tables, level=level))
+    yield dimension_tables.manipulation(results)
+    yield dimension_tables.comparisons(results)
 
 
 def _n_corrected(verdicts: pd.DataFrame) -> int:
