@@ -9,6 +9,7 @@ wordings are untrusted text and are escaped by Jinja2. Tables come unrounded; nu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import partial
 from typing import Final
 
 import pandas as pd
@@ -16,14 +17,23 @@ from markupsafe import Markup
 
 from audit.people.section import people_section
 from audit.report.dimensions import Key, Limit, RemarkLike, keys_of, note_on, title_of, where_noted
-from audit.report.downloads import pack
 from audit.report.elicitation import describe_elicitation
 from audit.report.explorer import Explorer
-from audit.report.manifest import view_manifest
+from audit.report.manifest import ManifestView, view_manifest
 from audit.report.numbers import Row
-from audit.report.page import picture, render_page
+from audit.report.page import isolated, picture, prose
 from audit.report.results import Results
-from audit.report.section import Block, Paragraph, captioned, present
+from audit.report.run_page import (
+    MAX_DOWNLOADS,
+    OTHER_PROMPTS,
+    answer_section,
+    asked_section,
+    begun_on,
+    page_section,
+    render_run,
+    strategy_of,
+)
+from audit.report.section import Block, Paragraph, captioned
 from audit.report.sentences import ALONE, LIMITS, describe_gaps
 from audit.runs.manifest import Manifest, ManifestError
 from audit.tables.formatting import MEANING, PHONE, brief, coverage
@@ -35,8 +45,22 @@ from audit.tasks.intensity.first_screen import summary_of_ratings
 
 MAX_FIGURES: Final = 900_000
 """Bytes for all embedded figures together."""
-MAX_DOWNLOADS: Final = 500_000
-"""Bytes for all embedded tables together."""
+_LEDE: Final = Markup(
+    "The number is δ: {}; here the average over narratives, in points of the {} scale{}. It is a property of this "
+    'model under this prompt and these narratives, and does not say <a href="#meaning">which rating is right</a>.'
+)
+_LANGUAGE: Final = Markup(
+    "This measures the model in <bdi>{}</bdi>, with the prompts of the language pack <bdi>{}</bdi> (<bdi>{}</bdi>). A "
+    "translation differs from the English in more than the language, and stands for no culture."
+)
+_PACK: Final = Markup(
+    "Prompts, identities, emotions and narratives are those of the language pack <bdi>{}</bdi>: <bdi>{}</bdi>. Groups "
+    "and emotions have their English names on this page."
+)
+_WITH_RATINGS: Final = Markup(
+    'Every other prompt stands with its rating: open a cell or a rating under <a href="#explore">Explore</a>.'
+)
+_prose: Final = partial(prose, "audit.tasks.intensity:prose")
 
 
 def render_report(
@@ -100,47 +124,105 @@ def render_report(
         for told in (*(each.told() for each in rated), *overall)
         if told.row is not None and told.answer.alone
     }
-    downloads, packed = pack(tables, max_bytes=max_downloads)
     limiting = {remark.text for remark in remarks if remark.code in LIMITS}
-    return render_page(
-        "report.html.j2",
-        styles=("style.css", "explore.css"),
-        scripts=("page.js", "explore.js", "downloads.js"),
-        run=view,
-        summary=summary_of_ratings(
-            [*(each.told() for each in rated), *overall],
-            view=view,
-            who=next((who for each in rated if (who := each.who())), None),
-            codes={remark.code for remark in remarks},
-            limits=limits,
-        ),
-        answers=[
-            *(card for each in rated for card in each.cards(alone=len(rated) == 1)),
-            *(overall_card(each) for each in overall),
-        ],
+    variants = ", ".join(dict.fromkeys(brief(variant) for _, variant in measured)) or view.variant
+    outside = view.method == "outside"
+    ratings_by = Markup("another tool") if outside else isolated(view.method)
+    told = [*(each.told() for each in rated), *overall]
+    summary = summary_of_ratings(
+        told,
+        view=view,
+        who=next((who for each in rated if (who := each.who())), None),
+        codes={remark.code for remark in remarks},
         limits=limits,
-        notes=[
-            note_on(remark)
-            for remark in remarks
-            if (remark.dimension, remark.variant) not in measured and remark.text not in limiting
-        ],
-        gaps=present(*_gaps(results, titled, narrow, scale=view.scale, alone=alone)),
-        parts=[each.part() for each in rated],
-        people=people_section(results),
-        figures_left_out=left_out,
-        explorer=explorer,
-        downloads=downloads,
-        packed=Markup(packed),
-        level=level,
-        narrower=coverage(2 * view.confidence - 1),
-        meaning=MEANING,
-        echo_free=any(each.answer.control_kind == "echo_free" for each in rated),
-        n_corrected=_n_corrected(known["verdicts"]),
-        elicitation=describe_elicitation(
-            view.method, scale=view.scale, parser=view.parser, asks_ends=view.asks_ends, begun=view.begun
+    )
+    cards = [card for each in rated for card in each.cards(alone=len(rated) == 1)]
+    cards += [overall_card(each) for each in overall]
+    notes = [
+        note_on(remark)
+        for remark in remarks
+        if (remark.dimension, remark.variant) not in measured and remark.text not in limiting
+    ]
+    sections = [
+        answer_section(
+            "Does this model rate the feelings of in-group and out-group differently?",
+            summary,
+            _LEDE.format(
+                MEANING,
+                view.scale,
+                ", of pairs whose terms have no word in common"
+                if any(each.answer.control_kind == "echo_free" for each in rated)
+                else "",
+            ),
+            _prose("beneath", level, _n_corrected(known["verdicts"]), view.margin is None) if cards else None,
+            *notes,
+            limits=limits,
+            cards=cards,
+            none="No dimension was measured.",
         ),
-        variants=", ".join(dict.fromkeys(brief(variant) for _, variant in measured)) or view.variant,
+        page_section("explore", "Explore", "Explore the pairs and the ratings", prose("explore", "explore", explorer))
+        if explorer and explorer.heatmaps
+        else None,
+        page_section("gaps", "All gaps", "All gaps", *_gaps(results, titled, narrow, scale=view.scale, alone=alone)),
+        page_section(
+            "dimensions",
+            "Dimensions",
+            "Dimension by dimension",
+            *(each.part() for each in rated),
+            Paragraph(_figures(left_out), "small"),
+        ),
+        people_section(results),
+        page_section("meaning", "What δ means", "What δ is and is not", _prose("meaning", MEANING)),
+        asked_section(
+            view,
+            {
+                begun_on(view): view.date,
+                "Preset": "" if outside else isolated(view.preset),
+                "Narratives": isolated(view.stimuli),
+                "Prompt variant": isolated(variants),
+                "Strategy": view.strategy and isolated(view.strategy),
+                "Elicitation": Markup("{}, {}{}").format(
+                    ratings_by, view.scale, Markup(", begun with <bdi>“{}”</bdi>").format(view.begun) * bool(view.begun)
+                ),
+            },
+            (
+                describe_elicitation(
+                    view.method, scale=view.scale, parser=view.parser, asks_ends=view.asks_ends, begun=view.begun
+                ),
+                strategy_of(view),
+                _PACK.format(view.language_code, view.language_policy) if view.language else "",
+                _scale(view),
+            ),
+            _WITH_RATINGS if explorer and not explorer.no_prompts else OTHER_PROMPTS,
+        ),
+        page_section("method", "Method", "The method", _prose("method", level)),
+    ]
+    return render_run(
+        view,
+        summary,
+        sections,
+        title=f"Intergroup empathy gap: {view.model}",
+        heading=Markup("Intergroup empathy gap of <bdi>{}</bdi>").format(view.model),
+        kicker="report",
+        tables=tables,
+        cite=_prose("cite", view, variants, ratings_by, outside),
+        asked=[_LANGUAGE.format(view.language, view.language_code, view.language_reviewed)] if view.language else (),
+        styles=("explore.css",),
+        scripts=("explore.js",),
+        max_downloads=max_downloads,
     )  # fmt: skip
+
+
+def _scale(view: ManifestView) -> str:
+    ends = f", from {view.low_label} to {view.high_label}" if view.low_label and view.high_label else ""
+    return f"Scale: {view.scale}{ends}." + (f" Emotions: {', '.join(view.emotions)}." if view.emotions else "")
+
+
+def _figures(left_out: Sequence[str]) -> Markup:
+    said = Markup("All figures are in the run folder's figures/ as SVG, PNG and PDF.")
+    if left_out:
+        said += Markup(" Too large for this file: <bdi>{}</bdi>.").format(", ".join(left_out))
+    return said
 
 
 def _gaps(
