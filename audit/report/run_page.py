@@ -124,6 +124,20 @@ def asked_section(
     return page_section("asked", "Prompts", "How it was asked", prose("run_parts", "asked", view, known, texts, others))
 
 
+def source_of(view: ManifestView) -> Markup:
+    """Name what the numbers are of, for a page that is passed on."""
+    said = Markup("{}, revision {}; {} {}; empathy-audit {}.")
+    when = "analysed on" if view.method == _OUTSIDE else "run of"
+    return said.format(isolated(view.model), isolated(view.revision), when, view.date, view.version)
+
+
+def led_by(view: ManifestView) -> Markup:
+    """Name the strategy, to follow the model's name; empty without one."""
+    if view.strategy in ("", "none"):
+        return Markup("")
+    return Markup(", led by the strategy {},").format(isolated(view.strategy))
+
+
 def strategy_of(view: ManifestView) -> Markup:
     """Say what a strategy follows, and what it changes; empty if that was not recorded."""
     if not (view.strategy_source or view.strategy_deviates):
