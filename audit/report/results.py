@@ -40,6 +40,7 @@ class Results:
     figures: Mapping[str, bytes] = field(default_factory=dict)
     title: str = ""
     key: Key = ("", "")
+    _rows: dict[str, list[Row]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def level(self) -> str:
@@ -52,8 +53,9 @@ class Results:
 
     def rows(self, name: str, **values: object) -> list[Row]:
         """Return the rows of a table that have these values."""
-        rows = rows_of(self.tables[name], name) if name in self.tables else []
-        return [row for row in rows if all(row[column] == value for column, value in values.items())]
+        if name not in self._rows:
+            self._rows[name] = rows_of(self.tables[name], name) if name in self.tables else []
+        return [row for row in self._rows[name] if all(row[column] == value for column, value in values.items())]
 
     def row(self, name: str, **values: object) -> Row | None:
         """Return the first row of a table that has these values; None if there is none."""
