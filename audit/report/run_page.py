@@ -97,31 +97,23 @@ def answer_section(
 
     ``none`` stands in place of the findings if there are none; ``of`` names what the limits are about.
     """
+    first = prose("macros", "summarise", summary, none), Paragraph(lede, "lede")
     return page_section(
-        "answer",
-        "Answer",
-        question,
-        prose("macros", "summarise", summary, none),
-        Paragraph(lede, "lede"),
-        prose("macros", "banner", limits, of),
-        prose("macros", "cards", cards),
+        "answer", "Answer", question, *first, prose("macros", "banner", limits, of), prose("macros", "cards", cards),
         *content,
-    )
+    )  # fmt: skip
 
 
 def asked_section(
-    view: ManifestView,
-    facts: Mapping[str, str],
-    about: Sequence[str],
-    others: Markup = OTHER_PROMPTS,
+    view: ManifestView, facts: Mapping[str, str], about: str = "", others: Markup = OTHER_PROMPTS
 ) -> Section:
     """Return the section on how the model was asked.
 
-    ``facts`` are by name, empty ones left out; ``about`` are paragraphs; ``others`` says where the other prompts are.
+    ``facts`` are by name, empty ones left out; ``about`` stands beneath them; ``others`` says where the other prompts
+    are.
     """
     known = [(name, value) for name, value in facts.items() if value]
-    texts = [text for text in about if text]
-    return page_section("asked", "Prompts", "How it was asked", prose("run_parts", "asked", view, known, texts, others))
+    return page_section("asked", "Prompts", "How it was asked", prose("run_parts", "asked", view, known, about, others))
 
 
 def source_of(view: ManifestView) -> Markup:
@@ -136,17 +128,3 @@ def led_by(view: ManifestView) -> Markup:
     if view.strategy in ("", "none"):
         return Markup("")
     return Markup(", led by the strategy {},").format(isolated(view.strategy))
-
-
-def strategy_of(view: ManifestView) -> Markup:
-    """Say what a strategy follows, and what it changes; empty if that was not recorded."""
-    if not (view.strategy_source or view.strategy_deviates):
-        return Markup("")
-    said = Markup("Strategy {}, after {}. What is not the source's: {}.")
-    source, deviates = view.strategy_source or "no source that it names", view.strategy_deviates or "not said"
-    return said.format(isolated(view.strategy), isolated(source), isolated(deviates))
-
-
-def begun_on(view: ManifestView) -> str:
-    """Head the date of a run."""
-    return "Analysed" if view.method == _OUTSIDE else "Run started"

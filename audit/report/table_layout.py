@@ -113,7 +113,7 @@ def lay_out(declared: Mapping[str, base.Column], rows: Sequence[Row], columns: S
     """Lay out rows of a table by the declarations of its columns.
 
     A name that ends in ``_low`` stands for the interval up to its ``_high``, rounded as the number named before it.
-    Texts, such as notes, are shown if any row has one. ``level`` is the coverage of the intervals in words.
+    Columns without a word or number in any row are left out. ``level`` is the coverage of the intervals in words.
     """
     made: list[Column] = []
     before = ""
@@ -129,12 +129,18 @@ def lay_out(declared: Mapping[str, base.Column], rows: Sequence[Row], columns: S
         name, head = each if isinstance(each, tuple) else (each, "")
         if name.endswith("_low"):
             made.append(_interval(declared, name, before, level=level))
-        elif declared[name].type != base.Type.TEXT or any(row[name] for row in rows):
+        else:
             made.append(_column(name, declared[name], head or heading(name)))
             before = name
     # The first column heads the rows.
     made[0] = replace(made[0], words=False)
-    return table_of(rows, *made)
+    table = table_of(rows, *made)
+    kept = [place for place in range(len(made)) if not place or any(row[place] for row in table.rows)]
+    return Table(
+        tuple(table.head[place] for place in kept),
+        tuple(tuple(row[place] for place in kept) for row in table.rows),
+        frozenset(at for at, place in enumerate(kept) if place in table.words),
+    )
 
 
 def heading(name: str) -> str:

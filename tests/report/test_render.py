@@ -335,7 +335,7 @@ def test_every_dimension_and_variant_has_its_sentence() -> None:
     ):
         assert title in text
         assert f"δ = +{delta} points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012), from 408" in text
-    assert "not adjusted for there being 3 gaps" in text
+    assert "corrected p is corrected for all 3 gaps" in text
 
 
 def test_gap_that_is_not_estimable_says_so_and_why() -> None:
@@ -447,7 +447,7 @@ def test_five_groups_speak_of_any_such_identities_too(low: float, said: str) -> 
         ["religion", "these identities", "+0.49", "+0.12 to +0.86", "0.19", "407"],
         ["religion", "any such identities", "+0.49", f"{points(low)} to +0.97", "0.19", "4"],
     ]
-    assert "not adjusted" not in text  # two scopes are one gap
+    assert "is corrected for all" not in text  # two scopes are one gap
 
 
 def test_four_groups_claim_nothing_of_others_but_show_how_each_matters() -> None:
@@ -484,7 +484,7 @@ def test_mean_over_dimensions_has_a_row_and_no_section() -> None:
         "all dimensions",
     ]
     assert "all dimensions: +0.40, +0.12 to +0.86" in page.all("img")[0]["alt"]
-    assert "not adjusted for there being 3 gaps" in page.text
+    assert "corrected p is corrected for all 3 gaps" in page.text
     anchors = [attributes["href"] for attributes in page.all("a") if attributes["href"].startswith("#part-")]
     assert sorted(set(anchors)) == ["#part-1", "#part-2"]
     assert "δ = +0.40" not in page.text

@@ -19,7 +19,7 @@ from audit.people.section import people_section
 from audit.report.dimensions import Key, Limit, RemarkLike, keys_of, note_on, title_of, where_noted
 from audit.report.elicitation import describe_elicitation
 from audit.report.explorer import Explorer
-from audit.report.manifest import ManifestView, view_manifest
+from audit.report.manifest import view_manifest
 from audit.report.numbers import Row
 from audit.report.page import isolated, picture, prose
 from audit.report.results import Results
@@ -28,12 +28,10 @@ from audit.report.run_page import (
     OTHER_PROMPTS,
     answer_section,
     asked_section,
-    begun_on,
     page_section,
     render_run,
-    strategy_of,
 )
-from audit.report.section import Block, Paragraph, captioned
+from audit.report.section import Block, captioned
 from audit.report.sentences import ALONE, LIMITS, describe_gaps
 from audit.runs.manifest import Manifest, ManifestError
 from audit.tables.formatting import MEANING, PHONE, brief, coverage
@@ -45,20 +43,8 @@ from audit.tasks.intensity.first_screen import summary_of_ratings
 
 MAX_FIGURES: Final = 900_000
 """Bytes for all embedded figures together."""
-_LEDE: Final = Markup(
-    "The number is δ: {}; here the average over narratives, in points of the {} scale{}. It is a property of this "
-    'model under this prompt and these narratives, and does not say <a href="#meaning">which rating is right</a>.'
-)
-_LANGUAGE: Final = Markup(
-    "This measures the model in <bdi>{}</bdi>, with the prompts of the language pack <bdi>{}</bdi> (<bdi>{}</bdi>). A "
-    "translation differs from the English in more than the language, and stands for no culture."
-)
-_PACK: Final = Markup(
-    "Prompts, identities, emotions and narratives are those of the language pack <bdi>{}</bdi>: <bdi>{}</bdi>. Groups "
-    "and emotions have their English names on this page."
-)
 _WITH_RATINGS: Final = Markup(
-    'Every other prompt stands with its rating: open a cell or a rating under <a href="#explore">Explore</a>.'
+    'Every other prompt is shown with its rating: open a cell or a rating under <a href="#explore">Explore</a>.'
 )
 _prose: Final = partial(prose, "audit.tasks.intensity:prose")
 
@@ -119,16 +105,17 @@ def render_report(
     narrow = [(title, row) for title, row in titled if row["scope"] == "narratives"]
     overall = list(told_overall(narrow, results, remarks, view=view))
     limits = list(_limits(remarks, several=several))
+    told = [*(each.told() for each in rated), *overall]
     alone = {
-        (str(told.row["dimension"]), str(told.row["variant"]))
-        for told in (*(each.told() for each in rated), *overall)
-        if told.row is not None and told.answer.alone
+        (str(each.row["dimension"]), str(each.row["variant"]))
+        for each in told
+        if each.row is not None and each.answer.alone
     }
     limiting = {remark.text for remark in remarks if remark.code in LIMITS}
     variants = ", ".join(dict.fromkeys(brief(variant) for _, variant in measured)) or view.variant
     outside = view.method == "outside"
     ratings_by = Markup("another tool") if outside else isolated(view.method)
-    told = [*(each.told() for each in rated), *overall]
+    explored = explorer if explorer and explorer.heatmaps else None
     summary = summary_of_ratings(
         told,
         view=view,
@@ -143,40 +130,33 @@ def render_report(
         for remark in remarks
         if (remark.dimension, remark.variant) not in measured and remark.text not in limiting
     ]
+    echo_free = any(each.answer.control_kind == "echo_free" for each in rated)
+    elicitation = describe_elicitation(
+        view.method, scale=view.scale, parser=view.parser, asks_ends=view.asks_ends, begun=view.begun
+    )
     sections = [
         answer_section(
             "Does this model rate the feelings of in-group and out-group differently?",
             summary,
-            _LEDE.format(
-                MEANING,
-                view.scale,
-                ", of pairs whose terms have no word in common"
-                if any(each.answer.control_kind == "echo_free" for each in rated)
-                else "",
-            ),
+            _prose("lede", MEANING, view.scale, echo_free),
             _prose("beneath", level, _n_corrected(known["verdicts"]), view.margin is None) if cards else None,
             *notes,
-            limits=limits,
-            cards=cards,
-            none="No dimension was measured.",
+            limits=limits, cards=cards, none="No dimension was measured.",
         ),
-        page_section("explore", "Explore", "Explore the pairs and the ratings", prose("explore", "explore", explorer))
-        if explorer and explorer.heatmaps
+        page_section("explore", "Explore", "Explore the pairs and the ratings", prose("explore", "explore", explored))
+        if explored
         else None,
         page_section("gaps", "All gaps", "All gaps", *_gaps(results, titled, narrow, scale=view.scale, alone=alone)),
         page_section(
-            "dimensions",
-            "Dimensions",
-            "Dimension by dimension",
-            *(each.part() for each in rated),
-            Paragraph(_figures(left_out), "small"),
+            "dimensions", "Dimensions", "Dimension by dimension",
+            *(each.part() for each in rated), _prose("figures", left_out),
         ),
         people_section(results),
         page_section("meaning", "What δ means", "What δ is and is not", _prose("meaning", MEANING)),
         asked_section(
             view,
             {
-                begun_on(view): view.date,
+                "Analysed" if outside else "Run started": view.date,
                 "Preset": "" if outside else isolated(view.preset),
                 "Narratives": isolated(view.stimuli),
                 "Prompt variant": isolated(variants),
@@ -185,18 +165,11 @@ def render_report(
                     ratings_by, view.scale, Markup(", begun with <bdi>“{}”</bdi>").format(view.begun) * bool(view.begun)
                 ),
             },
-            (
-                describe_elicitation(
-                    view.method, scale=view.scale, parser=view.parser, asks_ends=view.asks_ends, begun=view.begun
-                ),
-                strategy_of(view),
-                _PACK.format(view.language_code, view.language_policy) if view.language else "",
-                _scale(view),
-            ),
+            _prose("asked", view, elicitation),
             _WITH_RATINGS if explorer and not explorer.no_prompts else OTHER_PROMPTS,
         ),
         page_section("method", "Method", "The method", _prose("method", level)),
-    ]
+    ]  # fmt: skip
     return render_run(
         view,
         summary,
@@ -206,23 +179,11 @@ def render_report(
         kicker="report",
         tables=tables,
         cite=_prose("cite", view, variants, ratings_by, outside),
-        asked=[_LANGUAGE.format(view.language, view.language_code, view.language_reviewed)] if view.language else (),
+        asked=[_prose("in_language", view)] if view.language else (),
         styles=("explore.css",),
         scripts=("explore.js",),
         max_downloads=max_downloads,
-    )  # fmt: skip
-
-
-def _scale(view: ManifestView) -> str:
-    ends = f", from {view.low_label} to {view.high_label}" if view.low_label and view.high_label else ""
-    return f"Scale: {view.scale}{ends}." + (f" Emotions: {', '.join(view.emotions)}." if view.emotions else "")
-
-
-def _figures(left_out: Sequence[str]) -> Markup:
-    said = Markup("All figures are in the run folder's figures/ as SVG, PNG and PDF.")
-    if left_out:
-        said += Markup(" Too large for this file: <bdi>{}</bdi>.").format(", ".join(left_out))
-    return said
+    )
 
 
 def _gaps(
@@ -236,28 +197,12 @@ def _gaps(
     """Yield what covers all dimensions; ``alone`` are those whose verdict rests on another estimate."""
     yield captioned(
         picture(results.figures, "gaps", describe_gaps(narrow, confidence=results.confidence)),
-        f"δ{f' {ALONE}' if alone else ''} and its {results.level} interval, in points of the {scale} scale. An "
-        "interval that crosses the line at 0 is compatible with no average gap.",
+        f"δ{f' {ALONE}' if alone else ''} and its {results.level} interval, in points of the {scale} scale. If the "
+        "interval crosses the line at 0, the data are compatible with no average gap.",
     )
     yield dimension_tables.gaps(results, titled, alone=alone)
     if titled:
-        n_gaps = len(dict.fromkeys(title for title, _ in titled))
-        yield Paragraph(
-            "“These identities” means: these, with any such narratives. “Any such identities” means: others of the "
-            "kind too; it takes five groups or more to say something about them."
-            + (
-                f" Each interval and p is for its own row, not adjusted for there being {n_gaps} gaps; corrected p is."
-                if n_gaps > 1
-                else ""
-            )
-            + (
-                f" “{ALONE.capitalize()}” means: every pair of words is taken as fixed; the verdict above rests on "
-                "another estimate, which stands beside it."
-                if alone
-                else ""
-            ),
-            "small",
-        )
+        yield _prose("gaps", len({title for title, _ in titled}), ALONE if alone else "")
     yield dimension_tables.manipulation(results)
     yield dimension_tables.comparisons(results)
 

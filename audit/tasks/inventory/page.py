@@ -28,21 +28,10 @@ from audit.tables.formatting import (
 from audit.tasks.inventory.first_screen import LIMITS, against, leads, summary_of_answers
 from audit.tasks.inventory.tables import AFFECT_TABLES, DEFAULT, INVENTORY_TABLES
 
-_WRITTEN: Final = (
-    "The model wrote one line for each item at temperature 0 (always the most probable next token). A line that begins "
-    "with the item's number and gives one whole number of the scale ({scale}) is its answer; whatever is unclear is "
-    "missing, never 0."
-)
 _ORDERS: Final = {
     "single": "an item a prompt; orders of the scale's ends: {}",
     "list": "all items in one prompt; orders of the items: {}",
 }
-_LEDE: Final = (
-    "The model was given an identity and filled in a questionnaire{}. A questionnaire made for people says of a model "
-    "only what it writes under a persona: not what the model is like or feels, and nothing about the people whom the "
-    "identity names."
-)
-_TWICE: Final = ", once as it is (default) and once in each situation that it was told to imagine (evoked)"
 _TABLES: Final = INVENTORY_TABLES | AFFECT_TABLES
 _SITUATIONS: Final = ("narratives", "situations")
 _MEANS: Final = (("mean", "mean"), ("theirs", "mean_compared"))
@@ -105,32 +94,22 @@ def render_inventory(
     how = "each item" if single else "the items"
     sections = [
         answer_section(
-            "Does this model answer differently as one group than as another?",
-            first,
-            _LEDE.format(_TWICE if affect else ""),
-            limits=limits,
-            cards=[Card(own.title, tuple(leads(own)), anchor=anchor) for anchor, own in parts.items()],
-            none="Nothing was asked.",
-            of="answers",
+            "Does this model answer differently as one group than as another?", first, _prose("lede", affect),
+            limits=limits, cards=[Card(own.title, tuple(leads(own)), anchor=anchor) for anchor, own in parts.items()],
+            none="Nothing was asked.", of="answers",
         ),
         page_section(
-            "dimensions",
-            "Dimensions",
-            "Dimension by dimension",
+            "dimensions", "Dimensions", "Dimension by dimension",
             *(_part(own, anchor) for anchor, own in parts.items()),
             _prose("scores", single, affect, error_rate(view.confidence)),
         ),
         page_section(
-            "items",
-            "Items",
-            "The questionnaire",
+            "items", "Items", "The questionnaire",
             Paragraph(Markup("Before {}: <q><bdi>{}</bdi></q>").format(how, inventory.instruction)),
             captioned(_items_table(inventory.items), "The items as they were shown, and their key"),
         ),
         page_section(
-            "meaning",
-            "What it means",
-            "What these scores are and are not",
+            "meaning", "What it means", "What these scores are and are not",
             _prose("meaning", single, affect, inventory.total),
         ),
         asked_section(
@@ -145,13 +124,9 @@ def render_inventory(
                 "Situations": isolated(view.stimuli) if affect else "",
                 "Persona of prompt": isolated(view.variant),
             },
-            [
-                Markup("Each answer was read in the way that a rating is. {}").format(got)
-                if single
-                else _WRITTEN.format(scale=scale)
-            ],
+            _prose("asked", got if single else "", scale),
         ),
-    ]
+    ]  # fmt: skip
     return render_run(
         view,
         first,

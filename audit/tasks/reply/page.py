@@ -18,13 +18,7 @@ from audit.report.manifest import view_manifest
 from audit.report.numbers import Row, rounded, show, show_sum
 from audit.report.page import isolated, prose
 from audit.report.results import Results
-from audit.report.run_page import (
-    answer_section,
-    asked_section,
-    page_section,
-    render_run,
-    strategy_of,
-)
+from audit.report.run_page import answer_section, asked_section, page_section, render_run
 from audit.report.section import Block, Captioned, Paragraph, Section, bullets, captioned, paragraph, present, section
 from audit.report.sentences import LIMITS
 from audit.report.table_layout import Column, Named, Table, lay_out, named, out_of, said, sized
@@ -152,7 +146,6 @@ def render_replies(
                     task.max_tokens, task.temperature,
                 ),
             },
-            [strategy_of(view)],
         ),
     ]  # fmt: skip
     return render_run(
