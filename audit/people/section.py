@@ -18,16 +18,16 @@ SHOWN_FLAGGED = 20
 """The most flagged narratives that the page lists; ``tables/norming.csv`` has all."""
 _WHO: Final = Markup(
     "People who belong to the groups read the same narratives, told by experiencers of their own and of other groups, "
-    "and rated the same emotions on the same scale. Their δ is what they rated their own group's experiencers higher "
-    "(or lower) by, beyond each rater's own level and those of the narratives and experiencers."
+    "and rated the same emotions on the same scale. Their δ is how much higher (or lower) they rated their own group's "
+    "experiencers, after removing the levels of raters, narratives and experiencers."
 )
 _GAPS: Final = (
     "δ of people and of the model, in points, on the same narratives, with the same experiencers and the same "
     "perceivers' groups"
 )
 _WHOSE: Final = Markup(
-    "The two intervals speak of different things: that of people of such raters with these narratives, that of the "
-    "model of such narratives with these identities. No test of their difference is made. The model is told its "
+    "The two intervals generalise over different things: that of people over raters, with these narratives; that of "
+    "the model over narratives, with these identities. Their difference is not tested. The model is told its "
     "identity in words, which in-group pairs may repeat; people are not. So the δ of the model is of all pairs, "
     "whatever their words, and beside it, where the terms of a dimension allow that, stands its echo-free δ: of "
     "in-group pairs without a word in common. People's δ is of those who took part and of how they were asked; it is "

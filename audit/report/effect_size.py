@@ -123,8 +123,8 @@ def plain_means(gap: Row) -> tuple[Markup, bool]:
         return Markup("Plain means: {}.").format(means), False
     return (
         Markup(
-            "The plain means go the other way: {}. They also hold how high each perceiver rates everyone and how high "
-            "everyone rates each experiencer, which δ leaves out."
+            "The plain means point the other way: {}. They include how high each perceiver rates everyone and how high "
+            "everyone rates each experiencer; δ does not."
         ).format(means),
         True,
     )
@@ -155,7 +155,7 @@ def written(known: Circumstances) -> Markup:
     whole = next((row for row in known.outcomes if row["pairs"] == "all"), None)
     if "number_mass" in known.codes and whole is not None:
         mass = show(whole, "mean_number_mass", rate)
-        said.append(Markup("That it answers with a number at all has a probability of {} on average.").format(mass))
+        said.append(Markup("The probability that it answers with a number at all is {} on average.").format(mass))
     return Markup(" ").join(said)
 
 

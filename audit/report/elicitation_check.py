@@ -19,24 +19,24 @@ _CAPTION = "δ of the same prompts, read from the model's probabilities and writ
 _METHODS = {"expected": "read from the probabilities", "generate": "written in words"}
 _NO_TEXT = Markup(
     "Asked to write its answer, the model stated a number of the scale in none of {} answers ({} refused, {} "
-    "unparseable): the ratings of this page are what its probabilities say, and never what it writes."
+    "unparseable): the ratings of this page come from its probabilities alone, not from what it writes."
 )
 _OUTCOMES = Markup("Of {} prompts that were also answered in words, {} were rated, {} refused and {} unparseable.")
 _AGREE = Markup(
-    " Over the {} that have both ratings, the two correlate by {} (ranks: {}), and the written one is {} points {} on "
+    " In the {} that have both ratings, the two correlate at {} (ranks: {}), and the written one is {} points {} on "
     "average."
 )
-_MEAN = Markup(" Over the {} that have both ratings, the written one is {} points {} on average.")
+_MEAN = Markup(" In the {} that have both ratings, the written one is {} points {} on average.")
 _DIFFERENT = Markup(
-    " Written in words, the gap differs from that of the probabilities by {} points ({} interval {}): how the rating "
-    "is got matters here."
+    " The gap in words differs from the gap in probabilities by {} points ({} interval {}), so the result depends on "
+    "how the rating is obtained."
 )
 _UNDECIDED = Markup(
-    " Whether the two ways give different gaps is undecided: written minus read, {} points ({} interval {})."
+    " Whether the two ways give different gaps is undecided: written minus read is {} points ({} interval {})."
 )
 _NOISE = Markup(
-    "Asked again with other {}, {} gave ratings that differ by {} points (root mean square; at most {}). If all "
-    "prompts were asked again, δ would vary by {} points (one standard deviation)."
+    "Repeatability: asked again with other {}, {} gave ratings that differ by {} points (root mean square; at most "
+    "{}). If all prompts were asked again, δ would vary by {} points (one standard deviation)."
 )
 _FORMAT: Final = Markup(
     " The same {} once more in that order and these batches, in another {}, gave ratings that differ from those by {} "

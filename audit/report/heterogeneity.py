@@ -95,9 +95,7 @@ def variation(
             said.append(_beyond(own_words, which))
     for test in tests:
         if test["over"] == "emotion" and test.number("p_adjusted") < alpha and not (named_emotions or others):
-            words = Markup(
-                "Over all emotions together the gaps differ (corrected {}), though none was found to by itself."
-            )
+            words = Markup("The gaps differ between emotions (corrected {}), but no single emotion stands out.")
             said.append(words.format(show(test, "p_adjusted", p_value)))
     if said:
         return Variation(Markup(" ").join(said), found=True)
@@ -106,7 +104,8 @@ def variation(
     if not looked:
         return Variation(Markup("Whether it differs between emotions or groups could not be tested."))
     none = Markup(
-        "No pair of groups stands out, and no {} was found to have a gap of its own. That does not show that none does."
+        "No pair of groups stands out, and no {} was found to have a gap of its own. That does not show that there is "
+        "none."
     )
     return Variation(none.format(listed(looked, last="or")))
 

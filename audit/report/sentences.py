@@ -330,19 +330,17 @@ def _join(*sentences: Markup) -> Markup:
 def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities: bool, free: bool = False) -> Markup:
     """Say in a sentence what δ is, or what it is compatible with."""
     if constant is not None:
-        return constant + Markup(": these ratings can show no gap, and do not show that there is none.")
+        return constant + Markup(": such ratings cannot show a gap, nor that there is none.")
     delta, low, high = (gap.number(name) for name in ("delta_points", "ci_low", "ci_high"))
     has_interval = math.isfinite(low) and math.isfinite(high)
     if not has_interval and is_zero(gap):
-        said = Markup("{}, {}: how certain that is could not be computed.")
+        said = Markup("{}, {}: its uncertainty could not be computed.")
         return said.format("Every narrative's gap is 0" if SAME in str(gap["note"]) else "The gap is 0", BEYOND)
     if has_interval and low <= 0.0 <= high:
         words = Markup("The data are compatible with no average gap, and with average gaps from {} points.")
         return words.format(show_interval(gap))
     if has_interval and str(gap.get("code", "gap")) != "gap":
-        words = Markup(
-            "The deciding estimate is {} points, from {}; the verdict says why that is no gap that was found."
-        )
+        words = Markup("The deciding estimate is {} points ({}). The verdict says why this does not count as a gap.")
         return words.format(show_gap(gap), show_interval(gap))
     inside, outside = compared(dimension, free=free)
     words = Markup("{}, {} were on average rated {} points {} than {}")
@@ -352,7 +350,7 @@ def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities
     if gap.get("control") == "placebo":
         beyond = f"{beyond}, and beyond what invented groups show"
     said = words.format(beyond, inside, show(gap, "delta_points", _size), direction(delta), outside)
-    return said + Markup("." if has_interval else "; how certain that is could not be computed.")
+    return said + Markup("." if has_interval else "; its uncertainty could not be computed.")
 
 
 def _taken_back(gap: Row | None, *, alpha: float) -> bool:
@@ -402,10 +400,10 @@ def _rests_on(decided: Row, *, confidence: float) -> Markup:
 def _scope(identities: Sequence[str], *, alone: bool) -> Markup:
     this = f"δ {ALONE}" if alone else "This"
     if not identities:
-        return Markup("{} speaks of the identities of these dimensions, and of any such narratives.").format(this)
+        return Markup("{} holds for the identities of these dimensions, and for any such narratives.").format(this)
     named = Markup(", ").join(Markup("<bdi>{}</bdi>").format(brief(term)) for term in identities[:_IDENTITIES_NAMED])
     rest = len(identities) - _IDENTITIES_NAMED
-    return Markup("{} speaks of these identities ({}{}), and of any such narratives.").format(
+    return Markup("{} holds for these identities ({}{}), and for any such narratives.").format(
         this, named, f" and {rest} more" if rest > 0 else ""
     )
 
@@ -414,15 +412,15 @@ def _power(power: Row | None, *, alone: bool) -> Markup:
     """Say what size of gap the data could have shown."""
     if power is None or not math.isfinite(power.number("detectable_points")):
         return Markup("")
-    found = Markup("{} such narratives find a gap of {} points with a probability of {}").format(
-        f"{ALONE.capitalize()}, as many" if alone else "As many",
+    found = Markup("{} this many narratives, a true gap of {} points would be detected {} of the time").format(
+        f"{ALONE.capitalize()}: with" if alone else "With",
         show(power, "detectable_points", _size),
         show(power, "power", lambda share: f"{share:.0%}"),
     )
     if not math.isfinite(power.number("detectable_low")):
         return found + Markup(".")
     return found + Markup(
-        ", if they differ as much as these do. How much such narratives differ is itself an estimate: that gap may lie "
+        ", if narratives differ as much as these do. That spread is itself an estimate, so the detectable gap may lie "
         "between {} and {} points ({} interval)."
     ).format(
         show(power, "detectable_low", _size),
@@ -437,8 +435,8 @@ def _tipping(tipping: Row | None) -> Markup:
         return Markup("")
     whose = f" ({OF_RATED})" if OF_RATED in tipping["note"] else ""
     if NO_SHIFT in tipping["note"]:
-        return Markup("Nothing that the missing ratings{} could have been, all alike, would make δ 0.").format(whose)
-    return Markup("Were all missing ratings{} {} points {} than is expected of them, δ would be 0.").format(
+        return Markup("No common shift of the missing ratings{} on the scale would make δ 0.").format(whose)
+    return Markup("If all missing ratings{} were {} points {} than expected, δ would be 0.").format(
         whose, show(tipping, "shift_points", _size), direction(tipping.number("shift_points"))
     )
 
@@ -450,7 +448,7 @@ def _wider(wider: Row | None, left_out: Sequence[Row], *, confidence: float) -> 
     spread = Markup("")
     if left_out:
         ends = [pick(left_out, key=lambda row: row.number("delta_points")) for pick in (min, max)]
-        spread = Markup(" Without one group at a time, δ goes from {} to {} points.").format(
+        spread = Markup(" Leaving out one group at a time, δ ranges from {} to {} points.").format(
             *(show(row, "delta_points", points) for row in ends)
         )
     if not math.isfinite(wider.number("ci_low")):
@@ -459,7 +457,7 @@ def _wider(wider: Row | None, left_out: Sequence[Row], *, confidence: float) -> 
     said = "is compatible with no average gap" if low <= 0.0 <= high else "leaves out 0"
     groups = f"these {len(left_out)} groups" if left_out else "these groups"
     return (
-        Markup("If {} stand for others like them, the {} interval is {} ({}) and {}.").format(
+        Markup("Taking {} as a sample of such groups, the {} interval is {} ({}) and {}.").format(
             groups, coverage(confidence), show_interval(wider), show(wider, "p", p_value), said
         )
         + spread
@@ -480,7 +478,7 @@ def _excluded(gap: Row | None, outcomes: Sequence[Row], *, refusals_told: bool) 
     used, narratives = (gap.number(name) if gap else math.nan for name in ("n_narratives", "n_narratives_asked"))
     dropped = narratives - used if math.isfinite(narratives) and math.isfinite(used) else 0
     if not missing and not dropped:
-        return Markup("Nothing was left out: every prompt asked between these identities gave a rating.")
+        return Markup("Nothing was left out: every prompt between these identities gave a rating.")
     parts = []
     if missing:
         number = show(gap, "n_missing", count) if gap is not None else Markup(count(missing))

@@ -50,9 +50,9 @@ _SPEAKS: Final = {
     "intervals and p are over perceivers, who are few.",
 }
 _EMOTIONS: Final = (
-    "A text names an emotion that it has a word for: one that it only describes is not seen, a word close to the "
-    "narrative's emotion may count as another one, a text that names several is right if one is, and a stage that is "
-    "not shown the narrative can be right by chance alone."
+    "A text names an emotion if it has a word for it. An emotion that is only described is not seen, and a word close "
+    "to the narrative's emotion may count as another one. A text that names several is right if one of them is. A "
+    "stage that is not shown the narrative can be right only by chance."
 )
 _MARKED: Final = (
     "words that the texts about a group have more than the others' (z; how often there, and how often in the others')"
@@ -128,8 +128,8 @@ def _lead(rows: Sequence[Row], *, confidence: float, several: bool) -> Markup:
     )
     if not found:
         return Markup(
-            "No difference between groups was found in these scores (p below {} after correction for {} {}), which "
-            "is not the same as none."
+            "No difference between groups was found in these scores (p below {} after correction for {} {}). That does "
+            "not show that there is none."
         ).format(level, size, noun)
     named = Markup("; ").join(_difference(row, several=several) for row in found[:_NAMED])
     more = f"; and {len(found) - _NAMED} more, in the table" if len(found) > _NAMED else ""

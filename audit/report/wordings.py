@@ -52,7 +52,8 @@ def _found(crossed: Row | None, n_wordings: int, *, level: str) -> Markup:
     """Say what δ is over all wordings, and whether another wording could give another sign."""
     if crossed is None or not math.isfinite(crossed.number("delta_points")):
         why = "" if crossed is None else f": {crossed['note']}"
-        return Markup("The prompt was asked in {} wordings, of which nothing can be said{}.").format(n_wordings, why)
+        words = Markup("The prompt was asked in {} wordings, from which no gap could be estimated{}.")
+        return words.format(n_wordings, why)
     words = Markup("Over {} wordings of the prompt δ is {} points").format(
         count(n_wordings), show(crossed, "delta_points", points)
     )
@@ -60,9 +61,9 @@ def _found(crossed: Row | None, n_wordings: int, *, level: str) -> Markup:
         return words + Markup(", without an interval: {}.").format(crossed["note"])
     out = not crossed["ci_low"] <= 0 <= crossed["ci_high"]
     what = (
-        "it leaves out 0, so that a gap of this sign is there on average over such wordings; single ones may differ"
+        "it excludes 0: on average over such wordings there is a gap of this sign, though single wordings may differ"
         if out
-        else "it holds 0, so that on average over such wordings there might be no gap, or one the other way"
+        else "it includes 0: on average over such wordings there may be no gap, or one in the other direction"
     )
     return words + Markup(
         "; the {} interval {} speaks of any such narratives and any such wordings, these identities given: {}. The δ "

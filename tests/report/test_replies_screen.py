@@ -288,4 +288,4 @@ def test_what_helps_a_measure_and_a_run_without_verdicts():
         iter(rows_of(pd.DataFrame([{"measure": "n_words", "next_step": "other_scale", "n_needed": np.nan}]), ""))
     )
     assert next_step(row) == "Go by another measure."
-    assert combined([], {}, confidence=0.95).lead == "The run's report, made anew, gives one."
+    assert combined([], {}, confidence=0.95).lead == "Make the run's report again to get one."

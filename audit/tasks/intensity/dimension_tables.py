@@ -235,5 +235,5 @@ def _check(row: Row) -> tuple[str, str]:
     if row["check"] != "tipping_point" or not math.isfinite(shift):
         return _CHECKS.get(row["check"], str(row["check"])), show(row, "delta_points", points)
     size = show(row, "shift_points", lambda value: unsigned(abs(value)))
-    words = Markup("every missing rating {} points {} than is expected of it").format(size, direction(shift))
+    words = Markup("every missing rating {} points {} than expected").format(size, direction(shift))
     return words, points(0.0)

@@ -215,7 +215,7 @@ def combined(rows: Sequence[Row], measures: Measures, *, confidence: float) -> V
     Nothing is decided here; see :mod:`audit.statistics.verdict`.
     """
     if not rows:
-        return Verdict("absent", str(worded(None).words), Markup("The run's report, made anew, gives one."))
+        return Verdict("absent", str(worded(None).words), Markup("Make the run's report again to get one."))
     tested = [row for row in rows if row["code"] not in ("no_verdict", "no_estimate")]
     if not tested:
         of_run = {code for row in rows for code in reasons_of(row)} & _OF_RUN
@@ -228,7 +228,7 @@ def combined(rows: Sequence[Row], measures: Measures, *, confidence: float) -> V
     if n_untested:
         lead += Markup("; {} more could not be tested").format(count(n_untested))
     if any(row["control"] == _FREE for row in tested):
-        lead += Markup(". Of pairs without a word in common, where a measure allows it")
+        lead += Markup(". δ counts only pairs described in different words, where a measure allows it")
     claims = frozenset(str(row["claim"]) for row in found)
     if "pairs" in claims:
         lead += Markup(". In these pairs of words alone: {}").format(
