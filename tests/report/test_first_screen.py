@@ -130,7 +130,7 @@ def test_where_nothing_differs_the_verdict_is_about_every_part_and_claims_no_sam
     )
     assert (
         "No pair of groups stands out, and no emotion or group was found to have a gap of its own. That does not show "
-        "that none does." in screen
+        "that there is none." in screen
     )
 
 
