@@ -48,8 +48,8 @@ class Results:
         return coverage(self.confidence)
 
     def of(self, key: Key, title: str) -> Results:
-        """Return the results of one dimension and variant."""
-        return replace(self, tables=own_rows(self.tables, key), title=title, key=key)
+        """Return the results of one dimension and variant, with the tables that are of the whole run."""
+        return replace(self, tables={**self.tables, **own_rows(self.tables, key)}, title=title, key=key)
 
     def rows(self, name: str, **values: object) -> list[Row]:
         """Return the rows of a table that have these values."""

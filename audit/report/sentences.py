@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from audit.report.echo import control_of
 from audit.report.effect_size import (
-    Circumstances,
     constant,
     is_of_probabilities,
     plain_means,
@@ -21,6 +20,7 @@ from audit.report.effect_size import (
 )
 from audit.report.heterogeneity import Variation, of_dimensions, parts_of, variation
 from audit.report.numbers import Row, show, show_gap, show_interval, show_sum
+from audit.report.results import Results
 from audit.report.verdicts import Worded, dealt, is_zero, supported, worded
 from audit.tables.formatting import (
     BEYOND,
@@ -43,6 +43,7 @@ from audit.tables.formatting import (
 
 _IDENTITIES_NAMED: Final = 8
 _FREE: Final = "echo_free"
+_NOTHING: Final = Markup("")
 
 LIMITS: Final = {
     "accepted": ("Files that were changed", "whether what follows is of the model's answers is not known"),
@@ -158,73 +159,66 @@ class Answer:
     verdict: Worded
     delta: Markup
     spread: Markup
-    facts: Markup
-    size: Markup
-    response: Markup
-    varies: Markup
-    stands_out: bool
-    control: Markup
-    control_kind: str
-    written: Markup
-    opposed: Markup
     lead: Markup
     evidence: Markup
-    raw: Markup
     excluded: Markup
-    bound: Markup
-    dealt: Markup
-    power: Markup
-    scope: Markup
-    wider: Markup
+    control_kind: str
+    stands_out: bool = False
+    facts: Markup = _NOTHING
+    size: Markup = _NOTHING
+    response: Markup = _NOTHING
+    varies: Markup = _NOTHING
+    control: Markup = _NOTHING
+    written: Markup = _NOTHING
+    opposed: Markup = _NOTHING
+    raw: Markup = _NOTHING
+    bound: Markup = _NOTHING
+    dealt: Markup = _NOTHING
+    power: Markup = _NOTHING
+    scope: Markup = _NOTHING
+    wider: Markup = _NOTHING
     decided: Row | None = None
     alone: bool = False
 
 
 def answer(
-    gap: Row | None,
-    known: Circumstances,
-    identities: Sequence[str],
+    own: Results,
+    identities: Sequence[str] = (),
     *,
-    wider: Row | None,
-    left_out: Sequence[Row],
-    power: Row | None,
-    tipping: Row | None,
-    dimension: str,
     scale: str,
-    confidence: float,
+    codes: Set[str],
+    refusals_told: bool = False,
+    dimensions: Mapping[str, Row] | None = None,
 ) -> Answer:
     """Put a gap in words.
 
     Parameters
     ----------
-    gap
-        The headline's row of the gap table; None if there is none.
-    known
-        Other results for the same dimension and variant.
+    own
+        The results of its dimension and variant; for the mean over dimensions, with the dimensions' families, modes and
+        controls.
     identities
         Wordings that the gap is about; empty for the mean over dimensions.
-    wider
-        The headline's row that generalises over identities.
-    left_out
-        Rows of the table of gaps without each group.
-    power
-        The headline's row of the table of power.
-    tipping
-        The tipping point's row of the sensitivity table.
-    dimension
-        Its name in the tables. In an intersection, out-group shares none of the crossed dimensions.
     scale
         The scale's name, e.g. "0–100".
+    codes
+        Codes of the remarks on it and on the run.
+    refusals_told
+        Whether a card of their own says how many were refused.
+    dimensions
+        For the mean over dimensions, the headline of each.
     """
-    unvaried = constant(gap, known)
-    control = control_of(known.controls, several=bool(known.dimensions))
-    in_probabilities = is_of_probabilities(known)
+    confidence = own.confidence
+    gap, verdict = own.row("gap", headline=True, scope="narratives"), own.row("verdicts")
+    unvaried = None if dimensions else constant(gap, own)
+    control = control_of(own.rows("controls"), several=bool(dimensions))
+    in_probabilities = is_of_probabilities(own, codes=codes)
     found = worded(
-        known.verdict,
+        verdict,
         in_probabilities=in_probabilities,
-        parts=listed([*(["dimension"] if known.dimensions else []), *parts_of(known.families)], last="or"),
+        parts=listed([*(["dimension"] if dimensions else []), *parts_of(own.rows("families"))], last="or"),
     )
-    excluded, nothing = _excluded(gap, known.outcomes, refusals_told=known.refusals_told), Markup("")
+    excluded = _excluded(gap, own.rows("outcomes"), refusals_told=refusals_told)
     if gap is None or not math.isfinite(gap.number("delta_points")):
         return Answer(
             verdict=found,
@@ -234,26 +228,12 @@ def answer(
             evidence=Markup("No number is reported in its place; the notes and the outcomes say what is missing."),
             excluded=excluded,
             control_kind=control.kind,
-            stands_out=False,
-            facts=nothing,
-            size=nothing,
-            response=nothing,
-            varies=nothing,
-            written=nothing,
-            opposed=nothing,
-            raw=nothing,
-            control=nothing,
-            bound=nothing,
-            dealt=nothing,
-            power=nothing,
-            scope=nothing,
-            wider=nothing,
         )
     has_interval = math.isfinite(gap.number("ci_low")) and unvaried is None
-    decided = gap if known.verdict is None or not math.isfinite(known.verdict.number("ci_low")) else known.verdict
+    decided = gap if verdict is None or not math.isfinite(verdict.number("ci_low")) else verdict
     spread = Markup("{} interval {}").format(coverage(confidence), show_interval(gap)) if has_interval else None
     alone = unvaried is None and _rests_elsewhere(gap, decided)
-    facts = _p_values(gap, alpha=1 - confidence) if has_interval else nothing
+    facts = _p_values(gap, alpha=1 - confidence) if has_interval else _NOTHING
     of_decided = facts if decided is gap or unvaried is not None else _p_values(decided, alpha=1 - confidence)
     counts = Markup("{} {} and {} {}").format(
         show(gap, "n_narratives", count),
@@ -263,7 +243,11 @@ def answer(
     )
     spread = spread or Markup("no interval")
     raw, opposed = plain_means(gap)
-    varies = _varies(known, alpha=1 - confidence) if unvaried is None else Variation(nothing)
+    varies = Variation(_NOTHING)
+    if dimensions:
+        varies = Variation(of_dimensions(dimensions))
+    elif unvaried is None:
+        varies = variation(own)
     return Answer(
         verdict=found,
         delta=show_gap(decided),
@@ -271,17 +255,17 @@ def answer(
         if decided is not gap and unvaried is None
         else spread,
         facts=of_decided,
-        size=size_of(gap, decided) if unvaried is None else nothing,
-        response=response_beside(decided, known.followed, confidence=confidence),
+        size=size_of(gap, decided) if unvaried is None else _NOTHING,
+        response=response_beside(decided, own),
         varies=varies.words,
         stands_out=varies.found,
-        written=written(known),
-        opposed=raw if opposed else nothing,
-        control=control.words if unvaried is None else nothing,
+        written=_NOTHING if dimensions else written(own, codes=codes),
+        opposed=raw if opposed else _NOTHING,
+        control=control.words if unvaried is None else _NOTHING,
         control_kind=control.kind,
         decided=decided,
         lead=_lead(
-            decided, dimension, constant=unvaried, in_probabilities=in_probabilities, free=control.kind == _FREE
+            decided, own.key[0], constant=unvaried, in_probabilities=in_probabilities, free=control.kind == _FREE
         ),
         evidence=Markup("{}δ = {} points on the {} scale ({}), from {}.{}").format(
             f"{ALONE.capitalize()}, " if alone else "",
@@ -292,13 +276,13 @@ def answer(
             _rests_on(decided, confidence=confidence) if alone else "",
         ),
         raw=raw,
-        excluded=_join(excluded, _tipping(tipping)),
-        bound=supported(known.verdict) if has_interval else nothing,
-        dealt=dealt(known.verdict) if has_interval else nothing,
-        power=_power(power, alone=alone),
+        excluded=_join(excluded, _tipping(own.row("sensitivity", check="tipping_point"))),
+        bound=supported(verdict) if has_interval else _NOTHING,
+        dealt=dealt(verdict) if has_interval else _NOTHING,
+        power=_power(own.row("power"), alone=alone),
         scope=_scope(identities, alone=alone),
         alone=alone,
-        wider=_wider(wider, left_out, confidence=confidence),
+        wider=_wider(own),
     )
 
 
@@ -370,13 +354,6 @@ def _p_values(gap: Row, *, alpha: float) -> Markup:
     return said
 
 
-def _varies(known: Circumstances, *, alpha: float) -> Variation:
-    """Say how the gap varies; for the mean over dimensions, what it is made of."""
-    if known.dimensions:
-        return Variation(of_dimensions(known.dimensions))
-    return variation(known.verdict, known.families, known.tests, known.judged, known.odd, alpha=alpha)
-
-
 def _rests_elsewhere(gap: Row, decided: Row) -> bool:
     """Tell whether the verdict rests on other numbers than the gap over narratives alone."""
     return any(
@@ -441,8 +418,9 @@ def _tipping(tipping: Row | None) -> Markup:
     )
 
 
-def _wider(wider: Row | None, left_out: Sequence[Row], *, confidence: float) -> Markup:
+def _wider(own: Results) -> Markup:
     """Say what δ tells about other identities, or that nothing is claimed."""
+    wider, left_out = own.row("gap", headline=True, scope="narratives_and_terms"), own.rows("leave_one_out")
     if wider is None:
         return Markup("")
     spread = Markup("")
@@ -458,7 +436,7 @@ def _wider(wider: Row | None, left_out: Sequence[Row], *, confidence: float) -> 
     groups = f"these {len(left_out)} groups" if left_out else "these groups"
     return (
         Markup("Taking {} as a sample of such groups, the {} interval is {} ({}) and {}.").format(
-            groups, coverage(confidence), show_interval(wider), show(wider, "p", p_value), said
+            groups, own.level, show_interval(wider), show(wider, "p", p_value), said
         )
         + spread
     )

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
 from typing import Final
 
 import pandas as pd
 from markupsafe import Markup
 
 from audit.report.cell_matrix import BASELINES
-from audit.report.dimensions import Key, RemarkLike, title_of
-from audit.report.effect_size import Circumstances
+from audit.report.dimensions import Key, RemarkLike, keys_of, own_rows, title_of
 from audit.report.elicitation_check import elicited
 from audit.report.manifest import ManifestView
 from audit.report.numbers import Row, show
@@ -79,7 +79,6 @@ _TOGETHER: Final = (
     *_MADE_OF,
     *(kind for kind in FIGURES if kind not in (*_HEATMAPS, *_APART)),
 )
-_WORST: Final = ("worst_case_low", "worst_case_high")
 _GRID: Final = (
     "Each cell is an assumption about the ratings that are missing, and no rating that there is tells which of them "
     "holds. Missing ratings are not held to the ends of the scale here; the worst cases in the table are."
@@ -131,21 +130,10 @@ class Rated:
         self._drawn, self._view = drawn, view
         self._remarks = [remark for remark in remarks if (remark.dimension, remark.variant) == key]
         self._refusals = refusal_gap(own.row("missing", outcome="refused"), confidence=view.confidence)
-        known = Circumstances(
-            outcomes=own.rows("outcomes"),
-            modes=own.rows("modes"),
-            families=own.rows("families"),
-            tests=own.rows("heterogeneity"),
-            worst=[row for check in _WORST for row in own.rows("sensitivity", check=check)],
-            controls=own.rows("controls"),
-            followed=results.rows("manipulation"),
-            codes=_codes(remarks, [key]),
+        self.answer = answer(
+            own, _identities(own.tables["cells"]), scale=view.scale, codes=_codes(remarks, [key]),
             refusals_told=self._refusals is not None,
-            judged=own.rows("judged"),
-            odd=own.rows("odd_pairs"),
-            verdict=own.row("verdicts"),
-        )
-        self.answer = _answer(own, _identities(own.tables["cells"]), known, view=view)
+        )  # fmt: skip
 
     def told(self) -> Told:
         """Return what the first screen tells."""
@@ -258,20 +246,14 @@ def told_overall(
             single = {each["dimension"]: each for _, each in narrow if _is_part(each, key[1])}
             parts = [(dimension, key[1]) for dimension in single]
 
-            def of_parts(name: str, keys: Sequence[Key] = parts) -> list[Row]:
-                return [each for each in results.rows(name) if (each["dimension"], each["variant"]) in keys]
-
-            known = Circumstances(
-                families=of_parts("families"),
-                modes=of_parts("modes"),
-                worst=[each for each in of_parts("sensitivity") if each["check"] in _WORST],
-                controls=of_parts("controls"),
-                followed=results.rows("manipulation"),
-                codes=_codes_of_mean(remarks, parts),
-                dimensions=single,
-                verdict=results.of(key, title).row("verdicts"),
-            )
-            yield Told(title, "gaps", _answer(results.of(key, title), (), known, view=view), row, of_all=True)
+            tables = {**own_rows(results.tables, key), "manipulation": results.tables["manipulation"]}
+            del tables["outcomes"]  # the dimensions say what was left out
+            for name in ("families", "modes", "controls"):
+                rows = results.tables[name]
+                tables[name] = rows.loc[[found in parts for found in keys_of(rows)]]
+            own = replace(results, tables=tables, title=title, key=key)
+            found = answer(own, scale=view.scale, codes=_codes(remarks, parts), dimensions=single)
+            yield Told(title, "gaps", found, row, of_all=True)
 
 
 def overall_card(told: Told) -> Card:
@@ -341,31 +323,9 @@ def _named(what: str, text: str) -> Paragraph | None:
     return Paragraph(Markup("<strong>{}</strong> {}").format(what, text)) if text else None
 
 
-def _answer(own: Results, identities: Sequence[str], known: Circumstances, *, view: ManifestView) -> Answer:
-    return answer(
-        own.row("gap", headline=True, scope="narratives"),
-        known,
-        identities,
-        wider=own.row("gap", headline=True, scope="narratives_and_terms"),
-        left_out=own.rows("leave_one_out"),
-        power=own.row("power"),
-        tipping=own.row("sensitivity", check="tipping_point"),
-        dimension=own.key[0],
-        scale=view.scale,
-        confidence=view.confidence,
-    )
-
-
 def _codes(remarks: Sequence[RemarkLike], keys: Sequence[tuple[str, str]]) -> frozenset[str]:
     """Codes of the remarks on these dimensions and variants, and on the whole run."""
     return frozenset(each.code for each in remarks if (each.dimension, each.variant) in {*keys, ("", "")})
-
-
-def _codes_of_mean(remarks: Sequence[RemarkLike], parts: Sequence[tuple[str, str]]) -> frozenset[str]:
-    """Codes of the remarks on a mean over dimensions: those of any part, but ``noise_floor`` only if all have it."""
-    codes = _codes(remarks, parts)
-    within = all("noise_floor" in _codes(remarks, [part]) for part in parts)
-    return codes if within else codes - {"noise_floor"}
 
 
 def _is_part(row: Row, variant: str) -> bool:
