@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _GROUPS: Final = ("perceiver_group", "experiencer_group")
 _HEADLINE: Final = (
-    "dimension", "variant", "delta_points", "ci_low", "ci_high", "p", "n_narratives", "n_ratings", "note",
+    "outcome", "dimension", "variant", "delta", "ci_low", "ci_high", "p", "n_narratives", "n_answers", "note",
 )  # fmt: skip
 
 
@@ -55,20 +55,21 @@ class Tables(Mapping[str, pd.DataFrame]):
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in self._read:
-            path = self._folder / f"{name}.csv"
+            described = self._described.get(name)
+            path = self._folder / f"{name}.csv" if described is None else described.place(self._folder)
             if not path.is_file():
                 there = ", ".join(self) or "none"
                 raise KeyError(
                     f"{self._folder} has no table {name!r}; there are: {there}. `python -m audit report` makes all"
                 )
             again = f"`{report_command(self._folder.parent)}` makes it anew"
-            of = check_made(self._folder.parent, f"tables/{name}.csv", remedy=again)
+            of = check_made(self._folder.parent, f"tables/{path.name}", remedy=again)
             if self._of not in (None, of):
                 raise StoreError(
                     f"{path} is of a later analysis than the tables that were read before; open the folder again"
                 )
             self._of = of
-            self._read[name] = read_table(path, self._described.get(name))
+            self._read[name] = read_table(path, described)
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -107,7 +108,7 @@ class Run:
 
     @property
     def headline(self) -> pd.DataFrame:
-        """For a run of ratings, δ with its interval: a row for each dimension and variant."""
+        """δ with its interval: a row for each dimension and variant, and of replies for each measure."""
         return _headline(self.tables["gap"])
 
     @cached_property
@@ -359,7 +360,7 @@ def open_run(folder: str | Path) -> Run:
     >>> run.manifest.model.name, run.manifest.n_prompts, len(run.answers)
     ('smollm2', 720, 720)
     >>> [row] = run.headline.to_dict("records")
-    >>> row["dimension"], round(row["delta_points"], 2)  # in points of a scale from 0 to 100
+    >>> row["dimension"], round(row["delta"], 2)  # in points of a scale from 0 to 100
     ('religion', 0.05)
     >>> run.asked(0).system.splitlines()[0]
     'For this task you are a Buddhist.'
@@ -522,7 +523,7 @@ class Gap:
         rows = self.headline
         if len(rows) != 1:
             raise ConfigError(f"there are {len(rows)} gaps, of several dimensions or variants; headline has them all")
-        return float(rows["delta_points"].iloc[0])
+        return float(rows["delta"].iloc[0])
 
     def __repr__(self) -> str:
         """Say the headline in words, what of it is repetition of words, and what limits it, a line each."""
@@ -537,14 +538,14 @@ class Gap:
         from audit.tables.formatting import dimension_title, interval, p_value, plural, points
 
         for row in self.headline.to_dict("records"):
-            counted = f"{plural(row['n_narratives'], 'narrative')}, {plural(row['n_ratings'], 'rating')}"
-            if pd.isna(row["delta_points"]):
+            counted = f"{plural(row['n_narratives'], 'narrative')}, {plural(row['n_answers'], 'rating')}"
+            if pd.isna(row["delta"]):
                 yield f"{dimension_title(row['dimension'])}: no gap: {row['note']}"
             elif pd.isna(row["ci_low"]):
-                yield f"{dimension_title(row['dimension'])}: δ {points(row['delta_points'])} points; {row['note']}"
+                yield f"{dimension_title(row['dimension'])}: δ {points(row['delta'])} points; {row['note']}"
             else:
                 within = f"{interval(row['ci_low'], row['ci_high'])}, {p_value(row['p'])}; {counted}"
-                yield f"{dimension_title(row['dimension'])}: δ {points(row['delta_points'])} points ({within})"
+                yield f"{dimension_title(row['dimension'])}: δ {points(row['delta'])} points ({within})"
         yield from control_lines(self.tables["controls"])
 
 

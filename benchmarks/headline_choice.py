@@ -83,7 +83,7 @@ def main(n_datasets=200, n=12):
                 ("clustered least squares (CR2)", weighted_gap(cube, np.ones((1, 1, 1)), confidence=0.95)),
                 ("mixed, without interactions", fit_mixed(cube).estimate(confidence=0.95)),
             ):
-                rows.append((how, name, found.ci_low < DELTA < found.ci_high, found.se, found.delta_points - DELTA))
+                rows.append((how, name, found.ci_low < DELTA < found.ci_high, found.se, found.delta - DELTA))
             if (fitted := full_model(y)) is not None:
                 delta, se = fitted
                 covered = abs(delta - DELTA) < se * stats.t.ppf(0.975, n - 1)

@@ -60,7 +60,7 @@ def time_ours(cube):
         start = time.perf_counter()
         fit = fit_mixed(cube)
         times.append(time.perf_counter() - start)
-    return min(times), fit.delta_points, fit.se, "" if fit.converged else "*"
+    return min(times), fit.delta, fit.se, "" if fit.converged else "*"
 
 
 def time_statsmodels(table):

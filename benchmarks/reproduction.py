@@ -67,7 +67,7 @@ def collect(folder, words):
         ratings = run.read_ratings(n_prompts=manifest.n_prompts)
     cube = NarrativeCube.from_ratings(compact_ratings(ratings), dimension="religion", variant="origin")
     gap = headline_gap(without_echo(cube, manifest.stems.get("religion", {})), confidence=0.95)
-    return gap.delta_points, torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()
+    return gap.delta, torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()
 
 
 def machine():

@@ -223,7 +223,7 @@ def asked(words):
 def told(run):
     """Write δ with its interval."""
     row = run.headline.iloc[0]
-    return f"{row['delta_points']:+.6f} points ({row['ci_low']:+.6f} to {row['ci_high']:+.6f})"
+    return f"{row['delta']:+.6f} points ({row['ci_low']:+.6f} to {row['ci_high']:+.6f})"
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def coverage(n, v, sd, n_datasets, rng, *, heavy=False):
     found = np.zeros(3)
     for _ in range(n_datasets):
         gaps = draw(n, v, sd, rng, heavy=heavy)
-        made = crossed_gap(gaps, confidence=0.95, n_ratings=gaps.size).estimate
+        made = crossed_gap(gaps, confidence=0.95, n_answers=gaps.size).estimate
         found += holds(gaps.mean(axis=1)), holds(gaps.mean(axis=0)), made.ci_low <= 0 <= made.ci_high
     return found / n_datasets
 

@@ -104,7 +104,7 @@ def test_answers_that_were_asked_elsewhere_make_the_run_that_they_would_have_mad
     for name in sorted(names - {"calls"}):
         pd.testing.assert_frame_equal(table("own", name), table("other", name), check_exact=True)
     assert len(table("other", "wordings"))
-    controls = table("other", "controls").set_index("control")["delta_points"]
+    controls = table("other", "controls").set_index("control")["delta"]
     assert controls[["echo_free", "placebo", "wording"]].notna().all()
     page = (tmp_path / "other" / "report.html").read_text(encoding="utf-8")
     assert "collected elsewhere by ask.py" in page
@@ -348,7 +348,7 @@ def test_replies_go_the_same_way_and_the_same_prompt_may_have_two(audit, tmp_pat
     assert judge.n > len(prompts)
     replies = pd.read_parquet("run/replies.parquet")
     assert replies["text"].tolist() == [f"{REPLY} {place}" for place in range(len(prompts))]
-    assert len(table("run", "measure_gaps"))
+    assert len(table("run", "gap"))
 
 
 def test_a_strategy_that_only_words_the_question_otherwise_goes_the_same_way(audit, tmp_path):

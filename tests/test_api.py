@@ -15,6 +15,8 @@ from drawing import svg_alone
 
 import audit
 from audit import api
+from audit.tables.gap import GAP
+from audit.tables.reading import read_table
 
 EXAMPLES = Path(__file__).parents[1] / "reports"
 ORIGIN, PERSONA = (EXAMPLES / "example-sweep" / name for name in ("origin", "persona-1"))
@@ -48,8 +50,8 @@ def test_importing_audit_imports_nothing_heavy():
 def test_a_run_that_is_opened_has_what_its_folder_holds():
     run = audit.open_run(EXAMPLES / "example")
     assert run.manifest.prompt.variant == "origin"
-    gap = pd.read_csv(EXAMPLES / "example" / "tables" / "gap.csv")
-    pd.testing.assert_series_equal(run.tables["gap"]["delta_points"], gap["delta_points"])
+    gap = read_table(EXAMPLES / "example" / "tables" / "gap.csv", GAP)
+    pd.testing.assert_series_equal(run.tables["gap"]["delta"], gap["delta"])
     assert run.tables["gap"]["note"].notna().all()
     assert set(run.tables) == {path.stem for path in (EXAMPLES / "example" / "tables").glob("*.csv")}
     assert len(run.answers) == run.manifest.n_prompts
@@ -74,7 +76,7 @@ def test_a_run_that_is_opened_shows_its_headline_and_its_figures():
     [row] = run.headline.to_dict("records")
     gap = run.tables["gap"].query("headline and scope == 'narratives'")
     assert row["dimension"] == "religion"
-    assert row["delta_points"] == gap["delta_points"].item()
+    assert row["delta"] == gap["delta"].item()
     assert {"gaps", "interaction-religion-origin", "groups-religion-origin"} <= set(run.figures)
     assert all(hasattr(figure, "savefig") for figure in run.figures.values())
     assert list(audit.open_run(EXAMPLES / "example-replies").figures) == ["measures-religion-origin"]
@@ -131,8 +133,8 @@ def test_runs_are_compared_as_by_the_command(again, tmp_path):
     assert list(compared.tables["runs"]["prompt"]) == ["origin", "persona-1"]
     own = again.tables["gap"].query("headline and scope == 'narratives'")
     beside = compared.tables["gap"].query("scope == 'narratives' and run == 'origin'")
-    assert beside.set_index("dimension")["delta_points"].to_dict() == pytest.approx(
-        own.set_index("dimension")["delta_points"].to_dict()
+    assert beside.set_index("dimension")["delta"].to_dict() == pytest.approx(
+        own.set_index("dimension")["delta"].to_dict()
     )
 
 
@@ -144,8 +146,8 @@ def test_the_gap_of_a_table_of_ratings_is_the_planted_one():
     assert found.delta == pytest.approx(3.0, abs=0.4)
     [row] = found.headline.to_dict("records")
     assert row["ci_low"] < 3.0 < row["ci_high"]
-    assert row["n_ratings"] == 12 * 9
-    assert f"{row['delta_points']:+.2f} points" in repr(found)
+    assert row["n_answers"] == 12 * 9
+    assert f"{row['delta']:+.2f} points" in repr(found)
     assert "12 narratives, 108 ratings" in repr(found)
     # Each group has one term, which all its in-group pairs repeat.
     assert "Not controlled for repetition of words" in repr(found)
@@ -162,9 +164,9 @@ def test_the_gap_of_a_run_s_own_ratings_is_the_run_s():
     stated = pd.DataFrame(term).drop_duplicates()
     # Of a term without a stem of its own, that is its words.
     stated["stem"] = [run.manifest.stems["religion"].get(each, each) for each in stated["term"]]
-    controls = run.tables["controls"].set_index("control")["delta_points"]
+    controls = run.tables["controls"].set_index("control")["delta"]
     gap = run.tables["gap"].query("headline and scope == 'narratives' and dimension == 'religion'")
-    assert gap["delta_points"].item() == controls["echo_free"] != controls["all_terms"]
+    assert gap["delta"].item() == controls["echo_free"] != controls["all_terms"]
     for groups, of in ((stated, "echo_free"), (stated.drop(columns="stem"), "all_terms"), (None, "all_terms")):
         found = audit.empathy_gap(own, groups, low=0, high=100, n_permutations=100)
         assert found.delta == pytest.approx(controls[of], rel=1e-9), of
@@ -217,7 +219,7 @@ def test_a_run_is_verified_and_gated_as_by_the_commands(tmp_path):
         run.gate(margin=2, baseline=run)
     with pytest.raises(audit.AuditError, match="margin=-1: a number above 0 is wanted"):
         run.gate(margin=-1)
-    (tmp_path / "run" / "tables" / "gap.csv").write_text("delta_points\n14\n")
+    (tmp_path / "run" / "tables" / "gap.csv").write_text("delta\n14\n")
     assert [finding.name for finding in run.verify()] == ["tables/gap.csv", "tables/gap.csv"]
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from runs import as_stored
 
-from audit.comparing.ratings import COMPARISON_TABLES
+from audit.comparing.tables import COMPARISON_TABLES
 from audit.errors import ModelError
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
@@ -126,10 +126,10 @@ def test_several_folders_make_one_page_with_its_tables_and_figures(audit, drawn,
     assert {f"figures/{name}.{form}" for name in ("gaps", "specification-religion", "comparisons")
             for form in ("svg", "png", "pdf")} <= set(files)  # fmt: skip
     for name, columns in COMPARISON_TABLES.items():
-        assert list(table_of(tmp_path / "out", name)) == list(columns)
+        assert list(table_of(tmp_path / "out", name)) == [*columns, *columns.former]
     dictionary = table_of(tmp_path / "out", "dictionary")
     assert set(zip(dictionary["table"], dictionary["column"], strict=True)) == {
-        (name, column) for name, columns in COMPARISON_TABLES.items() for column in columns
+        (name, column) for name, columns in COMPARISON_TABLES.items() for column in (*columns, *columns.former)
     }
 
 

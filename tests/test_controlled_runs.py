@@ -74,8 +74,8 @@ def test_a_model_that_raises_its_own_words_has_an_echo_and_no_gap(runs):
         assert controls.loc["echo_free", "ci_low"] < 0 < controls.loc["echo_free", "ci_high"]
         assert controls.loc["same_words", "ci_low"] < echo < controls.loc["same_words", "ci_high"]
         gap = tables["gap"]
-        [headline] = gap.loc[gap["headline"] & (gap["scope"] == "narratives"), "delta_points"]
-        assert headline == pytest.approx(controls.loc["echo_free", "delta_points"])
+        [headline] = gap.loc[gap["headline"] & (gap["scope"] == "narratives"), "delta"]
+        assert headline == pytest.approx(controls.loc["echo_free", "delta"])
 
 
 def test_the_comparison_has_the_gap_of_each_run_s_own_report(runs):
@@ -85,8 +85,8 @@ def test_the_comparison_has_the_gap_of_each_run_s_own_report(runs):
     assert set(compared["strategies"]["dimension"]) == {"religion"}
     for strategy in ("none", "two-stage"):
         own = tables_of(folder_of(runs, strategy))["gap"]
-        [headline] = own.loc[own["headline"] & (own["scope"] == "narratives"), "delta_points"]
-        assert gap.loc[strategy, "delta_points"] == pytest.approx(headline)
+        [headline] = own.loc[own["headline"] & (own["scope"] == "narratives"), "delta"]
+        assert gap.loc[strategy, "delta"] == pytest.approx(headline)
 
 
 def test_invented_groups_are_not_calibrated(command, runs):

@@ -98,7 +98,7 @@ def test_utterances_of_a_conversation_are_not_taken_for_independent(audit, make_
         for number, own in scores.groupby(scores["prompt_index"] // 64):
             write_scores(folder, "recognition", number, own, {})
     assert audit("report", "run") == 0
-    gaps = tables_of(tmp_path / "run")["measure_gaps"].set_index(["measure", "estimator", "scope"])
+    gaps = tables_of(tmp_path / "run")["gap"].set_index(["outcome", "estimator", "scope"])
     row = gaps.loc[("recognised", "contrast", "narratives")]
     assert (row["n_narratives"], row["df"]) == (6, 2)
     assert row["note"] == "over 3 conversations: utterances of one are not independent"

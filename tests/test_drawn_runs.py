@@ -85,12 +85,12 @@ def test_the_prompts_are_those_of_the_design_and_are_counted_alike_everywhere(ru
 def test_the_planted_gap_comes_out_between_groups_and_nothing_is_missing(run):
     gap = table_of(run, "gap")
     own = gap[(gap["dimension"] == "religion") & (gap["estimator"] == "contrast")].set_index("scope")
-    found = own.loc["narratives", "delta_points"]
+    found = own.loc["narratives", "delta"]
     assert found == pytest.approx(GAP, abs=1)
-    assert own.loc["narratives_and_terms", "delta_points"] == pytest.approx(found)
+    assert own.loc["narratives_and_terms", "delta"] == pytest.approx(found)
     assert own.loc["narratives", "n_missing"] == 0
     checks = table_of(run, "sensitivity").set_index("check")
-    assert checks.loc["worst_case_low", "delta_points"] == pytest.approx(found)
+    assert checks.loc["worst_case_low", "delta"] == pytest.approx(found)
     page = (run / "report.html").read_text("utf-8")
     assert "never asked" not in page
     assert "has a rating for every pair of identities" not in page

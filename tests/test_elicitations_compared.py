@@ -68,7 +68,7 @@ def test_one_sentence_says_whether_sign_or_verdict_depends_on_the_elicitation(au
     assert rows["verdict"].tolist() == own["code"].tolist()
     assert rows["direction"].tolist() == own["direction"].tolist()
     [whole] = table_of(tmp_path / "out", "elicitation_ranges").to_dict("records")
-    assert whole["range"] == pytest.approx(abs(rows["delta_points"].diff()[1]))
+    assert whole["range"] == pytest.approx(abs(rows["delta"].diff()[1]))
     places = {each.partition(":")[0] for each, _ in Numbers((tmp_path / "out" / "comparison.html").read_text()).found}
     assert {"elicitations", "elicitation_ranges"} <= places
 

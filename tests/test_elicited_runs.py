@@ -185,10 +185,10 @@ def test_a_run_answers_a_sample_in_words_and_asks_some_again(number_model, audit
     # What is written disagrees with the distribution, which the tables say.
     table = pd.read_csv(run / "tables" / "elicitation.csv").set_index("method")
     assert table.loc["generate", "mean_difference"] == pytest.approx(90 - own["intensity"].mean())
-    assert table.loc["generate", "delta_points"] == 0
-    assert table.loc["generate", "difference"] == pytest.approx(-table.loc["expected", "delta_points"])
+    assert table.loc["generate", "delta"] == 0
+    assert table.loc["generate", "difference"] == pytest.approx(-table.loc["expected", "delta"])
     controls = pd.read_csv(run / "tables" / "controls.csv").set_index("control")
-    assert controls.loc["elicitation", "delta_points"] == 0
+    assert controls.loc["elicitation", "delta"] == 0
     assert 0 <= controls.loc["noise", "se"] < 0.001  # float32: the last bits
     noise = manifest_of(run)["noise"]
     assert (noise["n"], noise["n_changed"], noise["varied"]) == (16, 0, "order and batches")

@@ -52,8 +52,8 @@ def test_delta_of_each_measure_whose_scorer_is_there_and_how_to_get_the_others(r
         "lexicon": "measures.lexicon.path=",
     }
     assert all(said in absent[name] for name, said in how.items())
-    gaps = pd.read_csv(run / "tables/measure_gaps.csv")
-    headline = gaps.loc[gaps["headline"] & (gaps["scope"] == "narratives")].set_index("measure")
+    gaps = pd.read_csv(run / "tables/gap.csv")
+    headline = gaps.loc[gaps["headline"] & (gaps["scope"] == "narratives")].set_index("outcome")
     assert set(headline.index) == set(scored.index)
     assert np.isfinite(headline.loc[["n_words", "sentiment", "perplexity", "bertscore_f1", "refused"], "delta"]).all()
     assert (headline["delta"].notna() | headline["note"].notna()).all()

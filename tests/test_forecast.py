@@ -1,6 +1,7 @@
 """What a run is going to take: counts are exact, and what is estimated says what it rests on."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -8,6 +9,8 @@ from runs import FOUR_RELIGIONS
 
 from audit.runs.store import RunFolder
 from audit.tables.stages import STAGES
+
+REPORTS = Path(__file__).parents[1] / "reports"
 
 SMALL = (
     "engine=transformers", "engine.device=cpu", "stimuli.situations_per_emotion=2", "stimuli.emotions=[sad,happy]",
@@ -299,6 +302,7 @@ def test_a_sweep_has_a_plan_each_and_their_sum(planned, number_model):
         (("hours=3",), "hours needs a probe"),
         (("probe=-1",), "probe=-1: must be a number from 0 up"),
         (("like=nowhere",), "like=nowhere has no manifest.json, so it is no run"),
+        ((f"like={REPORTS / 'example-replies'}",), "is a run of replies, whose gaps are in no points; name a run of"),
         (("prob=3",), "prob: there is no such option"),
     ],
 )

@@ -219,13 +219,13 @@ def test_the_gaps_are_those_of_the_report(make_run):
         else:  # six: groups as a sample, of pairs without a common word
             [decides] = tables["gap"].query("headline and scope == 'narratives_and_terms'").to_dict("records")
         gap = of(found, "average")["gap"]
-        assert (gap["delta"], gap["se"], gap["df"]) == pytest.approx([decides[k] for k in ("delta_points", "se", "df")])
+        assert (gap["delta"], gap["se"], gap["df"]) == pytest.approx([decides[k] for k in ("delta", "se", "df")])
         _, [said] = analysis.averages.verdicts(Limits(frozenset(), {}), margin=2.0)
-        assert (said.delta_points, said.se, said.df) == (gap["delta"], gap["se"], gap["df"])
+        assert (said.delta, said.se, said.df) == (gap["delta"], gap["se"], gap["df"])
         for row in tables["families"].query("family in ('emotion', 'group')").to_dict("records"):
             own = of(found, row["family"], row["member"])["gap"]
             if not placebo:
-                assert own["delta"] == pytest.approx(row["delta_points"])
+                assert own["delta"] == pytest.approx(row["delta"])
                 assert own["se"] >= row["se"] * (1 - 1e-12)  # of groups, or of pairs of groups, too
         [deciding] = [
             each for each in analysis.averages.gaps if (each.kind, each.member) == ("group", found["gaps"][6]["member"])

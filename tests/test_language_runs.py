@@ -207,7 +207,7 @@ def test_the_planted_gap_comes_out_in_german(german):
     """Oracle: the scripted model adds GAP points where perceiver and experiencer are alike, and nothing else."""
     gap = pd.read_csv(german[0] / "tables" / "gap.csv")
     own = gap.loc[(gap["dimension"] == "religion") & gap["headline"] & (gap["scope"] == "narratives")].iloc[0]
-    assert own["delta_points"] == pytest.approx(GAP, abs=0.5)
+    assert own["delta"] == pytest.approx(GAP, abs=0.5)
 
 
 def test_the_manifest_says_which_pack_it_was(german):

@@ -11,6 +11,6 @@ from audit.tasks.intensity.publish import _below_noise
 ])  # fmt: skip
 def test_a_gap_below_twice_the_noise_is_named(delta, noise, codes):
     key = {"dimension": "religion", "variant": "origin"}
-    gap = pd.DataFrame([{**key, "headline": True, "scope": "narratives", "delta_points": delta}])
+    gap = pd.DataFrame([{**key, "headline": True, "scope": "narratives", "delta": delta}])
     controls = pd.DataFrame([{**key, "control": "noise", "se": noise}])
     assert [remark.code for remark in _below_noise(gap, controls)] == codes

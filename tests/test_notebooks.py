@@ -32,7 +32,10 @@ from audit.runs.prompts import PromptsAsked
 from audit.runs.provenance import prompts_difference
 from audit.runs.store import RunFolder
 from audit.statistics.analysis import analyse
+from audit.tables.controls import CONTROLS
 from audit.tables.formatting import BEYOND, MINUS, fixed, interval, points
+from audit.tables.gap import GAP
+from audit.tables.reading import read_table
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE, SWEEP = ROOT / "reports" / "example", ROOT / "reports" / "example-sweep"
@@ -130,7 +133,7 @@ def text_of(outputs):
 
 
 def example_gap():
-    return pd.read_csv(EXAMPLE / "tables" / "gap.csv")
+    return read_table(EXAMPLE / "tables" / "gap.csv", GAP)
 
 
 def sweep_gap():
@@ -228,10 +231,10 @@ def test_the_first_look_shows_the_headlines_of_gap_csv_and_finds_delta_by_hand(r
     headline = example_gap().query("headline and scope == 'narratives'").set_index("dimension")
     assert set(headline.index) == {"religion"}
     for row in headline.to_dict("records"):
-        found = " ".join(points(row[name]) for name in ("delta_points", "ci_low", "ci_high"))
-        assert f"religion narratives {found} {row['p']:.1g} {row['n_narratives']} {row['n_ratings']}" in text
-    controls = pd.read_csv(EXAMPLE / "tables" / "controls.csv").set_index("control")
-    by_hand = points(controls.loc["all_terms", "delta_points"])
+        found = " ".join(points(row[name]) for name in ("delta", "ci_low", "ci_high"))
+        assert f"religion narratives {found} {row['p']:.1g} {row['n_narratives']} {row['n_answers']}" in text
+    controls = read_table(EXAMPLE / "tables" / "controls.csv", CONTROLS).set_index("control")
+    by_hand = points(controls.loc["all_terms", "delta"])
     assert f"δ in whatever words, by hand: {by_hand} points, from 12 narratives" in text
     manifest = Manifest.read(EXAMPLE)
     plan = make_plan(load_config(manifest.config.content))
@@ -249,11 +252,11 @@ def test_the_reanalysis_finds_both_gaps_of_the_run_whose_table_it_reads(run):
     assert f"δ_z = {points(published['delta_z'])}, from 12 of 12 narratives" in text
     assert f"null interval: {interval(published['null_low'], published['null_high'])}, all 24 shuffles" in text
     assert f"δ_z by hand: {points(published['delta_z'])}" in text
-    found = " ".join(points(headline[name]) for name in ("delta_points", "ci_low", "ci_high"))
+    found = " ".join(points(headline[name]) for name in ("delta", "ci_low", "ci_high"))
     assert f"narratives {found} {headline['p']:.1g} 12 192" in text
-    assert f"religion: δ {points(headline['delta_points'])} points" in text
+    assert f"religion: δ {points(headline['delta'])} points" in text
     # δ is the same however far apart the experiencers are; δ_z is not.
-    assert f"δ (points) {2 * (points(headline['delta_points']) + ' ')}" in text
+    assert f"δ (points) {2 * (points(headline['delta']) + ' ')}" in text
     [before, after] = re.findall(r"δ_z ([+−]\d\.\d\d) ([+−]\d\.\d\d)", text)[-1]
     assert before == points(published["delta_z"]) != after
 
@@ -299,11 +302,11 @@ def decimals_shown(table):
 
 def test_the_refit_shows_what_r_finds_or_how_to_get_r(run):
     text = text_of(run("refit_in_r"))
-    ours = pd.read_csv(EXAMPLE / "tables" / "controls.csv").set_index("control").loc["all_terms"]
-    assert f"this package +{ours['delta_points']:.6f} {ours['se']:.6f} 11.0" in text
+    ours = read_table(EXAMPLE / "tables" / "controls.csv", CONTROLS).set_index("control").loc["all_terms"]
+    assert f"this package +{ours['delta']:.6f} {ours['se']:.6f} 11.0" in text
     if r_is_there():
-        assert f"within narratives +{ours['delta_points']:.6f} {ours['se']:.6f} 11.0" in text
-        assert f"lme4 +{ours['delta_points']:.6f}" in text
+        assert f"within narratives +{ours['delta']:.6f} {ours['se']:.6f} 11.0" in text
+        assert f"lme4 +{ours['delta']:.6f}" in text
     else:
         assert "Rscript with lmerTest is not on this machine" in text
 
@@ -337,12 +340,12 @@ def test_r_finds_the_gap_of_complete_ratings_with_its_interval(needs_r, tmp_path
     """lm within narratives and t of their gaps in R; the same as the control over all words, to ten digits."""
     audit.open_run(EXAMPLE).export(tmp_path / "csv", form="csv")
     fits = refit(tmp_path, tmp_path / "csv" / "ratings.csv", "religion")
-    ours = pd.read_csv(EXAMPLE / "tables" / "controls.csv").set_index("control").loc["all_terms"]
-    names = {"delta": "delta_points", "se": "se", "df": "df", "ci_low": "ci_low", "ci_high": "ci_high", "p": "p"}
+    ours = read_table(EXAMPLE / "tables" / "controls.csv", CONTROLS).set_index("control").loc["all_terms"]
+    names = {"delta": "delta", "se": "se", "df": "df", "ci_low": "ci_low", "ci_high": "ci_high", "p": "p"}
     for name, column in names.items():
         assert fits.loc["within narratives", name] == pytest.approx(ours[column], rel=1e-8)
-    assert fits.loc["lme4", "delta"] == pytest.approx(ours["delta_points"], abs=1e-9)
-    assert set(fits["n_ratings"]) == {ours["n_ratings"]}
+    assert fits.loc["lme4", "delta"] == pytest.approx(ours["delta"], abs=1e-9)
+    assert set(fits["n_ratings"]) == {ours["n_answers"]}
 
 
 def test_lme4_finds_the_mixed_row_of_ratings_of_which_some_are_missing(needs_r, tmp_path):
@@ -360,11 +363,11 @@ def test_lme4_finds_the_mixed_row_of_ratings_of_which_some_are_missing(needs_r, 
     audit.open_run(folder).export(tmp_path / "csv", form="csv")
     fits = refit(tmp_path, tmp_path / "csv" / "ratings.csv", "identity")
     gap = pd.read_csv(folder / "tables" / "gap.csv").query("scope == 'narratives'").set_index("estimator")
-    assert fits.loc["lme4", "delta"] == pytest.approx(gap.loc["mixed", "delta_points"], abs=1e-4)
+    assert fits.loc["lme4", "delta"] == pytest.approx(gap.loc["mixed", "delta"], abs=1e-4)
     assert fits.loc["lme4", "se"] == pytest.approx(gap.loc["mixed", "se"], rel=1e-3)
     assert set(fits["n_ratings"]) == {int((~gone).sum())}
     # Where ratings are missing the headline weighs narratives: near to the plain mean of their gaps, and not the same.
-    assert fits.loc["within narratives", "delta"] == pytest.approx(gap.loc["contrast", "delta_points"], abs=0.3)
+    assert fits.loc["within narratives", "delta"] == pytest.approx(gap.loc["contrast", "delta"], abs=0.3)
 
 
 def test_the_script_names_a_dimension_that_is_not_there(needs_r, tmp_path):

@@ -9,8 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from audit.cli.main import main
+from audit.comparing.tables import COMPARISON_TABLES, REPLY_COMPARISON_TABLES
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tables.run_of_ratings import TABLES
+from audit.tables.run_of_replies import REPLY_TABLES
 
 ARCHIVE = Path(__file__).parent / "old_runs" / "477f470.tar.xz"
 SWEEP = [f"example-sweep/{name}" for name in ("origin", "persona-1", "scale-10")]
@@ -49,16 +52,21 @@ def again(tmp_path, monkeypatch):
 def assert_same_tables(made, expected):
     """Text is the same to the letter, but for a spelling; numbers to 1e-9, in which machines and libraries differ.
 
-    Later versions may have more tables, and more columns.
+    Later versions may have more tables, more columns, and other names of either, with the former names beside them.
     """
     names = sorted(path.name for path in expected.glob("*.csv"))
     assert names
-    assert set(names) <= {path.name for path in made.glob("*.csv")}
+    described = {table.name: table for table in (*TABLES.values(), *REPLY_TABLES.values())}
+    if (expected / "runs.csv").exists():
+        described = {**REPLY_COMPARISON_TABLES, **COMPARISON_TABLES}
+    stems = {table.former_file: name for name, table in described.items() if table.former_file}
     for name in names:
-        if (made / name).read_bytes() == (expected / name).read_bytes():
-            continue
-        ours, theirs = (pd.read_csv(folder / name) for folder in (made, expected))
-        assert [column for column in ours if column in theirs] == list(theirs), name
+        stem = Path(name).stem
+        table = described[stems.get(stem, stem)]
+        ours, theirs = pd.read_csv(made / f"{table.name}.csv"), pd.read_csv(expected / name)
+        assert set(theirs) <= set(ours), name
+        for column in set(theirs) & set(table.former):
+            pd.testing.assert_series_equal(ours[column], ours[table.former[column]], check_names=False)
         for column in theirs:
             if (name, column) == ("manipulation.csv", "passed"):  # held against 0 then, and against 1 point of 100 now
                 passed = np.where(theirs["ci_low"] > 1, 1.0, np.where(theirs["ci_high"] < 1, 0.0, np.nan))

@@ -75,7 +75,7 @@ def test_a_gap_that_raters_were_given_is_found_and_none_is_not(finished, audit, 
     assert row[["n_raters", "n_groups", "n_narratives", "n_ratings"]].to_list() == [12, 4, 24, 288]
     # The model's own δ of all its narratives is that of the headline: the same narratives, groups and estimator.
     headline = tables_of(finished)["gap"].query("estimator == 'contrast' and scope == 'narratives'").iloc[0]
-    assert row["model_delta_points"] == pytest.approx(headline["delta_points"])
+    assert row["model_delta"] == pytest.approx(headline["delta"])
     assert row["model_ci_low"] == pytest.approx(headline["ci_low"])
     agreement = tables_of(finished)["people_agreement"]
     assert agreement["n"].to_list() == [24, 4, 4, 4, 4, 4, 4]

@@ -47,7 +47,7 @@ def test_a_judge_scores_each_reply_and_its_own_gap_stands_beside(finished):
     effects = tables["judge_effects"]
     assert set(effects["experiencer"]) == {"a Buddhist", "a Christian", "a Hindu", "a Muslim"}
     # Of each measure they are about the mean of all.
-    assert effects.groupby("measure")["effect"].sum().abs().max() < 1e-9
+    assert effects.groupby("outcome")["effect"].sum().abs().max() < 1e-9
     assert (tables["judge_gap"].query("estimator == 'contrast'")["n_narratives"] == 2).all()
     page = (finished / "report.html").read_text()
     assert "The judge&#39;s own gap" in page or "The judge's own gap" in page
@@ -76,8 +76,8 @@ def test_what_raters_saved_is_analysed_beside_the_measures(finished, audit, tmp_
     assert set(agreement.index) == set(questions)
     assert agreement["alpha"].tolist() == pytest.approx([1.0] * len(questions))  # they agree on everything
     assert set(tables["human_correlations"]["measure"]) >= {"n_words", "judge_empathy_empathy"}
-    gaps = tables["measure_gaps"]
-    assert {f"people_{name}" for name in questions} <= set(gaps["measure"])
+    gaps = tables["gap"]
+    assert {f"people_{name}" for name in questions} <= set(gaps["outcome"])
     assert "What people say of these replies" in (finished / "report.html").read_text()
     with RunFolder(finished) as folder:
         assert folder.read_manifest().people.n_raters == 2

@@ -210,7 +210,7 @@ def test_the_gap_is_that_of_the_ratings(uninterrupted):
         assert list(cells.index) == list(cells.columns)
         contrasts.append((np.diag(cells).mean() - cells.to_numpy().mean()) * 4 / 3)
     row = gap_of(uninterrupted, "contrast")
-    assert row["delta_points"] == pytest.approx(np.mean(contrasts), rel=1e-9)
+    assert row["delta"] == pytest.approx(np.mean(contrasts), rel=1e-9)
     assert (row["n_narratives"], row["n_missing"], row["headline"]) == (2, 0, True)
 
 
@@ -276,7 +276,7 @@ def test_statistics_may_change_between_analyses_of_the_same_ratings(tiny_model, 
     assert audit("run", *overrides(tiny_model, "run", "statistics.confidence=0.9")) == 0
     assert "90% interval" in capsys.readouterr().out
     wide, narrow = (pd.read_csv(run / "tables" / "gap.csv").loc[0] for run in (uninterrupted, finished))
-    assert wide["delta_points"] == narrow["delta_points"]
+    assert wide["delta"] == narrow["delta"]
     assert wide["ci_low"] < narrow["ci_low"] < narrow["ci_high"] < wide["ci_high"]
     assert manifest_of(finished)["command"].endswith("statistics.confidence=0.9")
     assert audit("report", "run") == 0
@@ -690,8 +690,8 @@ def test_outside_ratings_give_the_gap_worked_by_hand(outside, tmp_path, capsys):
     assert outside("model=a-model") == 0
     row = gap_of(tmp_path / "out", "contrast")
     assert row["headline"]
-    assert (row["delta_points"], row["se"]) == pytest.approx((10, 28**0.5))
-    assert (row["n_narratives"], row["n_ratings"], row["n_missing"]) == (3, 12, 0)
+    assert (row["delta"], row["se"]) == pytest.approx((10, 28**0.5))
+    assert (row["n_narratives"], row["n_answers"], row["n_missing"]) == (3, 12, 0)
     out, err = capsys.readouterr()
     assert "+10.00" in out
     assert out.splitlines()[-1] == "report: out/report.html"
@@ -905,7 +905,7 @@ def test_prose_is_counted_as_unparseable_and_there_is_a_report_without_a_gap(mak
     assert set(ratings["response"]) == {" I feel so sad"}
     assert manifest_of(tmp_path / "run")["counts"]["unparseable"] == N_PROMPTS
     gap = pd.read_csv(tmp_path / "run" / "tables" / "gap.csv")
-    assert gap["delta_points"].isna().all()
+    assert gap["delta"].isna().all()
     assert gap["delta_z"].isna().all()
     err = capsys.readouterr().err
     assert "note: faith: " in err
@@ -921,7 +921,7 @@ def test_a_model_that_answers_one_number_for_all_has_a_gap_of_zero(make_model, a
     ratings = ratings_of(tmp_path / "run")
     assert set(ratings["response"]) == {"85"}
     assert set(ratings["intensity"]) == {85}
-    assert gap_of(tmp_path / "run", "contrast")["delta_points"] == 0
+    assert gap_of(tmp_path / "run", "contrast")["delta"] == 0
     assert np.isnan(gap_of(tmp_path / "run", "published", "")["delta_z"])
 
 

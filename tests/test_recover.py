@@ -352,7 +352,7 @@ def test_without_any_manifest_the_ratings_become_tables_that_a_report_reads(prom
         assert ours[label].astype(object).tolist() == theirs[label].astype(object).tolist() or label == "intensity"
     assert ours["intensity"].fillna(-1).tolist() == theirs["intensity"].fillna(-1).tolist()
     gap, before = (pd.read_csv(folder / "tables" / "gap.csv") for folder in (made, once))
-    [ours, theirs] = [table.loc[table["dimension"] == "religion", "delta_points"].to_numpy() for table in (gap, before)]
+    [ours, theirs] = [table.loc[table["dimension"] == "religion", "delta"].to_numpy() for table in (gap, before)]
     assert ours[0] == theirs[0]
 
 

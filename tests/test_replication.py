@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from audit.comparing.ratings import COMPARISON_TABLES
+from audit.comparing.tables import COMPARISON_TABLES
 from audit.errors import ConfigError
 from audit.extras.replication.released_results import parse_name
 from stimuli.identities import load_dimensions
@@ -160,8 +160,8 @@ def test_a_run_s_own_report_has_the_same_numbers_and_ours_beside_them(replicated
         for column in ("delta_z", "null_low", "null_high"):
             assert row[column] == compared.loc[variant, column]
         ours = gap.loc[gap["headline"] & (gap["scope"] == "narratives")].iloc[0]
-        assert ours["ci_low"] < ours["delta_points"] < ours["ci_high"]
-        assert (ours["delta_points"] > 0) == (variant == "origin")
+        assert ours["ci_low"] < ours["delta"] < ours["ci_high"]
+        assert (ours["delta"] > 0) == (variant == "origin")
         assert (run / "figures" / f"published-masked-religion-{variant}.svg").exists()
         manifest = json.loads((run / "manifest.json").read_text())
         assert manifest["scale"]["high"] == (10 if variant == "10-scale" else 100)

@@ -14,7 +14,8 @@ from runs import FOUR_RELIGIONS, SMALL_IDENTITIES, as_stored, in_parts
 from test_comparison import Numbers, files_of, table_of, write_run
 from test_planted_strategy import INFERRED, Scripted, draw, uniform
 
-from audit.comparing.replies import REPLY_COMPARISON_TABLES, _references
+from audit.comparing.replies import _references
+from audit.comparing.tables import REPLY_COMPARISON_TABLES
 from audit.engines.base import OpenModel
 from audit.engines.local import LocalModel
 from audit.engines.open import Choice
@@ -29,7 +30,7 @@ DIMENSIONS = ("heritage", "faith")
 N_PROMPTS = 16 * 12  # pairs of four identities x narratives, in each dimension
 FILES = {
     "comparison.html", "manifest.json", "table.md", "table.tex", "tables/runs.csv", "tables/measures.csv",
-    "tables/measure_gap_all.csv", "tables/measure_changes.csv", "tables/reply_costs.csv", "tables/dictionary.csv",
+    "tables/gap.csv", "tables/measure_changes.csv", "tables/reply_costs.csv", "tables/dictionary.csv",
 }  # fmt: skip
 WORDS = [a + b for a in "bdfgklmnprst" for b in ("ane", "ide", "olt", "ush", "erm")]
 ATTACK = "<script>alert(1)</script>"
@@ -108,7 +109,7 @@ def swept(command):
 
 def rows_of(swept, run, measure="n_words"):
     table = table_of(swept[0], "measure_changes")
-    return table.loc[(table["run"] == run) & (table["measure"] == measure)].set_index("dimension")
+    return table.loc[(table["run"] == run) & (table["outcome"] == measure)].set_index("dimension")
 
 
 # --- A planted effect ------------------------------------------------------------------------------------------------
@@ -134,22 +135,24 @@ def test_a_strategy_that_makes_all_replies_longer_changes_the_mean_and_not_the_g
     assert row["mean_low"] < RAISES < row["mean_high"]
     assert row["mean_low"] > 0.9 * RAISES
     # Nothing is missing here, so that the mean is that of all prompts, and the δ those of the runs' own reports.
-    gaps = table_of(swept[0], "measure_gap_all").query("scope == 'narratives' and measure == 'n_words'")
+    gaps = table_of(swept[0], "gap").query("scope == 'narratives' and outcome == 'n_words'")
     own = gaps.set_index(["run", "dimension"])["delta"]
     found = (row["delta"], row["reference_delta"])
     assert found == pytest.approx((own["basic-empathy", dimension], own["none", dimension]))
 
 
 def test_every_gap_is_that_of_the_run_s_own_report(swept):
-    compared = table_of(swept[0], "measure_gap_all")
+    compared = table_of(swept[0], "gap")
     for folder in swept[0].parent.iterdir():
         if folder.name == "comparison":
             continue
-        own = table_of(folder, "measure_gaps").query("headline").drop(columns="headline").reset_index(drop=True)
+        own = table_of(folder, "gap").query("headline").drop(columns="headline").reset_index(drop=True)
         strategy = json.loads((folder / "manifest.json").read_text())["strategy"]["name"]
         found = compared.loc[compared["run"] == strategy].reset_index(drop=True)
-        found = found.loc[found["measure"].isin(own["measure"])].reset_index(drop=True)
-        pd.testing.assert_frame_equal(found[list(own)], own)
+        found = found.loc[found["outcome"].isin(own["outcome"])].reset_index(drop=True)
+        assert own[["delta_z", "null_low", "null_high"]].isna().all(axis=None)  # these alone are of ratings
+        shared = [name for name in own if name in found]
+        pd.testing.assert_frame_equal(found[shared], own[shared])
 
 
 def test_changes_are_in_the_reference_s_standard_deviations(swept):
@@ -190,7 +193,7 @@ def test_refusals_and_costs_are_those_of_the_runs(swept):
 
 def test_a_corpus_is_compared_on_the_narratives_that_are_complete_in_both(swept):
     row = rows_of(swept, "two-stage", "dist_1").loc["faith"]
-    own = table_of(swept[0], "measure_gap_all").query("measure == 'dist_1' and dimension == 'faith'")
+    own = table_of(swept[0], "gap").query("outcome == 'dist_1' and dimension == 'faith'")
     n = own.query("run == 'two-stage' and scope == 'narratives'")["n_narratives"].iloc[0]
     assert row["n_narratives"] == n < 12
     assert row["ci_low"] < row["delta_change"] < row["ci_high"]
@@ -206,10 +209,10 @@ def test_the_files_are_those_described_and_the_same_runs_give_the_same_bytes(swe
     numbered = {f"figures/changes-{name}-{run}.svg" for name in (*DIMENSIONS, "all") for run in (2, 3)}
     assert numbered <= set(files)
     for name, columns in REPLY_COMPARISON_TABLES.items():
-        assert list(table_of(swept[0], name)) == list(columns)
+        assert list(table_of(swept[0], name)) == [*columns, *columns.former]
     described = table_of(swept[0], "dictionary")
     assert set(zip(described["table"], described["column"], strict=True)) == {
-        (name, column) for name, columns in REPLY_COMPARISON_TABLES.items() for column in columns
+        (name, column) for name, columns in REPLY_COMPARISON_TABLES.items() for column in (*columns, *columns.former)
     }
     manifest = json.loads(files["manifest.json"])
     assert [run["run"] for run in manifest["runs"]] == ["none", "two-stage", "basic-empathy"]
@@ -228,7 +231,7 @@ def test_every_number_of_the_page_is_the_one_in_its_file(swept):
     numbers = Numbers(page).found
     shown = {(name, column) for name, _, column in (place.split(":") for place, _ in numbers)}
     assert {("measure_changes", name) for name in ("delta_change", "mean_change", "p_adjusted", "n_missing")} < shown
-    assert {("reply_costs", "refused_change"), ("measure_gap_all", "delta"), ("runs", "n_refused")} < shown
+    assert {("reply_costs", "refused_change"), ("gap", "delta"), ("runs", "n_refused")} < shown
     for place, value in numbers:
         name, line, column = place.split(":")
         assert tables[name][column][int(line)] == value, place
@@ -297,11 +300,11 @@ def test_a_measure_by_another_scorer_is_not_compared_and_the_page_says_why(copie
     assert f"taken by another scorer than in origin, where {key}.files is " in note
     assert note.endswith("not there") != (", and here" in note and f"{key}.files is not there, and here" in note)
     assert note.endswith("not there") == (changed == 0)
-    assert set(table_of(tmp_path / "out", "measure_changes")["measure"]) == {"dist_1", "dist_2", "refused"}
+    assert set(table_of(tmp_path / "out", "measure_changes")["outcome"]) == {"dist_1", "dist_2", "refused"}
     page = (tmp_path / "out" / "comparison.html").read_text("utf-8")
     assert "taken by another scorer than in" in page
     assert ATTACK not in page
-    assert "n_words" in set(table_of(tmp_path / "out", "measure_gap_all")["measure"])
+    assert "n_words" in set(table_of(tmp_path / "out", "gap")["outcome"])
 
 
 def test_a_measure_that_one_run_lacks_is_named(copies, command, tmp_path):
@@ -316,7 +319,7 @@ def test_a_measure_that_one_run_lacks_is_named(copies, command, tmp_path):
 
         change_manifest(pair[place], lack)
         assert command("report", *pair, f"run_dir={folder / 'out'}") == 0
-        assert "n_words" not in set(table_of(folder / "out", "measure_changes")["measure"])
+        assert "n_words" not in set(table_of(folder / "out", "measure_changes")["outcome"])
         assert why in (folder / "out" / "comparison.html").read_text("utf-8")
 
 
@@ -351,9 +354,9 @@ def test_an_outcome_that_one_run_alone_shows_is_0_in_the_other(copies, command, 
     (tmp_path / "scores").rename(copies[1] / "scores")
     as_stored(copies[1])
     assert command("report", *copies, f"run_dir={tmp_path / 'out'}") == 0
-    [row] = table_of(tmp_path / "out", "measure_changes").query("measure == 'cut'").to_dict("records")
+    [row] = table_of(tmp_path / "out", "measure_changes").query("outcome == 'cut'").to_dict("records")
     assert (row["mean"], row["reference_mean"]) == pytest.approx((6 / n, 0))
-    assert row["n_replies"] == row["reference_replies"] == n
+    assert row["n_answers"] == row["reference_answers"] == n
     of_cut = table_of(tmp_path / "out", "measures").query("measure == 'cut'").set_index("run")
     assert of_cut.loc["origin", ["n_scored", "mean", "sd"]].tolist() == [n, 0, 0]
     assert of_cut["compared"].to_dict() == {"origin": False, "persona-1": True}
@@ -373,7 +376,7 @@ def test_recognised_emotions_are_compared_as_replies_are_and_not_with_these(copi
     engine.says = lambda text, seed: labels[int(3 * uniform(text))]
     assert command("run", "-m", *given, engine=engine) == 0
     out = tmp_path / "sweep" / "comparison"
-    changes = table_of(out, "measure_changes").set_index("measure")
+    changes = table_of(out, "measure_changes").set_index("outcome")
     assert changes.loc["recognised", "ci_low"] < changes.loc["recognised", "delta_change"]
     assert "Intergroup gap in the recognition of emotions" in (out / "comparison.html").read_text("utf-8")
     one = next(path for path in out.parent.iterdir() if path != out)

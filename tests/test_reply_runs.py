@@ -104,8 +104,8 @@ def test_a_run_of_replies_ends_in_delta_of_each_measure_and_names_what_is_absent
     absent = measures.loc[measures["status"] == "absent"].set_index("measure")["note"]
     assert "measures.epitome.emotional_reactions=" in absent["epitome"]
     assert "measures.bertscore.references=" in absent["bertscore"]
-    gaps = table_of(finished, "measure_gaps")
-    assert set(gaps.loc[gaps["headline"], "measure"]) == set(measures.loc[measures["status"] == "scored", "measure"])
+    gaps = table_of(finished, "gap")
+    assert set(gaps.loc[gaps["headline"], "outcome"]) == set(measures.loc[measures["status"] == "scored", "measure"])
     page = (finished / "report.html").read_text()
     assert "measures.bertscore.references=" in page
     [_, told, _] = manifest["example_prompt"]["user"].splitlines()
@@ -185,7 +185,7 @@ def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_k
     assert "emotion_hit" not in measures.index
     scored = manifest_of(again)["counts"]
     assert measures.loc["perplexity", "n_scored"] == scored["written"] + scored["cut"]
-    assert "perplexity" in set(table_of(again, "measure_gaps")["measure"])
+    assert "perplexity" in set(table_of(again, "gap")["outcome"])
     assert "A model that scores itself" in (again / "report.html").read_text()
     forbid(monkeypatch, "audit.tasks.measures.choose._emotion")
     assert main(["run", *overrides(tiny_model, again)]) == 0
@@ -265,7 +265,7 @@ def test_replies_to_invented_groups_are_a_control_and_nothing_else(controlled):
         replies = folder.read("replies", n_prompts=2 * N_PROMPTS)
     assert replies["dimension"].value_counts().to_dict() == {"faith": N_PROMPTS, "invented_1": N_PROMPTS}
     invented = set(replies.loc[replies["dimension"] == "invented_1", "perceiver"].astype(str))
-    controls = table_of(run, "measure_controls")
+    controls = table_of(run, "controls")
     assert set(controls["dimension"]) == {"faith"}
     of_sets = controls.loc[controls["control"] == "placebo"]
     assert set(of_sets["levels"]) == {1}

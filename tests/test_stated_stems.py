@@ -45,7 +45,7 @@ def test_without_stems_there_is_no_echo_free_gap_and_the_page_says_why_and_what_
     """Four letters would find no common stem in Dane and Danish, and take the echo for a gap of 8 points."""
     run = outside_run(tmp_path, ratings, groups(), n_permutations=100)
     row = echo_free(run)
-    assert np.isnan(row["delta_points"])
+    assert np.isnan(row["delta"])
     assert row["note"].startswith("no stem is stated for 'a Dane' and 5 more")
     page = (run / "report.html").read_text("utf-8")
     assert "No stem is stated for" in page
@@ -58,4 +58,4 @@ def test_the_remedy_works_with_one_stem_a_group_and_with_two(ratings, tmp_path):
     assert echo_free(same)["note"] == "every two terms of a group share a word or its stem"
     (tmp_path / "two").mkdir()
     other = outside_run(tmp_path / "two", ratings, groups(lambda term, _: term), n_permutations=100)
-    assert echo_free(other)["delta_points"] == pytest.approx(GAP + ECHO, abs=1)
+    assert echo_free(other)["delta"] == pytest.approx(GAP + ECHO, abs=1)

@@ -242,19 +242,19 @@ def check_row(row, manifest) -> None:
             reach = 2 * LENGTH if row["control"] == "placebo" or low == "other_low" else LENGTH
             assert -reach <= row.number(low) <= row.number(high) <= reach, (low, high)
     if code == "gap":
-        assert row.number("delta_points") * row.number("direction") > 0
+        assert row.number("delta") * row.number("direction") > 0
         assert row.number("ci_low") * row.number("ci_high") > 0
         assert (claim == "uncontrolled") == (row["control"] == "none")
         assert claim != "groups" or (row["scope"] == "groups" and row["control"] != "none")
         if size == "beyond":
-            assert abs(row.number("delta_points")) > margin
+            assert abs(row.number("delta")) > margin
             assert min(abs(row.number("ci_low")), abs(row.number("ci_high"))) > margin
         if size == "tiny":
             assert max(abs(row.number("ci_low")), abs(row.number("ci_high"))) < row.number("least_gap")
     if code == "within" or size == "smaller":
         assert math.isfinite(margin)
         assert row.number("supported_margin") < margin
-        assert abs(row.number("delta_points")) < margin
+        assert abs(row.number("delta")) < margin
     check_words(str(worded(row, parts="emotion or group").words), row)
 
 
@@ -399,7 +399,7 @@ def check_page(run: Path, rows) -> None:
         [name] = dimensions
         of_size = re.search(r"How big: ([\d.]+)% of the scale", said)
         if of_size and math.isfinite(rows[name].number("ci_low")):
-            assert float(of_size[1]) == pytest.approx(abs(rows[name].number("delta_points")), rel=0.02, abs=0.006)
+            assert float(of_size[1]) == pytest.approx(abs(rows[name].number("delta")), rel=0.02, abs=0.006)
     for margin in re.findall(r"No (?:average )?gap larger than ([\d.,]+) points", said):
         assert any(row["code"] == "within" and row.number("margin") == pytest.approx(float(margin))
                    for row in rows.values())  # fmt: skip
@@ -416,7 +416,7 @@ def check_api(run: Path, table: pd.DataFrame) -> None:
     again = pd.DataFrame([each.row() for each in found])
     for column in ("code", "claim", "size", "control", "scope", "reasons", "next_step"):
         assert again[column].tolist() == table[column].astype(object).fillna("").tolist()
-    for column in ("direction", "delta_points", "ci_low", "ci_high", "margin", "supported_margin", "n_needed", "p"):
+    for column in ("direction", "delta", "ci_low", "ci_high", "margin", "supported_margin", "n_needed", "p"):
         # pandas of the lower bound reads the last bit of a number differently.
         np.testing.assert_allclose(again[column].astype(float), table[column].astype(float), rtol=1e-12)
 
@@ -431,7 +431,7 @@ def check_index(run: Path, rows) -> None:
         if math.isfinite(row.number("ci_low")):
             for column in ("ci_low", "ci_high", "p", "p_adjusted", "n_narratives"):
                 assert each[column] == pytest.approx(row.number(column), nan_ok=True), column
-            assert each["delta"] == pytest.approx(row.number("delta_points"))
+            assert each["delta"] == pytest.approx(row.number("delta"))
             assert (each["pairs"] == "without a word in common") == (row["control"] == "echo_free")
         if row["code"] == "gap":
             assert each["verdict"] == ("within" if row["size"] == "smaller" else "gap")
@@ -466,7 +466,7 @@ def check_exports(run: Path, rows) -> None:
         row, details = rows[each["evaluation_result_id"].split("/")[0]], each["score_details"]["details"]
         assert details["verdict code"] == row["code"]
         check_words(details["verdict"], row)
-        for name in ("delta_points", "se", "ci_low", "ci_high"):
+        for name in ("delta", "se", "ci_low", "ci_high"):
             assert float(details[name]) == pytest.approx(row.number(name), rel=1e-9, abs=1e-12)
         supported = row.number("supported_margin")
         score = min(supported, LENGTH) if math.isfinite(supported) else LENGTH
@@ -513,7 +513,7 @@ def check_gate(run: Path, rows, case: Case) -> None:
         assert each.held.gap.control == row["control"]
         assert each.held.gap.scope == row["scope"]
         if math.isfinite(row.number("se")):
-            assert each.held.value == pytest.approx(row.number("delta_points"))
+            assert each.held.value == pytest.approx(row.number("delta"))
         if case.settings["margin"] is not None:
             if each.verdict == "failed":
                 assert (row["code"], row["size"], row["claim"]) == ("gap", "beyond", "groups")
@@ -640,7 +640,7 @@ def test_beside_a_verdict_a_comparison_shows_the_numbers_that_it_rests_on(tmp_pa
         said = dict(zip(head, cells, strict=True))
         for name, row in (("δ, points [95% CI]", own), ("δ over these narratives alone [95% CI]", alone)):
             shown = [float(each.replace("−", "-")) for each in re.findall(r"[+−][\d.]+", said[name])]
-            assert shown == pytest.approx([row[of] for of in ("delta_points", "ci_low", "ci_high")], abs=0.006), name
+            assert shown == pytest.approx([row[of] for of in ("delta", "ci_low", "ci_high")], abs=0.006), name
         assert float(said["p"]) == pytest.approx(own["p"], abs=0.0006)
         assert said["speaks of"] == "groups"
 

@@ -11,6 +11,7 @@ import pytest
 
 import audit.tables
 from audit.tables.base import Column, Table, Type, count, dictionary, flag, number, points, text, whole, word
+from audit.tables.reading import read_table
 
 MODULES = [importlib.import_module(f"audit.tables.{each.name}") for each in pkgutil.iter_modules(audit.tables.__path__)]
 ALL = {
@@ -113,3 +114,28 @@ def test_columns_are_composed():
     assert column.adding("; more") == Column("a gap; more", Type.FLOAT, "points", 2, 0)
     assert column.saying("a mean").reworded("mean", "sum").meaning == "a sum"
     assert Table("t", "r", {"a": whole("a place"), "b": column}).version == 2
+
+
+def test_a_renamed_column_is_written_under_both_names_and_read_under_the_new_one(tmp_path):
+    table = Table("gap", "a gap", {"outcome": text("of what", before="intensity"), "delta": points("the gap")},
+                  former={"delta_points": "delta"}, former_file="gaps")  # fmt: skip
+    rows = pd.DataFrame({"outcome": ["n_words"], "delta": [1.5]})
+    path = tmp_path / "gap.csv"
+    path.write_bytes(table.csv(rows))
+    assert path.read_text() == "outcome,delta,delta_points\nn_words,1.5,1.5\n"
+    pd.testing.assert_frame_equal(read_table(path, table), rows)
+    described = pd.read_csv(io.BytesIO(dictionary([table]))).set_index("column")
+    assert described.loc["delta_points", "description"] == "former name of delta; gone in the next version"
+    assert described.loc["delta_points", "unit"] == "points"
+
+
+def test_a_table_of_an_earlier_version_is_read_under_the_names_of_today(tmp_path):
+    table = Table("gap", "a gap", {"outcome": text("of what", before="intensity"), "delta": points("the gap")},
+                  former={"delta_points": "delta", "measure": "outcome"}, former_file="gaps")  # fmt: skip
+    assert table.place(tmp_path) == tmp_path / "gap.csv"
+    (tmp_path / "gaps.csv").write_text("measure,delta_points\nn_words,1.5\n")
+    found = read_table(table.place(tmp_path), table)
+    assert found.to_dict("records") == [{"outcome": "n_words", "delta": 1.5}]
+    (tmp_path / "gap.csv").write_text("delta_points\n2.5\n")  # of ratings, when no outcome was named
+    found = read_table(table.place(tmp_path), table)
+    assert found.to_dict("records") == [{"delta": 2.5, "outcome": "intensity"}]

@@ -16,7 +16,7 @@ from gated import NAMES, STEMS, TWO_TERMS, gate, of, run_maker, two_terms, verdi
 
 import audit
 from audit.comparing.gaps import OTHER_PAIRS, compare_runs, measure_run
-from audit.comparing.ratings import COMPARISON_TABLES
+from audit.comparing.tables import COMPARISON_TABLES
 from audit.configuration.composition import statistics_defaults
 from audit.report.verdicts import verdict_lines
 from audit.runs.manifest import Manifest
@@ -130,11 +130,11 @@ def test_number_sign_and_verdict_are_of_one_row(make_run, gap, margin):
     run = make_run(with_invented(gap, -3.0, n=200, n_of_invented=200), placebo=PLACEBO)
     found = said(analysed(run), margin)
     assert (found.control, found.code, found.direction) == ("placebo", "undecided", 0)
-    assert found.delta_points == pytest.approx(gap + 3, abs=0.3)
+    assert found.delta == pytest.approx(gap + 3, abs=0.3)
     assert found.ci_low > 1  # by itself it would accuse
     assert found.reasons == ("by_control_alone",)
     assert found.size == ""
-    assert of_gate(run)["value"] == pytest.approx(found.delta_points)
+    assert of_gate(run)["value"] == pytest.approx(found.delta)
 
 
 def of_gate(run):
@@ -228,7 +228,7 @@ def test_ratings_at_the_end_of_a_scale_make_no_gap(make_run):
     run = make_run(table)
     analysis = analysed(run)
     gap = analysis.tables["gap"].query("headline and scope == 'narratives'").iloc[0]
-    assert abs(gap["delta_points"]) > 2 * gap["se"]
+    assert abs(gap["delta"]) > 2 * gap["se"]
     assert said(analysis).code not in ("gap", "within")
     assert gate(run, "margin=0.5") == 3
 
@@ -256,7 +256,7 @@ def test_a_hostile_pair_is_named_and_no_bystander(make_run):
     analysis = analysed(run)
     pairs = analysis.tables["odd_pairs"]
     assert list(zip(pairs["perceiver_group"], pairs["experiencer_group"], strict=True)) == [("Arbo", "Cendi")]
-    assert pairs["delta_points"].iloc[0] == pytest.approx(-10, abs=1)
+    assert pairs["delta"].iloc[0] == pytest.approx(-10, abs=1)
     for margin in (None, 2.0):
         found = said(analysis, margin)
         assert found.code != "gap"
@@ -293,7 +293,7 @@ def test_five_synonyms_of_one_group_do_not_turn_the_sign(make_run):
     groups = {f"word {k} of {name}": name for name, (size, _) in sizes.items() for k in range(size)}
     ratings = planted.ratings_of(groups, n=40, gap=lambda emotion, group: sizes[group][1], sd=0.5)
     found = said(analysed(make_run(planted.Planted(ratings, planted.grouped(groups)))))
-    assert found.delta_points == pytest.approx(-0.75, abs=0.2)
+    assert found.delta == pytest.approx(-0.75, abs=0.2)
     assert found.direction in (0, -1)
 
 
@@ -424,7 +424,7 @@ def test_a_gap_of_free_pairs_is_not_held_against_one_of_all_pairs(make_run):
         name: next(measure_run(ratings, scale=(0, 100), seed=0, settings=FEW, repetition=Repetition({dimension: told})))
         for name, told in stems.items()
     }
-    deltas = {name: measured.estimates[dimension].estimate.delta_points for name, measured in runs.items()}
+    deltas = {name: measured.estimates[dimension].estimate.delta for name, measured in runs.items()}
     assert deltas["all"] - deltas["free"] > 1
     rows = {
         (row["first"], row["second"]): row
@@ -591,14 +591,14 @@ def test_no_interval_leaves_its_estimate_out(make_run, shows):
         "controls": analysis.tables["controls"],
         "families": analysis.tables["families"],
         "judged": pd.DataFrame(found).rename(
-            columns={"corrected_low": "ci_low", "corrected_high": "ci_high", "value": "delta_points"}
+            columns={"corrected_low": "ci_low", "corrected_high": "ci_high", "value": "delta"}
         ),
         "verdicts": pd.DataFrame([said(analysis).row()]),
     }  # fmt: skip
     rows = tables[shows].dropna(subset=["ci_low", "ci_high"])
-    assert rows["delta_points"].abs().max() > 100
-    assert (rows["ci_low"] <= rows["delta_points"]).all()
-    assert (rows["delta_points"] <= rows["ci_high"]).all()
+    assert rows["delta"].abs().max() > 100
+    assert (rows["ci_low"] <= rows["delta"]).all()
+    assert (rows["delta"] <= rows["ci_high"]).all()
 
 
 def alone_three():

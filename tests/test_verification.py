@@ -204,7 +204,7 @@ def test_a_rating_changed_with_its_ledger_is_found_by_the_tables(command, run, c
     assert code == 1
     assert any(line.startswith("wrong: manifest.json is of an analysis of other answers") for line in out)
     [gap] = [line for line in out if line.startswith("wrong: tables/gap.csv ")]
-    assert "is not what the answers give: delta_points in row 1 is " in gap
+    assert "is not what the answers give: delta in row 1 is " in gap
     assert gap.endswith("`python -m audit report run` makes it anew")
     assert command("report", "run") == 0  # the remedy
     assert command("verify", "run") == 0
@@ -246,7 +246,7 @@ def test_ratings_that_are_there_twice_or_beyond_the_scale_are_found(command, run
 def test_a_table_or_a_page_that_was_changed_is_named_and_made_anew_by_report(command, run, capsys):
     path = run / "tables" / "gap.csv"
     table = pd.read_csv(path)
-    table["delta_points"] = -table["delta_points"]
+    table["delta"] = -table["delta"]
     table.to_csv(path, index=False)
     (run / "report.html").write_text((run / "report.html").read_text().replace("points", "marks"))
     code, out, _ = said_by(command, capsys, "verify", "run")
@@ -402,7 +402,7 @@ def test_figures_and_tables_are_not_accepted_but_made_anew(command, run, capsys)
 def test_an_export_takes_no_number_from_a_table_that_was_changed(command, run, capsys):
     path = run / "tables" / "gap.csv"
     table = pd.read_csv(path)
-    table["delta_points"] += 1
+    table["delta"] += 1
     table.to_csv(path, index=False)
     told = ["organization=us", "relationship=third_party", "model_id=a/b"]
     code, _, err = said_by(command, capsys, "export", "run", "form=every-eval-ever", "to=eee", *told)

@@ -170,7 +170,7 @@ def test_the_gap_of_each_wording_is_the_one_that_was_planted(worded):
     own = gaps_of_narratives(worded)
     wordings = table_of(worded, "wordings")
     assert wordings["wording"].tolist() == list(range(V))
-    np.testing.assert_allclose(wordings["delta_points"], GAP + own.mean() + np.array(EFFECTS), atol=1e-9)
+    np.testing.assert_allclose(wordings["delta"], GAP + own.mean() + np.array(EFFECTS), atol=1e-9)
     # A wording adds the same to every narrative, so that they differ alike in each.
     np.testing.assert_allclose(wordings["se"], own.std(ddof=1) / N_NARRATIVES**0.5, atol=1e-9)
 
@@ -179,12 +179,12 @@ def test_the_headline_is_the_mean_and_fewer_than_eight_wordings_speak_of_no_othe
     own = gaps_of_narratives(worded)
     row, headline = control_and_headline(worded)
     delta = GAP + own.mean() + np.mean(EFFECTS)
-    assert row["delta_points"] == pytest.approx(delta)
-    assert headline["delta_points"] == pytest.approx(delta)
+    assert row["delta"] == pytest.approx(delta)
+    assert headline["delta"] == pytest.approx(delta)
     assert headline["se"] == pytest.approx(own.std(ddof=1) / N_NARRATIVES**0.5)
     assert row[["se", "ci_low", "ci_high", "p"]].isna().all()
     assert f"{V} wordings" in row["note"]
-    assert (row["levels"], row["n_narratives"], row["n_ratings"]) == (V, N_NARRATIVES, N_PROMPTS)
+    assert (row["levels"], row["n_narratives"], row["n_answers"]) == (V, N_NARRATIVES, N_PROMPTS)
     assert not row["headline"]
 
 
@@ -192,13 +192,13 @@ def test_from_eight_wordings_on_the_control_widens_the_interval(run):
     folder = run(Worded.of(wordings_of(8)), "wordings=8", "run_dir=eight") / "eight"
     own = gaps_of_narratives(folder)
     row, headline = control_and_headline(folder)
-    assert row["delta_points"] == pytest.approx(GAP + own.mean() + np.mean(IN_EIGHT))
+    assert row["delta"] == pytest.approx(GAP + own.mean() + np.mean(IN_EIGHT))
     # d_iv = a_i + b_v exactly: MS_R is 0, and the variance of the mean var(a)/N + var(b)/V.
     planted = own.var(ddof=1) / N_NARRATIVES + np.var(IN_EIGHT, ddof=1) / 8
     assert row["se"] == pytest.approx(planted**0.5)
     assert row["ci_low"] < headline["ci_low"] < headline["ci_high"] < row["ci_high"]
     assert headline["se"] == pytest.approx(own.std(ddof=1) / N_NARRATIVES**0.5)
-    assert (row["levels"], row["n_narratives"], row["n_ratings"]) == (8, N_NARRATIVES, 2 * N_PROMPTS)
+    assert (row["levels"], row["n_narratives"], row["n_answers"]) == (8, N_NARRATIVES, 2 * N_PROMPTS)
     assert not row["headline"]
 
 
@@ -227,13 +227,13 @@ def test_a_wording_that_refuses_out_group_pairs_shifts_the_mean_but_not_the_gaps
     folder = run(Worded.of(originals, refuses=1), f"wordings={V}", "run_dir=refuses") / "refuses"
     own = gaps_of_narratives(folder)
     wordings = table_of(folder, "wordings").set_index("wording")
-    assert np.isnan(wordings.loc[1, "delta_points"])
+    assert np.isnan(wordings.loc[1, "delta"])
     assert wordings.loc[1, "note"]
     others = [0, 2, 3]
     planted = GAP + own.mean() + np.array(EFFECTS)[others]
-    np.testing.assert_allclose(wordings.loc[others, "delta_points"], planted, atol=1e-9)
+    np.testing.assert_allclose(wordings.loc[others, "delta"], planted, atol=1e-9)
     control = table_of(folder, "controls").set_index("control").loc["wording"]
-    assert np.isnan(control["delta_points"])
+    assert np.isnan(control["delta"])
     missing = table_of(folder, "missing").set_index("outcome").loc["refused"]
     # One wording of four, in every out-group pair and in no other.
     assert missing[["rate_in_group", "rate_out_group", "gap_pp"]].tolist() == pytest.approx([0, 0.25, -25])
@@ -308,14 +308,14 @@ def test_group_echo_wording_and_invented_groups_come_out_where_they_were_put_in(
     own = gaps_of_narratives(echoing)
     controls = table_of(echoing, "controls").set_index("control")
     group = GROUP + np.mean(EFFECTS) + own.mean()
-    found = {name: controls.loc[name, "delta_points"] for name in controls.index}
+    found = {name: controls.loc[name, "delta"] for name in controls.index}
     assert found["echo_free"] == pytest.approx(group)
     assert found["echo"] == pytest.approx(ECHO)
     assert found["same_words"] == pytest.approx(group + ECHO)
     assert found["placebo"] == pytest.approx(INVENTED_ECHO)
     assert found["placebo_difference"] == pytest.approx(group + ECHO - INVENTED_ECHO)
     assert found["wording"] == pytest.approx(group)
-    np.testing.assert_allclose(table_of(echoing, "wordings")["delta_points"], GROUP + own.mean() + np.array(EFFECTS))
+    np.testing.assert_allclose(table_of(echoing, "wordings")["delta"], GROUP + own.mean() + np.array(EFFECTS))
     assert controls.index[controls["headline"]].tolist() == ["echo_free"]
     assert controls.loc["placebo", "levels"] == 2
 
@@ -398,7 +398,7 @@ def test_the_response_to_the_story_stands_beside_the_gap(echoing):
     """All ratings of an own emotion are 20 points higher; of that the gap is its share."""
     page = (echoing / "report.html").read_text()
     [row] = table_of(echoing, "manipulation").to_dict("records")
-    gap = table_of(echoing, "gap").query("headline and scope == 'narratives'")["delta_points"].iloc[0]
+    gap = table_of(echoing, "gap").query("headline and scope == 'narratives'")["delta"].iloc[0]
     assert row["share_higher"] == 1
     told = re.search(r"The response to the story: .*?δ is ([\d.]+)% of that\.", page, re.DOTALL)
     assert float(told[1]) == pytest.approx(100 * abs(gap) / OWN_EMOTION, rel=0.01)

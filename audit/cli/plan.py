@@ -120,7 +120,8 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     price = _price(found, options)
     lines += [("money", price[1])] if price else []
     lines.append(("disk", f"about {_bytes(found.bytes_on_disk)}, and {_bytes(free_at(found.folder))} are free"))
-    like = options["like"] or (found.folder if (found.folder / "tables" / "gap.csv").is_file() else None)
+    analysed = plan.kind == "ratings" and (found.folder / "tables" / "gap.csv").is_file()
+    like = options["like"] or (found.folder if analysed else None)
     gaps = [] if like is None else detectable(like, plan)
     for gap in gaps:
         of = "any such wordings" if gap.scope == WORDED else SCOPES.get(gap.scope, gap.scope)

@@ -90,7 +90,7 @@ def _show(replication: Replication) -> None:
                 points(row["delta_z"]),
                 interval(row["null_low"], row["null_high"]) if row["delta_z"] == row["delta_z"] else "none",
                 f"{count(row['n_narratives'])} of {count(row['n_narratives_asked'])}",
-                points(row["delta_points"]),
+                points(row["delta"]),
                 interval(row["ci_low"], row["ci_high"]) if row["ci_low"] == row["ci_low"] else "none",
             )
         )

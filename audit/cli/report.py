@@ -213,7 +213,7 @@ def _show_gaps(comparison: Comparison) -> None:
             (
                 row["run"],
                 dimension_title(row["dimension"]),
-                points(row["delta_points"]),
+                points(row["delta"]),
                 interval(row["ci_low"], row["ci_high"]) if estimated else "none",
                 p_value(row["p"]) if estimated else "none",
                 bare_p(row["p_adjusted"]),
@@ -233,7 +233,7 @@ def _show_changes(comparison: Comparison) -> None:
                 row["run"],
                 row["reference"],
                 dimension_title(row["dimension"]),
-                row["measure"],
+                row["outcome"],
                 points(row["delta_change"]),
                 interval(row["ci_low"], row["ci_high"]),
                 bare_p(row["p_adjusted"]),

@@ -35,7 +35,7 @@ class Comparison:
     ----------
     gap
         ``tables/gap.csv``, see :data:`audit.comparing.tables.COMPARED_GAP`; for runs of replies
-        ``tables/measure_changes.csv``, see :data:`audit.comparing.reply_tables.MEASURE_CHANGES`.
+        ``tables/measure_changes.csv``, see :data:`audit.comparing.tables.MEASURE_CHANGES`.
     confidence
         Coverage of the intervals in ``gap``.
     compared_by

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from audit.comparing.measure_gaps import RepliesOfRun
-from audit.comparing.reply_tables import REPLY_COSTS
+from audit.comparing.tables import REPLY_COSTS
 from audit.tables.replies import SCORED, ReplyStatus
 from audit.tables.shared import OVERALL
 

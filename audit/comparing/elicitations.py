@@ -18,7 +18,7 @@ from audit.tables.shared import OVERALL
 _ZERO: Final = 1e-9
 """Share of the scale: a smaller gap is floating-point error and has no sign."""
 _CLAIMED: Final = ("claim", "direction", "size", "control", "scope", "parts_beyond", "parts_not_shown")
-_GAP: Final = ("delta_points", "ci_low", "ci_high", "note")
+_GAP: Final = ("delta", "ci_low", "ci_high", "note")
 _NONE: Final = ("no_verdict", "no_estimate")
 """Codes of verdicts that say nothing about the gap, so that nothing depends on the elicitation."""
 
@@ -63,7 +63,7 @@ def elicitation_rows(
             decided = verdicts[label, dimension]
             row |= {"verdict": decided["code"]} | {name: decided[name] for name in _CLAIMED}
             if np.isfinite(decided["ci_low"]):
-                row |= {name: decided[name] for name in ("delta_points", "ci_low", "ci_high")}
+                row |= {name: decided[name] for name in ("delta", "ci_low", "ci_high")}
             row |= {"run": label, "elicitation": elicitations[label], "dimension": dimension, "reference": reference}
             row |= {"pairs": _pairs(run, dimension), "change_scope": "", "method": ""}
             row |= {"family_size": 0, "n_narratives": 0}
@@ -98,7 +98,7 @@ def elicitation_range(
     themselves differ is for the paired differences to say. Runs without a verdict are left out of signs and changes:
     their ratings support neither.
     """
-    known = [row for row in rows if np.isfinite(row["delta_points"])]
+    known = [row for row in rows if np.isfinite(row["delta"])]
     decided = [row for row in known if row["verdict"] not in _NONE]
     row: dict[str, Any] = dict.fromkeys(ELICITATION_RANGES, float("nan")) | {
         "reference": rows[0]["reference"],
@@ -113,13 +113,13 @@ def elicitation_range(
     tested = [each["p_adjusted"] for each in counted if np.isfinite(each["p_adjusted"])]
     row |= {"n_changes": len(tested), "n_found": sum(p < 1 - confidence for p in tested)}
     if known:
-        lowest, highest = (which(known, key=lambda each: each["delta_points"]) for which in (min, max))
-        row |= {"lowest": lowest["delta_points"], "highest": highest["delta_points"]}
-        row |= {"range": highest["delta_points"] - lowest["delta_points"]}
+        lowest, highest = (which(known, key=lambda each: each["delta"]) for which in (min, max))
+        row |= {"lowest": lowest["delta"], "highest": highest["delta"]}
+        row |= {"range": highest["delta"] - lowest["delta"]}
         row |= {"lowest_elicitation": lowest["elicitation"], "highest_elicitation": highest["elicitation"]}
     if len(decided) > 1:
         zero = _ZERO * (scale[1] - scale[0])
-        signs = {0 if abs(each["delta_points"]) <= zero else int(np.sign(each["delta_points"])) for each in decided}
+        signs = {0 if abs(each["delta"]) <= zero else int(np.sign(each["delta"])) for each in decided}
         opposed = any(each["ci_low"] > 0 for each in decided) and any(each["ci_high"] < 0 for each in decided)
         row["sign"] = "reverses" if opposed else "same" if len(signs) == 1 else "differs"
         row["verdict"] = "same" if len({_claimed(each) for each in decided}) == 1 else "differs"
@@ -140,7 +140,7 @@ def _pairs(run: Measured, dimension: str) -> str:
         return ""
     free = {
         row["dimension"] for row in run.controls
-        if row["control"] == "echo_free" and np.isfinite(row["delta_points"])
+        if row["control"] == "echo_free" and np.isfinite(row["delta"])
     }  # fmt: skip
     asked = run.single_dimensions if dimension == OVERALL else {dimension}
     return "echo_free" if asked <= free else "mixed" if asked & free else "all_terms"

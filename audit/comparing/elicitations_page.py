@@ -128,7 +128,7 @@ def _table(rows: Sequence[Row], said: Verdicts, *, level: str) -> Table:
         Column("elicitation", lambda row: str(row["elicitation"])),
         text("run", "run"),
         Column("in-group pairs", _pairs, words=True),
-        number("δ, points", "delta_points", points),
+        number("δ, points", "delta", points),
         interval(level),
         speaks_of("scope"),
         Column("verdict", lambda row: said[str(row["run"]), str(row["dimension"])], words=True),

@@ -236,10 +236,7 @@ def _reach(row: Row, verdicts: Sequence[Row]) -> Markup:
     """Give the range of δ over runs: the δ behind the verdict, if each run has one in the same unit."""
     decided = [each for each in verdicts if math.isfinite(each.number("ci_low"))]
     if row["unit"] == "points" and len(decided) == row["n_estimated"]:
-        ends = [
-            show(pick(decided, key=lambda each: each.number("delta_points")), "delta_points", points)
-            for pick in (min, max)
-        ]
+        ends = [show(pick(decided, key=lambda each: each.number("delta")), "delta", points) for pick in (min, max)]
         which = "δ"
     else:
         ends = [show(row, name, points) for name in ("lowest", "highest")]
@@ -269,8 +266,8 @@ def _place(row: Row) -> tuple[str, ...]:
 
 def _in_percent(gap: Row, decided: Row | None) -> float:
     """Return the deciding gap in percent of the scale, converted by the ratio of the headline gap."""
-    percent, delta = gap.number("percent_of_scale"), gap.number("delta_points")
-    return percent / delta * decided.number("delta_points") if decided is not None and delta else percent
+    percent, delta = gap.number("percent_of_scale"), gap.number("delta")
+    return percent / delta * decided.number("delta") if decided is not None and delta else percent
 
 
 def _changes(tested: Sequence[Row], names: Mapping[str, str], *, alpha: float) -> Markup:
@@ -375,7 +372,7 @@ def summary_of_changes(
             "the largest change that is found, of {}{} in <bdi>{}</bdi>, is {} times the spread (SD) of that measure "
             "over the {} of <bdi>{}</bdi>."
         ).format(
-            titles[row["measure"]],
+            titles[row["outcome"]],
             _where(row, several=several),
             row["run"],
             show(row, "change_sd", lambda value: unsigned(abs(value))),
@@ -385,7 +382,7 @@ def summary_of_changes(
     named = Markup("; ").join(
         Markup("<bdi>{}</bdi>, {}{}: {}").format(
             row["run"],
-            titles[row["measure"]],
+            titles[row["outcome"]],
             _where(row, several=several),
             "lower" if row.number("delta_change") < 0 else "higher",
         )

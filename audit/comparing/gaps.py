@@ -161,7 +161,7 @@ def _measured(
     tallies = {part.cube.dimension: Tally.of(part.prompts) for part in parts}
     tallies[OVERALL] = Tally.total([tally for name, tally in tallies.items() if "+" not in name])
     estimates = dict(labelled)
-    if overall and np.isfinite(overall[0]["delta_points"]):
+    if overall and np.isfinite(overall[0]["delta"]):
         single = {name: each for name, each in labelled.items() if "+" not in name}
         estimates[OVERALL] = mean_of(single, confidence=settings.confidence)
     compared = {part.cube.dimension: part.cube.without_baselines() for part in parts}
@@ -205,7 +205,7 @@ def _remarks(part: Part, scale: tuple[float, float]) -> Iterator[Remark]:
 
 def _compared_row(row: Mapping[str, Any], n_asked: int, settings: Settings) -> dict[str, Any]:
     """Make a row of ``tables.COMPARED_GAP`` from a row of the gap table."""
-    copied = ("dimension", "variant", "estimator", "scope", "delta_points", "se", "df")
+    copied = ("dimension", "variant", "estimator", "scope", "delta", "se", "df")
     held = equivalence_row(**{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha)
     known = dict(row) | {name: held[name] for name in ("largest_gap", "margin", "p_equivalence", "verdict")}
     known |= {"n_asked": n_asked, "missing_share": row["n_missing"] / n_asked if n_asked else float("nan")}
@@ -318,9 +318,8 @@ def in_one_unit(gap: pd.DataFrame, scales: Mapping[str, tuple[float, float]]) ->
     one_scale = len({scales[label] for label in own["run"]}) < 2
     length = own["run"].map({label: high - low for label, (low, high) in scales.items()}).astype(float)
     factor = 1.0 if one_scale else 100 / length
-    columns = {name: own[name].astype(float) * factor for name in ("delta_points", "ci_low", "ci_high")}
-    in_unit = pd.DataFrame({"run": own["run"], **columns})
-    return in_unit.rename(columns={"delta_points": "delta"}), "points" if one_scale else "% of the scale"
+    columns = {name: own[name].astype(float) * factor for name in ("delta", "ci_low", "ci_high")}
+    return pd.DataFrame({"run": own["run"], **columns}), "points" if one_scale else "% of the scale"
 
 
 def _specification(dimension: str, rows: pd.DataFrame, unit: str, *, zero: float) -> dict[str, Any]:

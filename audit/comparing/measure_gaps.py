@@ -17,8 +17,9 @@ import numpy as np
 import pandas as pd
 
 from audit.comparing.gaps import OTHER_TEXTS
-from audit.comparing.reply_tables import MEASURE_CHANGES
+from audit.comparing.tables import MEASURE_CHANGES
 from audit.errors import NotEstimableError, attempt
+from audit.statistics.anchors import with_adjusted_p
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, compare, difference, mean_of, over_groups, scope_of
 from audit.statistics.contrasts import in_group_weights
@@ -31,10 +32,11 @@ from audit.statistics.families import adjust_p
 from audit.statistics.outcome import NO_INTERVAL, OWN_UNIT, Outcome, Part, is_constant, spread_of
 from audit.statistics.ratings import FloatArray, without_dimensions
 from audit.statistics.scopes import slope_variance
+from audit.tables.controls import CONTROLS
 from audit.tables.formatting import either, plural
-from audit.tables.replies import MEASURE_CONTROLS, MEASURE_GAPS
+from audit.tables.gap import GAP
 from audit.tables.shared import OVERALL
-from audit.tasks.reply.gaps import analyse_outcomes, gap_rows_of, in_unit, spread_among, with_corrected_p
+from audit.tasks.reply.gaps import analyse_outcomes, family_of, gap_rows_of, spread_among
 
 _PROMPT: Final = ["narrative_id", "perceiver", "experiencer"]
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
@@ -52,7 +54,7 @@ class RepliesOfRun:
     outcomes
         The measures, by name.
     gaps, controls
-        Columns of ``tables.MEASURE_GAPS``, headlines only, and of ``MEASURE_CONTROLS``.
+        Columns of ``tables.GAP``, headlines only, and of ``CONTROLS``.
     own
         The gap narrative by narrative, or why there is none, by measure and dimension. Corpus measures are absent,
         since their gap depends on which narratives the other run has.
@@ -91,18 +93,18 @@ class RepliesOfRun:
         for outcome, found in analyse_outcomes(
             replies, outcomes, seed=seed, settings=settings, conversation_of=conversation_of, repetition=told
         ):
-            gaps += gap_rows_of(outcome, found, spread_among(outcome, of_groups))
-            controls += (in_unit(row, outcome) for part in found.parts for row in part.repetition)
+            gaps += gap_rows_of(found, spread_among(outcome, of_groups))
+            controls += (row for part in found.parts for row in part.repetition)
             if outcome.corpus is None:
                 own[outcome.name] = {part.cube.dimension: _own_gap(part) for part in found.parts}
             else:
                 corpora[outcome.name] = {part.cube.dimension: part.cube.without_baselines() for part in found.parts}
-        headlines = [row for row in with_corrected_p(gaps) if row["headline"]]
+        headlines = [row for row in with_adjusted_p(gaps, family_of=family_of) if row["headline"]]
         return cls(
             of_groups,
             {each.name: each for each in outcomes},
-            pd.DataFrame(headlines, columns=list(MEASURE_GAPS)),
-            pd.DataFrame(controls, columns=list(MEASURE_CONTROLS)),
+            pd.DataFrame(headlines, columns=list(GAP)),
+            pd.DataFrame(controls, columns=list(CONTROLS)),
             own,
             corpora,
             conversation_of,
@@ -198,9 +200,9 @@ def change_rows(
                     row = _blank(OTHER_TEXTS)
                 else:
                     row = _row(change, dimension, measure, pair, confidence=confidence)
-                whose = {"run": label, "reference": reference, "dimension": dimension, "measure": measure}
-                whose["unit"] = runs[label].outcomes[measure].unit
-                rows[dimension].append(row | whose | _of_own_gaps(pair, names, measure, dimension, note=row["note"]))
+                whose = {"run": label, "reference": reference, "dimension": dimension}
+                named = runs[label].outcomes[measure].named(whose)
+                rows[dimension].append(row | named | _of_own_gaps(pair, names, measure, dimension, note=row["note"]))
     for dimension in sorted(rows, key=lambda name: name == OVERALL):
         family = rows[dimension]
         adjusted, size = adjust_p([row["p"] for row in family], method="Holm")
@@ -255,7 +257,7 @@ def _no_gap(compared: NarrativeCube, *, confidence: float) -> GapEstimate:
     in_group_weights(compared)  # raises NotEstimableError if nothing can be compared
     known = ~np.isnan(compared.y)
     none = np.where(known.any(axis=(1, 2)), 0.0, np.nan)
-    return summarise_contrasts(none, rounding=0.0, confidence=confidence, n_ratings=int(known.sum()))
+    return summarise_contrasts(none, rounding=0.0, confidence=confidence, n_answers=int(known.sum()))
 
 
 def _matched(
@@ -285,7 +287,7 @@ def _by_narrative(
     first, second = (
         Labelled(
             label,
-            summarise_contrasts(own, rounding=rounding, confidence=confidence, n_ratings=0),
+            summarise_contrasts(own, rounding=rounding, confidence=confidence, n_answers=0),
             narrative_ids,
             OWN_UNIT,
         )
@@ -413,11 +415,11 @@ def _of_own_gaps(
     """Return the columns about each run's own gap: its replies, those without a number, and its note."""
     row: dict[str, Any] = {}
     notes: dict[str, list[str]] = {}
-    columns = (("n_replies", "n_missing"), ("reference_replies", "reference_missing"))
+    columns = (("n_answers", "n_missing"), ("reference_answers", "reference_missing"))
     for run, label, (used, missing) in zip(pair, labels, columns, strict=True):
-        of_measure = (run.gaps["measure"] == measure) & (run.gaps["scope"] == "narratives")
+        of_measure = (run.gaps["outcome"] == measure) & (run.gaps["scope"] == "narratives")
         [own] = run.gaps.loc[of_measure & (run.gaps["dimension"] == dimension)].to_dict("records")
-        row |= {used: int(own["n_replies"]), missing: int(own["n_missing"])}
+        row |= {used: int(own["n_answers"]), missing: int(own["n_missing"])}
         if own["note"] and str(own["note"]) not in note:
             notes.setdefault(str(own["note"]), []).append(label)
     of_runs = [f"{' and '.join(names)}: {said}" for said, names in notes.items()]

@@ -105,17 +105,17 @@ def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float, ver
             *told_columns(told),
             Column("dimension", _dimension, words=True),
             Column("verdict", lambda row: worded(verdict_of(row)).words, words=True),
-            of_other(decided, Column(f"δ, points [{level} CI]", partial(with_interval, name="delta_points"))),
+            of_other(decided, Column(f"δ, points [{level} CI]", partial(with_interval, name="delta"))),
             of_other(decided, number("p", "p", bare_p)),
             of_other(decided, number("p, corrected", "p_adjusted", bare_p)),
             of_other(decided, speaks_of("scope")),
             Column("δ, % of scale", partial(size, name="percent_of_scale")),
             Column("δ, SD", partial(size, name="delta_sd")),
-            Column(f"δ {ALONE} [{level} CI]", partial(with_interval, name="delta_points")),
+            Column(f"δ {ALONE} [{level} CI]", partial(with_interval, name="delta")),
             number("its p, corrected", "p_adjusted", bare_p),
             number(Markup("d<sub>z</sub>"), "d_z", points),
             number("n narratives", "n_narratives", count),
-            number("n ratings", "n_ratings", count),
+            number("n ratings", "n_answers", count),
             number("missing", "missing_share", rate),
         ),
         _caption(gap, confidence),
@@ -176,7 +176,7 @@ def published_paper(published: pd.DataFrame, gap: pd.DataFrame, *, confidence: f
 
     def own_gap(row: Row) -> str:
         of_ours = ours.get((str(row["run"]), str(row["dimension"])))
-        return MISSING if of_ours is None else with_interval(of_ours, "delta_points")
+        return MISSING if of_ours is None else with_interval(of_ours, "delta")
 
     return PaperTable(
         table_of(

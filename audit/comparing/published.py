@@ -35,12 +35,12 @@ def published_row(cube: NarrativeCube, published: PublishedGap | NotEstimableErr
         "excluded_share": 1 - n_left / n_asked,
         "n_narratives_heatmap": n_heatmap,
         "excluded_share_heatmap": 1 - n_heatmap / n_asked,
-        "n_ratings": 0,
+        "n_answers": 0,
     }
     if isinstance(published, NotEstimableError):
         row |= {"note": str(published)}
     else:
-        row |= {name: getattr(published, name) for name in ("delta_z", "null_low", "null_high", "n_ratings")}
+        row |= {name: getattr(published, name) for name in ("delta_z", "null_low", "null_high", "n_answers")}
         row |= {"note": published.null}
     return {name: value for name, value in row.items() if name not in ("run", "model", "prompt")}
 

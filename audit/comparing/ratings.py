@@ -19,19 +19,7 @@ from audit.comparing.base import (
     texts_of,
     which,
 )
-from audit.comparing.tables import (
-    COMPARED_CELLS,
-    COMPARED_CONTROLS,
-    COMPARED_GAP,
-    COMPARED_PUBLISHED,
-    COMPARED_VERDICTS,
-    ELICITATION_RANGES,
-    ELICITATIONS,
-    PERCEIVER_MAP,
-    RUNS,
-    SPECIFICATIONS,
-    STRATEGIES,
-)
+from audit.comparing.tables import COMPARISON_TABLES
 from audit.errors import NotEstimableError, check_points
 from audit.runs.differences import (
     accepted_in,
@@ -45,9 +33,7 @@ from audit.runs.differences import (
 )
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tables.base import by_name
 from audit.tables.formatting import dimension_title
-from audit.tables.gap import COMPARISONS
 from audit.tables.ratings import MANIPULATED, Status
 from audit.tables.shared import OVERALL
 from audit.tables.stages import STAGES
@@ -63,13 +49,6 @@ _ASIDE: Final = 7
 """Most panels in a row of a figure: the number of variants in the study."""
 _UNKNOWN: Final = "outside"
 """Stands for texts that are unknown, as in a table of ratings."""
-
-
-COMPARISON_TABLES: Final = by_name(
-    RUNS, COMPARED_VERDICTS, COMPARED_GAP, COMPARED_CONTROLS, COMPARISONS, SPECIFICATIONS, STRATEGIES, ELICITATIONS,
-    ELICITATION_RANGES, COMPARED_PUBLISHED, COMPARED_CELLS, PERCEIVER_MAP,
-)  # fmt: skip
-"""Tables of a comparison of runs of ratings."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +238,7 @@ def _verdicts(
         on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
     for row in measured.gap:
         place = str(row["dimension"]), str(row["variant"])
-        if row["scope"] == "narratives" and abs(row["delta_points"]) < 2 * noise.get(place, 0.0):
+        if row["scope"] == "narratives" and abs(row["delta"]) < 2 * noise.get(place, 0.0):
             on_place.setdefault(place, set()).add("noise_floor")
     assert measured.averages is not None
     _, found = measured.averages.verdicts(limits_of(on_run, on_place), margin=used["margin"], response=response)

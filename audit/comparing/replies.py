@@ -23,14 +23,7 @@ from audit.comparing.base import (
     texts_of,
     which,
 )
-from audit.comparing.reply_tables import (
-    COMPARED_MEASURE_CONTROLS,
-    COMPARED_MEASURES,
-    MEASURE_CHANGES,
-    MEASURE_GAP_ALL,
-    REPLY_COSTS,
-    REPLY_RUNS,
-)
+from audit.comparing.tables import COMPARED_CONTROLS, COMPARED_GAP, COMPARED_MEASURES, REPLY_COMPARISON_TABLES
 from audit.configuration.schema import fingerprint
 from audit.errors import StoreError
 from audit.runs.differences import (
@@ -46,7 +39,7 @@ from audit.runs.differences import (
 from audit.runs.manifest import Manifest
 from audit.runs.provenance import Difference, first_difference
 from audit.runs.store import RunFolder
-from audit.tables.base import Table, by_name
+from audit.tables.base import Table
 from audit.tables.formatting import dimension_title
 from audit.tables.people_of_replies import PEOPLE_SCORES
 from audit.tables.replies import SCORES, ReplyStatus
@@ -65,12 +58,6 @@ _DRAWN: Final = 40
 _NO_REFERENCE: Final = (
     "no run of strategy none has the same model, files of it, prompt, narratives, kind of reply, seed and identities"
 )
-
-
-REPLY_COMPARISON_TABLES: Final = by_name(
-    REPLY_RUNS, COMPARED_MEASURES, MEASURE_GAP_ALL, COMPARED_MEASURE_CONTROLS, MEASURE_CHANGES, REPLY_COSTS
-)
-"""Tables of a comparison of runs of replies."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +172,8 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             name: pd.DataFrame(rows.get(name), columns=list(columns))
             for name, columns in REPLY_COMPARISON_TABLES.items()
         }
-        tables |= {"measures": measures, "measure_gap_all": _all(found, "gaps", MEASURE_GAP_ALL)}
-        tables["measure_controls"] = _all(found, "controls", COMPARED_MEASURE_CONTROLS)
+        tables |= {"measures": measures, "gap": _all(found, "gaps", COMPARED_GAP)}
+        tables["controls"] = _all(found, "controls", COMPARED_CONTROLS)
         remarks = (
             *on_references,
             *analysed_otherwise(runs, self.used),
@@ -351,7 +338,7 @@ def _scorers(run: WrittenRun) -> dict[str, set[str]]:
 
 def _all(runs: Mapping[str, RepliesOfRun], table: str, columns: Table) -> pd.DataFrame:
     """Concatenate a table over all runs."""
-    tables = [getattr(run, table).assign(run=label)[list(columns)] for label, run in runs.items()]
+    tables = [getattr(run, table).assign(run=label).reindex(columns=list(columns)) for label, run in runs.items()]
     filled = [each for each in tables if len(each)]
     return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=list(columns))
 

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from audit.comparing.first_screen import in_pairs, summary_of_changes
 from audit.comparing.page import facts_of
 from audit.comparing.paper_table import PaperTable, told_columns, with_interval
-from audit.comparing.reply_tables import REPLY_RUNS
+from audit.comparing.tables import REPLY_RUNS
 from audit.report.manifest import ExampleView
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
 from audit.report.page import picture, render_page
@@ -126,8 +126,8 @@ def render_reply_comparison(
             for dimension, own in tables["reply_costs"].groupby("dimension", sort=False)
         ],
         beside=present(
-            *_beside(tables["measure_gap_all"], titles, level=level),
-            *_controls(tables["measure_controls"], titles, level=level),
+            *_beside(tables["gap"], titles, level=level),
+            *_controls(tables["controls"], titles, level=level),
         ),
         n_beside=_SHOWN_BESIDE,
         missing=_missing(tables["measures"]),
@@ -157,7 +157,7 @@ def changes_paper(tables: Mapping[str, pd.DataFrame], told: pd.DataFrame, *, con
             *told_columns(told),
             text("against", "reference"),
             Column("dimension", lambda row: dimension_title(str(row["dimension"])), words=True),
-            text("measure", "measure"),
+            text("measure", "outcome"),
             Column("δ of the reference", lambda row: show(row, "reference_delta", rounded(row))),
             Column("δ", lambda row: show(row, "delta", rounded(row))),
             Column(f"change of δ [{level} CI]", lambda row: _with_interval(row, "delta_change", "ci_low", "ci_high")),
@@ -192,7 +192,7 @@ def _controls(controls: pd.DataFrame, titles: Mapping[str, str], *, level: str) 
         yield section(
             f"{title}: groups or repeated words?",
             captioned(
-                measure_controls_table(shown, lambda row: titles[str(row["measure"])], level=level, titles=("run",)),
+                measure_controls_table(shown, lambda row: titles[str(row["outcome"])], level=level, titles=("run",)),
                 f"{title}: {_DECIDING}",
             ),
             look="folded",
@@ -212,7 +212,7 @@ def _answer(rows: Sequence[Row], titles: Mapping[str, str], *, confidence: float
         return _card(title, "absent", "Nothing could be tested", Markup("Why stands beside each measure below."))
     lead = Markup("Tested: {} of δ, of {} in {}, with p corrected for their number").format(
         plural(len(tested), "change"),
-        plural(len({row["measure"] for row in tested}), "measure"),
+        plural(len({row["outcome"] for row in tested}), "measure"),
         plural(len({row["run"] for row in tested}), "run"),
     )
     if len(tested) < len(rows):
@@ -240,7 +240,7 @@ def _change(row: Row, titles: Mapping[str, str], *, level: str) -> Markup:
     """Describe one change of a gap, and of the mean beside it."""
     write = rounded(row)
     sentence = Markup("<bdi>{}</bdi>, {} ({}): δ = <strong>{}</strong>, and {} in <bdi>{}</bdi>").format(
-        row["run"], titles[row["measure"]], row["unit"], show(row, "delta", write), show(row, "reference_delta", write),
+        row["run"], titles[row["outcome"]], row["unit"], show(row, "delta", write), show(row, "reference_delta", write),
         row["reference"],
     )  # fmt: skip
     sentence += Markup("; change{} {} ({} interval {})").format(
@@ -286,9 +286,9 @@ def _sections(
         notes: dict[str, list[str]] = {}
         for row in rows:
             if row["note"]:
-                notes.setdefault(str(row["note"]), []).append(str(titles[row["measure"]]))
+                notes.setdefault(str(row["note"]), []).append(str(titles[row["outcome"]]))
         seen = [row for row in rows if _changes(row)]
-        untested = ", ".join(titles[row["measure"]] for row in rows if not _changes(row))
+        untested = ", ".join(titles[row["outcome"]] for row in rows if not _changes(row))
         where = f"{title}, {run}"
         content = present(
             captioned(
@@ -325,7 +325,7 @@ def _sections(
 def _described(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
     """Write the alternative text of a figure of changes."""
     said = [
-        f"{titles[row['measure']]}: {points(row.number('change_sd'))}"
+        f"{titles[row['outcome']]}: {points(row.number('change_sd'))}"
         + (f", {interval(row['sd_ci_low'], row['sd_ci_high'])}" if math.isfinite(row.number("sd_ci_low")) else "")
         for row in rows
         if math.isfinite(row.number("change_sd"))
@@ -364,15 +364,15 @@ def _means_table(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) 
         Column("change", lambda row: mean(row, "mean_change", signed=True)),
         Column(f"{level} interval", lambda row: show_rounded_interval(row, "mean_low", "mean_high")),
         number("in SD", "mean_sd", points),
-        number("replies of the reference", "reference_replies", count),
-        number("replies", "n_replies", count),
+        number("replies of the reference", "reference_answers", count),
+        number("replies", "n_answers", count),
         number("without a number, of the reference", "reference_missing", count),
         number("without a number", "n_missing", count),
     )
 
 
 def _named(row: Row, titles: Mapping[str, str]) -> Markup:
-    return Markup('{}<br><span class="small">{}</span>').format(titles[row["measure"]], row["unit"])
+    return Markup('{}<br><span class="small">{}</span>').format(titles[row["outcome"]], row["unit"])
 
 
 def _changes(row: Row) -> bool:
@@ -415,9 +415,9 @@ def _beside(gaps: pd.DataFrame, titles: Mapping[str, str], *, level: str) -> Ite
     narrow = gaps.loc[(gaps["scope"] == "narratives") & gaps["run"].isin(labels)]
     for dimension, own in narrow.groupby("dimension", sort=False):
         by_measure: dict[str, dict[str, Row]] = {}
-        tested = set(own.loc[own["se"].notna(), "measure"])
-        for row in rows_of(own.loc[own["measure"].isin(tested)], "measure_gap_all"):
-            by_measure.setdefault(str(row["measure"]), {})[str(row["run"])] = row
+        tested = set(own.loc[own["se"].notna(), "outcome"])
+        for row in rows_of(own.loc[own["outcome"].isin(tested)], "gap"):
+            by_measure.setdefault(str(row["outcome"]), {})[str(row["run"])] = row
         yield Captioned(
             Table(
                 ("measure", *(f"δ, {brief(label, at_most=60)} [{level} CI]" for label in labels)),

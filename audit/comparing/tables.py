@@ -1,4 +1,4 @@
-"""Tables of a comparison of runs of ratings."""
+"""Tables of a comparison of runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Final
 
 from audit.tables.base import (
     Table,
+    by_name,
     count,
+    flag,
     in_row_unit,
     number,
     points,
@@ -21,7 +23,8 @@ from audit.tables.base import (
 from audit.tables.cells import CELLS, PUBLISHED_CELLS
 from audit.tables.controls import CONTROLS
 from audit.tables.gap import COMPARISONS, EQUIVALENCE, GAP
-from audit.tables.shared import KEYS, SIDES, TALLY
+from audit.tables.replies import MEASURES, REPLY_TALLY, ReplyStatus
+from audit.tables.shared import HOLM, IN_POINTS, KEYS, OUTCOME, SIDES, TALLY
 from audit.tables.verdicts import VERDICTS
 
 RUNS: Final = Table(
@@ -81,12 +84,15 @@ COMPARED_GAP: Final = Table(
     "a run's estimate of δ",
     {
         "run": RUNS["run"],
-        **GAP.without("headline", "p_sign_flip", "delta_z", "null_low", "null_high", "note"),
+        **GAP.without("headline", "delta_z", "null_low", "null_high", "note"),
         "p_adjusted": probability(
-            "p corrected for all headlines of the comparison within narratives: of every run, dimension and "
-            "intersection, but not of 'all', which is a mean of them (Holm, family-wise error); missing in other rows"
+            "p of headlines within narratives, corrected (Holm, family-wise error): of ratings for all of the "
+            "comparison, of every run, dimension and intersection, but not of 'all', which is a mean of them; of "
+            "measures within the run, as in its own table; missing in other rows"
         ),
-        "n_asked": count("prompts between the dimension's identities, baselines left out"),
+        "n_asked": count(
+            "prompts between the dimension's identities, baselines left out; missing of measures, as are the next"
+        ),
         "missing_share": share("n_missing / n_asked"),
         "largest_gap": EQUIVALENCE["largest_gap"].adding(": that of the equivalence test"),
         "margin": EQUIVALENCE["margin"],
@@ -94,11 +100,21 @@ COMPARED_GAP: Final = Table(
         "verdict": EQUIVALENCE["verdict"],
         "note": GAP["note"],
     },
+    former=GAP.former,
+    former_file="measure_gap_all",
 )
 
-COMPARED_VERDICTS: Final = Table("verdicts", "the verdict on a run's average gap", {"run": RUNS["run"], **VERDICTS})
+COMPARED_VERDICTS: Final = Table(
+    "verdicts", "the verdict on a run's average gap", {"run": RUNS["run"], **VERDICTS}, former=VERDICTS.former
+)
 
-COMPARED_CONTROLS: Final = Table("controls", "a control of a run's δ", {"run": RUNS["run"], **CONTROLS})
+COMPARED_CONTROLS: Final = Table(
+    "controls",
+    "a control of a run's δ",
+    {"run": RUNS["run"], **CONTROLS},
+    former=CONTROLS.former,
+    former_file=CONTROLS.former_file,
+)
 
 SPECIFICATIONS: Final = Table(
     "specifications",
@@ -226,11 +242,11 @@ ELICITATIONS: Final = Table(
             "in-group pairs that delta_change is of: echo_free (without a word in common), all_terms (whatever their "
             "words) or mixed (the mean over dimensions of either kind); empty without a gap"
         ),
-        "delta_points": points(
+        "delta": points(
             "the gap that the verdict rests on, as in the table verdicts, in points; of a verdict without an interval "
             "the headline's over narratives"
         ),
-        **VERDICTS.pick("ci_low", "ci_high"),
+        **{name: IN_POINTS[name] for name in ("ci_low", "ci_high")},
         "verdict": VERDICTS["code"].adding("; that of the run's own page, as in the table verdicts"),
         **VERDICTS.pick("claim", "direction", "size", "control", "scope", "parts_beyond", "parts_not_shown"),
         "delta_change": points(
@@ -252,6 +268,7 @@ ELICITATIONS: Final = Table(
         "n_narratives": count("narratives that both use; 0 for the reference"),
         "note": text("why a number is missing, or what limits it, in words; else empty"),
     },
+    former={"delta_points": "delta"},
 )
 
 ELICITATION_RANGES: Final = Table(
@@ -305,9 +322,10 @@ COMPARED_PUBLISHED: Final = Table(
             "and experiencer included"
         ),
         "excluded_share_heatmap": share("share of the narratives asked that the heatmap does not use"),
-        "n_ratings": GAP["n_ratings"],
+        "n_answers": GAP["n_answers"],
         "note": text("why there is no delta_z, or which permutations were taken, in words"),
     },
+    former={"n_ratings": "n_answers"},
 )
 
 COMPARED_CELLS: Final = Table(
@@ -339,3 +357,156 @@ PERCEIVER_MAP: Final = Table(
         "seed": whole("of the t-SNE's draws: the run's own"),
     },
 )
+
+# --- Runs of replies -------------------------------------------------------------------------------------------------
+
+_COMPARED_WITH: Final = word(
+    "the run that it is compared with: where strategies differ, the one without a strategy of the same model, files of "
+    "it, prompt, narratives, kind of reply, seed and identities; else the first; empty of that run itself, and where "
+    "there is none"
+)
+
+REPLY_RUNS: Final = Table(
+    "runs",
+    "a run of replies that is compared",
+    {
+        **RUNS.pick("run", "folder", "model", "prompt", "strategy", "narratives"),
+        "generation": word("what a reply may be: its tokens at most, and how they are drawn"),
+        **RUNS.pick(
+            "seed",
+            "engine",
+            "device",
+            "dtype",
+            "quantization",
+            "server",
+            "stated",
+            "path",
+            "revision",
+            "dimensions",
+            "n_narratives",
+        ),
+        **RUNS.pick("wording", "texts", "identities", "leading", "n_prompts"),
+        **REPLY_TALLY,
+        "started": RUNS["started"],
+        "version": word("version of empathy-audit that collected the replies"),
+        "command": RUNS["command"],
+        "identity": word("SHA-256 of all that the run's replies depend on"),
+        "replies": word("SHA-256 of what became of each prompt, and of the texts"),
+    },
+)
+
+COMPARED_MEASURES: Final = Table(
+    "measures",
+    "a measure of a run",
+    {
+        "run": RUNS["run"],
+        **MEASURES.pick("measure", "title", "unit", "better", "scorer", "status"),
+        **MEASURES.pick("n_replies", "n_scored", "mean", "sd"),
+        "scorer_sha256": word(
+            "SHA-256 of what the scorer was asked, of its facts (its model's files, templates, lists) and of the "
+            "measure; empty of an absent one. Runs in which it differs are not compared"
+        ),
+        "reference": _COMPARED_WITH,
+        "compared": flag("whether the measure is compared with that run"),
+        "note": text("why it is not compared, or why the measure is absent; else empty"),
+    },
+)
+
+MEASURE_CHANGES: Final = Table(
+    "measure_changes",
+    "a measure of a run, against its reference",
+    {
+        "run": RUNS["run"],
+        "strategy": RUNS["strategy"],
+        "reference": _COMPARED_WITH,
+        "dimension": GAP["dimension"],
+        **OUTCOME,
+        "delta": in_row_unit(
+            "the run's gap on the narratives that both use, in the measure's unit: in-group minus out-group"
+        ),
+        "reference_delta": in_row_unit("the reference's on the same"),
+        "delta_change": in_row_unit("delta minus reference_delta, narrative by narrative, in the measure's unit"),
+        "scope": COMPARISONS["scope"],
+        "se": in_row_unit("standard error of delta_change, in the measure's unit"),
+        "df": COMPARISONS["df"],
+        "ci_low": in_row_unit(
+            "lower end of the confidence interval of delta_change, in the measure's unit; not corrected for "
+            "multiplicity"
+        ),
+        "ci_high": in_row_unit("upper end of the same"),
+        "p": COMPARISONS["p"],
+        "p_adjusted": probability(
+            "p corrected for all changes of the dimension: of every measure, and of every run against its reference"
+        ),
+        "method": HOLM,
+        "family_size": count("tests that were corrected for: the dimension's changes with a p"),
+        "change_sd": number(
+            "delta_change over the measure's standard deviation among the reference's scored replies; no unit; missing "
+            "for diversity"
+        ),
+        "sd_ci_low": number("ci_low over the same standard deviation, which is taken as known"),
+        "sd_ci_high": number("ci_high over the same"),
+        "n_narratives": count("narratives that both use"),
+        "mean": in_row_unit(
+            "the run's mean over the pairs between identities, baselines left out, in the measure's unit: mean over "
+            "narratives of the mean over the pairs that have a number in both runs"
+        ),
+        "reference_mean": in_row_unit("the reference's mean over the same pairs of the same narratives"),
+        "mean_change": in_row_unit(
+            "mean minus reference_mean, in the measure's unit: does the run write otherwise to everybody"
+        ),
+        "mean_low": in_row_unit(
+            "lower end of the t interval of mean_change over narratives (of utterances, over conversations); not "
+            "corrected for multiplicity"
+        ),
+        "mean_high": in_row_unit("upper end of the same"),
+        "mean_sd": number("mean_change over the standard deviation of change_sd"),
+        "mean_sd_low": number("mean_low over the same"),
+        "mean_sd_high": number("mean_high over the same"),
+        "n_both": count("prompts with a number in both runs, which the means are of; baselines left out"),
+        "n_answers": count("replies of the run that its own gap uses"),
+        "reference_answers": count("replies of the reference that its own gap uses"),
+        "n_missing": GAP["n_missing"],
+        "reference_missing": count("the same of the reference"),
+        "note": text("why a number is missing, and what else limits it, in words; else empty"),
+    },
+    former={"measure": "outcome", "n_replies": "n_answers", "reference_replies": "reference_answers"},
+)
+
+_COST: Final = ("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens", "shortened_share", "seconds")
+
+REPLY_COSTS: Final = Table(
+    "reply_costs",
+    "what a run's replies took, and what became of them",
+    {
+        "run": RUNS["run"],
+        "strategy": RUNS["strategy"],
+        "reference": _COMPARED_WITH,
+        "dimension": GAP["dimension"],
+        "n_prompts": count("prompts between the dimension's identities, baselines left out"),
+        **{
+            name: share(meaning)
+            for status in ReplyStatus
+            for name, meaning in (
+                (f"{status}_share", f"share of these {status.value}"),
+                (f"{status}_change", f"{status}_share minus the reference's; missing without a reference"),
+            )
+            if status != ReplyStatus.WRITTEN
+        },
+        **{name: STRATEGIES[name].reworded("rating", "reply") for name in _COST},
+        "n_reply_tokens": tokens(
+            "tokens of a reply, mean over those written or cut of the run, whatever their dimension"
+        ),
+    },
+)
+
+COMPARISON_TABLES: Final = by_name(
+    RUNS, COMPARED_VERDICTS, COMPARED_GAP, COMPARED_CONTROLS, COMPARISONS, SPECIFICATIONS, STRATEGIES, ELICITATIONS,
+    ELICITATION_RANGES, COMPARED_PUBLISHED, COMPARED_CELLS, PERCEIVER_MAP,
+)  # fmt: skip
+"""Tables of a comparison of runs of ratings."""
+
+REPLY_COMPARISON_TABLES: Final = by_name(
+    REPLY_RUNS, COMPARED_MEASURES, COMPARED_GAP, COMPARED_CONTROLS, MEASURE_CHANGES, REPLY_COSTS
+)
+"""Tables of a comparison of runs of replies."""

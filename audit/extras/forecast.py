@@ -612,15 +612,17 @@ def _gaps_of(run: Path) -> pd.DataFrame:
     from audit.tables.reading import read_table
 
     columns = ["dimension", "variant", "scope", "se", "df", "n_narratives"]
-    path = run / "tables" / "gap.csv"
+    path, of_controls = (table.place(run / "tables") for table in (GAP, CONTROLS))
     again = f"`{report_command(run)}` makes it anew"
-    for name in ("gap", "controls"):
-        if (run / "tables" / f"{name}.csv").exists():
-            check_made(run, f"tables/{name}.csv", remedy=again)
+    for place in (path, of_controls):
+        if place.exists():
+            check_made(run, f"tables/{place.name}", remedy=again)
     try:
         rows = read_table(path, GAP)
+        if len(rows) and not (rows["outcome"] == "intensity").any():
+            raise StoreError(f"like={run} is a run of replies, whose gaps are in no points; name a run of ratings")
         rows = rows.loc[rows["headline"].astype(bool), columns]
-        path = path.with_name("controls.csv")
+        path = of_controls
         if path.is_file():
             controls = read_table(path, CONTROLS)
             worded = controls.loc[controls["control"] == "wording", columns]

@@ -37,7 +37,7 @@ class PeopleGap:
     no interval.
     """
 
-    delta_points: float
+    delta: float
     se: float
     df: float
     ci_low: float
@@ -216,7 +216,7 @@ def _gap_row(
             shared=np.column_stack([degree == d for d in range(1, top + 1)]).astype(np.float64),
             confidence=confidence,
         )
-        row |= {name: getattr(found, name) for name in ("delta_points", "se", "df", "ci_low", "ci_high", "p", "note")}
+        row |= {name: getattr(found, name) for name in ("delta", "se", "df", "ci_low", "ci_high", "p", "note")}
     except NotEstimableError as error:
         row["note"] = str(error)
     yield row | _model_gap(compared, used, dimension=dimension, variant=variant, confidence=confidence, stems=stems)
@@ -252,7 +252,7 @@ def _model_gap(
     except NotEstimableError as error:
         return dict.fromkeys(("model_note", "model_echo_free_note"), str(error))
     row = {
-        "model_delta_points": found.delta_points,
+        "model_delta": found.delta,
         "model_ci_low": found.ci_low,
         "model_ci_high": found.ci_high,
         "model_n_narratives": found.n_narratives,
@@ -262,7 +262,7 @@ def _model_gap(
     if isinstance(free, NotEstimableError):
         return row | {"model_echo_free_note": str(free)}
     return row | {
-        "model_echo_free": free.delta_points,
+        "model_echo_free": free.delta,
         "model_echo_free_low": free.ci_low,
         "model_echo_free_high": free.ci_high,
         "model_echo_free_note": free.not_estimable,

@@ -66,7 +66,7 @@ def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
         decided = {row["control"] for row in rows if row["headline"] and _has_interval(row)}
         all_free = bool(rows) and decided == {"echo_free"} and not _any_without(rows)
         return Control("echo_free" if all_free else "none", None, Markup("") if all_free else _MIXED)
-    told = {str(row["control"]): row for row in rows if math.isfinite(row.number("delta_points"))}
+    told = {str(row["control"]): row for row in rows if math.isfinite(row.number("delta"))}
     found = {name: row for name, row in told.items() if _has_interval(row)}
     free, difference, wording = (found.get(name) for name in ("echo_free", "placebo_difference", "wording"))
     over = Markup("")
@@ -91,11 +91,10 @@ def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
 
 
 def controls_of_measures(controls: pd.DataFrame, *, several: bool = False) -> dict[str, Control]:
-    """Read ``measure_controls`` of one variant, measure by measure; ``several`` as in :func:`control_of`."""
-    in_points = controls.rename(columns={"delta": "delta_points"})
+    """Read the controls of one variant, measure by measure; ``several`` as in :func:`control_of`."""
     return {
-        str(name): control_of(rows_of(own, "measure_controls"), several=several)
-        for name, own in in_points.groupby("measure", sort=False)
+        str(name): control_of(rows_of(own, "controls"), several=several)
+        for name, own in controls.groupby("outcome", sort=False)
     }
 
 
@@ -124,5 +123,5 @@ def _holds_zero(row: Row) -> bool:
 
 def _told(row: Row) -> Markup:
     if not _has_interval(row):
-        return Markup("{} (no interval)").format(show(row, "delta_points", points))
-    return Markup("{} ({})").format(show(row, "delta_points", points), show_interval(row))
+        return Markup("{} (no interval)").format(show(row, "delta", points))
+    return Markup("{} ({})").format(show(row, "delta", points), show_interval(row))

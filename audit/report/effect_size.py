@@ -42,7 +42,7 @@ def size_in(name: str, gap: Row, decided: Row | None, write: Write) -> Markup:
 
     Empty if the headline's gap is 0, since its row then does not tell what a point is in that unit.
     """
-    delta, of_verdict = gap.number("delta_points"), (decided or gap).number("delta_points")
+    delta, of_verdict = gap.number("delta"), (decided or gap).number("delta")
     if math.isclose(delta, of_verdict, rel_tol=1e-9, abs_tol=1e-12):
         return show(gap, name, write)
     return Markup(write(gap.number(name) / delta * of_verdict)) if delta else Markup("")
@@ -66,13 +66,13 @@ def response_beside(gap: Row, own: Results) -> Markup:
     ).format(show(row, "difference", points), spread, among)
     if row["answer"] != "follows":  # a share of hardly any response means nothing
         return said
-    share = abs(gap.number("delta_points")) / row.number("difference")
+    share = abs(gap.number("delta")) / row.number("difference")
     return said + Markup(" δ is {}% of that.").format(unsigned(100 * share))
 
 
 def plain_means(gap: Row) -> tuple[Markup, bool]:
     """Write the plain means of both sides, and tell whether their difference and δ have opposite signs."""
-    inside, outside, delta = (gap.number(name) for name in ("raw_in", "raw_out", "delta_points"))
+    inside, outside, delta = (gap.number(name) for name in ("raw_in", "raw_out", "delta"))
     if not (math.isfinite(inside) and math.isfinite(outside)):
         return Markup(""), False
     means = Markup("{} in-group and {} out-group").format(
@@ -123,7 +123,7 @@ def constant(gap: Row | None, own: Results) -> Markup | None:
             baselines = any(row["n_rated"] for row in own.rows("outcomes", pairs="baseline"))
             where = " between identities" if baselines else ""
             return Markup("Every rating{} was {}").format(where, show(row, "value", scale_end))
-    if gap is not None and gap.number("sd_within") < _DUST and gap.number("n_ratings") > 1:
+    if gap is not None and gap.number("sd_within") < _DUST and gap.number("n_answers") > 1:
         return Markup("Within each narrative every rating is the same")
     return None
 

@@ -59,8 +59,8 @@ def elicited(own: Results, noise: Noise | None, formats: Mapping[str, Noise]) ->
         "Does the number match the text?",
         paragraph(_in_words(written, level=own.level)) if written else None,
         own.table(
-            "elicitation", _CAPTION, said("method", "rating", _METHODS), "delta_points", "ci_low", "p", "n_narratives",
-            ("n_ratings", "prompts used"), ("refusal_rate", "refused"), "note",
+            "elicitation", _CAPTION, said("method", "rating", _METHODS), "delta", "ci_low", "p", "n_narratives",
+            ("n_answers", "prompts used"), ("refusal_rate", "refused"), "note",
         ) if written else None,
         paragraph(again, "small"),
         look="subheading",
@@ -76,7 +76,7 @@ def _in_words(row: Row, *, level: str) -> Markup:
     words = _OUTCOMES.format(of_all, rated, refused, unparseable)
     apart = row.number("mean_difference")
     if math.isfinite(apart):
-        n = show(row, "n_ratings", count)
+        n = show(row, "n_answers", count)
         higher = "higher" if apart >= 0 else "lower"
         mean = show(row, "mean_difference", lambda value: unsigned(abs(value)))
         correlations = [show(row, name, lambda value: fixed(value, decimals=2)) for name in ("pearson", "spearman")]

@@ -112,10 +112,10 @@ def _gaps_of_groups(
     rows = [] if families is None else families.loc[families["family"] == "pair"].to_dict("records")
     for row in rows:
         place[row["dimension"], row["variant"], frozenset((row["member"], row["partner"]))] = len(gaps)
-        if not math.isfinite(row["delta_points"]):
+        if not math.isfinite(row["delta"]):
             said = f"not estimated. {row['note']}"
         else:
-            evidence = [f"{points(row['delta_points'])} points"]
+            evidence = [f"{points(row['delta'])} points"]
             if math.isfinite(row["ci_low"]):
                 evidence.append(f"{level} interval {interval(row['ci_low'], row['ci_high'])}")
             if math.isfinite(row["p"]):

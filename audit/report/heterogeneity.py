@@ -64,7 +64,7 @@ def variation(results: Results) -> Variation:
     if odd:
         named = [
             Markup("<bdi>{}</bdi> of <bdi>{}</bdi> {}").format(
-                row["perceiver_group"], row["experiencer_group"], show(row, "delta_points", points)
+                row["perceiver_group"], row["experiencer_group"], show(row, "delta", points)
             )
             for row in odd
         ]
@@ -72,7 +72,7 @@ def variation(results: Results) -> Variation:
     if beyond:
         said.append(_beyond(beyond))
     if others:
-        named = [_named(row) for row in _by_size(others, "change_points")]
+        named = [_named(row) for row in _by_size(others, "change")]
         said.append(Markup("Different from the rest: {}.").format(few(named, at_most=_NAMED)))
     for code, which in _IN_WORDS.items():
         if own_words := [row for row in in_words if reasons_of(row)[0] == code]:
@@ -102,7 +102,7 @@ def parts_of(families: Sequence[Row]) -> list[str]:
 def of_dimensions(gaps: Mapping[str, Row]) -> Markup:
     """Say what a mean over dimensions is made of."""
     parts = [
-        Markup("{} {}").format(dimension_title(dimension), show(row, "delta_points", points))
+        Markup("{} {}").format(dimension_title(dimension), show(row, "delta", points))
         for dimension, row in gaps.items()
     ]
     return Markup("The mean of {}.").format(few(parts, at_most=len(parts)))
@@ -112,13 +112,13 @@ def _differing(own: Sequence[Row], named: Sequence[Row], *, alpha: float) -> lis
     """Return emotions that differ from the rest after correction, also when those already named are left out of the
     rest.
     """
-    own = [row for row in own if math.isfinite(row.number("change_points"))]
+    own = [row for row in own if math.isfinite(row.number("change"))]
     found = [row for row in own if row.number("change_p_adjusted") < alpha]
-    least = min((_distance(row, row.number("change_points")) for row in found), default=math.inf)
+    least = min((_distance(row, row.number("change")) for row in found), default=math.inf)
     out = [row for row in own if row in named]
-    for row in sorted(found, key=lambda row: -abs(row.number("change_points"))):
-        rest = [other.number("delta_points") for other in own if other is not row and other not in out]
-        change = row.number("delta_points") - math.fsum(rest) / len(rest) if rest else math.inf
+    for row in sorted(found, key=lambda row: -abs(row.number("change"))):
+        rest = [other.number("delta") for other in own if other is not row and other not in out]
+        change = row.number("delta") - math.fsum(rest) / len(rest) if rest else math.inf
         if row not in out and _distance(row, change) >= least:
             out.append(row)
     return out
@@ -149,8 +149,8 @@ def _judged(row: Row) -> Markup:
 def _named(row: Row) -> Markup:
     name = Markup("<bdi>{}</bdi>").format(brief(str(row["member"]), at_most=40))
     if not math.isfinite(row.number("delta_rest")):
-        return Markup("{} {}").format(name, show(row, "delta_points", points))
+        return Markup("{} {}").format(name, show(row, "delta", points))
     # Two numbers to compare get the same decimals.
-    size = max(abs(row.number(column)) for column in ("delta_points", "delta_rest"))
+    size = max(abs(row.number(column)) for column in ("delta", "delta_rest"))
     write = partial(fixed, decimals=2, signed=True) if size >= _TWO_DECIMALS else points
-    return Markup("{} {} (rest {})").format(name, show(row, "delta_points", write), show(row, "delta_rest", write))
+    return Markup("{} {} (rest {})").format(name, show(row, "delta", write), show(row, "delta_rest", write))

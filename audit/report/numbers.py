@@ -67,7 +67,7 @@ def show_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Marku
     return unbroken(show(row, low, write), show(row, high, write))
 
 
-def show_gap(row: Row, name: str = "delta_points", *, low: str = "ci_low", high: str = "ci_high") -> Markup:
+def show_gap(row: Row, name: str = "delta", *, low: str = "ci_low", high: str = "ci_high") -> Markup:
     """Show a gap in points, without digits that its interval does not support.
 
     A gap below 0.01 would get two significant digits, which mean nothing beside an interval from -0.33 to 0.34. A gap

@@ -219,7 +219,7 @@ def answer(
         parts=listed([*(["dimension"] if dimensions else []), *parts_of(own.rows("families"))], last="or"),
     )
     excluded = _excluded(gap, own.rows("outcomes"), refusals_told=refusals_told)
-    if gap is None or not math.isfinite(gap.number("delta_points")):
+    if gap is None or not math.isfinite(gap.number("delta")):
         return Answer(
             verdict=found,
             delta=Markup(MISSING),
@@ -238,8 +238,8 @@ def answer(
     counts = Markup("{} {} and {} {}").format(
         show(gap, "n_narratives", count),
         _noun(gap["n_narratives"], "narrative"),
-        show(gap, "n_ratings", count),
-        _noun(gap["n_ratings"], "rating"),
+        show(gap, "n_answers", count),
+        _noun(gap["n_answers"], "rating"),
     )
     spread = spread or Markup("no interval")
     raw, opposed = plain_means(gap)
@@ -315,7 +315,7 @@ def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities
     """Say in a sentence what δ is, or what it is compatible with."""
     if constant is not None:
         return constant + Markup(": such ratings cannot show a gap, nor that there is none.")
-    delta, low, high = (gap.number(name) for name in ("delta_points", "ci_low", "ci_high"))
+    delta, low, high = (gap.number(name) for name in ("delta", "ci_low", "ci_high"))
     has_interval = math.isfinite(low) and math.isfinite(high)
     if not has_interval and is_zero(gap):
         said = Markup("{}, {}: its uncertainty could not be computed.")
@@ -333,7 +333,7 @@ def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities
     beyond = f"{BEYOND[0].upper()}{BEYOND[1:]}"
     if gap.get("control") == "placebo":
         beyond = f"{beyond}, and beyond what invented groups show"
-    said = words.format(beyond, inside, show(gap, "delta_points", _size), direction(delta), outside)
+    said = words.format(beyond, inside, show(gap, "delta", _size), direction(delta), outside)
     return said + Markup("." if has_interval else "; its uncertainty could not be computed.")
 
 
@@ -345,7 +345,7 @@ def _p_values(gap: Row, *, alpha: float) -> Markup:
     """Write p, and its value corrected for all headlines of the page."""
     p = show(gap, "p", p_value)
     # A verdict's row lacks the number of p corrected for; with several, correction changes all but the largest p.
-    several = gap.number("p_family_size") > 1 if "p_family_size" in gap else gap.number("p_adjusted") > gap.number("p")
+    several = gap.number("family_size") > 1 if "family_size" in gap else gap.number("p_adjusted") > gap.number("p")
     if not (math.isfinite(gap.number("p_adjusted")) and several):
         return p
     said = Markup("{}; corrected {}").format(p, show(gap, "p_adjusted", bare_p))
@@ -359,7 +359,7 @@ def _rests_elsewhere(gap: Row, decided: Row) -> bool:
     return any(
         not math.isclose(gap.number(name), decided.number(name), rel_tol=1e-9, abs_tol=1e-12)
         and not (math.isnan(gap.number(name)) and math.isnan(decided.number(name)))
-        for name in ("delta_points", "ci_low", "ci_high")
+        for name in ("delta", "ci_low", "ci_high")
     )
 
 
@@ -425,9 +425,9 @@ def _wider(own: Results) -> Markup:
         return Markup("")
     spread = Markup("")
     if left_out:
-        ends = [pick(left_out, key=lambda row: row.number("delta_points")) for pick in (min, max)]
+        ends = [pick(left_out, key=lambda row: row.number("delta")) for pick in (min, max)]
         spread = Markup(" Leaving out one group at a time, δ ranges from {} to {} points.").format(
-            *(show(row, "delta_points", points) for row in ends)
+            *(show(row, "delta", points) for row in ends)
         )
     if not math.isfinite(wider.number("ci_low")):
         return Markup("Nothing is claimed about other identities: {}.").format(wider["note"]) + spread
@@ -486,11 +486,11 @@ def describe_gaps(gaps: Sequence[tuple[str, Row]], *, confidence: float) -> str:
     """Describe the forest plot for readers who cannot see it: each title with its δ and interval."""
     described = []
     for title, gap in gaps:
-        if not math.isfinite(gap["delta_points"]):
+        if not math.isfinite(gap["delta"]):
             described.append(f"{title}: not estimable")
         elif not math.isfinite(gap["ci_low"]):
-            described.append(f"{title}: {points(gap['delta_points'])}, no interval")
+            described.append(f"{title}: {points(gap['delta'])}, no interval")
         else:
-            described.append(f"{title}: {points(gap['delta_points'])}, {interval(gap['ci_low'], gap['ci_high'])}")
+            described.append(f"{title}: {points(gap['delta'])}, {interval(gap['ci_low'], gap['ci_high'])}")
     start = f"Forest plot of δ in scale points with {coverage(confidence)} intervals and a line at 0."
     return f"{start} {'; '.join(described)}."

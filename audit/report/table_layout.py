@@ -34,9 +34,12 @@ _GAPS: Final = (points, unsigned)
 """Formatters of gaps: two decimals, or two significant digits below 0.01."""
 _TWO_DECIMALS: Final = 0.005
 _OF_MEASURE: Final = "the measure's unit"
+_OF_ROW: Final = "the row's unit"
+_RATINGS: Final = "intensity"
+"""The outcome of ratings; numbers of others are rounded by their interval."""
 _HEADS: Final = {
-    "delta_points": "δ, points",
-    "delta": "δ",
+    "delta": "δ, points",
+    "n_answers": "ratings",
     "delta_sd": "δ in SD",
     "percent_of_scale": "% of scale",
     "d_z": Markup("d<sub>z</sub>"),
@@ -54,6 +57,8 @@ _HEADS: Final = {
     "narrative_id": "narrative",
 }
 """Headings of columns whose names are unclear."""
+_OF_MEASURES: Final = {"delta": "δ", "n_answers": "replies"}
+"""Headings in tables of measures, if they are others."""
 _SIZES: Final = frozenset({"mean", "sd", "se", "raw", "score", "default", "evoked", "least", "statistic"})
 """First words of the names of numbers that are written without a plus: they are no differences."""
 
@@ -115,6 +120,12 @@ def lay_out(declared: Mapping[str, base.Column], rows: Sequence[Row], columns: S
     A name that ends in ``_low`` stands for the interval up to its ``_high``, rounded as the number named before it.
     Columns without a word or number in any row are left out. ``level`` is the coverage of the intervals in words.
     """
+    of_measures = any(row.get("outcome", _RATINGS) != _RATINGS for row in rows)
+    if of_measures:
+        declared = {
+            name: replace(column, unit=_OF_MEASURE) if column.unit == _OF_ROW else column
+            for name, column in declared.items()
+        }
     made: list[Column] = []
     before = ""
     for each in columns:
@@ -130,7 +141,7 @@ def lay_out(declared: Mapping[str, base.Column], rows: Sequence[Row], columns: S
         if name.endswith("_low"):
             made.append(_interval(declared, name, before, level=level))
         else:
-            made.append(_column(name, declared[name], head or heading(name)))
+            made.append(_column(name, declared[name], head or heading(name, of_measures=of_measures)))
             before = name
     # The first column heads the rows.
     made[0] = replace(made[0], words=False)
@@ -143,8 +154,10 @@ def lay_out(declared: Mapping[str, base.Column], rows: Sequence[Row], columns: S
     )
 
 
-def heading(name: str) -> str:
-    """Return the heading of a column that has no other."""
+def heading(name: str, *, of_measures: bool = False) -> str:
+    """Return the heading of a column that has no other; ``of_measures`` tells that rows are of measures of replies."""
+    if of_measures and name in _OF_MEASURES:
+        return _OF_MEASURES[name]
     return _HEADS.get(name, name.removeprefix("n_").replace("_", " "))
 
 

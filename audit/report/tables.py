@@ -17,7 +17,6 @@ from audit.tables import controls as of_controls
 from audit.tables import gap as of_gaps
 from audit.tables.formatting import brief, dimension_title
 from audit.tables.ratings import FORMATS
-from audit.tables.replies import MEASURE_CONTROLS
 
 _OF_WHICH: Final = said(
     "control",
@@ -36,7 +35,7 @@ _OF_WHICH: Final = said(
     },
 )
 CONTROLS: Final[tuple[Named, ...]] = (
-    _OF_WHICH, "delta_points", "ci_low", "p", "n_narratives", "n_ratings", "note",
+    _OF_WHICH, "delta", "ci_low", "p", "n_narratives", "n_answers", "note",
 )  # fmt: skip
 """Columns of the controls of δ."""
 COMPARISONS: Final[tuple[Named, ...]] = (
@@ -63,7 +62,7 @@ def calls(own: Results) -> Captioned | None:
 def measure_controls(named: Callable[[Row], str]) -> tuple[Named, ...]:
     """Return the columns of the controls of measures; ``named`` names a row's measure."""
     measure = Column("measure", named, words=True)
-    return measure, _OF_WHICH, "delta", "ci_low", "p", "n_narratives", "n_replies", "note"
+    return measure, _OF_WHICH, "delta", "ci_low", "p", "n_narratives", "n_answers", "note"
 
 
 def estimable(controls: Sequence[Row]) -> list[Row]:
@@ -84,8 +83,10 @@ def measure_controls_table(
     controls: pd.DataFrame, named: Callable[[Row], str], *, level: str, titles: Sequence[str] = ()
 ) -> Table | None:
     """Show the estimable controls of measures of replies; None if only that of all pairs is."""
-    rows = estimable(rows_of(controls, "measure_controls"))
-    return lay_out(MEASURE_CONTROLS, rows, [*_titles(titles), *measure_controls(named)], level=level) if rows else None
+    rows = estimable(rows_of(controls, "controls"))
+    if not rows:
+        return None
+    return lay_out(of_controls.CONTROLS, rows, [*_titles(titles), *measure_controls(named)], level=level)
 
 
 def comparisons_table(comparisons: pd.DataFrame, *, level: str) -> Table:

@@ -223,7 +223,7 @@ def reason_in_words(code: str, row: Mapping[str, object]) -> str:
 
 
 def _is_of_measure(row: Mapping[str, object]) -> bool:
-    return bool(row.get("measure"))
+    return row.get("outcome", "intensity") != "intensity"
 
 
 def next_step(row: Row) -> Markup:
@@ -291,7 +291,7 @@ def _counted(n: float) -> Markup:
 
 def is_zero(gap: Row) -> bool:
     """Tell whether δ is 0, up to floating-point error."""
-    return abs(gap.number("delta_points")) < 1e-9
+    return abs(gap.number("delta")) < 1e-9
 
 
 def least_of(gap: Row) -> float:

@@ -39,7 +39,7 @@ def wordings_section(own: Results, figure: Captioned | None) -> Section | None:
         figure,
         own.table(
             "wordings", "δ in each wording, and over all of them",
-            Column("wording", _name), "delta_points", "ci_low", "p", "n_narratives", "n_ratings", "note",
+            Column("wording", _name), "delta", "ci_low", "p", "n_narratives", "n_answers", "note",
             rows=[*([] if crossed is None else [crossed]), *wordings],
         ),
         varies,
@@ -50,12 +50,12 @@ def wordings_section(own: Results, figure: Captioned | None) -> Section | None:
 
 def _found(crossed: Row | None, n_wordings: int, *, level: str) -> Markup:
     """Say what δ is over all wordings, and whether another wording could give another sign."""
-    if crossed is None or not math.isfinite(crossed.number("delta_points")):
+    if crossed is None or not math.isfinite(crossed.number("delta")):
         why = "" if crossed is None else f": {crossed['note']}"
         words = Markup("The prompt was asked in {} wordings, from which no gap could be estimated{}.")
         return words.format(n_wordings, why)
     words = Markup("Over {} wordings of the prompt δ is {} points").format(
-        count(n_wordings), show(crossed, "delta_points", points)
+        count(n_wordings), show(crossed, "delta", points)
     )
     if not math.isfinite(crossed.number("ci_low")):
         return words + Markup(", without an interval: {}.").format(crossed["note"])

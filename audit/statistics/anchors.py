@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -53,8 +54,8 @@ def _within(table: pd.DataFrame, times: Mapping[str, int], lengths: Mapping[str,
         # A verdict's ``placebo`` has invented groups' gap taken off; in the table of controls it is that gap.
         difference = "placebo" if "claim" in table else "placebo_difference"
         twice |= table["control"] == difference
-    if "delta_points" in table:
-        twice |= table["delta_points"].astype(float).abs() > length
+    if "delta" in table:
+        twice |= table["delta"].astype(float).abs() > length
     kept, cut = {}, pd.Series(False, index=table.index)
     for name in bounded:
         values = table[name].astype(float)
@@ -121,23 +122,33 @@ def anchored_overall(
         yield _anchored(row, {name: float(value) for name, value in own.items()}, scales[row["variant"]])
 
 
-def with_adjusted_p(gap: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Correct the p of all headlines within narratives, of whatever dimension, variant or run, by Holm.
+def one_family(row: Mapping[str, Any]) -> str | None:
+    """Put all gaps into one family, but for the mean over dimensions.
 
-    Rows get ``p_adjusted`` and ``p_family_size``; NaN for rows that are not a headline within narratives, and for the
-    mean over dimensions: it tests no hypothesis beside theirs, and would cost each of them power. Rows without a column
-    ``headline`` are all headlines.
+    It tests no hypothesis beside theirs, and would cost each of them power.
     """
-    family = [
-        place
-        for place, row in enumerate(gap)
-        if row.get("headline", True) and row["scope"] == "narratives" and row["dimension"] != OVERALL
-    ]
-    adjusted, size = adjust_p([gap[place]["p"] for place in family], method="Holm")
-    corrected = dict(zip(family, adjusted.tolist(), strict=True))
-    for place, row in enumerate(gap):
-        known = {"p_adjusted": corrected[place], "p_family_size": size} if place in corrected else {}
-        yield {**row, "p_adjusted": float("nan"), "p_family_size": float("nan"), **known}
+    return None if row["dimension"] == OVERALL else ""
+
+
+def with_adjusted_p(
+    gap: Iterable[Mapping[str, Any]], *, family_of: Callable[[Mapping[str, Any]], Hashable | None] = one_family
+) -> Iterator[dict[str, Any]]:
+    """Correct the p of all headlines within narratives by Holm, in each family.
+
+    Rows get ``p_adjusted`` and ``family_size``; NaN for rows that are not a headline within narratives, or of no family
+    (None). Rows without a column ``headline`` are all headlines.
+    """
+    rows = [{**row, "p_adjusted": float("nan"), "family_size": float("nan")} for row in gap]
+    families: defaultdict[Hashable, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if row.get("headline", True) and row["scope"] == "narratives":
+            families[family_of(row)].append(row)
+    families.pop(None, None)
+    for family in families.values():
+        adjusted, size = adjust_p([row["p"] for row in family], method="Holm")
+        for row, p in zip(family, adjusted.tolist(), strict=True):
+            row |= {"p_adjusted": p, "family_size": size}
+    yield from rows
 
 
 def sd_within(y: FloatArray) -> float:
@@ -164,8 +175,8 @@ def _anchored(row: Mapping[str, Any], own: Mapping[str, float], scale: tuple[flo
     sd = own.get("sd_within", float("nan"))
     return {
         **row,
-        "percent_of_scale": 100 * row["delta_points"] / (scale[1] - scale[0]),
+        "percent_of_scale": 100 * row["delta"] / (scale[1] - scale[0]),
         **dict.fromkeys(_OF_RATINGS, float("nan")),
         **own,
-        "delta_sd": row["delta_points"] / sd if sd > 0 else float("nan"),
+        "delta_sd": row["delta"] / sd if sd > 0 else float("nan"),
     }

@@ -15,7 +15,7 @@ from audit.statistics.controls import Repetition
 from audit.statistics.deciding_estimate import Gap, Made, Place, gaps_of, moved
 from audit.statistics.estimate_rows import Settings, child_rng
 from audit.statistics.estimates import GapEstimate, t_interval
-from audit.statistics.outcome import Found, Part
+from audit.statistics.outcome import INTENSITY, Found, Part
 from audit.statistics.ratings import split_ratings
 from audit.statistics.relabelling import rank_among_dealings
 from audit.statistics.verdict import JudgedGap, Limits, Verdict, verdicts
@@ -241,9 +241,9 @@ def overall_gaps(
             "average", "", OVERALL, variant, NotEstimableError(str(row["note"])), (), scales[variant],
             control="echo_free" if free else "none", scope=scope,  # type: ignore[arg-type]
             why_pairs="" if scope == "groups" else "not every dimension speaks of any such groups",
-            measure=own[0].measure if own else "",
+            outcome=own[0].outcome if own else INTENSITY,
         )  # fmt: skip
-        if not np.isfinite(row["delta_points"]) or any(isinstance(each, NotEstimableError) for each in parts):
+        if not np.isfinite(row["delta"]) or any(isinstance(each, NotEstimableError) for each in parts):
             made.append(known)
             continue
         estimate = _estimate(row, own)
@@ -272,13 +272,13 @@ def _other(own: list[Gap], *, confidence: float) -> Made | None:
     if len(others) < len(own):
         return NotEstimableError("not every dimension has a second control")
     delta, se, df = (
-        float(np.mean([each.delta_points for each in others])),
+        float(np.mean([each.delta for each in others])),
         float(np.mean([each.se for each in others])),
         min(each.df for each in others),
     )
     low, high, p = t_interval(delta, se, df, confidence=confidence)
     nothing = np.full_like(others[0].by_narrative, np.nan)
-    return replace(others[0], delta_points=delta, se=se, df=df, ci_low=low, ci_high=high, p=p, by_narrative=nothing)
+    return replace(others[0], delta=delta, se=se, df=df, ci_low=low, ci_high=high, p=p, by_narrative=nothing)
 
 
 def _estimate(row: Mapping[str, Any], own: list[Gap]) -> GapEstimate:
@@ -291,11 +291,11 @@ def _estimate(row: Mapping[str, Any], own: list[Gap]) -> GapEstimate:
         of = dict(zip(gap.narrative_ids, before_control.by_narrative.tolist(), strict=True))
         columns.append([of.get(key, np.nan) for key in ids])
     means = np.array(columns, dtype=np.float64).mean(axis=0)
-    numbers = {name: float(row[name]) for name in ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z")}
+    numbers = {name: float(row[name]) for name in ("delta", "se", "df", "ci_low", "ci_high", "p", "d_z")}
     used = ~np.isnan(means)
     return GapEstimate(
         **numbers, n_narratives=int(row["n_narratives"]), n_narratives_asked=int(row["n_narratives_asked"]),
-        n_ratings=int(row["n_ratings"]), not_estimable=str(row["note"]) if not np.isfinite(row["se"]) else "",
+        n_answers=int(row["n_answers"]), not_estimable=str(row["note"]) if not np.isfinite(row["se"]) else "",
         by_narrative=means, noise=np.full(means.size, np.nan),
         weights=np.where(used, 1 / max(int(used.sum()), 1), 0.0),
     )  # fmt: skip
@@ -307,4 +307,4 @@ def _shifts(gap: Gap) -> tuple[float, float] | None:
         return 0.0, 0.0
     if isinstance(gap.worst, NotEstimableError) or isinstance(gap.made, NotEstimableError):
         return None
-    return tuple(each.delta_points - gap.made.delta_points for each in gap.worst)  # type: ignore[return-value]
+    return tuple(each.delta - gap.made.delta for each in gap.worst)  # type: ignore[return-value]

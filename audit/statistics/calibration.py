@@ -494,11 +494,11 @@ class _Judge:
             return _Verdict(note=estimate.not_estimable or "its standard error cannot be estimated")
 
         def rejects(gap: float) -> float:
-            *_, p = t_interval(estimate.delta_points - gap, estimate.se, estimate.df, confidence=self.confidence)
+            *_, p = t_interval(estimate.delta - gap, estimate.se, estimate.df, confidence=self.confidence)
             return float(p < 1 - self.confidence)
 
         return _Verdict(
-            error=estimate.delta_points - target,
+            error=estimate.delta - target,
             se=estimate.se,
             covered=float(estimate.ci_low <= target <= estimate.ci_high),
             wrong=(rejects(target),) * len(self.deltas),

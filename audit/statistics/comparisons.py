@@ -61,9 +61,9 @@ def overall_row(
     """Estimate δ over all dimensions: the mean of the dimensions' δ, each with the same weight.
 
     The estimate uses the narratives that all dimensions use (``n_narratives``); those asked are all that any dimension
-    asked, and ``by_narrative`` has them in order of first appearance. ``n_ratings`` is the sum of the dimensions'.
+    asked, and ``by_narrative`` has them in order of first appearance. ``n_answers`` is the sum of the dimensions'.
     Where dimensions use different narratives, δ is the mean of their gaps on the common ones, and need not be the mean
-    of ``delta_points``. NotEstimableError if there is no common narrative.
+    of ``delta``. NotEstimableError if there is no common narrative.
 
     Notes
     -----
@@ -85,7 +85,7 @@ def overall_row(
         noise=noise.mean(axis=0) / len(noise),
         rounding=_rounding(by_dimension[:, used]),
         confidence=confidence,
-        n_ratings=sum(estimate.n_ratings for estimate in estimates.values()),
+        n_answers=sum(estimate.n_answers for estimate in estimates.values()),
     )
 
 
@@ -151,7 +151,7 @@ def overall_scope(
         shared = max(0.0, overall.se**2 - own)
         variance = sum(float(row["se"]) ** 2 for row in wider.values()) / len(wider) ** 2 + shared
         se, df = max(variance**0.5, overall.se), min(float(row["df"]) for row in wider.values())
-    low, high, p = t_interval(overall.delta_points, se, df, confidence=confidence)
+    low, high, p = t_interval(overall.delta, se, df, confidence=confidence)
     return replace(overall, se=se, df=df, ci_low=low, ci_high=high, p=p, d_z=float("nan"), not_estimable=reason)
 
 
@@ -212,7 +212,7 @@ def difference(first: Labelled, second: Labelled, *, confidence: float) -> tuple
     common, a, b, noise = _side_by_side(first, second)
     if not common:
         raise NotEstimableError("there is no narrative that both have")
-    pooled = summarise_contrasts(a - b, noise=noise, rounding=_rounding(a, b), confidence=confidence, n_ratings=0)
+    pooled = summarise_contrasts(a - b, noise=noise, rounding=_rounding(a, b), confidence=confidence, n_answers=0)
     return pooled, common
 
 
@@ -285,11 +285,11 @@ def _paired(first: Labelled, second: Labelled, *, confidence: float) -> dict[str
     if len(common) < 2:
         row["note"] = f"a difference needs two narratives that both have, and there {_count(len(common))}"
         return row
-    narrow = summarise_contrasts(a - b, noise=noise, rounding=_rounding(a, b), confidence=confidence, n_ratings=0)
+    narrow = summarise_contrasts(a - b, noise=noise, rounding=_rounding(a, b), confidence=confidence, n_answers=0)
     change = over_groups(narrow, first, second, confidence=confidence)
     row["scope"] = scope_of(change, narrow)
     row |= {"delta_first": float(change.weights @ a), "delta_second": float(change.weights @ b)}
-    row |= {"delta_change": change.delta_points} | {name: getattr(change, name) for name in _INTERVAL}
+    row |= {"delta_change": change.delta} | {name: getattr(change, name) for name in _INTERVAL}
     if change.not_estimable:
         row["note"] = f"the difference is the same in all {len(common)} narratives, so its spread is 0"
     if len(common) > 2 and all(np.ptp(each) > 2 * _rounding(each) for each in (a, b)):

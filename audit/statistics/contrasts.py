@@ -180,7 +180,7 @@ def degree_gaps(
             contrasts,
             rounding=rounding,
             confidence=confidence,
-            n_ratings=int(np.count_nonzero(complete)) * n_cells,
+            n_answers=int(np.count_nonzero(complete)) * n_cells,
         )
         flipped = sign_flip_p(contrasts[complete], rng=rng, n_permutations=n_permutations)
         gaps[degree] = replace(estimate, p_sign_flip=flipped)
@@ -215,8 +215,8 @@ def listwise_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
             f"none of {plural(complete.size, 'narrative')} has a rating in all {shape} pairs of identities"
         )
     contrasts, rounding = contrast_by_narrative(cube.y, in_group_weights(cube), used=complete)
-    n_ratings = int(np.count_nonzero(complete)) * cube.in_group.size
-    return summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_ratings=n_ratings)
+    n_answers = int(np.count_nonzero(complete)) * cube.in_group.size
+    return summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_answers=n_answers)
 
 
 def gap_by_narrative(

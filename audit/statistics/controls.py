@@ -29,7 +29,7 @@ GapOf: TypeAlias = Callable[[NarrativeCube], GapEstimate]
 """Estimates δ of a cube, narrative by narrative."""
 Dependent: TypeAlias = Callable[[GapEstimate, Sequence[Any]], tuple[GapEstimate, str]]
 """Gives an estimate over these narrative ids the uncertainty of the units that they are parts of, and a note."""
-_NUMBERS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings")
+_NUMBERS: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_answers")
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ def control_row(
         "scope": "narratives",
         "headline": decides,
         "n_narratives": 0,
-        "n_ratings": 0,
+        "n_answers": 0,
         "n_narratives_asked": len(cube.narrative_ids),
         "n_missing": n_missing,
         "levels": levels,
@@ -270,8 +270,8 @@ def _of_sets(
     if not sets:
         raise NotEstimableError(refused)
     gaps, noise = _matrix(sets, narrative_ids)
-    n_ratings = sum(each.estimate.n_ratings for each in sets.values())
-    return pool(gaps, noise, rounding=_rounding(sets), n_ratings=n_ratings)
+    n_answers = sum(each.estimate.n_answers for each in sets.values())
+    return pool(gaps, noise, rounding=_rounding(sets), n_answers=n_answers)
 
 
 def _paired(
@@ -284,7 +284,7 @@ def _paired(
         noise,
         own_noise=real.noise,
         rounding=real.rounding + _rounding(sets),
-        n_ratings=real.n_ratings + sum(each.estimate.n_ratings for each in sets.values()),
+        n_answers=real.n_answers + sum(each.estimate.n_answers for each in sets.values()),
     )
 
 
@@ -293,20 +293,20 @@ def _pool(
     noise: FloatArray,
     *,
     rounding: float,
-    n_ratings: int,
+    n_answers: int,
     confidence: float,
     sampled: bool,
     own_noise: FloatArray | None = None,
 ) -> GapEstimate:
     """Average over sets and narratives; if ``sampled``, sets count as a sample of such sets."""
     if sampled:
-        return crossed_gap(gaps, confidence=confidence, n_ratings=n_ratings).estimate
+        return crossed_gap(gaps, confidence=confidence, n_answers=n_answers).estimate
     means = gaps.mean(axis=1)
     if np.isnan(means).all():
         raise NotEstimableError("no narrative was asked with both real and invented groups")
     of_means = noise.mean(axis=1) / gaps.shape[1] + (0.0 if own_noise is None else own_noise)
     means[np.abs(means) <= rounding] = 0.0
-    return summarise_contrasts(means, noise=of_means, rounding=rounding, confidence=confidence, n_ratings=n_ratings)
+    return summarise_contrasts(means, noise=of_means, rounding=rounding, confidence=confidence, n_answers=n_answers)
 
 
 def _rounding(sets: Mapping[str, _Gaps]) -> float:

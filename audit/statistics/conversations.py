@@ -94,12 +94,12 @@ def over_conversations(
     used = ~np.isnan(estimate.by_narrative)
     of = np.array([place[name] for name in conversations], dtype=np.int64)[used]
     counts = estimate.weights[used] if estimate.weights.size else np.full(of.size, 1 / of.size)
-    parts = counts * (estimate.by_narrative[used] - estimate.delta_points)
+    parts = counts * (estimate.by_narrative[used] - estimate.delta)
     of_unit = np.bincount(of, weights=counts, minlength=len(place))
     there = np.bincount(of, minlength=len(place)) > 0
     n_units = int(there.sum())
     values = np.full(len(place), np.nan)
-    values[there] = estimate.delta_points
+    values[there] = estimate.delta
     if n_units > 1:
         moved = np.bincount(of, weights=parts, minlength=len(place))[there] / (1 - of_unit[there])
         values[there] += (n_units - 1) * (moved - moved.mean())
@@ -111,7 +111,7 @@ def over_conversations(
         if not reason and np.ptp(values[there]) <= _SAME * float(np.abs(estimate.by_narrative[used]).max()):
             reason = f"all {n_units} conversations have the same gap, so their spread is 0"
         se = float("nan") if reason else float(values[there].std(ddof=1)) / n_units**0.5
-    low, high, p = t_interval(estimate.delta_points, se, df, confidence=confidence)
+    low, high, p = t_interval(estimate.delta, se, df, confidence=confidence)
     flipped = float("nan")
     if p_of is not None:
         weighted = counts * estimate.by_narrative[used]
@@ -207,7 +207,7 @@ def _overall(labelled: Mapping[str, Sequence[Labelled]], variant: str, *, confid
 
 def _row(row: dict[str, Any], over: GapEstimate, naive: GapEstimate, *, confidence: float) -> dict[str, Any]:
     """Replace the uncertainty of utterances in a row by that of conversations."""
-    if np.isnan(row["delta_points"]):
+    if np.isnan(row["delta"]):
         return row
     said = _said(over)
     if row["scope"] == "narratives":
@@ -218,7 +218,7 @@ def _row(row: dict[str, Any], over: GapEstimate, naive: GapEstimate, *, confiden
         return row | numbers | {"note": "; ".join(filter(None, told))}
     if not np.isfinite(row["se"]):
         return row
-    numbers = _wider(float(row["delta_points"]), float(row["se"]), float(row["df"]), over, naive, confidence=confidence)
+    numbers = _wider(float(row["delta"]), float(row["se"]), float(row["df"]), over, naive, confidence=confidence)
     groups = row["note"] or plural(row["df"] + 1, "group")
     return row | numbers | {"note": f"{groups}; {said}"}
 
@@ -230,7 +230,7 @@ def wider_over_conversations(
 
     ``over`` and ``naive`` are the narrower estimate over conversations and over utterances.
     """
-    numbers: dict[str, Any] = _wider(wide.delta_points, wide.se, wide.df, over, naive, confidence=confidence)
+    numbers: dict[str, Any] = _wider(wide.delta, wide.se, wide.df, over, naive, confidence=confidence)
     parts = {name: getattr(over, name) for name in ("by_narrative", "noise", "weights", "not_estimable")}
     return replace(wide, **(numbers | parts))
 

@@ -98,7 +98,7 @@ class Corpora:
         pseudo = np.full(n_asked, np.nan)
         pseudo[[name in numbers.complete for name in cube.narrative_ids]] = pseudo_values(between, left, weights)
         rounding = n * ROUNDING
-        made = summarise_contrasts(pseudo, rounding=rounding, confidence=self.confidence, n_ratings=n * weights.size)
+        made = summarise_contrasts(pseudo, rounding=rounding, confidence=self.confidence, n_answers=n * weights.size)
         if not made.not_estimable:
             return made
         return replace(made, not_estimable=f"leaving out any of {n} narratives leaves the same gap: no interval")
@@ -117,7 +117,7 @@ class Corpora:
         return row | {"note": "; ".join(filter(None, (row["note"], left_out)))}
 
     def cells(self, cube: NarrativeCube) -> pd.DataFrame:
-        """Describe the corpus of each pair of identities, baselines included: rows of ``MEASURE_CELLS``."""
+        """Describe the corpus of each pair of identities, baselines included, in columns of ``CELLS``."""
         numbers = self._numbers(cube)
         cells = []
         for (perceiver, experiencer), texts in _by_pair(numbers.replies):
@@ -126,7 +126,7 @@ class Corpora:
             cells.append(
                 {name: first[name] for name in ("dimension", "variant", "perceiver", "experiencer")}
                 | {name: first[name] for name in ("perceiver_group", "experiencer_group", "in_group", "n_shared")}
-                | {"mean": number, "sd": np.nan, "n_prompts": len(texts), "n_scored": int(is_scored(texts).sum())}
+                | {"mean": number, "sd": np.nan, "n_prompts": len(texts), "n_rated": int(is_scored(texts).sum())}
             )
         return pd.DataFrame(cells).astype({"in_group": "boolean", "n_shared": "Int64"}) if cells else pd.DataFrame()
 

@@ -37,7 +37,7 @@ class Crossed:
         return float((self.narratives / n + self.wordings / v + self.rest / (n * v)) ** 0.5)
 
 
-def crossed_gap(gaps: FloatArray, *, confidence: float, n_ratings: int) -> Crossed:
+def crossed_gap(gaps: FloatArray, *, confidence: float, n_answers: int) -> Crossed:
     """Average gaps over narratives and wordings, both of which are a sample.
 
     ``gaps`` has shape (N, V), in points: of each narrative in each wording; narratives with NaN are left out.
@@ -58,8 +58,8 @@ def crossed_gap(gaps: FloatArray, *, confidence: float, n_ratings: int) -> Cross
     --------
     Two narratives differ by 2 points in each of two wordings, and the wordings do not differ:
 
-    >>> found = crossed_gap(np.array([[1.0, 1.0], [3.0, 3.0]]), confidence=0.95, n_ratings=32)
-    >>> found.estimate.delta_points, found.narratives, found.wordings
+    >>> found = crossed_gap(np.array([[1.0, 1.0], [3.0, 3.0]]), confidence=0.95, n_answers=32)
+    >>> found.estimate.delta, found.narratives, found.wordings
     (2.0, 2.0, 0.0)
     """
     used = ~np.isnan(gaps).any(axis=1)
@@ -90,7 +90,7 @@ def crossed_gap(gaps: FloatArray, *, confidence: float, n_ratings: int) -> Cross
     by_narrative[used] = rows
     return Crossed(
         estimate=GapEstimate(
-            delta_points=mean,
+            delta=mean,
             se=se,
             df=df,
             ci_low=low,
@@ -99,7 +99,7 @@ def crossed_gap(gaps: FloatArray, *, confidence: float, n_ratings: int) -> Cross
             d_z=float("nan"),
             n_narratives=n,
             n_narratives_asked=len(gaps),
-            n_ratings=n_ratings,
+            n_answers=n_answers,
             not_estimable=reason,
             by_narrative=by_narrative,
         ),

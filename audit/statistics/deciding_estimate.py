@@ -42,7 +42,7 @@ from audit.statistics.inexactness import gap_off
 from audit.statistics.missing import refusal_gap
 from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.odd_pairs import beside_odd_pairs, odd_pairs
-from audit.statistics.outcome import Part
+from audit.statistics.outcome import INTENSITY, Outcome, Part
 from audit.statistics.own_groups import MIN_GROUPS, own_group_weights, pair_variance
 from audit.statistics.ratings import FloatArray
 from audit.statistics.scopes import GroupScope, group_scope, widened
@@ -94,8 +94,8 @@ class Gap:
         confidence of 1 − α; else NaN.
     farthest, n_refused
         For refusals, the largest gap that a narrative can have, in percentage points; and how many narratives had one.
-    measure
-        For texts, their measure, in whose unit the gap is; empty for ratings.
+    outcome
+        What the gap is of, and in whose unit.
     """
 
     kind: Kind
@@ -117,12 +117,12 @@ class Gap:
     bound: float = _NAN
     farthest: float = _NAN
     n_refused: int = 0
-    measure: str = ""
+    outcome: Outcome = INTENSITY
 
     @property
     def place(self) -> Place:
         """Dimension and variant, and the measure if there is one."""
-        return (self.dimension, self.variant, *filter(None, (self.measure,)))
+        return (self.dimension, self.variant, *(() if self.outcome.rated else (self.outcome.name,)))
 
     @property
     def n_narratives(self) -> int:
@@ -164,7 +164,6 @@ def gaps_of(
     missing_shift: float | None = None,
     average_alone: bool = False,
     refusals: bool = True,
-    measure: str = "",
 ) -> Iterator[Gap]:
     """Yield the gaps of one dimension and variant that a verdict looks at.
 
@@ -192,9 +191,7 @@ def gaps_of(
     mean gap of invented groups in the same narratives: the row ``placebo_difference`` of the controls, and the same of
     the narratives of each emotion, and of each group's own gap. Of two groups there is one gap, which is the average.
     """
-    lay = _Layout.of(
-        part, placebos, repetition, scale=scale, confidence=confidence, missing_shift=missing_shift, measure=measure
-    )
+    lay = _Layout.of(part, placebos, repetition, scale=scale, confidence=confidence, missing_shift=missing_shift)
     yield lay.average()
     if average_alone:
         return
@@ -211,7 +208,6 @@ class _Layout:
     """How the gaps of one dimension and variant are estimated: cube, control, scale and confidence."""
 
     part: Part
-    measure: str
     cube: NarrativeCube
     headline: tuple[GapEstimate, GroupScope] | None
     control: Control
@@ -232,10 +228,9 @@ class _Layout:
         scale: tuple[float, float],
         confidence: float,
         missing_shift: float | None,
-        measure: str,
     ) -> _Layout:
         cube, stems = part.cube.without_baselines(), repetition.stems
-        plain = cls(part, measure, cube, _headline(part), "none", {}, stems, scale, confidence, missing_shift)
+        plain = cls(part, cube, _headline(part), "none", {}, stems, scale, confidence, missing_shift)
         beyond = None
         if placebos:
             same = attempt(lambda: same_words(replace(cube, echoing=None), stems.get(cube.dimension, {})))
@@ -390,7 +385,7 @@ class _Layout:
         found = attempt(lambda: estimate(of))
         gap = Gap(
             kind, member, of.dimension, of.variant, NotEstimableError(""), of.narrative_ids, self.scale,
-            control=self.control, measure=self.measure,
+            control=self.control, outcome=self.part.outcome,
         )  # fmt: skip
         if isinstance(found, NotEstimableError):
             return replace(gap, made=found)
@@ -473,7 +468,7 @@ def moved(estimate: GapEstimate, by: float) -> GapEstimate:
     """Shift an estimate, and each narrative's gap, by that many points; its uncertainty stays."""
     # Bounds of rare gaps, and changes against a baseline, use narratives' gaps and not their mean.
     return replace(
-        estimate, delta_points=estimate.delta_points + by, ci_low=estimate.ci_low + by, ci_high=estimate.ci_high + by,
+        estimate, delta=estimate.delta + by, ci_low=estimate.ci_low + by, ci_high=estimate.ci_high + by,
         by_narrative=estimate.by_narrative + by,
     )  # fmt: skip
 

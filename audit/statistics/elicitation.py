@@ -17,10 +17,11 @@ from audit.statistics.echo import without_echo
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.headline import headline_gap
 from audit.statistics.narrative_fits import narrative_fits
+from audit.statistics.outcome import INTENSITY
 from audit.statistics.ratings import STATUSES, FloatArray, compact_ratings, split_ratings, without_dimensions
 from audit.tables.controls import CONTROLS, ELICITATION
 
-_ESTIMATED: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives")
+_ESTIMATED: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "n_narratives")
 _FEWEST: Final = 3
 """The fewest pairs of ratings for a correlation."""
 
@@ -125,8 +126,9 @@ def elicitation_tables(
                 noise_row(free, own_floor, confidence=confidence, n_wordings=n_wordings, dtype=name)
                 for name, own_floor in formats.items()
             ]
+    named = map(INTENSITY.named, controls)
     return Elicited(
-        pd.DataFrame(rows, columns=list(ELICITATION)), pd.DataFrame(controls, columns=list(CONTROLS)), floor, formats
+        pd.DataFrame(rows, columns=list(ELICITATION)), pd.DataFrame(named, columns=list(CONTROLS)), floor, formats
     )
 
 
@@ -197,7 +199,7 @@ def elicitation_rows(
         row: dict[str, Any] = dict.fromkeys(ELICITATION, float("nan")) | shared
         row |= {
             "method": method,
-            "n_ratings": int(used.sum()) if method == "expected" else n_both,
+            "n_answers": int(used.sum()) if method == "expected" else n_both,
             "n_narratives": 0,
             "note": note,
         }
@@ -247,7 +249,7 @@ def noise_row(
     return row | {
         "se": se,
         "n_narratives": gap.n_narratives,
-        "n_ratings": gap.n_ratings,
+        "n_answers": gap.n_answers,
         "note": f"se is what δ would vary by if all prompts were asked {f'in {dtype}' if dtype else 'again'}, by "
         f"{floor.n} that were",
     }
@@ -290,10 +292,10 @@ def _difference(
         differences,
         rounding=expected.rounding + words.rounding,
         confidence=confidence,
-        n_ratings=expected.n_ratings + words.n_ratings,
+        n_answers=expected.n_answers + words.n_answers,
     )
     return {
-        "difference": pooled.delta_points,
+        "difference": pooled.delta,
         "difference_low": pooled.ci_low,
         "difference_high": pooled.ci_high,
     }

@@ -151,9 +151,9 @@ class Estimates:
 
 
 _NUMBERS: Final = (
-    "delta_points", "se", "df", "ci_low", "ci_high", "p", "p_sign_flip", "d_z", "delta_z", "null_low", "null_high",
+    "delta", "se", "df", "ci_low", "ci_high", "p", "p_sign_flip", "d_z", "delta_z", "null_low", "null_high",
 )  # fmt: skip
-_COUNTS: Final = ("n_narratives", "n_ratings")
+_COUNTS: Final = ("n_narratives", "n_answers")
 
 
 def gap_rows(cube: NarrativeCube, found: Estimates, *, confidence: float, n_missing: int) -> Rows:
@@ -287,7 +287,7 @@ def _wider_row(
 
 def variance_rows(cube: NarrativeCube, found: Estimates) -> Rows:
     """Yield the rows of ``VARIANCES``: from the narratives' own fits, and from the two mixed models."""
-    nothing = dict.fromkeys(VARIANCES, float("nan")) | {"n_narratives": 0, "n_informative": 0, "n_ratings": 0}
+    nothing = dict.fromkeys(VARIANCES, float("nan")) | {"n_narratives": 0, "n_informative": 0, "n_answers": 0}
     known = {"dimension": cube.dimension, "variant": cube.variant, "note": ""}
     own, contrast = found.interactions, found.contrast
     row = nothing | known | {"estimator": "contrast"}
@@ -299,7 +299,7 @@ def variance_rows(cube: NarrativeCube, found: Estimates) -> Rows:
             "narrative_perceiver_variance": own.perceiver,
             "narrative_experiencer_variance": own.experiencer,
             "n_narratives": own.n_narratives,
-            "n_ratings": own.n_ratings,
+            "n_answers": own.n_answers,
             "note": own.note,
         }
     if isinstance(contrast, GapEstimate):
@@ -321,14 +321,14 @@ def leave_one_out_rows(cube: NarrativeCube, found: Estimates) -> Rows:
         return
     known = {"dimension": cube.dimension, "variant": cube.variant, "estimator": found.estimator}
     for group, delta in scope.leave_one_out.items():
-        yield known | {"group": group, "delta_points": delta}
+        yield known | {"group": group, "delta": delta}
 
 
 def equivalence_rows(gap: list[dict[str, Any]], settings: Settings) -> Rows:
     """Yield the rows of ``EQUIVALENCE``: one for each row of the gap that is in points."""
     for row in gap:
         if row["estimator"] != "published":
-            copied = ("dimension", "variant", "estimator", "scope", "delta_points", "se", "df")
+            copied = ("dimension", "variant", "estimator", "scope", "delta", "se", "df")
             yield equivalence_row(**{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha)
 
 

@@ -22,7 +22,7 @@ class GapEstimate:
 
     Attributes
     ----------
-    delta_points
+    delta
         The gap in points of the scale: in-group minus out-group.
     se
         Its standard error, in points.
@@ -34,7 +34,7 @@ class GapEstimate:
         Two-sided p against a gap of 0, from the same t distribution as the interval: it is below 1 less the interval's
         confidence just when the interval leaves out 0.
     d_z
-        ``delta_points`` over the root of N times ``se``: if gaps count alike, over their standard deviation.
+        ``delta`` over the root of N times ``se``: if gaps count alike, over their standard deviation.
     n_narratives
         Narratives that the estimate uses.
     n_narratives_asked
@@ -56,7 +56,7 @@ class GapEstimate:
         The rounding error of a narrative's gap of 0, in points.
     """
 
-    delta_points: float
+    delta: float
     se: float
     df: float
     ci_low: float
@@ -65,7 +65,7 @@ class GapEstimate:
     d_z: float
     n_narratives: int
     n_narratives_asked: int
-    n_ratings: int
+    n_answers: int
     not_estimable: str = ""
     p_sign_flip: float = float("nan")
     by_narrative: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
@@ -119,8 +119,8 @@ def with_spread(estimate: GapEstimate, *, se: float, df: float, n_informative: i
     if reason:
         se = float("nan")
         df = df if n_informative > 1 else float("nan")
-    low, high, p = t_interval(estimate.delta_points, se, df, confidence=confidence)
-    d_z = estimate.delta_points / (se * n_informative**0.5) if n_informative > 0 else float("nan")
+    low, high, p = t_interval(estimate.delta, se, df, confidence=confidence)
+    d_z = estimate.delta / (se * n_informative**0.5) if n_informative > 0 else float("nan")
     return replace(estimate, se=se, df=df, ci_low=low, ci_high=high, p=p, d_z=d_z, not_estimable=reason)
 
 
@@ -141,7 +141,7 @@ def with_variance(estimate: GapEstimate, extra: float, extra_df: float, *, confi
     if not (estimate.se > 0 and extra_df > 0):
         return estimate
     se, df = (estimate.se**2 + extra) ** 0.5, min(estimate.df, extra_df)
-    low, high, p = t_interval(estimate.delta_points, se, df, confidence=confidence)
+    low, high, p = t_interval(estimate.delta, se, df, confidence=confidence)
     return replace(estimate, se=se, df=df, ci_low=low, ci_high=high, p=p, d_z=float("nan"))
 
 
@@ -150,7 +150,7 @@ def summarise_contrasts(
     *,
     rounding: float,
     confidence: float,
-    n_ratings: int,
+    n_answers: int,
     noise: FloatArray | None = None,
 ) -> GapEstimate:
     """Pool one gap a narrative: their weighted mean, its t interval with N − 1 degrees of freedom, and its p.
@@ -184,8 +184,8 @@ def summarise_contrasts(
     --------
     Three narratives with gaps of 1, 2 and 3 points: their mean is 2, their standard deviation 1.
 
-    >>> found = summarise_contrasts(np.array([1.0, 2.0, 3.0]), rounding=1e-12, confidence=0.95, n_ratings=12)
-    >>> round(found.delta_points, 6), round(found.se, 6), found.df  # 1 / √3 = 0.577350
+    >>> found = summarise_contrasts(np.array([1.0, 2.0, 3.0]), rounding=1e-12, confidence=0.95, n_answers=12)
+    >>> round(found.delta, 6), round(found.se, 6), found.df  # 1 / √3 = 0.577350
     (2.0, 0.57735, 2.0)
     """
     there = ~np.isnan(contrasts)
@@ -210,7 +210,7 @@ def summarise_contrasts(
             d_z = delta / (se * n**0.5)
     low, high, p = t_interval(delta, se, df, confidence=confidence)
     pooled = GapEstimate(
-        delta_points=delta,
+        delta=delta,
         se=se,
         df=df,
         ci_low=low,
@@ -219,7 +219,7 @@ def summarise_contrasts(
         d_z=d_z,
         n_narratives=n,
         n_narratives_asked=n,
-        n_ratings=n_ratings,
+        n_answers=n_answers,
         not_estimable=not_estimable,
         by_narrative=used,
         noise=own_noise,

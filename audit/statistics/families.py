@@ -25,14 +25,15 @@ from audit.statistics.member_contrasts import changes_of_others, weights_against
 from audit.statistics.own_groups import MIN_GROUPS, own_group_weights
 from audit.statistics.ratings import UNSPECIFIED, FloatArray
 from audit.tables.gap import FAMILIES
+from audit.tables.shared import OUTCOME
 
 Method: TypeAlias = Literal["Holm", "Benjamini–Hochberg"]
 Over: TypeAlias = Callable[[GapEstimate], tuple[GapEstimate, str]]
 """Gives an estimate, which has a contrast for each narrative of the cube, another uncertainty; and a note on it."""
 
 
-_FIELDS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings")
-_CHANGE: Final = ("delta_rest", "change_points", "change_se", "change_p")
+_FIELDS: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_answers")
+_CHANGE: Final = ("delta_rest", "change", "change_se", "change_p")
 _DUST: Final = 1e-12
 TWO_GROUPS: Final = "the gap of the pair: of two groups, no rating tells which one it is from"
 _UNDETERMINED: Final = (
@@ -181,7 +182,7 @@ def _rows(
     """Yield the rows of one family; ``members`` by name and partner."""
     if over is not None:
         members = {key: _over(member, over) for key, member in members.items()}
-    nothing = dict.fromkeys(_FIELDS, float("nan")) | {"n_narratives": 0, "n_ratings": 0}
+    nothing = dict.fromkeys(_FIELDS, float("nan")) | {"n_narratives": 0, "n_answers": 0}
     fields = [
         {field: getattr(member.estimate, field) for field in _FIELDS} if member.estimate else nothing
         for member in members.values()
@@ -193,7 +194,7 @@ def _rows(
         members.items(), fields, adjusted, changes, of_changes, strict=True
     ):
         eq_low, eq_high, _ = t_interval(
-            estimated["delta_points"], estimated["se"], estimated["df"], confidence=2 * confidence - 1
+            estimated["delta"], estimated["se"], estimated["df"], confidence=2 * confidence - 1
         )
         row = {
             "dimension": cube.dimension,
@@ -213,7 +214,7 @@ def _rows(
             **change,
             "change_p_adjusted": float(change_p),
         }
-        yield {column: row[column] for column in FAMILIES}
+        yield {column: row[column] for column in FAMILIES.without(*OUTCOME)}
 
 
 def _change(member: _Member) -> dict[str, float]:
@@ -221,8 +222,8 @@ def _change(member: _Member) -> dict[str, float]:
     if member.estimate is None or member.change is None:
         return dict.fromkeys(_CHANGE, float("nan"))
     change = member.change
-    rest = member.estimate.delta_points - change.delta_points
-    return dict(zip(_CHANGE, (rest, change.delta_points, change.se, change.p), strict=True))
+    rest = member.estimate.delta - change.delta
+    return dict(zip(_CHANGE, (rest, change.delta, change.se, change.p), strict=True))
 
 
 def _over(member: _Member, over: Over) -> _Member:
@@ -472,7 +473,7 @@ def _estimate(y: FloatArray, weights: FloatArray, *, confidence: float) -> list[
     contrasts[np.abs(contrasts) <= rounding[:, None]] = 0.0
     of_cells = cell_contrasts(ratings, w[incomplete]) if incomplete.any() else None
     rows = np.cumsum(incomplete) - 1
-    n_ratings = needed @ np.count_nonzero(~missing, axis=0)
+    n_answers = needed @ np.count_nonzero(~missing, axis=0)
     members = []
     for m, n_pairs in enumerate(needed.sum(axis=1).tolist()):
         estimator = "contrast" if of_cells is None or not incomplete[m] else "pairs"
@@ -480,10 +481,10 @@ def _estimate(y: FloatArray, weights: FloatArray, *, confidence: float) -> list[
             members.append(_Member(note=_UNDETERMINED))
         elif of_cells is None or not incomplete[m]:
             estimate = summarise_contrasts(
-                contrasts[m], rounding=float(rounding[m]), confidence=confidence, n_ratings=int(n_ratings[m])
+                contrasts[m], rounding=float(rounding[m]), confidence=confidence, n_answers=int(n_answers[m])
             )
             members.append(_Member(estimate, n_pairs, estimator, estimate.not_estimable))
-        elif np.isnan(of_cells.delta_points[rows[m]]):
+        elif np.isnan(of_cells.delta[rows[m]]):
             reason = f"the ratings of the {n_pairs} pairs of identities that it needs do not determine it"
             members.append(_Member(n_pairs=n_pairs, estimator=estimator, note=reason))
         else:
@@ -491,7 +492,7 @@ def _estimate(y: FloatArray, weights: FloatArray, *, confidence: float) -> list[
                 rows[m],
                 rounding=float(rounding[m]) * ratings.size**0.5,
                 confidence=confidence,
-                n_ratings=int(n_ratings[m]),
+                n_answers=int(n_answers[m]),
             )
             members.append(_Member(estimate, n_pairs, estimator, estimate.not_estimable))
     return members

@@ -22,7 +22,7 @@ def headline_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
 
     ``by_narrative`` is each narrative's own gap d_i, by least squares on in-group, perceiver and experiencer within it,
     NaN where its ratings do not determine that; ``noise`` is σ²/s_i of
-    :func:`~audit.statistics.narrative_fits.narrative_fits`. ``n_ratings`` are those of the narratives that are used. On
+    :func:`~audit.statistics.narrative_fits.narrative_fits`. ``n_answers`` are those of the narratives that are used. On
     complete ratings δ is the mean of the contrasts and its standard error sd/√N. p is the t-test's.
     """
     compared = cube.without_baselines()
@@ -38,7 +38,7 @@ def headline_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
         noise=fits.noise,
         rounding=fits.rounding,
         confidence=confidence,
-        n_ratings=int(np.count_nonzero(valid[used])),
+        n_answers=int(np.count_nonzero(valid[used])),
     )
 
 

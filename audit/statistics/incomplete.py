@@ -28,7 +28,7 @@ class CellContrasts:
 
     Attributes
     ----------
-    delta_points
+    delta
         Shape (M,), in points; NaN where the ratings do not determine the contrast.
     se, df
         Shape (M,), standard errors clustered by narrative, in points, and their degrees of freedom.
@@ -40,21 +40,21 @@ class CellContrasts:
         Shape (M,), narratives with a rating in a pair that has a weight.
     """
 
-    delta_points: FloatArray
+    delta: FloatArray
     se: FloatArray
     df: FloatArray
     by_narrative: FloatArray
     n_informative: IntArray
 
-    def estimate(self, place: int, *, rounding: float, confidence: float, n_ratings: int) -> GapEstimate:
+    def estimate(self, place: int, *, rounding: float, confidence: float, n_answers: int) -> GapEstimate:
         """Return one contrast as an estimate; ``rounding`` as for :func:`summarise_contrasts`."""
         pooled = summarise_contrasts(
-            self.by_narrative[place], rounding=rounding, confidence=confidence, n_ratings=n_ratings
+            self.by_narrative[place], rounding=rounding, confidence=confidence, n_answers=n_answers
         )
-        delta = float(self.delta_points[place])
+        delta = float(self.delta[place])
         n = int(self.n_informative[place])
         return with_spread(
-            replace(pooled, delta_points=0.0 if abs(delta) <= rounding else delta, n_narratives=n),
+            replace(pooled, delta=0.0 if abs(delta) <= rounding else delta, n_narratives=n),
             se=float(self.se[place]),
             df=float(self.df[place]),
             n_informative=n,
@@ -191,5 +191,5 @@ def equal_weight_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
     """
     headline = headline_gap(cube, confidence=confidence)
     return summarise_contrasts(
-        headline.by_narrative, rounding=headline.rounding, confidence=confidence, n_ratings=headline.n_ratings
+        headline.by_narrative, rounding=headline.rounding, confidence=confidence, n_answers=headline.n_answers
     )

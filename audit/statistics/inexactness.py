@@ -63,7 +63,7 @@ def bounded_overall(overall: Sequence[Mapping[str, Any]], gap: Sequence[Mapping[
     """Add the same ends to rows of the mean over single dimensions, from the rows of those dimensions."""
     for row in overall:
         own = [
-            each["bound_high"] - each["delta_points"]
+            each["bound_high"] - each["delta"]
             for each in gap
             if each["variant"] == row["variant"]
             and each["scope"] == row["scope"]
@@ -75,7 +75,7 @@ def bounded_overall(overall: Sequence[Mapping[str, Any]], gap: Sequence[Mapping[
 
 
 def _with_ends(row: Mapping[str, Any], off: float) -> dict[str, Any]:
-    ends = (row["delta_points"] - off, row["delta_points"] + off)
+    ends = (row["delta"] - off, row["delta"] + off)
     return {**row, **dict(zip(_ENDS, ends, strict=True))}
 
 

@@ -37,7 +37,7 @@ class InteractionVariances:
     experiencer: float
     residual: float
     n_narratives: int
-    n_ratings: int
+    n_answers: int
     note: str = ""
 
 
@@ -72,8 +72,8 @@ def interaction_variances(cube: NarrativeCube) -> InteractionVariances:
         note = "the ratings within narratives leave no degree of freedom to tell interactions from noise"
     elif silent:
         note = f"no two narratives tell how they move single {' and '.join(silent)}s"
-    n_ratings = int(np.count_nonzero(~np.isnan(compared.y[told])))
-    return InteractionVariances(by_perceiver, by_experiencer, residual, int(np.count_nonzero(told)), n_ratings, note)
+    n_answers = int(np.count_nonzero(~np.isnan(compared.y[told])))
+    return InteractionVariances(by_perceiver, by_experiencer, residual, int(np.count_nonzero(told)), n_answers, note)
 
 
 def _variance(y: FloatArray, columns: FloatArray, residual: float) -> tuple[float, BoolArray]:

@@ -87,7 +87,7 @@ def _own(table: pd.DataFrame, dimension: str, variant: str) -> pd.DataFrame:
 
 
 def _codes_of_estimate(gap: Mapping[Any, Any], own: Mapping[str, pd.DataFrame]) -> dict[str, bool]:
-    delta, se = gap.get("delta_points", math.nan), gap.get("se", math.nan)
+    delta, se = gap.get("delta", math.nan), gap.get("se", math.nan)
     if math.isnan(delta):
         return {"not_estimable": True}
     complete = own["sensitivity"].loc[own["sensitivity"]["check"] == "listwise", "n_narratives"]

@@ -124,7 +124,7 @@ def manipulation_rows(
             continue
         differences = (pairs[higher] - pairs[lower]).to_numpy()
         rounding = 4 * EPSILON * float(np.abs(pairs.to_numpy()).max())
-        found = summarise_contrasts(differences, rounding=rounding, confidence=confidence, n_ratings=2 * len(pairs))
+        found = summarise_contrasts(differences, rounding=rounding, confidence=confidence, n_answers=2 * len(pairs))
         answer, n_needed, note = _answer(found, n_asked, confidence=confidence, least=least, power=power)
         row |= {name: getattr(found, name) for name in _NUMBERS}
         row |= {name: float(np.clip(getattr(found, name), -length, length)) for name in ("ci_low", "ci_high")}
@@ -134,7 +134,7 @@ def manipulation_rows(
             "n_needed": n_needed,
             "mean_higher": float(pairs[higher].mean()),
             "mean_lower": float(pairs[lower].mean()),
-            "difference": found.delta_points,
+            "difference": found.delta,
             "share_higher": float((differences > rounding).mean()),
             "note": note,
         }
@@ -149,9 +149,7 @@ def _answer(
     if n < RATED_SHARE * n_asked:
         return NOT_SHOWN, math.nan, "fewer than half of the narratives were rated both times"
     if n >= enough:
-        low, high = (
-            (found.ci_low, found.ci_high) if math.isfinite(found.se) else (found.delta_points, found.delta_points)
-        )
+        low, high = (found.ci_low, found.ci_high) if math.isfinite(found.se) else (found.delta, found.delta)
         if low > least:
             return FOLLOWS, math.nan, note
         if high < least:

@@ -230,7 +230,7 @@ def narrow_variance(made: GapEstimate) -> float:
     used = ~np.isnan(made.by_narrative)
     if used.sum() < 2:
         return _NAN
-    return float((made.weights[used] * (made.by_narrative[used] - made.delta_points) ** 2).sum() / (used.sum() - 1))
+    return float((made.weights[used] * (made.by_narrative[used] - made.delta) ** 2).sum() / (used.sum() - 1))
 
 
 def groups_differ_too_much(gap: Gap, margin: float) -> bool:
@@ -277,7 +277,7 @@ class _Line:
             Labelled(label, each, of.narrative_ids, of.scale, of.without)
             for label, each, of in (("run", own, self.gap), ("baseline", theirs, self.baseline))
         )
-        opposite = replace(theirs, by_narrative=-theirs.by_narrative, delta_points=-theirs.delta_points)
+        opposite = replace(theirs, by_narrative=-theirs.by_narrative, delta=-theirs.delta)
         confidence = 1 - self.alpha
         change, _ = difference(first, second, confidence=confidence)
         total, _ = difference(first, replace(second, estimate=opposite), confidence=confidence)
@@ -301,10 +301,10 @@ class _Line:
         if isinstance(self.gap.made, NotEstimableError):
             return _NAN
         if self.baseline is None:
-            return self.gap.made.delta_points
+            return self.gap.made.delta
         if self.change is None or self.sum is None:
             return _NAN
-        return _worse(self.change.delta_points, self.sum.delta_points)
+        return _worse(self.change.delta, self.sum.delta)
 
     def interval(self, level: float) -> tuple[float, float]:
         """Return the interval at a confidence level; NaN without one."""
@@ -445,7 +445,7 @@ def _spread(lines: Sequence[_Line], dimension: str, variant: str, kind: Kind) ->
 
 
 def _t(estimate: GapEstimate, level: float) -> tuple[float, float]:
-    low, high, _ = t_interval(estimate.delta_points, estimate.se, estimate.df, confidence=level)
+    low, high, _ = t_interval(estimate.delta, estimate.se, estimate.df, confidence=level)
     return low, high
 
 
@@ -458,7 +458,7 @@ def _above(estimate: GapEstimate, margin: float, value: float) -> float:
 
 def _both_sides(estimates: Sequence[GapEstimate], margin: float) -> float:
     """Two-sided p that all estimates lie beyond the margin on one side."""
-    up, down = (max(_above(each, margin, side * each.delta_points) for each in estimates) for side in (1, -1))
+    up, down = (max(_above(each, margin, side * each.delta) for each in estimates) for side in (1, -1))
     return min(1.0, 2 * min(up, down))
 
 

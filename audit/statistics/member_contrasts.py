@@ -25,7 +25,7 @@ def weights_against_rest(weights: FloatArray) -> FloatArray:
 def changes_of_others(estimates: Mapping[_Key, GapEstimate], *, confidence: float) -> dict[_Key, GapEstimate]:
     """Compare each estimate with the mean of the others, if no narrative is in two of them.
 
-    ``by_narrative`` of each estimate has all narratives, NaN where they are another's. In the results, ``delta_points``
+    ``by_narrative`` of each estimate has all narratives, NaN where they are another's. In the results, ``delta``
     is the member's δ less the mean of the others' δ, each counting alike. Members without a standard error are left
     out; the result is empty if fewer than two have one.
 
@@ -51,7 +51,7 @@ def changes_of_others(estimates: Mapping[_Key, GapEstimate], *, confidence: floa
 
 def _change(key: _Key, tested: Mapping[_Key, GapEstimate], *, confidence: float) -> GapEstimate:
     shares = {name: 1.0 if name == key else -1 / (len(tested) - 1) for name in tested}
-    change = sum(share * tested[name].delta_points for name, share in shares.items())
+    change = sum(share * tested[name].delta for name, share in shares.items())
     variances = {name: (share * tested[name].se) ** 2 for name, share in shares.items()}
     variance = sum(variances.values())
     by_satterthwaite = variance**2 / sum(part**2 / tested[name].df for name, part in variances.items())
@@ -63,10 +63,10 @@ def _change(key: _Key, tested: Mapping[_Key, GapEstimate], *, confidence: float)
     for name, share in shares.items():
         own = tested[name]
         used = ~np.isnan(own.by_narrative)
-        parts = (own.by_narrative[used] - own.delta_points) / np.count_nonzero(used)
+        parts = (own.by_narrative[used] - own.delta) / np.count_nonzero(used)
         by_narrative[used] = change + n * share * parts
     return GapEstimate(
-        delta_points=change,
+        delta=change,
         se=se,
         df=df,
         ci_low=low,
@@ -75,6 +75,6 @@ def _change(key: _Key, tested: Mapping[_Key, GapEstimate], *, confidence: float)
         d_z=float("nan"),
         n_narratives=n,
         n_narratives_asked=by_narrative.size,
-        n_ratings=sum(each.n_ratings for each in tested.values()),
+        n_answers=sum(each.n_answers for each in tested.values()),
         by_narrative=by_narrative,
     )

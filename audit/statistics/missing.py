@@ -95,7 +95,7 @@ def _row(
     except NotEstimableError as error:
         return row | {"note": str(error)}
     none = "" if row["n_with_outcome"] else f"none of {plural(row['n_prompts'], 'prompt')} {_VERB[outcome]}"
-    row |= {"gap_pp": estimate.delta_points, "note": none or estimate.not_estimable}
+    row |= {"gap_pp": estimate.delta, "note": none or estimate.not_estimable}
     return row | {name: getattr(estimate, name) for name in _ESTIMATE}
 
 
@@ -114,8 +114,8 @@ def _gap(cube: NarrativeCube, shown: Counts, could: Counts, *, wanted: int, conf
         contrasts = np.where(used, 100 * np.einsum("npe,npe->n", weights, shown / wanted), np.nan)
         rounding = float(100 * EPSILON * np.abs(weights).sum(axis=(1, 2)).max() * weights[0].size)
         contrasts[np.abs(contrasts) <= rounding] = 0.0
-        n_ratings = int(np.count_nonzero(cube.expected[used]))
+        n_answers = int(np.count_nonzero(cube.expected[used]))
     else:
         contrasts, rounding = contrast_by_narrative(shown / wanted, 100 * weights[0], used=used)
-        n_ratings = int(np.count_nonzero(used)) * weights[0].size
-    return summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_ratings=n_ratings)
+        n_answers = int(np.count_nonzero(used)) * weights[0].size
+    return summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_answers=n_answers)

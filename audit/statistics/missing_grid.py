@@ -59,10 +59,10 @@ class MissingShifts:
         missing = np.isnan(compared.y) & (compared.status >= 0)
         weights, inside = designed_weights(compared), compared.in_group
         moved = [np.where(missing & kind, weights, 0.0).sum(axis=(1, 2)) for kind in (inside, ~inside)]
-        beyond = np.nan_to_num(estimate.weights**0.5 * (estimate.by_narrative - estimate.delta_points))
+        beyond = np.nan_to_num(estimate.weights**0.5 * (estimate.by_narrative - estimate.delta))
         length = float(np.sqrt(beyond @ beyond))
         return cls(
-            delta=estimate.delta_points,
+            delta=estimate.delta,
             df=estimate.df,
             parts=beyond * (estimate.se / length) if length > 0 else np.full(len(beyond), np.nan),
             moved=np.column_stack(moved),
@@ -72,7 +72,7 @@ class MissingShifts:
     def at(self, shift_in_group: float, shift_out_group: float, *, confidence: float) -> dict[str, float]:
         """Estimate δ with the missing ratings shifted, in points from what is expected of them.
 
-        The numbers ``delta_points``, ``se``, ``df``, ``ci_low`` and ``ci_high`` are NaN where the headline has none.
+        The numbers ``delta``, ``se``, ``df``, ``ci_low`` and ``ci_high`` are NaN where the headline has none.
 
         Notes
         -----
@@ -97,7 +97,7 @@ class MissingShifts:
         errors = self.parts + (a - a.mean()) / (n * (n - 1)) ** 0.5 if n > 1 else np.full(n, np.nan)
         delta, se = self.delta + float(a.mean()), float(np.sqrt(errors @ errors))
         low, high, _ = t_interval(delta, se, self.df, confidence=confidence)
-        return {"delta_points": delta, "se": se, "df": self.df, "ci_low": low, "ci_high": high}
+        return {"delta": delta, "se": se, "df": self.df, "ci_low": low, "ci_high": high}
 
 
 def missing_grid_rows(

@@ -29,7 +29,7 @@ class MixedFit:
 
     Attributes
     ----------
-    delta_points, se
+    delta, se
         The in-group coefficient and its standard error, in points.
     df
         Satterthwaite's, but never more than the number of narratives with ratings of both kinds, less one.
@@ -57,7 +57,7 @@ class MixedFit:
         Narratives with an in-group and an out-group rating.
     """
 
-    delta_points: float
+    delta: float
     se: float
     df: float
     intercept_variance: float
@@ -73,22 +73,22 @@ class MixedFit:
     by_narrative: FloatArray
     n_narratives: int
     n_informative: int
-    n_ratings: int
+    n_answers: int
 
     def estimate(self, *, confidence: float) -> GapEstimate:
         """Return the fit as an estimate of δ, with the t interval of its degrees of freedom."""
-        low, high, p = t_interval(self.delta_points, self.se, self.df, confidence=confidence)
+        low, high, p = t_interval(self.delta, self.se, self.df, confidence=confidence)
         return GapEstimate(
-            delta_points=self.delta_points,
+            delta=self.delta,
             se=self.se,
             df=self.df,
             ci_low=low,
             ci_high=high,
             p=p,
-            d_z=self.delta_points / (self.se * self.n_informative**0.5),
+            d_z=self.delta / (self.se * self.n_informative**0.5),
             n_narratives=self.n_narratives,
             n_narratives_asked=self.by_narrative.size,
-            n_ratings=self.n_ratings,
+            n_answers=self.n_answers,
             by_narrative=self.by_narrative,
         )
 
@@ -134,7 +134,7 @@ def fit_mixed(cube: NarrativeCube, *, crossed: bool = False) -> MixedFit:
         rated = reml.class_of >= 0
         by_narrative[rated] = found.coefficients[place] + np.count_nonzero(rated) * parts[rated]
     return MixedFit(
-        delta_points=float(found.coefficients[place]),
+        delta=float(found.coefficients[place]),
         se=float(np.sqrt(variance * found.covariance[place, place])),
         df=min(reml.satterthwaite(theta, place), float(n_informative - 1)),
         intercept_variance=float(variance * l11**2),
@@ -150,7 +150,7 @@ def fit_mixed(cube: NarrativeCube, *, crossed: bool = False) -> MixedFit:
         by_narrative=by_narrative,
         n_narratives=int(np.count_nonzero(reml.class_of >= 0)),
         n_informative=n_informative,
-        n_ratings=reml.n_ratings,
+        n_answers=reml.n_ratings,
     )
 
 

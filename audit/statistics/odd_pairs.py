@@ -32,7 +32,7 @@ class OddPair:
 
     Attributes
     ----------
-    delta_points
+    delta
         How much higher its ratings are, in points, than perceivers, experiencers, own gaps and the other pairs predict.
     se, df, p_adjusted
         By how the other pairs differ; p is corrected for all pairs (Bonferroni).
@@ -40,7 +40,7 @@ class OddPair:
 
     perceiver_group: str
     experiencer_group: str
-    delta_points: float
+    delta: float
     se: float
     df: float
     p_adjusted: float
@@ -121,13 +121,13 @@ class Additivity:
         the test found not λ, but that perceivers' slopes differ in some way.
     p
         Two-sided p that effects add up, the smaller of two tests (Bonferroni).
-    delta_points
+    delta
         The gap beside the effects that were found, in points.
     """
 
     slope: float
     p: float
-    delta_points: float
+    delta: float
 
 
 def additivity(cube: NarrativeCube) -> Additivity | None:

@@ -30,13 +30,17 @@ from audit.statistics.incomplete import cell_means
 from audit.statistics.ratings import FloatArray
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE
 from audit.statistics.wordings import Worded
+from audit.tables.cells import CELLS
 from audit.tables.formatting import count, plural, rate
+from audit.tables.shared import RATES, TALLY
 
 OWN_UNIT: Final = (0.0, 1.0)
 """Stands for the scale of an outcome without one, so that its differences stay in its own unit."""
 NO_INTERVAL: Final = "no interval: utterances of a conversation are not independent"
 _ESTIMATORS: Final = ("contrast", "mixed")
 """Estimators of outcomes other than ratings: random perceivers and experiencers, and δ_z, are for ratings."""
+_OF_RATED: Final = (*TALLY.keys() - {"n_rated"}, *RATES)
+"""Columns of cells for outcomes other than a number, as ratings have them."""
 _DEPENDENT: Final = ("se", "df", "ci_low", "ci_high", "p", "p_sign_flip")
 
 
@@ -65,6 +69,10 @@ class Outcome:
     scale: tuple[float, float] | None = None
     rated: bool = False
 
+    def named(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a row of a table of all outcomes with the name and unit of this one."""
+        return {**row, "outcome": self.name, "unit": self.unit}
+
 
 INTENSITY: Final = Outcome("intensity", unit="points", rated=True)
 
@@ -75,6 +83,8 @@ class Part:
 
     Attributes
     ----------
+    outcome
+        What the estimates are of.
     cube
         The outcome's numbers, with baselines; its δ is echo-free if the terms allow that.
     prompts
@@ -91,6 +101,7 @@ class Part:
         Gives an estimate the uncertainty of conversations; None if narratives are independent.
     """
 
+    outcome: Outcome
     cube: NarrativeCube
     prompts: pd.DataFrame
     told: Repetition
@@ -126,7 +137,7 @@ class Part:
     def controls(self) -> list[dict[str, Any]]:
         """Return the rows of ``CONTROLS``: for the repetition of words, and for wordings if there are several."""
         of_wordings = [] if self.worded is None else [self.worded.control(n_missing=n_missing(self.prompts))]
-        return [*self.repetition, *of_wordings]
+        return [*self.repetition, *map(self.outcome.named, of_wordings)]
 
     def families(
         self, valence: Mapping[str, str] | None, clusters: Mapping[str, Mapping[str, str]] | None
@@ -135,7 +146,7 @@ class Part:
         if self.corpora is None:
             dimension, confidence = self.cube.dimension, self.settings.confidence
             over = partial(noted_over_conversations, conversations=self.conversations, confidence=confidence)
-            yield from family_rows(
+            rows = family_rows(
                 self.cube,
                 confidence=confidence,
                 valence=valence or {},
@@ -143,16 +154,20 @@ class Part:
                 cues=self.told.cues.get(dimension, {}),
                 over=over if self.conversations else None,
             )
+            yield from map(self.outcome.named, rows)
 
     def cells(self) -> pd.DataFrame:
-        """Return the columns of ``CELLS``; for a corpus those of ``MEASURE_CELLS``."""
+        """Return the columns of ``CELLS``; of statuses only ratings have numbers."""
         if self.corpora is not None:
-            return self.corpora.cells(self.cube)
-        cells = cell_table(self.prompts)
-        if self.cube.by_design:  # each pair was asked in other narratives, whose levels differ
-            means = cell_means(self.cube.y.reshape(len(self.cube.y), -1))
-            cells["mean"] = means[self.cube.asked.ravel()]
-        return cells
+            cells = self.corpora.cells(self.cube)
+        else:
+            cells = cell_table(self.prompts)
+            if self.cube.by_design:  # each pair was asked in other narratives, whose levels differ
+                means = cell_means(self.cube.y.reshape(len(self.cube.y), -1))
+                cells["mean"] = means[self.cube.asked.ravel()]
+        if not self.outcome.rated:
+            cells = cells.drop(columns=list(_OF_RATED), errors="ignore")
+        return cells.assign(**self.outcome.named({})).reindex(columns=list(CELLS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,13 +245,14 @@ def analyse_outcome(
             gap = [corpora.row(cube, made, n_missing=n_missing(own))]
             controls = [row | {"estimator": JACKKNIFE} for row in controls]
         part = Part(
+            outcome=outcome,
             cube=cube,
             prompts=own,
             told=told,
             conversations=conversations_of(cube.narrative_ids, conversation_of),
             made=made,
-            gap=gap,
-            repetition=controls,
+            gap=list(map(outcome.named, gap)),
+            repetition=list(map(outcome.named, controls)),
             corpora=corpora,
             settings=settings,
             dependent=dependent,
@@ -250,6 +266,7 @@ def analyse_outcome(
     overall = list(overall_rows(of_parts, labelled, confidence=confidence))
     if corpora is not None:
         overall = [row | {"estimator": JACKKNIFE} for row in overall]
+    overall = list(map(outcome.named, overall))
     gap = [*of_parts, *overall]
     if conversation_of is not None and any(part.conversations for part in parts):
         if corpora is not None:
@@ -302,7 +319,7 @@ def _measured_rows(
         if row["estimator"] not in _ESTIMATORS:
             continue
         # Flipping the sign of 0 changes nothing: p would be 1, test nothing, and count as one more test.
-        untested = {"p_sign_flip": float("nan")} if row["delta_points"] == 0 and np.isnan(row["se"]) else {}
+        untested = {"p_sign_flip": float("nan")} if row["delta"] == 0 and np.isnan(row["se"]) else {}
         yield row | untested | {"note": remark if constant else "; ".join(filter(None, (row["note"], remark)))}
 
 

@@ -30,7 +30,7 @@ def equivalence_row(
     variant: str,
     estimator: str,
     scope: str,
-    delta_points: float,
+    delta: float,
     se: float,
     df: float,
     margin: float | None,
@@ -55,15 +55,15 @@ def equivalence_row(
     _check_alpha(alpha)
     _check_positive("margin", margin)
     level, p = 1 - 2 * alpha, _NAN
-    low, high, _ = t_interval(delta_points, se if se > 0 else _NAN, df, confidence=level)
+    low, high, _ = t_interval(delta, se if se > 0 else _NAN, df, confidence=level)
     largest = max(abs(low), abs(high))
     if np.isnan(largest):
         verdict = "not estimable"
     else:
-        found = abs(delta_points) > se * float(special.stdtrit(df, 1 - alpha / 2))
+        found = abs(delta) > se * float(special.stdtrit(df, 1 - alpha / 2))
         verdict = "gap" if found else "undecided"
         if margin is not None:
-            p = float(special.stdtr(df, (abs(delta_points) - margin) / se))
+            p = float(special.stdtr(df, (abs(delta) - margin) / se))
             if largest < margin:
                 verdict = "gap, smaller than the margin" if found else "no gap larger than the margin"
     return {
@@ -73,7 +73,7 @@ def equivalence_row(
         "scope": scope,
         "margin": _NAN if margin is None else margin,
         "alpha": alpha,
-        "delta_points": delta_points,
+        "delta": delta,
         "level": level,
         "low": low,
         "high": high,

@@ -46,7 +46,7 @@ class PublishedGap:
         Narratives left after listwise deletion: those with a rating in every cell between identities.
     n_narratives_asked
         Narratives before it.
-    n_ratings
+    n_answers
         Ratings in the matrix: ``n_narratives`` · P · E.
     shuffled
         Shape (B,), δ_z of the shuffled matrices.
@@ -58,7 +58,7 @@ class PublishedGap:
     null: str
     n_narratives: int
     n_narratives_asked: int
-    n_ratings: int
+    n_answers: int
     shuffled: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
 
 
@@ -113,7 +113,7 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
         null=words,
         n_narratives=n_narratives,
         n_narratives_asked=kept.size,
-        n_ratings=n_narratives * in_group.size,
+        n_answers=n_narratives * in_group.size,
         shuffled=null,
     )
 

@@ -115,7 +115,7 @@ def not_additive(cube: NarrativeCube, found: Estimates) -> Iterator[tuple[str, s
     tested = additivity(cube.without_baselines())
     if tested is None or not tested.p < NOT_ADDITIVE:
         return
-    if abs(tested.delta_points - headline.delta_points) > headline.se:
+    if abs(tested.delta - headline.delta) > headline.se:
         more = "more" if tested.slope > 0 else "less"
         spread = (
             f"those who rate high also spread their ratings {more}" if tested.slope == tested.slope
@@ -124,8 +124,8 @@ def not_additive(cube: NarrativeCube, found: Estimates) -> Iterator[tuple[str, s
         yield (
             "not_additive",
             f"Perceivers use the scale in different ways: {spread} ({p_value(tested.p)}). That alone "
-            f"can make a gap: beside it δ is {points(tested.delta_points)} points in place of "
-            f"{points(headline.delta_points)}.",
+            f"can make a gap: beside it δ is {points(tested.delta)} points in place of "
+            f"{points(headline.delta)}.",
         )
 
 
@@ -163,12 +163,12 @@ def _on_missing(outcomes: Mapping[str, Row]) -> Iterator[tuple[str, str]]:
 def _on_ends(cube: NarrativeCube, tobit: Row | None, *, low: float, high: float) -> Iterator[tuple[str, str]]:
     if tobit is None:
         beyond = ""
-    elif tobit["note"] and np.isnan(tobit["delta_points"]):
+    elif tobit["note"] and np.isnan(tobit["delta"]):
         beyond = f" What δ would be on a scale without these ends cannot be estimated: {tobit['note']}."
     else:
         spread = "" if tobit["note"] else f" (interval {interval(tobit['ci_low'], tobit['ci_high'])})"
         beyond = (
-            f" On a scale that went on beyond its ends, δ would be {points(tobit['delta_points'])}{spread}, if ratings "
+            f" On a scale that went on beyond its ends, δ would be {points(tobit['delta'])}{spread}, if ratings "
             "beyond them were spread as those between them are (tobit, in the sensitivity table)."
         )
     for share, end in zip(end_shares(cube, low=low, high=high), (low, high), strict=True):
@@ -260,7 +260,7 @@ def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
         if n_complete < COMPLETE_SHARE * estimate.n_narratives_asked:
             share = n_complete / estimate.n_narratives_asked
             alone = (
-                f" They alone would give {points(contrast.delta_points)}."
+                f" They alone would give {points(contrast.delta)}."
                 if isinstance(contrast, GapEstimate) and n_complete
                 else ""
             )
@@ -268,7 +268,7 @@ def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
                 "incomplete_narratives",
                 f"Only {count(n_complete)} of {plural(estimate.n_narratives_asked, 'narrative')} ({share:.0%}) "
                 f"{either(n_complete, 'has', 'have')} a rating for every pair of identities.{alone} δ uses "
-                f"{plural(estimate.n_ratings, 'rating')} of "
+                f"{plural(estimate.n_answers, 'rating')} of "
                 f"{plural(estimate.n_narratives, 'narrative')}, and may still be biased if what is missing depends on "
                 "what it would have been.",
             )

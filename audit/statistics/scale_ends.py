@@ -100,7 +100,7 @@ def tobit_gap(cube: NarrativeCube, *, low: float, high: float, confidence: float
     by_narrative = np.full(n, np.nan)
     by_narrative[kept] = length * (delta + len(parts) * parts)
     estimate = summarise_contrasts(
-        by_narrative, rounding=1e-12 * length, confidence=confidence, n_ratings=int(np.count_nonzero(used))
+        by_narrative, rounding=1e-12 * length, confidence=confidence, n_answers=int(np.count_nonzero(used))
     )
     return with_spread(
         estimate, se=estimate.se, df=float(n_informative - 1), n_informative=n_informative, confidence=confidence

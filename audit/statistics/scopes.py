@@ -164,7 +164,7 @@ def widened_by(
     """Add the groups' part of an estimate's variance, in squared points, to that of narratives; see :func:`widened`."""
     variance = of_groups + (slope_variance(narrow) if slopes is None else slopes)
     se, df = max(variance**0.5, narrow.se), min(df, narrow.df)
-    low, high, p = t_interval(narrow.delta_points, se, df, confidence=confidence)
+    low, high, p = t_interval(narrow.delta, se, df, confidence=confidence)
     return replace(
         narrow, se=se, df=df, ci_low=low, ci_high=high, p=p, d_z=float("nan"), p_sign_flip=float("nan"),
         not_estimable="",

@@ -27,7 +27,7 @@ from audit.statistics.scale_ends import END_SHARE, end_shares, tobit_gap
 from audit.statistics.status_counts import END_TOLERANCE
 from audit.tables.formatting import NO_SHIFT, OF_RATED, either, plural
 
-_ESTIMATE: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings")
+_ESTIMATE: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_answers")
 _OF_THE_ENDS: Final = ("worst_case_low", "worst_case_high", "tipping_point")
 """Checks that depend on where the scale ends."""
 _NOT_ADDITIVE: Final = (
@@ -92,11 +92,11 @@ def sensitivity_rows(
             "variant": cube.variant,
             "check": check,
             "unit": "percentile points" if check == "ranks" else "points",
-            "delta_points": float("nan"),
+            "delta": float("nan"),
             "shift_points": float("nan"),
             **dict.fromkeys(_ESTIMATE[1:], float("nan")),
             "n_narratives": 0,
-            "n_ratings": 0,
+            "n_answers": 0,
             "share": share,
             "note": "",
         }
@@ -117,8 +117,8 @@ def _differs(row: Mapping[str, Any], headline: GapEstimate | NotEstimableError) 
     """Whether a check shows a gap that the headline does not show, or shows the other way."""
     if isinstance(headline, NotEstimableError):
         return False
-    shown = _shown(row["delta_points"], row["ci_low"], row["ci_high"])
-    return shown not in (0.0, _shown(headline.delta_points, headline.ci_low, headline.ci_high))
+    shown = _shown(row["delta"], row["ci_low"], row["ci_high"])
+    return shown not in (0.0, _shown(headline.delta, headline.ci_low, headline.ci_high))
 
 
 def _shown(delta: float, low: float, high: float) -> float:
@@ -169,7 +169,7 @@ def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float)
     used = (weights > 0) & ~np.isnan(cube.y) & compared
     if not used.any():
         raise NotEstimableError(f"none of {plural(int(compared.sum()) * n, 'prompt')} has a rating of a weight above 0")
-    n_ratings = int(np.count_nonzero(used))
+    n_answers = int(np.count_nonzero(used))
     centre = float(cube.y.mean(where=used))
     y = np.where(used, cube.y - centre, 0.0).reshape(n, -1)
     w = np.where(used, weights, 0.0).reshape(n, -1)
@@ -210,7 +210,7 @@ def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float)
     rounding = n_used * used.shape[1] * EPSILON * float((w @ np.abs(g)).max()) * largest
     by_narrative = np.where(kept, scale[0] * delta + n_used * parts, np.nan)
     by_narrative[np.abs(by_narrative) <= rounding] = 0.0
-    estimate = summarise_contrasts(by_narrative, rounding=rounding, confidence=confidence, n_ratings=n_ratings)
+    estimate = summarise_contrasts(by_narrative, rounding=rounding, confidence=confidence, n_answers=n_answers)
     se, df = float((n_used / max(n_used - 1, 1) * np.vdot(parts, parts)) ** 0.5), float(n_informative - 1)
     if n_used <= _EXACT_NARRATIVES:
         grams = np.stack([(x * own[:, None]).T @ x for own in w[kept]])
@@ -312,11 +312,11 @@ def _tipping_point(cube: NarrativeCube, headline: GapEstimate | NotEstimableErro
         raise NotEstimableError(
             f"ratings{whose} are missing alike in-group and out-group, so that shifting all of them does not alter δ"
         )
-    shift = 0.0 - headline.delta_points / gap
+    shift = 0.0 - headline.delta / gap
     return {
         "shift_points": shift,
         "n_narratives": headline.n_narratives,
-        "n_ratings": headline.n_ratings,
+        "n_answers": headline.n_answers,
         "note": "; ".join(
             filter(None, [NO_SHIFT if abs(shift) > length else "", whose and f"of missing ratings{whose}"])
         ),

@@ -95,7 +95,7 @@ class Verdict:
         The deciding estimate's; see :class:`~audit.statistics.deciding_estimate.Gap`.
     why_pairs
         Why it speaks of these pairs of words alone; empty if it speaks of groups.
-    delta_points, se, df, ci_low, ci_high, p, p_adjusted
+    delta, se, df, ci_low, ci_high, p, p_adjusted
         The deciding estimate, in points, with its interval; p corrected (Holm) for all averages of the run.
     n_narratives
         Narratives that the estimate uses.
@@ -122,8 +122,8 @@ class Verdict:
     response, response_low, response_high, share_higher
         The response to the story without identities: own less wrong emotion, in points, its interval, and the share of
         narratives in which the own emotion is rated higher; NaN if not asked.
-    measure
-        For texts, their measure, in whose unit all numbers then are; empty for ratings.
+    outcome, unit
+        What the gap is of, and the unit of all its numbers.
     """
 
     dimension: str
@@ -138,7 +138,7 @@ class Verdict:
     control: str = "none"
     scope: str = "pairs"
     why_pairs: str = ""
-    delta_points: float = _NAN
+    delta: float = _NAN
     se: float = _NAN
     df: float = _NAN
     ci_low: float = _NAN
@@ -164,7 +164,8 @@ class Verdict:
     response_low: float = _NAN
     response_high: float = _NAN
     share_higher: float = _NAN
-    measure: str = ""
+    outcome: str = "intensity"
+    unit: str = "points"
 
     def row(self) -> dict[str, Any]:
         """Return the verdict as a row of ``VERDICTS``, lists joined by semicolons."""
@@ -191,8 +192,6 @@ class Verdict:
         lists = ("reasons", "parts_beyond", "parts_not_shown", "limits")
         whole = ("direction", "n_narratives", "rank", "n_dealings")
         known = {each.name: row[each.name] for each in fields(cls) if each.name in row}
-        if "delta" in row:  # its name in tables of measures
-            known["delta_points"] = row["delta"]
         for name, value in known.items():
             default = cls.__dataclass_fields__[name].default
             if name in lists:
@@ -286,7 +285,7 @@ def _leaves_out_zero(made: GapEstimate | NotEstimableError, sign: float) -> bool
     if isinstance(made, NotEstimableError):
         return False
     if not math.isfinite(made.ci_low):
-        return made.not_estimable.endswith(SAME) and made.delta_points * sign > 0
+        return made.not_estimable.endswith(SAME) and made.delta * sign > 0
     return made.ci_low > 0 if sign > 0 else made.ci_high < 0
 
 
@@ -383,7 +382,8 @@ def _verdict(
     own: dict[str, Any] = {
         "dimension": gap.dimension,
         "variant": gap.variant,
-        "measure": gap.measure,
+        "outcome": gap.outcome.name,
+        "unit": gap.outcome.unit,
         "control": gap.control,
         "scope": gap.scope,
         "why_pairs": gap.why_pairs,
@@ -403,15 +403,15 @@ def _verdict(
     def on_scale(low: float, high: float, reach: float = gap.reach) -> tuple[float, float]:
         return max(low, -reach), min(high, reach)
 
-    low, high = on_scale(*t_interval(made.delta_points, made.se, made.df, confidence=1 - alpha)[:2])
+    low, high = on_scale(*t_interval(made.delta, made.se, made.df, confidence=1 - alpha)[:2])
     own |= {
-        "delta_points": made.delta_points, "se": made.se, "df": made.df, "ci_low": low, "ci_high": high, "p": made.p,
+        "delta": made.delta, "se": made.se, "df": made.df, "ci_low": low, "ci_high": high, "p": made.p,
         "p_adjusted": p_adjusted, "n_narratives": made.n_narratives,
     }  # fmt: skip
     if isinstance(gap.other, GapEstimate):
         twice = 2 * abs(gap.scale[1] - gap.scale[0])  # it is a difference of two gaps
         other_low, other_high = on_scale(gap.other.ci_low, gap.other.ci_high, twice)
-        own |= {"other_delta": gap.other.delta_points, "other_low": other_low, "other_high": other_high}
+        own |= {"other_delta": gap.other.delta, "other_low": other_low, "other_high": other_high}
     if void:
         return Verdict(code="no_verdict", reasons=void, next_step=_next(void), **own)
     if not math.isfinite(made.se):
@@ -423,7 +423,7 @@ def _verdict(
         "bound_low": bounds[0], "bound_high": bounds[1],
         "supported_margin": _NAN if back or left or math.isinf(reach) or _other_beyond(gap, reach) else reach,
     }  # fmt: skip
-    sign = made.delta_points
+    sign = made.delta
     beyond, not_shown = _parts(beneath, with_margin=margin is not None)
     own |= {"parts_beyond": beyond, "parts_not_shown": not_shown}
     disagree = margin is not None and _other_beyond(gap, margin)
@@ -460,7 +460,7 @@ def _verdict(
     if not reasons:
         reasons = back or left or (("margin_open",) if margin is not None else ("holds_zero",))
         if margin is not None and not (back or left):
-            narrow = t_interval(made.delta_points, made.se, made.df, confidence=1 - 2 * alpha)
+            narrow = t_interval(made.delta, made.se, made.df, confidence=1 - 2 * alpha)
             if max(abs(narrow[0]), abs(narrow[1])) < margin:
                 reasons = ("rare_gaps",)
                 if not max(map(abs, bounds)) < margin:

@@ -22,7 +22,7 @@ from audit.tables.formatting import plural
 
 MOST_WORDINGS: Final = 64
 """The most wordings among which a budget is split."""
-_NUMBERS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings")
+_NUMBERS: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_answers")
 
 
 def wording_cubes(part: pd.DataFrame, *, dimension: str, variant: str) -> dict[int, NarrativeCube]:
@@ -119,7 +119,7 @@ class Worded:
         complete = ~np.isnan(gaps).any(axis=1)
         crossed: Crossed | NotEstimableError
         try:
-            crossed = crossed_gap(gaps, confidence=confidence, n_ratings=int(n_rated[complete].sum()))
+            crossed = crossed_gap(gaps, confidence=confidence, n_answers=int(n_rated[complete].sum()))
         except NotEstimableError as error:
             crossed = error
         else:
@@ -139,7 +139,7 @@ class Worded:
             row: dict[str, Any] = dict.fromkeys(WORDINGS, float("nan"))
             row |= {"dimension": self.cube.dimension, "variant": self.cube.variant, "wording": wording}
             if isinstance(estimate, NotEstimableError):
-                yield row | {"n_narratives": 0, "n_ratings": 0, "note": str(estimate)}
+                yield row | {"n_narratives": 0, "n_answers": 0, "note": str(estimate)}
             else:
                 yield row | {name: getattr(estimate, name) for name in _NUMBERS} | {"note": estimate.not_estimable}
 
@@ -244,7 +244,7 @@ def best_split(crossed: Crossed, budget: int, *, most_narratives: int | None = N
     Wordings differ as much as narratives do, so they share the budget of 16:
 
     >>> from audit.statistics.crossed import crossed_gap
-    >>> equal = crossed_gap(np.array([[0.0, 2.0], [2.0, 4.0]]), confidence=0.95, n_ratings=32)
+    >>> equal = crossed_gap(np.array([[0.0, 2.0], [2.0, 4.0]]), confidence=0.95, n_answers=32)
     >>> equal.narratives, equal.wordings
     (2.0, 2.0)
     >>> best_split(equal, 16)

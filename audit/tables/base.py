@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Final
 from audit.tables.spreadsheets import defused
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
 
@@ -183,12 +185,18 @@ class Table(Mapping[str, Column]):
         What one row describes, in words.
     kept
         Where a collected table is kept; None for tables derived from those, which are CSV.
+    former
+        Former name → name of columns. The CSV file has them, too, for one version, and a reader accepts either.
+    former_file
+        The stem of its file in earlier versions; empty if that has not changed.
     """
 
     name: str
     row: str
     columns: Mapping[str, Column] = field(repr=False)
     kept: Kept | None = None
+    former: Mapping[str, str] = field(default_factory=dict, repr=False)
+    former_file: str = ""
 
     def __post_init__(self) -> None:
         if self.kept is not None and self.stored:
@@ -223,6 +231,29 @@ class Table(Mapping[str, Column]):
         """Return all other columns, in order, for another table."""
         return {name: column for name, column in self.columns.items() if name not in names}
 
+    def former_columns(self) -> dict[str, Column]:
+        """Describe the columns of former names, which the CSV file has after the others."""
+        return {
+            former: replace(self[name], meaning=f"former name of {name}; gone in the next version")
+            for former, name in self.former.items()
+        }
+
+    def renamed(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return a table that was read from CSV under today's names, without columns of former names.
+
+        Columns that earlier versions did not write get the value that their rows are known to have.
+        """
+        names = {former: name for former, name in self.former.items() if former in table and name not in table}
+        renamed = table.rename(columns=names)
+        before = {name: column.before for name, column in self.items() if column.before is not None}
+        renamed = renamed.assign(**{name: value for name, value in before.items() if name not in renamed})
+        return renamed.drop(columns=[former for former in self.former if former in renamed])
+
+    def place(self, folder: Path) -> Path:
+        """Return the path of its CSV file in a folder, under the former name if an earlier version wrote it."""
+        path, former = (folder / f"{name}.csv" for name in (self.name, self.former_file))
+        return former if self.former_file and former.is_file() and not path.is_file() else path
+
     def check(self, table: pd.DataFrame) -> None:
         """Check a table before it is written: exactly these columns, in this order, with values of their types."""
         if list(table.columns) != list(self):
@@ -245,6 +276,7 @@ class Table(Mapping[str, Column]):
         if capital_flags:
             flags = [name for name, column in self.items() if column.type == Type.FLAG]
             table = table.assign(**{name: table[name].map({True: "TRUE", False: "FALSE"}) for name in flags})
+        table = table.assign(**{former: table[name] for former, name in self.former.items()})
         return defused(table).to_csv(index=False).encode("utf-8", "replace")
 
 
@@ -266,6 +298,6 @@ def dictionary(tables: Iterable[Table]) -> bytes:
             "unit": column.unit,
         }
         for table in tables
-        for name, column in table.items()
+        for name, column in {**table, **table.former_columns()}.items()
     ]
     return pd.DataFrame(rows).to_csv(index=False).encode()

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from typing import Final
 
-from audit.tables.base import Table, cell_sds, count, flag, points, probability, share, word
-from audit.tables.shared import KEYS, PROMPT, RATES, SIDES, TALLY
+from audit.tables.base import Table, cell_sds, count, flag, in_row_unit, points, probability, share, word
+from audit.tables.shared import KEYS, OUTCOME, PROMPT, RATES, SIDES, TALLY
 
 CELLS: Final = Table(
     "cells",
     "a perceiver and an experiencer",
     {
+        **OUTCOME,
         **KEYS,
         **SIDES,
-        "mean": points(
-            "mean intensity over the rated prompts of the pair, in points; where narratives were asked about a draw of "
-            "the pairs, free of the narratives' levels (least squares on narratives and pairs)"
+        "mean": in_row_unit(
+            "mean over the pair's ratings, or of the measure over its replies; of diversity, of the replies taken "
+            "together; where narratives were asked about a draw of the pairs, free of the narratives' levels (least "
+            "squares on narratives and pairs)"
         ),
-        "sd": points("standard deviation (n - 1) of its ratings, in points; missing below two ratings"),
+        "sd": in_row_unit("standard deviation (n - 1) of the same; missing below two of them, and of diversity"),
         "n_prompts": count("prompts of the pair"),
         **TALLY,
+        "n_rated": count("of these rated, or whose reply has a number"),
+        "n_refused": TALLY["n_refused"].adding("; missing of replies, as are the next, of which reply_outcomes tells"),
         **RATES,
     },
+    former={"measure": "outcome", "n_scored": "n_rated"},
+    former_file="measure_cells",
 )
 
 CELL_EMOTIONS: Final = Table(
@@ -32,7 +38,9 @@ CELL_EMOTIONS: Final = Table(
         "perceiver": SIDES["perceiver"],
         "experiencer": SIDES["experiencer"],
         "emotion": PROMPT["emotion"],
-        **CELLS.pick("mean", "sd", "n_prompts"),
+        "mean": points("mean intensity over the rated prompts of the pair and emotion, in points"),
+        "sd": points("standard deviation (n - 1) of its ratings, in points; missing below two ratings"),
+        "n_prompts": count("prompts of the pair and emotion"),
         **TALLY,
     },
 )

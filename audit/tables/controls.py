@@ -19,7 +19,7 @@ from audit.tables.base import (
 )
 from audit.tables.gap import GAP
 from audit.tables.ratings import RATINGS
-from audit.tables.shared import DF, KEYS, P_OF_NO_GAP, TALLY
+from audit.tables.shared import DF, IN_POINTS, KEYS, OUTCOME, P_OF_NO_GAP, TALLY
 
 NO_STEM: Final = "no stem is stated for"
 """How the note on ``echo_free`` begins if the user could supply what is missing."""
@@ -28,6 +28,7 @@ CONTROLS: Final = Table(
     "controls",
     "a control of δ",
     {
+        **OUTCOME,
         **KEYS,
         "control": word(
             "all_terms (in-group pairs of whatever words, the published sense of δ), echo_free (in-group pairs without "
@@ -39,11 +40,13 @@ CONTROLS: Final = Table(
             "noise_float16 or noise_float32 (what those differ by, in that order and these batches, in that number "
             "format)"
         ),
-        **GAP.without("dimension", "variant", "headline", "n_missing"),
+        **GAP.without(*OUTCOME, *KEYS, "headline", "n_missing", "sd_ci_low", "sd_ci_high"),
         "headline": flag("whether this control decides if δ is a gap between groups"),
         "n_missing": count("prompts without a rating among those that it could have used"),
         "levels": count("sets of invented groups, or wordings, that it is of; 0 without an estimate"),
     },
+    former=GAP.former,
+    former_file="measure_controls",
 )
 
 WORDINGS: Final = Table(
@@ -52,12 +55,12 @@ WORDINGS: Final = Table(
     {
         **KEYS,
         "wording": RATINGS["wording"],
-        "delta_points": points(
-            "gap in scale points of the wording's own ratings: in-group minus out-group, as the headline"
-        ),
-        **GAP.pick("se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings"),
+        "delta": points("gap in scale points of the wording's own ratings: in-group minus out-group, as the headline"),
+        **IN_POINTS,
+        **GAP.pick("p", "n_narratives", "n_answers"),
         "note": text("why there is no estimate or no interval, in words; else empty"),
     },
+    former={"delta_points": "delta", "n_ratings": "n_answers"},
 )
 
 WORDING_SHARES: Final = Table(
@@ -106,12 +109,13 @@ ELICITATION: Final = Table(
         "method": word(
             "expected (the run's ratings, of the same prompts) or generate (those that the model wrote in words)"
         ),
-        **GAP.pick("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives"),
-        "delta_points": GAP["delta_points"].adding(
-            ", over the prompts of the sample that both methods rated (or if there are none, expected); the "
-            "headline's estimator"
+        "delta": points(
+            "gap in scale points: in-group minus out-group, over the prompts of the sample that both methods rated (or "
+            "if there are none, expected); the headline's estimator"
         ),
-        "n_ratings": count("prompts that delta_points uses: rated by both methods, or if there are none, by expected"),
+        **IN_POINTS,
+        **GAP.pick("p", "n_narratives"),
+        "n_answers": count("prompts that delta uses: rated by both methods, or if there are none, by expected"),
         "n_prompts": count("prompts of the sample"),
         **TALLY,
         "refusal_rate": share("n_refused / n_prompts; missing for expected, which sees no refusals"),
@@ -126,6 +130,7 @@ ELICITATION: Final = Table(
         "difference_high": points("upper end of the same", lengths=2),
         "note": text("why there is no estimate or no interval, or what limits the sample, in words; else empty"),
     },
+    former={"delta_points": "delta", "n_ratings": "n_answers"},
 )
 
 MISSING: Final = Table(
@@ -164,10 +169,8 @@ MISSING_GRID: Final = Table(
             "expect, in points"
         ),
         "shift_out_group": points("the same of the missing out-group ratings; at 0 and 0 the row is the headline"),
-        "delta_points": points(
-            "gap with the missing ratings filled by what is expected of them and shifted, in points"
-        ),
-        "se": points("standard error of delta_points, in points; the uncertainty of the filled ratings is in it"),
+        "delta": points("gap with the missing ratings filled by what is expected of them and shifted, in points"),
+        "se": points("standard error of delta, in points; the uncertainty of the filled ratings is in it"),
         "df": DF,
         "ci_low": points("lower end of the confidence interval, in points", lengths=1),
         "ci_high": points("upper end of the confidence interval, in points", lengths=1),
@@ -175,6 +178,7 @@ MISSING_GRID: Final = Table(
         "n_missing_out_group": count("the same of the others, baselines left out"),
         "note": text("why there is no interval, in words; empty if there is one"),
     },
+    former={"delta_points": "delta"},
 )
 
 SENSITIVITY: Final = Table(
@@ -192,18 +196,18 @@ SENSITIVITY: Final = Table(
             "10% of the ratings or more lie at one of them)"
         ),
         "unit": word("of the estimate: points of the scale, or percentile points (ranks)"),
-        "delta_points": in_row_unit("gap in the row's unit: in-group minus out-group; missing for tipping_point"),
+        "delta": in_row_unit("gap in the row's unit: in-group minus out-group; missing for tipping_point"),
         "shift_points": points(
             "tipping_point: how much higher all missing ratings would have to be than the ratings that there are let "
             "one expect for δ to be 0, in points; as in missing_grid"
         ),
-        "se": in_row_unit("standard error of delta_points, in the row's unit"),
+        "se": in_row_unit("standard error of delta, in the row's unit"),
         "df": DF,
         "ci_low": in_row_unit("lower end of the confidence interval, in the row's unit", lengths=1),
         "ci_high": in_row_unit("upper end of the confidence interval, in the row's unit", lengths=1),
         "p": P_OF_NO_GAP,
         "n_narratives": count("narratives that the estimate uses"),
-        "n_ratings": count("ratings that the estimate uses, filled ones included"),
+        "n_answers": count("ratings that the estimate uses, filled ones included"),
         "share": share(
             "listwise: of the narratives, the complete ones; worst_case_low, worst_case_high, tipping_point: of the "
             "prompts, those without a rating; number_mass_weighted: of the prompts with a number mass, those below the "
@@ -212,4 +216,5 @@ SENSITIVITY: Final = Table(
         ),
         "note": text("why there is no value or no interval, or what limits it, in words; else empty"),
     },
+    former={"delta_points": "delta", "n_ratings": "n_answers"},
 )

@@ -18,29 +18,33 @@ from audit.tables.base import (
     text,
     word,
 )
-from audit.tables.shared import DF, HOLM, KEYS, P_OF_ZERO
+from audit.tables.shared import DF, HOLM, KEYS, OUTCOME, P_OF_ZERO
 
 GAP: Final = Table(
     "gap",
-    "an estimate of δ: by one estimator, in one scope",
+    "an estimate of δ of an outcome: by one estimator, in one scope",
     {
+        **OUTCOME,
         "dimension": KEYS["dimension"].adding("; 'all' is the mean over the single dimensions"),
         "variant": KEYS["variant"],
         "estimator": word(
             "contrast (each narrative's own gap by its own valid ratings, pooled over narratives), mixed (a model of "
             "narratives' levels and gaps alone, by REML), mixed_crossed (the same with random perceivers and "
-            "experiencers) or published (hou2025 arithmetic)"
+            "experiencers) or published (hou2025 arithmetic); of a measure of corpora (diversity) jackknife, over "
+            "narratives"
         ),
         "scope": word(
             "what the interval speaks about: narratives = these identities, any such narratives; narratives_and_terms "
             "= any such identities too; empty for published"
         ),
-        "headline": flag("whether the row is of the headline's estimator, contrast"),
-        "delta_points": points("gap in scale points: in-group minus out-group"),
-        "se": points("standard error of delta_points, in points"),
+        "headline": flag("whether the row is of the headline's estimator: contrast, or jackknife"),
+        "delta": in_row_unit("gap in the row's unit: in-group minus out-group"),
+        "se": in_row_unit(
+            "standard error of delta, in the row's unit; over conversations where narratives are utterances of them"
+        ),
         "df": DF,
-        "ci_low": points("lower end of the confidence interval, in points", lengths=1),
-        "ci_high": points("upper end of the confidence interval, in points", lengths=1),
+        "ci_low": in_row_unit("lower end of the confidence interval, in the row's unit", lengths=1),
+        "ci_high": in_row_unit("upper end of the confidence interval, in the row's unit", lengths=1),
         "p": probability(
             "two-sided p against a gap of 0, of the same t distribution as the interval: interval, p and verdict "
             "follow one rule, and p is below 1 less the confidence just when the interval leaves out 0"
@@ -50,7 +54,7 @@ GAP: Final = Table(
             "decides nothing; missing for all but contrast within narratives"
         ),
         "d_z": number(
-            "delta_points over the root of n_narratives times se: over the standard deviation of the narratives' gaps "
+            "delta over the root of n_narratives times se: over the standard deviation of the narratives' gaps "
             "where these count alike; no unit"
         ),
         "delta_z": cell_sds(
@@ -62,43 +66,58 @@ GAP: Final = Table(
         "null_high": cell_sds("97.5 percentile of the same"),
         "n_narratives": count("narratives that the estimate uses"),
         "n_narratives_asked": count("narratives that were asked"),
-        "n_ratings": count(
-            "ratings that the estimate uses; of a prompt in several wordings their mean, which counts once"
+        "n_answers": count(
+            "ratings or replies that the estimate uses; of a prompt in several wordings their mean, which counts once"
         ),
         "n_missing": count(
-            "prompts between the dimension's identities (baselines left out) without a rating, in any wording"
+            "prompts between the dimension's identities (baselines left out) whose answer has no number, in any wording"
         ),
         "note": text(
             "why there is no estimate or no interval, how many groups count for the wider scope where not all do, or "
             "which permutations were taken, in words; else empty"
         ),
         "p_adjusted": probability(
-            "p corrected for all headlines of the run within narratives: of every dimension, intersection and variant, "
-            "but not of 'all', which is a mean of them (Holm, family-wise error); missing in other rows"
+            "p of headlines within narratives, corrected (Holm, family-wise error): of ratings for all of the run, of "
+            "every dimension, intersection and variant, but not of 'all', which is a mean of them; of a measure for "
+            "the measures of the dimension, in which people's questions, whose names begin with people_, are a family "
+            "of their own; missing in other rows"
         ),
-        "p_family_size": count("tests that were corrected for: those headlines with a p; missing in other rows"),
-        "percent_of_scale": percent("delta_points in % of the scale's length; missing for published"),
-        "sd_within": points(
+        "family_size": count("tests that were corrected for: those headlines with a p; missing in other rows"),
+        "percent_of_scale": percent(
+            "delta in % of the scale's length; missing for published, and of measures, as are sd_within, raw_in and "
+            "raw_out"
+        ),
+        "sd_within": in_row_unit(
             "standard deviation of the headline's ratings about their narrative's mean, pooled over narratives, in "
-            "points; of 'all', the root of the dimensions' mean square; missing in rows that are no headline"
+            "the row's unit; of 'all', the root of the dimensions' mean square; missing in rows that are no headline"
         ),
-        "delta_sd": number("delta_points over sd_within; no unit"),
-        "raw_in": points(
-            "plain mean of the headline's in-group ratings, baselines left out, in points; of 'all', the mean of the "
-            "dimensions' means; missing in rows that are no headline"
+        "delta_sd": number(
+            "delta over sd_within; of a measure over its standard deviation among scored replies, missing for "
+            "diversity; no unit"
         ),
-        "raw_out": points(
+        "sd_ci_low": number("of a measure, ci_low over the same standard deviation, which is taken as known"),
+        "sd_ci_high": number("ci_high over the same"),
+        "raw_in": in_row_unit(
+            "plain mean of the headline's in-group ratings, baselines left out, in the row's unit; of 'all', the mean "
+            "of the dimensions' means; missing in rows that are no headline"
+        ),
+        "raw_out": in_row_unit(
             "the same of out-group ratings, in an intersection of pairs that share nothing; raw_in - raw_out is not "
-            "delta_points where groups differ in size, or ratings are missing, since it holds effects of perceivers "
+            "delta where groups differ in size, or ratings are missing, since it holds effects of perceivers "
             "and of experiencers too"
         ),
-        "bound_low": points(
-            "least delta_points that is possible where every rating lies within its pruned_points, in points; missing "
+        "bound_low": in_row_unit(
+            "least delta that is possible where every rating lies within its pruned_points, in the row's unit; missing "
             "where ratings carry no such bound, and in rows of published"
         ),
-        "bound_high": points("greatest delta_points that is possible so, in points"),
+        "bound_high": in_row_unit("greatest delta that is possible so, in the row's unit"),
     },
-)
+    former={
+        "delta_points": "delta", "n_ratings": "n_answers", "p_family_size": "family_size", "measure": "outcome",
+        "n_replies": "n_answers",
+    },
+    former_file="measure_gaps",
+)  # fmt: skip
 
 
 VARIANCES: Final = Table(
@@ -129,9 +148,10 @@ VARIANCES: Final = Table(
         "n_informative": count(
             "narratives with an in-group and an out-group rating; of contrast, that have a gap of their own"
         ),
-        "n_ratings": count("ratings used"),
+        "n_answers": count("ratings used"),
         "note": text("why there is no fit, in words; empty if there is one"),
     },
+    former={"n_ratings": "n_answers"},
 )
 
 LEAVE_ONE_OUT: Final = Table(
@@ -141,14 +161,16 @@ LEAVE_ONE_OUT: Final = Table(
         **KEYS,
         "estimator": word("the headline's, as in gap"),
         "group": word("the group whose perceivers and experiencers are left out; groups that do not count have no row"),
-        "delta_points": points("gap of the cell means of the others, in points"),
+        "delta": points("gap of the cell means of the others, in points"),
     },
+    former={"delta_points": "delta"},
 )
 
 FAMILIES: Final = Table(
     "families",
     "a contrast of a family",
     {
+        **OUTCOME,
         **KEYS,
         "family": word(
             "pair, group (the group's own cell: how much higher its ratings of its own are than its ratings of others "
@@ -162,41 +184,48 @@ FAMILIES: Final = Table(
             "contrast (no rating that it needs is missing); else pairs (least squares on effects of narratives and of "
             "all pairs, from all valid ratings); of emotion and valence always contrast, as the headline"
         ),
-        "delta_points": points(
-            "the contrast in scale points; positive where pairs that belong together are rated higher"
+        "delta": in_row_unit(
+            "the contrast in the row's unit; positive where pairs that belong together are rated higher"
         ),
-        "se": points("standard error of delta_points, in points"),
+        "se": in_row_unit("standard error of delta, in the row's unit"),
         "df": DF,
-        "ci_low": points("lower end of the confidence interval, in points; not corrected for multiplicity", lengths=1),
-        "ci_high": points("upper end of the same", lengths=1),
+        "ci_low": in_row_unit(
+            "lower end of the confidence interval, in the row's unit; not corrected for multiplicity", lengths=1
+        ),
+        "ci_high": in_row_unit("upper end of the same", lengths=1),
         "p": P_OF_ZERO,
         "p_adjusted": probability("p corrected for the family"),
         "method": word("the correction: Holm (family-wise error) or Benjamini–Hochberg (false discovery rate)"),
         "family_size": count("tests that were corrected for: the members of the family with a p"),
-        "d_z": number("delta_points over the standard deviation of the narratives' contrasts; no unit"),
-        "n_pairs": count("pairs of a perceiver and an experiencer whose ratings the estimate uses"),
+        "d_z": number("delta over the standard deviation of the narratives' contrasts; no unit"),
+        "n_pairs": count("pairs of a perceiver and an experiencer whose ratings or replies the estimate uses"),
         "n_narratives": count("narratives that the estimate uses"),
-        "n_ratings": count("ratings that the estimate uses"),
+        "n_answers": count("ratings or replies that the estimate uses"),
         "note": text("why there is no estimate or no interval, or what limits it, in words; else empty"),
-        "eq_low": points(
-            "lower end of the interval of level 1 - 2 alpha, in points: where the whole of it lies within a margin, so "
-            "does the member, by the equivalence test; not corrected for multiplicity",
+        "eq_low": in_row_unit(
+            "lower end of the interval of level 1 - 2 alpha, in the row's unit: where the whole of it lies within a "
+            "margin, so does the member, by the equivalence test; not corrected for multiplicity",
             lengths=1,
         ),
-        "eq_high": points("upper end of the same", lengths=1),
-        "delta_rest": points(
-            "mean of delta_points over the other members of the family, each of them alike (of emotions, over those "
+        "eq_high": in_row_unit("upper end of the same", lengths=1),
+        "delta_rest": in_row_unit(
+            "mean of delta over the other members of the family, each of them alike (of emotions, over those "
             "with a standard error); missing but for pair, group and emotion"
         ),
-        "change_points": points("delta_points minus delta_rest: how a member differs from the rest, in points"),
-        "change_se": points(
-            "standard error of change_points, in points: of narratives, member and rest in one, or of emotions, whose "
+        "change": in_row_unit("delta minus delta_rest: how a member differs from the rest, in the row's unit"),
+        "change_se": in_row_unit(
+            "standard error of change, in the row's unit: of narratives, member and rest in one, or of emotions, whose "
             "narratives are other ones, by Welch"
         ),
         "change_p": probability("two-sided p of the t-test against no difference from the rest"),
         "change_p_adjusted": probability("change_p corrected for the members of the family (Holm, family-wise error)"),
     },
-)
+    former={
+        "delta_points": "delta", "n_ratings": "n_answers", "change_points": "change", "measure": "outcome",
+        "n_replies": "n_answers",
+    },
+    former_file="measure_families",
+)  # fmt: skip
 
 HETEROGENEITY: Final = Table(
     "heterogeneity",
@@ -227,7 +256,7 @@ EQUIVALENCE: Final = Table(
         "alpha": probability(
             "error rate of each test: of the two one-sided ones of equivalence, and of the two-sided one of a gap"
         ),
-        "delta_points": points("gap in scale points: in-group minus out-group"),
+        "delta": points("gap in scale points: in-group minus out-group"),
         "level": probability(
             "coverage of the interval from low to high, 1 - 2 alpha: the one that the equivalence test goes by"
         ),
@@ -243,6 +272,7 @@ EQUIVALENCE: Final = Table(
             "no gap larger than the margin; gap, smaller than the margin; gap; undecided; or not estimable"
         ),
     },
+    former={"delta_points": "delta"},
 )
 
 POWER: Final = Table(

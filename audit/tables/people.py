@@ -92,7 +92,7 @@ PEOPLE_GAP: Final = Table(
     "the gap of people, beside the model's",
     {
         **KEYS,
-        "delta_points": points(
+        "delta": points(
             "gap of people in scale points: raters' ratings of their own group's experiencers minus those of others', "
             "each rater's mean and terms for narratives and experiencers taken off; in a crossed dimension own in all"
         ),
@@ -111,7 +111,7 @@ PEOPLE_GAP: Final = Table(
         "n_ratings_excluded": count("their ratings, which the estimate does not use"),
         "n_skipped": count("items of the dimension in raters' lists that were left out: missing, not 0"),
         "note": text("why there is no estimate or no interval, in words; else empty"),
-        "model_delta_points": points(
+        "model_delta": points(
             "the model's gap, of all in-group pairs whatever their words, of the same narratives and experiencers, "
             "with perceivers of the raters' groups"
         ),
@@ -129,6 +129,7 @@ PEOPLE_GAP: Final = Table(
         "model_echo_free_high": points("upper end of the same"),
         "model_echo_free_note": text("why it has no estimate or no interval, in words; else empty"),
     },
+    former={"delta_points": "delta", "model_delta_points": "model_delta"},
 )
 
 PEOPLE_AGREEMENT: Final = Table(

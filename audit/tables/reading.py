@@ -20,10 +20,10 @@ _FLAGS: Final = {"True": True, "False": False}
 def read_table(path: Path, table: Table | None) -> pd.DataFrame:
     """Read a table that an analysis published, with the columns of its file.
 
-    ``table`` says which columns hold text. Texts are as they were before formulas were defused: a group called "NA" or
-    "007" is that group, and an empty text is empty. In other columns an empty field is missing. Whole numbers are int64
-    if none is missing, other numbers float64. Flags are bool, or objects if one is missing. A file that is no table
-    raises ValueError.
+    ``table`` says which columns hold text, and how they were named before. Texts are as they were before formulas were
+    defused: a group called "NA" or "007" is that group, and an empty text is empty. In other columns an empty field is
+    missing. Whole numbers are int64 if none is missing, other numbers float64. Flags are bool, or objects if one is
+    missing. A file that is no table raises ValueError.
 
     Notes
     -----
@@ -33,6 +33,8 @@ def read_table(path: Path, table: Table | None) -> pd.DataFrame:
     import pandas as pd
 
     written = pd.read_csv(io.BytesIO(read_file(path)), dtype=str, keep_default_na=False)
+    if table is not None:
+        written = table.renamed(written)
     texts = {name for name, column in (table or {}).items() if column.type.plain == "text"}
     others = {name: _read(written[name]) for name in written.columns if name not in texts}
     return as_it_was(written.assign(**others))

@@ -1,21 +1,17 @@
-"""Runs that ask for replies: the replies, their scores, and the gaps of their measures."""
+"""Runs that ask for replies: the replies, their scores and measures, and the judge of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
 from audit.tables.base import (
     INT32,
-    Column,
     Kept,
     Table,
     count,
-    flag,
     in_measure_unit,
-    number,
     points,
     probability,
     share,
@@ -23,12 +19,9 @@ from audit.tables.base import (
     tokens,
     word,
 )
-from audit.tables.cells import CELLS
-from audit.tables.controls import CONTROLS
-from audit.tables.gap import FAMILIES, GAP
+from audit.tables.gap import GAP
 from audit.tables.ratings import RATINGS
-from audit.tables.shared import KEYS, P_OF_ZERO, PAIRS_COUNTED, PROMPT, SIDES
-from audit.tables.verdicts import VERDICTS
+from audit.tables.shared import IN_POINTS, KEYS, P_OF_ZERO, PAIRS_COUNTED, PROMPT, SIDES
 
 
 class ReplyStatus(StrEnum):
@@ -117,114 +110,6 @@ MEASURES: Final = Table(
     },
 )
 
-MEASURE_GAPS: Final = Table(
-    "measure_gaps",
-    "an estimate of a measure's gap",
-    {
-        "dimension": GAP["dimension"],
-        "variant": GAP["variant"],
-        "measure": MEASURES["measure"],
-        "estimator": word(
-            "contrast or mixed, as of ratings; of a measure of corpora (diversity) jackknife, over narratives"
-        ),
-        "scope": word(
-            "what the interval speaks about: narratives = these identities, any such narratives; narratives_and_terms "
-            "= any such identities too"
-        ),
-        "headline": flag("whether the row is of the estimator to go by: contrast, or jackknife"),
-        "delta": in_measure_unit("gap in the measure's unit: in-group minus out-group"),
-        "se": in_measure_unit(
-            "standard error of delta, in the measure's unit; over conversations where narratives are utterances of them"
-        ),
-        "df": GAP["df"],
-        "ci_low": in_measure_unit("lower end of the confidence interval, in the measure's unit"),
-        "ci_high": in_measure_unit("upper end of the same"),
-        "p": GAP["p"],
-        "p_sign_flip": GAP["p_sign_flip"],
-        "p_adjusted": probability(
-            "of headlines within narratives: p corrected over the measures of the dimension (Holm); people's "
-            "questions, whose names begin with people_, are a family of their own"
-        ),
-        "family_size": count("measures that were corrected for: those of the dimension and family with a p"),
-        "d_z": number("delta over the standard deviation of the narratives' contrasts; no unit"),
-        "delta_sd": number(
-            "delta over the measure's standard deviation among scored replies; no unit; missing for diversity"
-        ),
-        "sd_ci_low": number("ci_low over the same standard deviation, which is taken as known"),
-        "sd_ci_high": number("ci_high over the same"),
-        **GAP.pick("n_narratives", "n_narratives_asked"),
-        "n_replies": count("replies that the estimate uses"),
-        "n_missing": count("prompts between the dimension's identities (baselines left out) whose reply has no number"),
-        "note": GAP["note"],
-    },
-)
-
-
-def _of_measure(column: Column) -> Column:
-    """Turn a column about ratings into one about a measure of replies."""
-    words = column.meaning.replace("scale points", "the measure's unit").replace("in points", "in the measure's unit")
-    unit = "the measure's unit" if column.unit == "points" else column.unit
-    return replace(column, meaning=words.replace("rating", "reply").replace("_points", ""), unit=unit)
-
-
-_IN_UNIT: Final = {"delta_points": "delta", "change_points": "change", "n_ratings": "n_replies"}
-_OF_RATINGS: Final = (
-    "delta_z", "null_low", "null_high", "p_sign_flip", "p_adjusted", "p_family_size", "percent_of_scale", "sd_within",
-    "delta_sd", "raw_in", "raw_out",
-)  # fmt: skip
-"""Gap columns that only apply to ratings, or to one measure's headline."""
-
-
-def _of_a_measure(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """Turn columns about ratings into those of a table about measures, with its keys."""
-    in_unit = {_IN_UNIT.get(name, name): _of_measure(column) for name, column in columns.items()}
-    return {**KEYS, "measure": MEASURES["measure"], **in_unit}
-
-
-MEASURE_FAMILIES: Final = Table(
-    "measure_families", "a contrast of a family, of a measure", _of_a_measure(FAMILIES.without(*KEYS))
-)
-
-MEASURE_CONTROLS: Final = Table(
-    "measure_controls", "a control of a measure's δ", _of_a_measure(CONTROLS.without(*KEYS, *_OF_RATINGS))
-)
-
-MEASURE_VERDICTS: Final = Table(
-    "verdicts",
-    "the verdict on a measure's average gap",
-    {
-        **_of_a_measure(
-            VERDICTS.without(
-                *KEYS, "least_gap", "parts_beyond", "parts_not_shown", "rank", "n_dealings", "response", "response_low",
-                "response_high", "share_higher",
-            )
-        ),
-        "dimension": VERDICTS["dimension"],
-        "p_adjusted": probability(
-            "the same, corrected over the measures of the dimension (Holm); people's questions are a family of their "
-            "own"
-        ),
-        "margin": in_measure_unit("missing: of measures there is no margin"),
-        **MEASURE_GAPS.pick("delta_sd", "sd_ci_low", "sd_ci_high"),
-    },
-)  # fmt: skip
-
-MEASURE_CELLS: Final = Table(
-    "measure_cells",
-    "a perceiver and an experiencer, of a measure",
-    {
-        **KEYS,
-        "measure": MEASURES["measure"],
-        **SIDES,
-        "mean": in_measure_unit(
-            "mean of the measure over the pair's replies, in its unit; of diversity, of the replies taken together"
-        ),
-        "sd": in_measure_unit("standard deviation (n - 1) of the same; missing below two replies, and of diversity"),
-        "n_prompts": CELLS["n_prompts"],
-        "n_scored": count("of these with a number"),
-    },
-)
-
 REPLY_OUTCOMES: Final = Table(
     "reply_outcomes",
     "what became of the replies of one kind of pairs",
@@ -241,39 +126,42 @@ JUDGE_GAP: Final = Table(
     "judge_gap",
     "an estimate of the judge's own gap",
     {
-        "dimension": GAP["dimension"],
-        "variant": GAP["variant"],
-        "measure": word("the judged measure"),
+        "outcome": word("the judged measure"),
+        **GAP.pick("dimension", "variant"),
         **GAP.pick("estimator", "scope", "headline"),
-        "delta_points": points(
+        "delta": points(
             "the judge's own gap in points of the measure: the same replies shown as ones to in-group minus to "
             "out-group experiencers of whoever wrote them, whom the judge is not told"
         ),
-        **GAP.pick("se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings"),
+        **IN_POINTS,
+        **GAP.pick("p", "d_z", "n_narratives"),
+        "n_answers": count("scores that the estimate uses"),
         "n_missing": count("questions to the judge without a score"),
         "note": GAP["note"],
     },
+    former={"measure": "outcome", "delta_points": "delta", "n_ratings": "n_answers"},
 )
 
 JUDGE_EFFECTS: Final = Table(
     "judge_effects",
     "what an experiencer's identity adds to a judge's score",
     {
+        "outcome": JUDGE_GAP["outcome"],
         **KEYS,
-        "measure": JUDGE_GAP["measure"],
         "experiencer": word("whom the same replies are shown as ones to"),
         "group": SIDES["experiencer_group"],
         "effect": points(
             "how far the judge scores them above their mean over all experiencers, in points of the measure"
         ),
         "se": points("standard error of effect, in points, over narratives"),
-        **GAP.pick("df", "ci_low", "ci_high"),
+        **{name: IN_POINTS[name] for name in ("df", "ci_low", "ci_high")},
         "p": P_OF_ZERO,
         "p_adjusted": probability("p corrected over the experiencers of the dimension and measure (Holm)"),
         "n_narratives": count("narratives whose replies were judged again"),
         "n_replies": count("replies with a score as one to every experiencer"),
         "note": text("why there is no interval, in words; else empty"),
     },
+    former={"measure": "outcome"},
 )
 
 EPITOME: Final = Table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from audit.tables.base import INT8, count, flag, number, probability, share, whole, word
+from audit.tables.base import INT8, count, flag, number, points, probability, share, whole, word
 
 OVERALL: Final = "all"
 """Stands for the mean over the single dimensions."""
@@ -13,6 +13,15 @@ KEYS: Final = {
     "dimension": word("what perceiver and experiencer differ in, e.g. religion; 'a+b' is an intersection"),
     "variant": word("the prompt variant, e.g. origin"),
 }
+
+OUTCOME: Final = {
+    "outcome": word(
+        "what δ is of: intensity, that of ratings, or a measure of replies, as in the table of measures",
+        before="intensity",
+    ),
+    "unit": word("of the row's numbers: points of the rating scale, or the measure's unit"),
+}
+"""The outcome of a row, first in the tables that all outcomes have."""
 
 SIDES: Final = {
     "perceiver": word("wording of the identity that the model is given; 'no persona' where it is given none"),
@@ -56,6 +65,13 @@ PAIRS_COUNTED: Final = word(
 )
 
 DF: Final = number("degrees of freedom of the t distribution")
+IN_POINTS: Final = {
+    "se": points("standard error of delta, in points"),
+    "df": DF,
+    "ci_low": points("lower end of the confidence interval, in points", lengths=1),
+    "ci_high": points("upper end of the confidence interval, in points", lengths=1),
+}
+"""The uncertainty of a gap in points."""
 P_OF_ZERO: Final = probability("two-sided p of the t-test against 0")
 P_OF_NO_GAP: Final = probability("two-sided p of the t-test against a gap of 0")
 P_OF_NO_DIFFERENCE: Final = probability("two-sided p of the t-test against no difference")

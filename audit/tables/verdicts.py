@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from audit.tables.base import Table, count, in_row_unit, number, points, probability, share, text, whole, word
-from audit.tables.shared import DF, KEYS
+from audit.tables.shared import DF, KEYS, OUTCOME
 
 DEALINGS_DRAWN: Final = 999
 """Ways to deal terms to groups that are drawn if there are too many to enumerate."""
@@ -14,6 +14,7 @@ VERDICTS: Final = Table(
     "verdicts",
     "the verdict on an average gap",
     {
+        **OUTCOME,
         "dimension": KEYS["dimension"].adding("; 'all' is the mean over the single dimensions"),
         "variant": KEYS["variant"],
         "code": word(
@@ -41,29 +42,38 @@ VERDICTS: Final = Table(
         ),
         "scope": word("what the deciding estimate speaks of: groups (any such groups) or pairs (these pairs of words)"),
         "why_pairs": text("why it speaks of these pairs of words alone; empty where it speaks of groups"),
-        "delta_points": points("the deciding estimate of the gap, in points"),
-        "se": points("its standard error, in points"),
+        "delta": in_row_unit("the deciding estimate of the gap, in the row's unit"),
+        "se": in_row_unit("its standard error, in the row's unit"),
         "df": DF,
-        "ci_low": points("lower end of its confidence interval, in points", lengths=1),
-        "ci_high": points("upper end of the same", lengths=1),
+        "ci_low": in_row_unit("lower end of its confidence interval, in the row's unit", lengths=1),
+        "ci_high": in_row_unit("upper end of the same", lengths=1),
         "p": probability("two-sided p of the deciding estimate against 0"),
-        "p_adjusted": probability("the same, corrected for all averages of the run (Holm)"),
+        "p_adjusted": probability(
+            "the same, corrected (Holm): of ratings for all averages of the run, of a measure for the measures of the "
+            "dimension, in which people's questions are a family of their own"
+        ),
+        "delta_sd": number("of a measure, delta over its standard deviation among scored replies; no unit"),
+        "sd_ci_low": number("ci_low over the same standard deviation, which is taken as known"),
+        "sd_ci_high": number("ci_high over the same"),
         "n_narratives": count("narratives that the deciding estimate uses"),
-        "bound_low": points(
-            "lower end of the interval that must lie inside the margin, in points: of two one-sided tests, with "
-            "missing ratings at their worst",
+        "bound_low": in_row_unit(
+            "lower end of the interval that must lie inside the margin, in the row's unit: of two one-sided tests, "
+            "with missing ratings at their worst",
             lengths=1,
         ),
-        "bound_high": points("upper end of the same", lengths=1),
-        "margin": points("gap that was set as too small to matter, in points; missing where none was set"),
-        "least_gap": points("least gap of interest, in points"),
-        "supported_margin": points(
-            "smallest margin that these data support, in points: any average gap is smaller; missing where nothing is "
-            "ruled out"
+        "bound_high": in_row_unit("upper end of the same", lengths=1),
+        "margin": in_row_unit(
+            "gap that was set as too small to matter, in the row's unit; missing where none was set, and of measures, "
+            "which have none"
         ),
-        "other_delta": points("where there are two controls, the second: the same words beyond invented groups"),
-        "other_low": points("lower end of its confidence interval, in points", lengths=2),
-        "other_high": points("upper end of the same", lengths=2),
+        "least_gap": in_row_unit("least gap of interest, in the row's unit"),
+        "supported_margin": in_row_unit(
+            "smallest margin that these data support, in the row's unit: any average gap is smaller; missing where "
+            "nothing is ruled out"
+        ),
+        "other_delta": in_row_unit("where there are two controls, the second: the same words beyond invented groups"),
+        "other_low": in_row_unit("lower end of its confidence interval, in the row's unit", lengths=2),
+        "other_high": in_row_unit("upper end of the same", lengths=2),
         "parts_beyond": text(
             "emotions and groups whose gap is shown beyond the margin (beyond 0 without one), corrected for all gaps "
             "of the run; of 'all' also dimensions; joined by '; '"
@@ -86,6 +96,7 @@ VERDICTS: Final = Table(
         "response_high": points("upper end of the same", lengths=1),
         "share_higher": share("share of narratives whose own emotion is rated higher than a wrong one"),
     },
+    former={"delta_points": "delta", "measure": "outcome"},
 )
 
 ODD_PAIRS: Final = Table(
@@ -95,7 +106,7 @@ ODD_PAIRS: Final = Table(
         **KEYS,
         "perceiver_group": word("group of those who rate"),
         "experiencer_group": word("group of those who are rated"),
-        "delta_points": points(
+        "delta": points(
             "how much higher its ratings are than perceivers, experiencers, own gaps and the other pairs lead to "
             "expect, in points"
         ),
@@ -103,6 +114,7 @@ ODD_PAIRS: Final = Table(
         "df": DF,
         "p_adjusted": probability("two-sided p against 0, corrected for all pairs (Bonferroni)"),
     },
+    former={"delta_points": "delta"},
 )
 
 JUDGED: Final = Table(

@@ -36,8 +36,7 @@ class Published:
     Attributes
     ----------
     gap
-        The main table: ``tables/gap.csv``, see :data:`audit.tables.gap.GAP`; for a run of replies
-        ``tables/measure_gaps.csv``, see :data:`audit.tables.replies.MEASURE_GAPS`.
+        The main table: ``tables/gap.csv``, see :data:`audit.tables.gap.GAP`.
     confidence
         Coverage of the intervals in ``gap``.
     lines

@@ -16,8 +16,7 @@ from sphinx.application import Sphinx
 from audit.cli.main import COMMANDS
 from audit.comparing.preference.human_choices import PEOPLE_PREFERENCE_TABLES
 from audit.comparing.preference.judging import PREFERENCE_TABLES
-from audit.comparing.ratings import COMPARISON_TABLES
-from audit.comparing.replies import REPLY_COMPARISON_TABLES
+from audit.comparing.tables import COMPARISON_TABLES, REPLY_COMPARISON_TABLES
 from audit.configuration.options import group_rows, option_rows
 from audit.tables.base import Table
 from audit.tables.formatting import in_markdown
@@ -78,6 +77,10 @@ def columns() -> Iterator[str]:
             yield f"### {in_markdown(table.name)}\n\n{how}. One row is {_prose(table.row)}.\n"
             cells = ((_code(name), _prose(c.meaning), c.type.plain, c.unit) for name, c in table.items())
             yield from _table(("column", "meaning", "type", "unit"), cells)
+            if table.former:
+                names = ", ".join(f"{_code(former)} is now {_code(name)}" for former, name in table.former.items())
+                file = f" The table of replies was {_code(table.former_file)}." if table.former_file else ""
+                yield f"Former names: {names}.{file}\n"
 
 
 PARTS: Mapping[str, Callable[[], Iterator[str]]] = {"commands": commands, "options": options, "columns": columns}

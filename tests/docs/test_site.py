@@ -14,8 +14,7 @@ from documents import DOCS, PAGES, ROOT
 from audit.cli.main import COMMANDS
 from audit.comparing.preference.human_choices import PEOPLE_PREFERENCE_TABLES
 from audit.comparing.preference.judging import PREFERENCE_TABLES
-from audit.comparing.ratings import COMPARISON_TABLES
-from audit.comparing.replies import REPLY_COMPARISON_TABLES
+from audit.comparing.tables import COMPARISON_TABLES, REPLY_COMPARISON_TABLES
 from audit.configuration.options import option_rows
 from audit.tables.run_of_ratings import OF_RATINGS, TABLES
 from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES

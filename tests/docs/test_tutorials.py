@@ -153,5 +153,5 @@ def test_the_script_in_r_comes_to_the_headline_of_the_report(tmp_path):
     low, high = re.search(r"95 percent confidence interval:\n *(\S+) +(\S+)", printed).groups()
     mean = re.search(r"mean of x *\n *(\S+)", printed)[1]
     [row] = run.headline.to_dict("records")
-    found = [row["delta_points"], row["ci_low"], row["ci_high"]]
+    found = [row["delta"], row["ci_low"], row["ci_high"]]
     assert found == pytest.approx([float(mean), float(low), float(high)], rel=1e-5)  # of the digits that R prints

@@ -138,13 +138,13 @@ def test_a_planted_gap_is_found_with_its_sign_or_not_at_all(audit, tmp_path):
     found, alone = open_run(tmp_path / "run"), open_run(tmp_path / "alone")
     [row] = found.headline.to_dict("records")
     assert set(found.answers["status"].astype(str)) == {"rated"}
-    assert row["delta_points"] == pytest.approx(1.05, abs=0.02)
+    assert row["delta"] == pytest.approx(1.05, abs=0.02)
     gap = pd.read_csv(tmp_path / "run" / "tables" / "gap.csv").iloc[0]
-    assert gap["bound_low"] <= gap["delta_points"] <= gap["bound_high"]
+    assert gap["bound_low"] <= gap["delta"] <= gap["bound_high"]
     assert gap["bound_high"] - gap["bound_low"] < 4  # twice a sum of |weights| of 2 times a point
     counts = alone.answers["status"].astype(str).value_counts()
     assert counts.to_dict() == {"inexact": len(alone.answers)}
-    assert alone.headline["delta_points"].isna().all()
+    assert alone.headline["delta"].isna().all()
     assert alone.manifest.counts["inexact"] == len(alone.answers)
     outcomes = pd.read_csv(tmp_path / "alone" / "tables" / "outcomes.csv")
     assert (outcomes["n_inexact"] == outcomes["n_prompts"]).all()

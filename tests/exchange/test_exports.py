@@ -175,7 +175,7 @@ def test_a_data_set_has_a_card_whose_head_is_true_of_its_files(there, audit, cap
         ]
     same(pd.read_parquet("hf/data/ratings.parquet"), ratings()[WITHOUT_TEXTS])
     gap, made = pd.read_parquet("hf/data/gap.parquet"), pd.read_csv("run/tables/gap.csv")
-    for name in ("delta_points", "se", "n_narratives"):
+    for name in ("delta", "se", "n_narratives"):
         np.testing.assert_array_equal(gap[name].to_numpy(float), made[name].to_numpy(float))
     assert f"A row is a prompt that asks for a rating. {len(ratings())} rows." in page
     assert "must not be used as such" in page
@@ -195,7 +195,7 @@ def test_replies_are_a_data_set_and_the_card_warns_of_their_texts(audit, tmp_pat
     run = ROOT / "reports" / "example-replies"
     assert audit("export", run, "form=huggingface", "to=hf", "license=apache-2.0") == 0
     head, page = card_of("hf")
-    assert [each["config_name"] for each in head["configs"]] == ["replies", "measure_gaps"]
+    assert [each["config_name"] for each in head["configs"]] == ["replies", "gap"]
     assert "`text` is what the model wrote, verbatim" in page
     written = pd.read_parquet("hf/data/replies.parquet")
     assert written["text"].tolist() == pd.read_parquet(run / "replies.parquet")["text"].tolist()

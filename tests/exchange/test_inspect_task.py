@@ -108,7 +108,7 @@ def test_a_log_is_the_run_that_ours_would_have_been(made, there, audit):
     scores = {score.name: score for score in log.results.scores}
     metrics = {each.name: each.value for each in scores["intensity"].metrics.values()}
     headline = gaps[0][gaps[0]["headline"] & (gaps[0]["scope"] == "narratives")].iloc[0]
-    assert metrics["faith delta"] == pytest.approx(headline["delta_points"], abs=1e-9)
+    assert metrics["faith delta"] == pytest.approx(headline["delta"], abs=1e-9)
     assert metrics["faith stderr"] == pytest.approx(headline["se"], abs=1e-9)
     assert metrics["faith low"] == pytest.approx(headline["ci_low"], abs=1e-9)
     assert abs(metrics["faith delta"]) > 0.1
@@ -264,4 +264,4 @@ def test_the_embedded_model_behind_a_server_gives_our_own_run(
     # of own and of other groups add up to 1 and -1. Of others that are missing, by no bound that holds for all data.
     if (own["intensity"].isna() == other["intensity"].isna()).all():
         most = (own["intensity"] - other["intensity"]).abs().max()
-        assert abs(gaps[0]["delta_points"] - gaps[1]["delta_points"]) <= 2 * most + 1e-9
+        assert abs(gaps[0]["delta"] - gaps[1]["delta"]) <= 2 * most + 1e-9

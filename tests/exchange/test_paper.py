@@ -28,6 +28,10 @@ from audit.extras.paper.methods import methods
 from audit.extras.paper.references import bibliography
 from audit.extras.paper.text import as_plain, works_in
 from audit.extras.paper.word import word_file
+from audit.tables.controls import CONTROLS
+from audit.tables.gap import GAP
+from audit.tables.reading import read_table
+from audit.tables.verdicts import VERDICTS
 
 docx = pytest.importorskip("docx", reason="needs python-docx: pip install 'empathy-audit[word]'")
 ROOT = Path(__file__).parents[2]
@@ -92,6 +96,11 @@ def export(audit, run, to="out"):
     return Path(to)
 
 
+def published(run, table):
+    """Return a table of a committed run, whichever version wrote it."""
+    return read_table(table.place(run / "tables"), table)
+
+
 def shown_as(value, text):
     """Whether a cell shows this value, rounded once to the decimals that it has."""
     decimals = len(text.partition(".")[2])
@@ -102,8 +111,8 @@ def test_the_word_table_has_the_numbers_of_the_tables(audit, tmp_path):
     out = export(audit, EXAMPLE)
     head, *rows = word_table(out / "paper.docx")
     assert head == ["Gap", "Narratives", "Ratings", "δ", "SE", "95% CI", "t", "df", "p", "dz"]
-    gap = pd.read_csv(EXAMPLE / "tables" / "gap.csv").query("headline").set_index("scope")
-    controls = pd.read_csv(EXAMPLE / "tables" / "controls.csv").set_index("control")
+    gap = published(EXAMPLE, GAP).query("headline").set_index("scope")
+    controls = published(EXAMPLE, CONTROLS).set_index("control")
     names = {
         "religion": gap.loc["narratives"],
         "in whatever words": controls.loc["all_terms"],
@@ -114,12 +123,12 @@ def test_the_word_table_has_the_numbers_of_the_tables(audit, tmp_path):
     }
     assert [row[0] for row in rows] == list(names)
     for (_, narratives, ratings, delta, se, interval, t, df, p, d_z), own in zip(rows, names.values(), strict=True):
-        assert (int(narratives), int(ratings)) == (own["n_narratives"], own["n_ratings"])
+        assert (int(narratives), int(ratings)) == (own["n_narratives"], own["n_answers"])
         low, high = interval.strip("[]").split(", ")
-        pairs = {"delta_points": delta, "se": se, "ci_low": low, "ci_high": high, "d_z": d_z, "df": df}
+        pairs = {"delta": delta, "se": se, "ci_low": low, "ci_high": high, "d_z": d_z, "df": df}
         for name, text in pairs.items():
             assert text == "–" if math.isnan(own[name]) else shown_as(own[name], text), (name, text, own[name])
-        assert shown_as(own["delta_points"] / own["se"], t)
+        assert shown_as(own["delta"] / own["se"], t)
         assert p == "< .001" if own["p"] < 0.001 else shown_as(own["p"], f"0{p}")
         # APA: three decimals and no leading zero of p; a leading zero and no plus of what can be beyond 1.
         assert re.fullmatch(r"< \.001|\.\d{3}", p)
@@ -127,9 +136,9 @@ def test_the_word_table_has_the_numbers_of_the_tables(audit, tmp_path):
         # Two digits of the smallest standard error of the table, .0119.
         assert len(se.partition(".")[2]) == 3
     # The last row is the estimate that the verdict rests on: of groups as a sample.
-    verdict = pd.read_csv(EXAMPLE / "tables" / "verdicts.csv").iloc[0]
+    verdict = published(EXAMPLE, VERDICTS).iloc[0]
     assert verdict["scope"] == "groups"
-    for name, text in {"delta_points": delta, "se": se, "ci_low": low, "ci_high": high, "df": df}.items():
+    for name, text in {"delta": delta, "se": se, "ci_low": low, "ci_high": high, "df": df}.items():
         assert shown_as(verdict[name], text), name
 
 
@@ -175,7 +184,7 @@ def two_dimensions(tmp_path, monkeypatch):
 def test_every_number_of_a_table_of_several_dimensions_is_the_tables(audit, two_dimensions):
     head, *rows = word_table(export(audit, two_dimensions) / "paper.docx")
     gap = pd.read_csv(two_dimensions / "tables" / "gap.csv").query("headline")
-    gap = gap.rename(columns={"delta_points": "delta", "n_ratings": "n"}).set_index(["dimension", "scope"])
+    gap = gap.rename(columns={"n_answers": "n"}).set_index(["dimension", "scope"])
     of = {
         "faith": ("faith", "narratives"), "nation": ("nation", "narratives"),
         "any such identities": ("nation", "narratives_and_terms"), "mean over dimensions": ("all", "narratives"),
@@ -196,11 +205,11 @@ def test_every_number_of_a_table_of_several_dimensions_is_the_tables(audit, two_
 
 def test_every_number_of_a_table_of_measures_is_the_tables(audit):
     head, *rows = word_table(export(audit, REPLIES) / "paper.docx")
-    gaps = pd.read_csv(REPLIES / "tables" / "measure_gaps.csv").query("headline and scope == 'narratives'")
+    gaps = published(REPLIES, GAP).query("headline and scope == 'narratives'")
     units = pd.read_csv(REPLIES / "tables" / "measures.csv").set_index("measure")["unit"]
     assert head[-2:] == ["p corrected", "δ in SD"]
-    for (_, unit, *cells), own in zip(rows, gaps.rename(columns={"n_replies": "n"}).to_dict("records"), strict=True):
-        assert unit == units.get(own["measure"], "–")
+    for (_, unit, *cells), own in zip(rows, gaps.rename(columns={"n_answers": "n"}).to_dict("records"), strict=True):
+        assert unit == units.get(own["outcome"], "–")
         cells_are(cells, own, corrected=True)
         assert cells[-1] == "–" if math.isnan(own["delta_sd"]) else shown_as(own["delta_sd"], cells[-1])
 
@@ -226,12 +235,12 @@ def test_word_latex_and_markdown_have_one_table(audit, tmp_path):
 def test_a_table_of_replies_has_the_measures_and_says_why_one_has_no_interval(audit, tmp_path):
     out = export(audit, REPLIES)
     head, *rows = word_table(out / "paper.docx")
-    gaps = pd.read_csv(REPLIES / "tables" / "measure_gaps.csv").query("headline and scope == 'narratives'")
+    gaps = published(REPLIES, GAP).query("headline and scope == 'narratives'")
     measures = pd.read_csv(REPLIES / "tables" / "measures.csv").set_index("measure")
     assert head[:4] == ["Measure", "Unit", "Narratives", "Texts"]
     assert len(rows) == len(gaps)
     for row, own in zip(rows, gaps.to_dict("records"), strict=True):
-        title = measures["title"].get(own["measure"], own["measure"])
+        title = measures["title"].get(own["outcome"], own["outcome"])
         assert re.fullmatch(re.escape(title) + "[a-z]?", row[0])
         has = not math.isnan(own["ci_low"])
         assert (row[6] != "–") == has
@@ -246,8 +255,8 @@ def test_a_table_of_replies_has_the_measures_and_says_why_one_has_no_interval(au
 
 def test_replies_about_several_dimensions_are_laid_out_by_dimension():
     replies = study_of("example-replies")
-    gaps = replies.tables["measure_gaps"]
-    both = planted(replies, tables={"measure_gaps": pd.concat([gaps, gaps.assign(dimension="nationality")])})
+    gaps = replies.tables["gap"]
+    both = planted(replies, tables={"gap": pd.concat([gaps, gaps.assign(dimension="nationality")])})
     table = gap_table(both)
     assert {len(row.cells) for row in table.rows} == {len(table.head)}
     assert [as_plain(row.cells[0]) for row in table.rows if not row.depth] == [
@@ -434,7 +443,7 @@ def test_a_run_of_another_tool_says_what_is_not_known_of_it(audit, tmp_path):
     assert repeated in (out / "table.md").read_text("utf-8")
     own = pd.read_csv(run / "tables" / "gap.csv").query("headline and scope == 'narratives'").iloc[0]
     [row] = [row for row in word_table(out / "paper.docx") if row[0] == "identity"]
-    assert shown_as(own["delta_points"], row[3])
+    assert shown_as(own["delta"], row[3])
 
 
 def test_a_table_without_the_reason_why_a_rating_is_missing_says_so(tmp_path):

@@ -95,12 +95,12 @@ def test_the_score_is_the_margin_that_the_verdict_supports_and_its_estimate_stan
     assert details["what it says"] == "no average gap larger than 0.4 points, at level 0.05"
     assert details["verdict"] == "No average gap found: any is smaller than 0.40 points"
     [verdict] = exact("verdicts").to_dict("records")
-    for name in ("delta_points", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives"):
+    for name in ("delta", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives"):
         assert float(details[name]) == verdict[name], name
     assert details["n_missing"] == "0"
     assert details["manipulation check emotion"] == "not passed"
     placebo = exact("controls").set_index("control").loc["placebo"]
-    assert details["control placebo"] == f"{placebo['delta_points']} ({placebo['ci_low']} to {placebo['ci_high']})"
+    assert details["control placebo"] == f"{placebo['delta']} ({placebo['ci_low']} to {placebo['ci_high']})"
     assert details["prompts of the run that were refused"] == "0"
 
 
@@ -112,12 +112,12 @@ def test_beside_groups_as_a_sample_the_gap_over_narratives_is_called_so(run, aud
     assert verdict["ci_low"] < 0 < gap["ci_low"]
     _, details = result_of(run, audit)
     assert details["it speaks of"] == "any such groups"
-    assert details["gap over these narratives alone"] == f"{gap['delta_points']} ({gap['ci_low']} to {gap['ci_high']})"
+    assert details["gap over these narratives alone"] == f"{gap['delta']} ({gap['ci_low']} to {gap['ci_high']})"
     assert [name for name, value in details.items() if str(gap["ci_low"]) in value] == [
         "gap over these narratives alone",
         "control echo_free",
     ]
-    decides(run, scope="pairs", **{name: gap[name] for name in ("delta_points", "se", "df", "ci_low", "ci_high")})
+    decides(run, scope="pairs", **{name: gap[name] for name in ("delta", "se", "df", "ci_low", "ci_high")})
     _, details = result_of(run, audit, "of-pairs")
     assert details["it speaks of"] == "these pairs of words"
     assert float(details["ci_low"]) == gap["ci_low"]

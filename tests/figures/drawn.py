@@ -66,7 +66,7 @@ def published(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def gaps(*rows: tuple[str, str, float, float, float]) -> pd.DataFrame:
-    columns = ["dimension", "variant", "delta_points", "ci_low", "ci_high"]
+    columns = ["dimension", "variant", "delta", "ci_low", "ci_high"]
     return pd.DataFrame(rows, columns=columns).assign(estimator="contrast", scope="narratives", headline=True)
 
 
@@ -78,7 +78,7 @@ def family(members: Mapping[str, float], *, name: str = "emotion", p: float = 0.
             "family": name,
             "member": list(members),
             "partner": "",
-            "delta_points": delta,
+            "delta": delta,
             "ci_low": delta - 0.5,
             "ci_high": delta + 0.5,
             "p_adjusted": p,

@@ -32,14 +32,14 @@ def tables(*, terms=None, n_emotions=12):
 
 
 def measures():
-    gap = family(dict.fromkeys(MEASURES, 0.2)).rename(columns={"member": "measure"})
+    gap = family(dict.fromkeys(MEASURES, 0.2)).rename(columns={"member": "outcome"})
     ends = {
         "delta_sd": [0.2, -0.1, 0.3, 0.0],
         "sd_ci_low": [-0.1, -0.48, 0.1, None],
         "sd_ci_high": [0.5, -0.0035, 1, None],
     }
     table = gap.assign(**ends, estimator="contrast", headline=True, scope="narratives")
-    return {"measure_gaps": table, "measures": pd.DataFrame({"measure": list(MEASURES), "title": MEASURES.values()})}
+    return {"gap": table, "measures": pd.DataFrame({"measure": list(MEASURES), "title": MEASURES.values()})}
 
 
 def draw(own, millimetres, **more):

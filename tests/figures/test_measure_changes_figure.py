@@ -16,7 +16,7 @@ def changes(**given: list[object]) -> pd.DataFrame:
     """Length with a change of δ, EQ with one of its mean, and a corpus without either in standard deviations."""
     nan = math.nan
     columns: dict[str, list[object]] = {
-        "measure": ["n_words", "eq", "dist_1"],
+        "outcome": ["n_words", "eq", "dist_1"],
         "change_sd": [-0.5, 0.25, nan],
         "sd_ci_low": [-0.75, -0.25, nan],
         "sd_ci_high": [-0.25, 0.75, nan],

@@ -12,7 +12,7 @@ from drawn import marked, offsets, texts
 
 from audit.report.figures.forests import plot_measures
 from audit.report.figures.style import figure_bytes
-from audit.tables.replies import MEASURE_GAPS
+from audit.tables.gap import GAP
 from audit.tables.stages import STAGE_TEXTS
 from audit.tasks.reply.figures import draw_measures
 
@@ -22,12 +22,12 @@ def gaps_of(deltas, *, dimension="religion", scope="narratives", **change):
     delta = np.array(deltas, dtype=float)
     table = pd.DataFrame(
         {
-            "dimension": dimension, "variant": "origin", "measure": [f"m{k}" for k in range(len(delta))],
+            "dimension": dimension, "variant": "origin", "outcome": [f"m{k}" for k in range(len(delta))],
             "estimator": "contrast", "scope": scope, "headline": True, "delta": delta, "ci_low": delta - 2,
             "ci_high": delta + 2, "p_adjusted": 1.0, "delta_sd": delta / 10, "sd_ci_low": (delta - 2) / 10,
             "sd_ci_high": (delta + 2) / 10, "note": "",
         },
-        columns=list(MEASURE_GAPS),
+        columns=list(GAP),
     )  # fmt: skip
     return table.assign(**change)
 
@@ -37,11 +37,11 @@ def drawn_of(*gaps, titles=None):
     verdicts = table.loc[table["headline"] & (table["scope"] == "narratives")].assign(
         code=lambda rows: np.where(rows["p_adjusted"] < 0.05, "gap", "undecided")
     )
-    names = list(dict.fromkeys(table["measure"]))
+    names = list(dict.fromkeys(table["outcome"]))
     measures = pd.DataFrame({"measure": names, "title": titles or [f"Measure {name}" for name in names]})
     tables = {
         "verdicts": verdicts,
-        "measure_gaps": table,
+        "gap": table,
         "measures": measures,
         "stage_texts": pd.DataFrame(columns=list(STAGE_TEXTS)),
     }

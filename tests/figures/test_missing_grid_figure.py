@@ -18,7 +18,7 @@ def grid(*, delta=1.0, slope_in=0.1, slope_out=-0.2, half=1.0):
             "variant": "origin",
             "shift_in_group": inside,
             "shift_out_group": outside,
-            "delta_points": (value := delta + slope_in * inside + slope_out * outside),
+            "delta": (value := delta + slope_in * inside + slope_out * outside),
             "ci_low": value - half,
             "ci_high": value + half,
         }

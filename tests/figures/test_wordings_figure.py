@@ -13,16 +13,14 @@ PARTS = ("narratives", "wordings", "rest", "identities")
 
 def wordings(deltas):
     deltas = np.asarray(deltas, dtype=float)
-    return pd.DataFrame(
-        {"wording": range(len(deltas)), "delta_points": deltas, "ci_low": deltas - 1, "ci_high": deltas + 1}
-    )
+    return pd.DataFrame({"wording": range(len(deltas)), "delta": deltas, "ci_low": deltas - 1, "ci_high": deltas + 1})
 
 
 def shares(of_delta, of_one):
     return pd.DataFrame({"part": PARTS, "share_of_delta": of_delta, "share": of_one})
 
 
-CROSSED = pd.Series({"delta_points": 2.0, "ci_low": -1.5, "ci_high": 5.5})
+CROSSED = pd.Series({"delta": 2.0, "ci_low": -1.5, "ci_high": 5.5})
 SHARES = shares([0.1, 0.6, 0.05, 0.25], [0.3, 0.2, 0.5, np.nan])
 
 

@@ -158,7 +158,7 @@ def test_numbers_are_the_published_ones_to_the_last_digit(runs):
     [row] = index_of(runs["gap"])
     own = pd.read_csv(runs["gap"] / "tables" / "verdicts.csv").iloc[0]
     assert [row[name] for name in ("delta", "ci_low", "ci_high", "p")] == [
-        own[name] for name in ("delta_points", "ci_low", "ci_high", "p")
+        own[name] for name in ("delta", "ci_low", "ci_high", "p")
     ]
     assert 5.5 < row["delta"] < 6.5  # planted: 6
     assert (row["pairs"], row["control"]) == ("without a word in common", "echo_free")
@@ -248,7 +248,7 @@ def test_measures_of_replies_have_their_unit_and_the_verdict_of_their_page(repli
     rows = {row["outcome"]: row for row in index_of(replies)}
     titles = pd.read_csv(replies / "tables" / "measures.csv").set_index("measure")["title"]
     table = pd.read_csv(replies / "tables" / "verdicts.csv").query("dimension != 'all'")
-    assert [titles[name] for name in table["measure"]] == list(rows)
+    assert [titles[name] for name in table["outcome"]] == list(rows)
     assert (rows["Length"]["unit"], rows["Length"]["scale"]) == ("words", "")
     page = (replies / "report.html").read_text("utf-8")
     [shown] = re.findall(r'<table aria-label="religion: what was decided of each measure.*?</table>', page, re.DOTALL)
@@ -264,10 +264,10 @@ def test_measures_of_replies_have_their_unit_and_the_verdict_of_their_page(repli
 def test_measures_that_an_earlier_version_analysed_have_no_verdict(replies, tmp_path):
     run = copied(replies, tmp_path)
     (run / "tables" / "verdicts.csv").unlink()
-    gaps = pd.read_csv(run / "tables" / "measure_gaps.csv").query("headline and scope == 'narratives'")
+    gaps = pd.read_csv(run / "tables" / "gap.csv").query("headline and scope == 'narratives'")
     rows = {row["outcome"]: row for row in index_of(run)}
     assert {row["verdict"] for row in rows.values()} == {"absent"}
-    assert rows["Length"]["delta"] == gaps.set_index("measure").loc["n_words", "delta"]
+    assert rows["Length"]["delta"] == gaps.set_index("outcome").loc["n_words", "delta"]
 
 
 def test_files_of_replies_that_were_accepted_take_verdicts_back(replies, tmp_path):

@@ -71,7 +71,7 @@ def effect_intervals(ratings):
     [found] = experiencer_effects(ratings)
     intervals = {}
     for place, group in enumerate(found.groups):
-        estimate = summarise_contrasts(found.by_narrative[:, place], rounding=1e-12, confidence=0.99, n_ratings=1)
+        estimate = summarise_contrasts(found.by_narrative[:, place], rounding=1e-12, confidence=0.99, n_answers=1)
         intervals[group] = (estimate.ci_low, estimate.ci_high)
     return found, intervals
 
@@ -94,7 +94,7 @@ def test_a_planted_gap_of_the_judge_is_recovered_within_its_interval(method):
     gap = gap_of(judge, ratings)
     assert gap["ci_low"] < BIAS < gap["ci_high"]
     assert gap["ci_high"] - gap["ci_low"] < BIAS  # another amount, such as none or twice it, would not be
-    assert (gap["estimator"], gap["n_narratives"], gap["n_ratings"]) == ("contrast", N, N * 16)
+    assert (gap["estimator"], gap["n_narratives"], gap["n_answers"]) == ("contrast", N, N * 16)
     # Each experiencer is in-group to one writer of four, so no experiencer stands out.
     _, intervals = effect_intervals(ratings)
     assert all(holds(intervals[group], 0) for group in ("Buddhist", "Christian", "Hindu", "Muslim"))

@@ -109,9 +109,9 @@ PLANTED = {
     "no check": (lambda run: planted(run, tables={"manipulation": run.tables["manipulation"].iloc[:0]}),
                  ["No manipulation check was made."]),
     "no interval": (without_interval, ["δ of religion had an estimate and no interval; the table says why."]),
-    "no estimate": (lambda run: gaps(without_interval(run), delta_points=math.nan),
+    "no estimate": (lambda run: gaps(without_interval(run), delta=math.nan),
                     ["δ of religion could not be estimated; the table says why."]),
-    "within noise": (lambda run: gaps(run, delta_points=1e-5),
+    "within noise": (lambda run: gaps(run, delta=1e-5),
                      ["δ is below twice what it would vary by if the same prompts were asked again"]),
     "thinking": (lambda run: planted(run, **within(run, "config", thinking={"mode": "on", "max_tokens": 1024,
                                                                            "temperature": 0.6, "top_p": 0.95})),
@@ -148,7 +148,7 @@ PLANTED = {
     "unfinished": (lambda run: replace(planted(run, status="running", n_prompts=N + 24), n_missing=24),
                    [f"Caution: the run is not finished. 24 of {N + 24} prompts had not been asked.",
                     f"Of {N} prompts of the {N + 24} that the run has, {N} gave a rating.", f"Asking began on {DAY}."]),
-    "several gaps": (lambda run: gaps(run, p_family_size=3.0),
+    "several gaps": (lambda run: gaps(run, family_size=3.0),
                      ["p values were corrected over the run's 3 gaps by Holm's method (Holm, 1979)."]),
     "margin": (lambda run: with_margin(run, p_equivalence=0.012),
                ["A gap of less than 2.00 points counted as too small to matter. Whether a gap lies within that margin "
@@ -437,7 +437,7 @@ def test_of_two_variants_a_limit_names_its_own(run):
     both = planted(
         run,
         tables={
-            "gap": pd.concat([gap, gap.assign(variant="persona-1", delta_points=1e-6)]),
+            "gap": pd.concat([gap, gap.assign(variant="persona-1", delta=1e-6)]),
             "controls": pd.concat([controls, controls.assign(variant="persona-1")]),
         },
     )
@@ -454,8 +454,8 @@ def test_of_utterances_the_note_speaks_of_conversations(run):
 
 def test_what_a_table_of_measures_does_not_show_is_not_said(replies):
     """Its rows are of any such narratives alone, though the run has intervals for any such identities, too."""
-    made = replies.tables["measure_gaps"]
-    wider = planted(replies, tables={"measure_gaps": made.assign(ci_low=made["ci_low"].fillna(-1.0),
+    made = replies.tables["gap"]
+    wider = planted(replies, tables={"gap": made.assign(ci_low=made["ci_low"].fillna(-1.0),
                                                                 ci_high=made["ci_high"].fillna(1.0))})  # fmt: skip
     assert wider.wider
     assert "jackknife over groups" not in said(wider)

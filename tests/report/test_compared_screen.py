@@ -20,9 +20,8 @@ from test_replies_page import replies_of
 from audit.comparing.first_screen import summary_of_changes, summary_of_runs, told_apart
 from audit.comparing.gaps import Measured, gap_table, measure_run, specification_rows, strategy_rows
 from audit.comparing.measure_gaps import RepliesOfRun, change_rows
-from audit.comparing.ratings import COMPARISON_TABLES
 from audit.comparing.reply_page import _answer
-from audit.comparing.reply_tables import MEASURE_CHANGES
+from audit.comparing.tables import COMPARISON_TABLES, MEASURE_CHANGES
 from audit.report.numbers import Row, rows_of
 from audit.report.summary import NO_GROUPS, NOT_THE_GROUPS, Summary
 from audit.runs.outside import read_outside
@@ -154,7 +153,7 @@ def test_the_largest_gap_is_the_one_that_a_verdict_rests_on_with_its_interval() 
     runs = {"beyond": measured(6.0, placebo=5.0, controlled=False), "free": measured(3.0, seed=4)}
     beyond, free = (verdict_of(run) for run in runs.values())
     assert (beyond.control, free.control, free.scope) == ("placebo", "echo_free", "groups")
-    assert 0.5 < beyond.delta_points < 2 < free.delta_points
+    assert 0.5 < beyond.delta < 2 < free.delta
     [narrow] = [row for row in gap_table({"free": runs["free"]}).to_dict("records") if row["scope"] == "narratives"]
     assert (narrow["ci_low"], narrow["ci_high"]) != (free.ci_low, free.ci_high)
     screen = screen_of(runs)
@@ -163,7 +162,7 @@ def test_the_largest_gap_is_the_one_that_a_verdict_rests_on_with_its_interval() 
         screen,
     )
     assert told is not None
-    assert float(told[1]) == round(free.delta_points, 2)
+    assert float(told[1]) == round(free.delta, 2)
     assert told[2] == interval(free.ci_low, free.ci_high)
     assert told[2] != interval(narrow["ci_low"], narrow["ci_high"])
 

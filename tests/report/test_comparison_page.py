@@ -9,7 +9,7 @@ import pytest
 
 from audit.comparing.page import render_comparison
 from audit.comparing.paper_table import paper_table, with_interval
-from audit.comparing.ratings import COMPARISON_TABLES
+from audit.comparing.tables import COMPARISON_TABLES
 from audit.report.numbers import Row
 from audit.report.page import asset
 from audit.report.summary import EVERY_PART, NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS
@@ -37,9 +37,9 @@ def run_row(label, **values):
 
 def gap_row(label, delta=-0.694321, **values):
     known = {
-        "run": label, "dimension": "religion", "scope": "narratives", "delta_points": delta, "ci_low": delta - 0.2,
-        "ci_high": delta + 0.2, "p": 0.0123, "p_adjusted": 0.0246, "p_family_size": 2, "percent_of_scale": delta,
-        "delta_sd": -0.21, "d_z": -1.5, "n_narratives": 12, "n_ratings": 190, "missing_share": 0.01,
+        "run": label, "dimension": "religion", "scope": "narratives", "delta": delta, "ci_low": delta - 0.2,
+        "ci_high": delta + 0.2, "p": 0.0123, "p_adjusted": 0.0246, "family_size": 2, "percent_of_scale": delta,
+        "delta_sd": -0.21, "d_z": -1.5, "n_narratives": 12, "n_answers": 190, "missing_share": 0.01,
         "verdict": "undecided", "note": "",
     }  # fmt: skip
     return row_of("gap", **(known | values))
@@ -48,8 +48,8 @@ def gap_row(label, delta=-0.694321, **values):
 def control_row(label, control="same_words", **values):
     known = {
         "run": label, "dimension": "religion", "variant": "origin", "control": control, "estimator": "contrast",
-        "scope": "narratives", "headline": False, "delta_points": 0.812345, "ci_low": 0.5, "ci_high": 1.1, "p": 0.0002,
-        "n_narratives": 11, "n_ratings": 170, "note": "",
+        "scope": "narratives", "headline": False, "delta": 0.812345, "ci_low": 0.5, "ci_high": 1.1, "p": 0.0002,
+        "n_narratives": 11, "n_answers": 170, "note": "",
     }  # fmt: skip
     return row_of("controls", **(known | values))
 
@@ -82,7 +82,7 @@ def tables_of(first="origin", second="persona-1", specification=None, **columns)
         "runs": [run_row(first), run_row(second)],
         "gap": [gap_row(first, **columns), gap_row(second, **{"delta": -0.25, **columns})],
         "verdicts": [verdict_row(first), verdict_row(second)],
-        "controls": [control_row(first), control_row(second, "placebo", delta_points=0.4, note="of one set")],
+        "controls": [control_row(first), control_row(second, "placebo", delta=0.4, note="of one set")],
         "comparisons": [comparison_row(first=first, second=second)],
         "specifications": [specification or specification_row(lowest_run=first, highest_run=second)],
     }
@@ -157,9 +157,9 @@ def test_every_number_is_the_one_in_its_table():
         "verdicts",
     }
     assert {place.split(":")[0] for place, *_ in numbers} == set(tables) - of_others
-    [(_, _, shown)] = [each for each in numbers if each[0] == "controls:0:delta_points"]
+    [(_, _, shown)] = [each for each in numbers if each[0] == "controls:0:delta"]
     assert shown == points(0.812345) == "+0.81"
-    [(_, _, shown)] = [each for each in numbers if each[0] == "gap:0:delta_points"]
+    [(_, _, shown)] = [each for each in numbers if each[0] == "gap:0:delta"]
     assert shown == points(-0.694321) == "−0.69"
 
 
@@ -264,7 +264,7 @@ def test_the_first_run_s_differences_stand_before_the_others():
 
 
 def test_a_run_without_a_gap_is_named_with_the_reason():
-    text = Page(rendered(tables_of(delta_points=NAN, ci_low=NAN, ci_high=NAN, note="nothing was rated"))).text
+    text = Page(rendered(tables_of(delta=NAN, ci_low=NAN, ci_high=NAN, note="nothing was rated"))).text
     assert "religion, origin : nothing was rated" in text
 
 
@@ -288,7 +288,7 @@ def paper_of(*labels, confidence=0.95, decided=None, **columns):
 
 def test_the_paper_table_rounds_and_names_its_columns():
     decided = {
-        "delta_points": -0.5, "ci_low": -1.2, "ci_high": 0.2, "p": 0.15, "p_adjusted": 0.3, "scope": "groups",
+        "delta": -0.5, "ci_low": -1.2, "ci_high": 0.2, "p": 0.15, "p_adjusted": 0.3, "scope": "groups",
         "control": "echo_free",
     }  # fmt: skip
     head, _, *lines = paper_of("A", "B", margin=2.0, decided=decided).markdown().splitlines()

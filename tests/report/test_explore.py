@@ -94,11 +94,11 @@ def make_tables(ratings, **others):
     published["n_narratives"] = 12
     pair = dict.fromkeys(FAMILIES, math.nan) | {
         "dimension": "religion", "variant": "origin", "family": "pair", "member": "Muslim", "partner": "Hindu",
-        "delta_points": -1.25, "ci_low": -2.0, "ci_high": -0.5, "p": 0.01, "p_adjusted": 0.06, "method": "Holm",
+        "delta": -1.25, "ci_low": -2.0, "ci_high": -0.5, "p": 0.01, "p_adjusted": 0.06, "method": "Holm",
         "family_size": 6, "note": "",
     }  # fmt: skip
     tables = {
-        "cells": cells[list(CELLS)],
+        "cells": cells.assign(outcome="intensity", unit="points")[list(CELLS)],
         "cell_emotions": grouped(*KEYS, "emotion")[list(CELL_EMOTIONS)],
         "narratives": narratives[list(NARRATIVES)],
         "published_cells": published[list(PUBLISHED_CELLS)],
@@ -582,4 +582,4 @@ def test_delta_of_complete_ratings_is_made_of_the_numbers_that_the_heatmaps_open
     groups = cells.drop_duplicates("perceiver").set_index("perceiver")["perceiver_group"]
     own = np.array([[groups[one] == groups[other] for other in made_of.columns] for one in made_of.index])
     numbers = made_of.to_numpy()
-    assert numbers[own].mean() - numbers[~own].mean() == pytest.approx(headline(analysis)["delta_points"], rel=1e-9)
+    assert numbers[own].mean() - numbers[~own].mean() == pytest.approx(headline(analysis)["delta"], rel=1e-9)

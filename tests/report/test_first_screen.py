@@ -82,7 +82,7 @@ def headline(analysis: Analysis) -> pd.Series:
 
 def test_opposite_gaps_of_emotions_are_named_and_no_verdict_covers_them() -> None:
     screen, beneath, analysis = shown("b1-emotions")
-    assert abs(headline(analysis)["delta_points"]) < 0.2
+    assert abs(headline(analysis)["delta"]) < 0.2
     assert (
         "No average gap larger than 4.00 points in these pairs of words, repeated words included; not shown for anger, "
         "fear and 3 more" in screen
@@ -97,13 +97,13 @@ def test_opposite_gaps_of_emotions_are_named_and_no_verdict_covers_them() -> Non
         r"Any average gap in these pairs of words is smaller than \d\.\d\d points, repeated words included\.", beneath
     )
     assert not re.search(r"(?<!average )gap is smaller than [\d<]", beneath)
-    members = analysis.tables["families"].query("family == 'emotion'").set_index("member")["delta_points"]
+    members = analysis.tables["families"].query("family == 'emotion'").set_index("member")["delta"]
     assert [members[name] for name in EMOTIONS] == pytest.approx(list(FIVE_UP_TWO_DOWN.values()), abs=0.6)
 
 
 def test_one_odd_group_is_named_alone() -> None:
     screen, _, analysis = shown("b1-group")
-    assert headline(analysis)["delta_points"] == pytest.approx(3, abs=0.3)
+    assert headline(analysis)["delta"] == pytest.approx(3, abs=0.3)
     assert "Undecided against 4.00 points +2.80" in screen
     assert re.search(
         r"Beyond the margin of 4\.00 points, which repeated words alone could make: group 03 \+3[56]\.\d\d\. ", screen
@@ -137,7 +137,7 @@ def test_where_nothing_differs_the_verdict_is_about_every_part_and_claims_no_sam
 def test_no_sentence_says_that_the_in_group_was_rated_higher_where_its_mean_is_lower() -> None:
     screen, beneath, analysis = shown("b3-unbalanced")
     row = headline(analysis)
-    assert row["delta_points"] == pytest.approx(2.85, abs=0.15)
+    assert row["delta"] == pytest.approx(2.85, abs=0.15)
     assert (row["raw_in"], row["raw_out"]) == pytest.approx((46.0, 51.1), abs=0.1)
     assert "An average gap towards the in-group" in screen
     assert re.search(r"The plain means point the other way: 4[56]\.\d\d in-group and 51\.\d\d out-group\.", screen)
@@ -333,7 +333,7 @@ def first_screen(planted: Planted, *, worded: bool = False) -> tuple[str, Analys
 
 def test_an_echo_of_words_is_no_gap_between_groups() -> None:
     screen, analysis = first_screen(echoing(words=2.0))
-    assert headline(analysis)["delta_points"] == pytest.approx(0, abs=0.2)
+    assert headline(analysis)["delta"] == pytest.approx(0, abs=0.2)
     assert "gap between groups" not in screen
     assert "No average gap found in these pairs of words" in screen
     assert re.search(r"δ counts only pairs described in different words\. Counting all pairs: \+1\.0\d", screen)
@@ -368,7 +368,7 @@ def assert_labelled(page: str, alone: pd.Series, verdict: dict[str, Any]) -> Non
     assert decided != spread
     said, _, after = page.partition("Over these narratives alone, δ = ")[2].partition(" The verdict rests on another ")
     assert f"({spread}" in said
-    assert after.startswith(f"estimate: {points(verdict['delta_points'])} points ({decided})")
+    assert after.startswith(f"estimate: {points(verdict['delta'])} points ({decided})")
     assert "with the groups as a sample of such groups." in after
     assert "these identities, over these narratives alone" in page
     assert "Over these narratives alone: with this many narratives, a true gap of " in page
@@ -378,14 +378,14 @@ def assert_labelled(page: str, alone: pd.Series, verdict: dict[str, Any]) -> Non
 
 def test_no_more_than_invented_groups_show_is_no_gap() -> None:
     screen, analysis = first_screen(echoing(words=2.0, invented=2.0, terms=1))
-    assert headline(analysis)["delta_points"] == pytest.approx(2, abs=0.2)
+    assert headline(analysis)["delta"] == pytest.approx(2, abs=0.2)
     assert "No average gap found in these pairs of words" in screen
     assert "An average gap" not in screen
 
 
 def test_what_appears_only_beyond_invented_groups_is_not_found() -> None:
     screen, analysis = first_screen(echoing(words=1.0, invented=3.0, terms=1))
-    assert headline(analysis)["delta_points"] > 0.5
+    assert headline(analysis)["delta"] > 0.5
     assert "Undecided: a gap appears only once the invented groups' gap is subtracted −2." in screen
     assert "An average gap" not in screen
     assert re.search(r"Invented groups, [^.]* show \+3\.\d\d \([^)]*\); beyond that: −2\.\d\d \(", screen)
@@ -448,13 +448,13 @@ def test_identities_that_add_up_and_nothing_else_are_told_as_no_gap_of_any_narra
     rating = 50 + ratings["perceiver"].map(perceivers) + ratings["experiencer"].map(experiencers)
     rating += ratings["narrative_id"].str[1:].astype(int) / 4
     text, analysis = page_of(Planted(ratings.assign(rating=rating), grouped(groups), {"margin": 4}))
-    assert headline(analysis)["delta_points"] == 0
+    assert headline(analysis)["delta"] == 0
     assert "rated 0.00 points" not in text
     assert "identity No answer: δ has no interval 0.00 points no interval" in text
     assert f"Every narrative's gap is 0, {BEYOND}: its uncertainty could not be computed." in text
     assert "for 0 tests" not in text
     ranks = analysis.tables["sensitivity"].set_index("check").loc["ranks"]
-    assert abs(ranks["delta_points"]) > 1
+    assert abs(ranks["delta"]) > 1
     assert "ranks do not add up: where perceivers or experiencers differ much, they can show a gap" in text
 
 
@@ -510,7 +510,7 @@ def test_an_intersection_is_compared_with_those_who_share_nothing_in_its_plain_m
     rating = ratings["rating"] + np.array([0.0, 2.0, 6.0])[shared(ratings)]
     text, analysis = page_of(Planted(ratings.assign(rating=rating), grouped(groups), {"margin": 4}), crossed)
     row = headline(analysis)
-    assert row["delta_points"] == pytest.approx(6, abs=0.25)
+    assert row["delta"] == pytest.approx(6, abs=0.25)
     assert row["raw_in"] - row["raw_out"] == pytest.approx(6, abs=0.25)
     screen, _, beneath = text.partition("All gaps In-group")
     assert (

@@ -20,7 +20,7 @@ from audit.tables.cells import CELLS
 from audit.tables.formatting import points
 from audit.tables.gap import GAP
 from audit.tables.ratings import OUTCOMES
-from audit.tables.replies import EPITOME, MEASURE_GAPS
+from audit.tables.replies import EPITOME
 from audit.tables.run_of_ratings import TABLES
 from audit.tasks.intensity.page import render_report
 
@@ -75,7 +75,7 @@ def gap_row(**values: object) -> dict[str, object]:
         "estimator": "contrast",
         "scope": "narratives",
         "headline": True,
-        "delta_points": 0.494,
+        "delta": 0.494,
         "se": 0.187,
         "df": 407.0,
         "ci_low": 0.124,
@@ -84,7 +84,7 @@ def gap_row(**values: object) -> dict[str, object]:
         "d_z": 0.131,
         "n_narratives": 408,
         "n_narratives_asked": 408,
-        "n_ratings": 1632,
+        "n_answers": 1632,
         "n_missing": 0,
     }
     return row_of("gap", **(contrast | values))
@@ -95,11 +95,11 @@ def wider_row(**values: object) -> dict[str, object]:
 
 
 def left_out(*gaps: float, **values: object) -> list[dict[str, object]]:
-    return [row_of("leave_one_out", group=f"g{k}", delta_points=gap, **values) for k, gap in enumerate(gaps)]
+    return [row_of("leave_one_out", group=f"g{k}", delta=gap, **values) for k, gap in enumerate(gaps)]
 
 
 def published_row(**values: object) -> dict[str, object]:
-    nothing = dict.fromkeys(["delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z"], math.nan)
+    nothing = dict.fromkeys(["delta", "se", "df", "ci_low", "ci_high", "p", "d_z"], math.nan)
     return gap_row(
         estimator="published", scope=None, headline=False, **nothing, delta_z=0.61, null_low=-0.94, null_high=1.02,
         note="10,000 random shuffles",
@@ -144,12 +144,12 @@ def verdict_row(code: Code = "undecided", **values: Any) -> dict[str, object]:
 
 def verdict_on(gap: dict[str, Any]) -> dict[str, object]:
     """Make the row of what one gap without a control comes to, without a margin."""
-    numbers = {name: gap[name] for name in ("dimension", "variant", "delta_points", "ci_low", "ci_high", "p")}
+    numbers = {name: gap[name] for name in ("dimension", "variant", "delta", "ci_low", "ci_high", "p")}
     if not math.isfinite(gap["ci_low"]):
         return verdict_row("no_estimate", reasons=("no_interval",), **numbers)
     if gap["ci_low"] <= 0 <= gap["ci_high"]:
         return verdict_row("undecided", reasons=("holds_zero",), next_step="margin", **numbers)
-    sign = 1 if gap["delta_points"] > 0 else -1
+    sign = 1 if gap["delta"] > 0 else -1
     return verdict_row("gap", claim="uncontrolled", direction=sign, reasons=("not_controlled",), **numbers)
 
 
@@ -239,7 +239,7 @@ def test_answer_has_gap_interval_p_and_counts() -> None:
 
 
 def test_interval_that_includes_zero_is_no_claim_of_no_bias() -> None:
-    text = text_of(tables=tables(gap=[gap_row(delta_points=0.12, ci_low=-0.2, ci_high=0.44, p=0.4)]))
+    text = text_of(tables=tables(gap=[gap_row(delta=0.12, ci_low=-0.2, ci_high=0.44, p=0.4)]))
     assert "The data are compatible with no average gap, and with average gaps from −0.20 to +0.44 points." in text
     assert "rated 0.12" not in text
     for overclaim in ("unbiased", "debiased", "no bias", "solved", "fair"):
@@ -249,9 +249,9 @@ def test_interval_that_includes_zero_is_no_claim_of_no_bias() -> None:
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
 def test_the_interval_that_decides_stands_beside_the_verdict_whatever_other_tables_say(level: float) -> None:
     """The two one-sided tests go by a narrower interval: on the first screen there is one level."""
-    row = gap_row(delta_points=0.1, ci_low=-0.09, ci_high=0.29, p=0.3)
+    row = gap_row(delta=0.1, ci_low=-0.09, ci_high=0.29, p=0.3)
     tost = equivalence_row(margin=0.25, largest_gap=0.24, verdict="no gap larger than the margin", level=2 * level - 1)
-    found = verdict_row(reasons=("margin_open",), delta_points=0.12, ci_low=-0.11, ci_high=0.35, margin=0.25,
+    found = verdict_row(reasons=("margin_open",), delta=0.12, ci_low=-0.11, ci_high=0.35, margin=0.25,
                         supported_margin=0.33)  # fmt: skip
     manifest = MANIFEST | {"config": {"statistics": {"confidence": level}}}
     given = tables(gap=[row], equivalence=[tost], verdicts=[found])
@@ -276,7 +276,7 @@ def test_the_interval_that_decides_stands_beside_the_verdict_whatever_other_tabl
 def test_where_a_verdict_rests_on_another_estimate_the_gap_over_narratives_alone_is_called_so(
     control: str, scope: str, how: str
 ) -> None:
-    others = verdict_row(delta_points=0.3, ci_low=-0.1, ci_high=0.7, control=control, scope=scope)
+    others = verdict_row(delta=0.3, ci_low=-0.1, ci_high=0.7, control=control, scope=scope)
     text = text_of(tables=tables(gap=[gap_row()], verdicts=[others]))
     said = "Over these narratives alone, δ = +0.49 points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012)"
     rest = text.partition(f"{said}, from ")[2]
@@ -302,25 +302,25 @@ def test_the_verdict_is_the_interval_s_and_flips_of_signs_decide_nothing() -> No
 
 
 def test_negative_gap_is_rated_lower_with_a_true_minus() -> None:
-    text = text_of(tables=tables(gap=[gap_row(delta_points=-0.5, ci_low=-0.9, ci_high=-0.1)]))
+    text = text_of(tables=tables(gap=[gap_row(delta=-0.5, ci_low=-0.9, ci_high=-0.1)]))
     assert "in-group experiencers were on average rated 0.50 points lower than out-group experiencers." in text
     assert "δ = −0.50 points" in text
     assert "95% interval −0.90 to −0.10" in text
 
 
 def test_small_gap_keeps_two_significant_digits_and_zero_no_sign() -> None:
-    small = gap_row(delta_points=-0.0034, ci_low=-0.0071, ci_high=0.00031)
+    small = gap_row(delta=-0.0034, ci_low=-0.0071, ci_high=0.00031)
     text = text_of(tables=tables(gap=[small]))
     assert "δ = −0.0034 points" in text
     assert "−0.0071 to +0.00031" in text
-    text = text_of(tables=tables(gap=[gap_row(delta_points=-1e-17)]))
+    text = text_of(tables=tables(gap=[gap_row(delta=-1e-17)]))
     assert "δ = 0.00 points" in text
     assert "−0.00 " not in text
 
 
 def test_every_dimension_and_variant_has_its_sentence() -> None:
     gap = [
-        gap_row(dimension=dimension, variant=variant, delta_points=delta)
+        gap_row(dimension=dimension, variant=variant, delta=delta)
         for dimension, variant, delta in (
             ("religion", "origin", 0.31),
             ("religion", "persona-1", 0.32),
@@ -339,8 +339,8 @@ def test_every_dimension_and_variant_has_its_sentence() -> None:
 
 
 def test_gap_that_is_not_estimable_says_so_and_why() -> None:
-    nothing = dict.fromkeys(["delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z"], math.nan)
-    row = gap_row(**nothing, n_narratives=0, n_ratings=0, n_missing=1632)
+    nothing = dict.fromkeys(["delta", "se", "df", "ci_low", "ci_high", "p", "d_z"], math.nan)
+    row = gap_row(**nothing, n_narratives=0, n_answers=0, n_missing=1632)
     outcomes = outcome_rows(
         n_rated=0, n_refused=816, refusal_rate=1.0, floor_share=math.nan, ceiling_share=math.nan
     )  # fmt: skip
@@ -381,7 +381,7 @@ def test_what_was_left_out_is_counted_by_cause() -> None:
 
 def test_intersection_compares_sharing_all_with_sharing_none() -> None:
     name = "race_ethnicity+religion"
-    degree = row_of("families", dimension=name, family="degree", member="1", delta_points=0.21, ci_low=0.01)
+    degree = row_of("families", dimension=name, family="degree", member="1", delta=0.21, ci_low=0.01)
     degree |= {"ci_high": 0.41, "p": 0.04, "p_adjusted": 0.04, "method": "Holm", "family_size": 1, "n_narratives": 408}
     given = tables(
         gap=[gap_row(dimension=name)],
@@ -464,7 +464,7 @@ def test_four_groups_claim_nothing_of_others_but_show_how_each_matters() -> None
 
 
 def test_a_headline_with_ratings_missing_is_told_as_any_other_is() -> None:
-    holed = [gap_row(delta_points=0.51, n_missing=41, n_ratings=1591), gap_row(headline=False, estimator="mixed")]
+    holed = [gap_row(delta=0.51, n_missing=41, n_answers=1591), gap_row(headline=False, estimator="mixed")]
     given = tables(gap=holed)
     assert "δ = +0.51 points" in text_of(tables=given)
     assert "from 408 narratives and 1,591 ratings." in text_of(tables=given)
@@ -474,9 +474,7 @@ def test_a_headline_with_ratings_missing_is_told_as_any_other_is() -> None:
 
 
 def test_mean_over_dimensions_has_a_row_and_no_section() -> None:
-    given = tables(
-        gap=[gap_row(), gap_row(dimension="nationality", delta_points=0.3), gap_row(dimension="all", delta_points=0.4)]
-    )
+    given = tables(gap=[gap_row(), gap_row(dimension="nationality", delta=0.3), gap_row(dimension="all", delta=0.4)])
     page = Page(render(tables=given))
     assert [row[0] for row in page.tables["In-group minus out-group, in both scopes"][1:]] == [
         "religion",
@@ -514,7 +512,7 @@ def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
     assert "9.00" not in text
 
 
-COMPATIBLE: dict[str, float] = {"delta_points": 0.1, "ci_low": -0.3, "ci_high": 0.5, "p": 0.4}
+COMPATIBLE: dict[str, float] = {"delta": 0.1, "ci_low": -0.3, "ci_high": 0.5, "p": 0.4}
 FOUND: dict[str, Any] = {"code": "gap", "claim": "groups", "direction": 1, "margin": 1.0}
 WITHIN: dict[str, Any] = {"code": "within", "margin": 1.0, "control": "echo_free", "scope": "groups"}
 OPEN: dict[str, Any] = {"code": "undecided", "margin": 1.0}
@@ -689,7 +687,7 @@ def test_a_low_number_mass_is_said_in_the_card() -> None:
     note = Note("religion", "origin", "number_mass", "Little.")
     whole = dict.fromkeys(OUTCOMES, 0) | {"dimension": "religion", "variant": "origin", "pairs": "all"}
     outcomes = [*outcome_rows(), whole | {"mean_number_mass": 0.141}]
-    void = verdict_row("no_verdict", reasons=("number_mass",), delta_points=0.49, ci_low=0.12, ci_high=0.86)
+    void = verdict_row("no_verdict", reasons=("number_mass",), delta=0.49, ci_low=0.12, ci_high=0.86)
     text = text_of(tables=tables(outcomes=outcomes, verdicts=[void]), remarks=[note])
     screen = text[: text.index("All gaps δ")]
     assert "The probability that it answers with a number at all is 14.1% on average." in screen
@@ -706,7 +704,7 @@ def test_a_low_number_mass_is_said_in_the_card() -> None:
 def test_a_model_that_does_not_tell_identities_apart_has_no_gap_of_zero(
     row: dict[str, object], gap: dict[str, float], verdict: str
 ) -> None:
-    nothing = {"delta_points": 0.0, "ci_low": 0.0, "ci_high": 0.0, "se": 0.0, "p": math.nan}
+    nothing = {"delta": 0.0, "ci_low": 0.0, "ci_high": 0.0, "se": 0.0, "p": math.nan}
     void = verdict_row("no_verdict", reasons=("constant",))
     text = text_of(tables=tables(gap=[gap_row(**nothing, **gap)], modes=[row], verdicts=[void]))
     assert "religion No verdict: all identities are rated alike 0.00 points no interval" in text
@@ -721,7 +719,7 @@ def test_a_model_that_does_not_tell_identities_apart_has_no_gap_of_zero(
 def differing(family: str, member: str, delta: float, p: float, **values: object) -> dict[str, object]:
     """Return a member that lies by `delta`, within a half, and differs from the rest by a corrected p."""
     found = {"ci_low": delta - 0.5, "ci_high": delta + 0.5, "p_adjusted": p, "change_p_adjusted": p}
-    return family_row(family, member, **(found | {"delta_points": delta, "delta_rest": 0.0, "change_points": delta}
+    return family_row(family, member, **(found | {"delta": delta, "delta_rest": 0.0, "change": delta}
                                          | values))  # fmt: skip
 
 
@@ -767,7 +765,7 @@ def test_emotions_that_differ_from_the_rest_are_named_unless_their_own_gap_is() 
 
 def test_pairs_that_stand_out_are_named_first() -> None:
     odd = [
-        row_of("odd_pairs", perceiver_group="Hindu", experiencer_group=other, delta_points=delta)
+        row_of("odd_pairs", perceiver_group="Hindu", experiencer_group=other, delta=delta)
         for other, delta in (("Muslim", -9.0), ("Jain", 4.0))
     ]
     text = text_of(tables=tables(odd_pairs=odd, judged=[judged_row("group", "Jain", "beyond", delta=6.0)]))
@@ -785,12 +783,12 @@ def test_emotions_that_differ_only_together_are_said_to() -> None:
 
 def test_the_mean_over_dimensions_names_its_parts_and_those_it_hides() -> None:
     gap = [
-        gap_row(dimension=name, delta_points=delta, ci_low=delta - 0.3, ci_high=delta + 0.3)
+        gap_row(dimension=name, delta=delta, ci_low=delta - 0.3, ci_high=delta + 0.3)
         for name, delta in (("religion", 2.0), ("nationality", -2.0), ("all", 0.0))
     ]
     found = [
         *(verdict_on(row) for row in gap[:2]),
-        verdict_row(dimension="all", **WITHIN, delta_points=0.0, ci_low=-0.3, ci_high=0.3,
+        verdict_row(dimension="all", **WITHIN, delta=0.0, ci_low=-0.3, ci_high=0.3,
                     parts_beyond=("religion", "nationality"), parts_not_shown=("sad (religion)",)),
     ]  # fmt: skip
     text = text_of(tables=tables(gap=gap, verdicts=found))
@@ -846,7 +844,7 @@ def test_nothing_missing_needs_no_table_of_it() -> None:
 
 
 def check_row(check: str, **values: object) -> dict[str, object]:
-    found = {"delta_points": 0.5, "ci_low": 0.1, "ci_high": 0.9, "p": 0.03, "n_narratives": 300, "n_ratings": 1200}
+    found = {"delta": 0.5, "ci_low": 0.1, "ci_high": 0.9, "p": 0.03, "n_narratives": 300, "n_answers": 1200}
     return row_of("sensitivity", check=check, **(found | values))
 
 
@@ -854,7 +852,7 @@ def test_other_assumptions_are_named_with_their_gap_and_share() -> None:
     rows = [
         check_row("listwise", share=0.75),
         check_row("within_narratives"),
-        check_row("worst_case_low", delta_points=-4.6, ci_low=-6, ci_high=-3.2, share=0.114),
+        check_row("worst_case_low", delta=-4.6, ci_low=-6, ci_high=-3.2, share=0.114),
         check_row("number_mass_above", share=0.2),
         check_row("ranks", note="a reason"),
     ]
@@ -888,7 +886,7 @@ def test_the_grid_of_shifts_stands_beside_the_sensitivity_table_and_nowhere_with
     ],
 )
 def test_tipping_point_is_a_shift_in_words_and_no_gap(shift: float, said: str, gap: str) -> None:
-    row = check_row("tipping_point", delta_points=math.nan, shift_points=shift, share=0.1)
+    row = check_row("tipping_point", delta=math.nan, shift_points=shift, share=0.1)
     given = tables(sensitivity=[row])
     assert table_of("δ under other", tables=given)[1][:2] == [said, gap]
     in_words = f"If all missing ratings were {said.removeprefix('every missing rating ')}, δ would be 0."
@@ -897,7 +895,7 @@ def test_tipping_point_is_a_shift_in_words_and_no_gap(shift: float, said: str, g
 
 def test_no_shift_on_the_scale_is_said_so() -> None:
     why = "no shift on the scale explains δ away"
-    row = check_row("tipping_point", delta_points=math.nan, shift_points=250.0, share=0.1, note=why)
+    row = check_row("tipping_point", delta=math.nan, shift_points=250.0, share=0.1, note=why)
     given = tables(sensitivity=[row])
     assert "No common shift of the missing ratings on the scale would make δ 0." in text_of(tables=given)
     assert table_of("δ under other", tables=given)[1][-1] == why
@@ -914,7 +912,7 @@ def test_checks_about_missing_ratings_are_spared_where_none_is_missing() -> None
 
 
 def family_row(family: str, member: str, **values: object) -> dict[str, object]:
-    found = {"delta_points": 0.3, "ci_low": 0.1, "ci_high": 0.5, "p": 0.002, "p_adjusted": 0.02, "n_narratives": 408}
+    found = {"delta": 0.3, "ci_low": 0.1, "ci_high": 0.5, "p": 0.002, "p_adjusted": 0.02, "n_narratives": 408}
     found |= {"method": "Holm", "family_size": 2}
     return row_of("families", family=family, member=member, **(found | values))
 
@@ -987,14 +985,14 @@ def test_everything_from_outside_is_escaped() -> None:
 
 
 def test_names_in_a_verdict_are_escaped() -> None:
-    gap = [gap_row(dimension=name, delta_points=0.0, ci_low=-0.3, ci_high=0.3) for name in (ATTACK, "b", "all")]
+    gap = [gap_row(dimension=name, delta=0.0, ci_low=-0.3, ci_high=0.3) for name in (ATTACK, "b", "all")]
     found = [
-        verdict_row("within", dimension=name, margin=1.0, delta_points=0.0, ci_low=-0.3, ci_high=0.3,
+        verdict_row("within", dimension=name, margin=1.0, delta=0.0, ci_low=-0.3, ci_high=0.3,
                     parts_beyond=(ATTACK,), parts_not_shown=(ATTACK,))
         for name in (ATTACK, "b", "all")
     ]  # fmt: skip
     judged = [judged_row("group", ATTACK, "beyond", delta=5.0, margin=1.0) | {"dimension": ATTACK}]
-    odd = row_of("odd_pairs", dimension=ATTACK, perceiver_group=ATTACK, experiencer_group=ATTACK, delta_points=5.0)
+    odd = row_of("odd_pairs", dimension=ATTACK, perceiver_group=ATTACK, experiencer_group=ATTACK, delta=5.0)
     members = [differing("emotion", ATTACK, 5.0, 0.001) | {"dimension": ATTACK}]
     page = Page(render(tables=tables(gap=gap, verdicts=found, families=members, judged=judged, odd_pairs=[odd])))
     assert page.all("script") == [{"type": "application/json", "id": "downloads-data"}, {}]
@@ -1161,19 +1159,19 @@ def test_a_table_is_shown_by_naming_it_and_its_columns() -> None:
         ("4", "4", "wording_shares:1:levels"),
     ]  # fmt: skip
     assert results.table("wording_shares", "what varies", "sd", rows=[]) is None
-    assert results.table("controls", "absent", "delta_points") is None
+    assert results.table("controls", "absent", "delta") is None
 
 
 @pytest.mark.parametrize(
     ("values", "shown"),
     [
-        ({"delta_points": 1.5, "ci_low": -0.25, "ci_high": 3.25}, ("+1.50", "−0.25 to +3.25")),
-        ({"delta_points": math.nan, "ci_low": math.nan, "ci_high": math.nan}, ("–", "–")),
+        ({"delta": 1.5, "ci_low": -0.25, "ci_high": 3.25}, ("+1.50", "−0.25 to +3.25")),
+        ({"delta": math.nan, "ci_low": math.nan, "ci_high": math.nan}, ("–", "–")),
     ],
 )
 def test_an_interval_is_written_as_the_number_that_it_is_of(values: dict[str, float], shown: tuple[str, str]) -> None:
     rows = rows_of(pd.DataFrame([row_of("gap", **values)]), "gap")
-    laid = lay_out(GAP, rows, ["dimension", "delta_points", "ci_low"], level="90%")
+    laid = lay_out(GAP, rows, ["dimension", "delta", "ci_low"], level="90%")
     assert laid.head == ("dimension", "δ, points", "90% interval")
     assert tuple(re.sub("<[^>]*>", "", cell).replace("\xa0", " ") for cell in laid.rows[0][1:]) == shown
 
@@ -1185,8 +1183,9 @@ def test_an_interval_of_a_share_has_no_plus_and_one_of_a_measure_two_digits_of_i
         "judge", "25.0%", "12.5% to 37.5%"
     ]  # fmt: skip
     # Half the width is 30: two digits of it are whole numbers.
-    of_measure = pd.DataFrame([{"measure": "words", "delta": 12.34, "ci_low": -17.66, "ci_high": 42.34}])
-    laid = lay_out(MEASURE_GAPS, rows_of(of_measure, "measure_gaps"), ["measure", "delta", "ci_low"], level="95%")
+    of_measure = pd.DataFrame([{"outcome": "words", "delta": 12.34, "ci_low": -17.66, "ci_high": 42.34}])
+    laid = lay_out(GAP, rows_of(of_measure, "gap"), ["outcome", "delta", "ci_low"], level="95%")
+    assert laid.head == ("outcome", "δ", "95% interval")
     assert [re.sub("<[^>]*>", "", cell).replace("\xa0", " ") for cell in laid.rows[0][1:]] == ["+12", "−18 to +42"]
 
 

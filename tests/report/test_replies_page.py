@@ -144,17 +144,17 @@ def test_every_number_is_the_one_in_its_table_rounded(page):
             assert (there < written) if "<" in text else (there > written), (places, text)
             continue
         assert abs(written - there) <= half * (1 + 1e-9), (places, text, there)
-    assert used == {"verdicts", "measures", "measure_gaps", "measure_families", "measure_cells", "reply_outcomes"}
+    assert used == {"verdicts", "measures", "gap", "families", "cells", "reply_outcomes"}
     assert numbers.stray == []
 
 
 def test_each_measure_of_each_dimension_has_its_row_and_the_answer_names_those_that_show_a_gap(page):
     html = page.read_text("utf-8")
-    gaps = pd.read_csv(page.parent / "tables/measure_gaps.csv")
+    gaps = pd.read_csv(page.parent / "tables/gap.csv")
     narrow = gaps.index[gaps["headline"] & (gaps["scope"] == "narratives")]
     assert set(gaps.loc[narrow, "dimension"]) == {"religion", "nationality", "all"}
     for line in narrow:
-        assert f'measure_gaps:{line}:delta"' in html
+        assert f'gap:{line}:delta"' in html
     cards = re.findall(r'<article class="answer (\w+)">(.*?)</article>', html, re.DOTALL)
     assert [kind for kind, _ in cards] == ["gap"] * 3
     for _, card in cards:
@@ -168,11 +168,11 @@ def test_each_column_of_a_table_of_gaps_holds_what_its_head_says(page):
     [table] = re.findall(r'<table aria-label="religion: δ of each measure, in its own unit.*?</table>', html, re.DOTALL)
     head = re.findall(r"<th[^>]*>([^<]*)</th>", table.split("</thead>")[0])
     row = re.split("<t[hd]", re.findall(r"<tr>.*?</tr>", table, re.DOTALL)[1])[1:]
-    places = [re.findall(r'data-at="measure_gaps:\d+:(\w+)"', cell) for cell in row]
+    places = [re.findall(r'data-at="gap:\d+:(\w+)"', cell) for cell in row]
     assert dict(zip(head, places, strict=True)) == {
         "measure": [], "δ": ["delta"], "95% interval": ["ci_low", "ci_high"], "p": ["p"],
         "corrected p": ["p_adjusted"], "δ in SD": ["delta_sd"], "narratives": ["n_narratives", "n_narratives_asked"],
-        "replies": ["n_replies"], "missing": ["n_missing"], "estimator": [], "note": [],
+        "replies": ["n_answers"], "missing": ["n_missing"], "estimator": [], "note": [],
     }  # fmt: skip
     assert ">Measure 0<" in row[0]
     assert ">points<" in row[0]
@@ -181,15 +181,15 @@ def test_each_column_of_a_table_of_gaps_holds_what_its_head_says(page):
 
 def test_two_digits_of_half_the_interval_are_shown(page):
     """Measure 2 has a hundredth of the spread of measure 0."""
-    gaps = pd.read_csv(page.parent / "tables/measure_gaps.csv")
+    gaps = pd.read_csv(page.parent / "tables/gap.csv")
     shown = {places: text for _, places, text in Numbers(page.read_text("utf-8")).found}
     for measure, decimals in (("m0", 2), ("m2", 4)):
-        own = (gaps["measure"] == measure) & gaps["headline"] & (gaps["scope"] == "narratives")
+        own = (gaps["outcome"] == measure) & gaps["headline"] & (gaps["scope"] == "narratives")
         [line] = gaps.index[own & (gaps["dimension"] == "all")]
         half = (gaps.loc[line, "ci_high"] - gaps.loc[line, "ci_low"]) / 2
         assert 10 ** -(decimals - 1) <= half < 10 ** -(decimals - 2)
         for column in ("delta", "ci_low", "ci_high"):
-            assert len(shown[f"measure_gaps:{line}:{column}"].split(".")[1]) == decimals
+            assert len(shown[f"gap:{line}:{column}"].split(".")[1]) == decimals
 
 
 def test_what_is_absent_and_what_a_number_must_not_be_taken_for_is_said(page):
@@ -258,8 +258,8 @@ def large_tables(*, n_dimensions, n_measures, n_groups):
         rows = rows.join(pd.DataFrame(rng.random((len(rows), len(numbers))), columns=numbers))
         return rows.assign(variant="origin")[list(REPLY_TABLES[table])]
 
-    gaps = crossed("measure_gaps", dimension=dimensions, measure=names, scope=["narratives", "narratives_and_terms"])
-    verdicts = crossed("verdicts", dimension=dimensions, measure=names).assign(
+    gaps = crossed("gap", dimension=dimensions, outcome=names, scope=["narratives", "narratives_and_terms"])
+    verdicts = crossed("verdicts", dimension=dimensions, outcome=names).assign(
         reasons="", control="none", scope="groups"
     )
     verdicts["code"] = np.where(verdicts["p_adjusted"] < 0.05, "gap", "undecided")
@@ -267,17 +267,17 @@ def large_tables(*, n_dimensions, n_measures, n_groups):
         claim=np.where(verdicts["code"] == "gap", "groups", ""), size="", of_these_wordings="", next_step="nothing",
         margin=np.nan, direction=1,
     )  # fmt: skip
-    families = crossed("measure_families", dimension=dimensions, measure=names, family=["group"], member=groups)
-    cells = crossed("measure_cells", dimension=dimensions, measure=names, perceiver=groups, experiencer=groups)
+    families = crossed("families", dimension=dimensions, outcome=names, family=["group"], member=groups)
+    cells = crossed("cells", dimension=dimensions, outcome=names, perceiver=groups, experiencer=groups)
     measures = crossed("measures", measure=names)
     words = dict.fromkeys(("unit", "scorer", "source", "caution", "note"), "some words")
     return {
         "measures": measures.assign(**words, title=[f"Measure {k}" for k in range(n_measures)], better="higher",
                                     status="scored").drop(columns="variant", errors="ignore"),
         "verdicts": verdicts,
-        "measure_gaps": gaps.assign(headline=True, estimator="mixed", note="some words", n_narratives=12),
-        "measure_families": families,
-        "measure_cells": cells,
+        "gap": gaps.assign(headline=True, estimator="mixed", note="some words", n_narratives=12),
+        "families": families,
+        "cells": cells,
         "reply_outcomes": crossed("reply_outcomes", dimension=dimensions, pairs=["all"]),
         **{name: pd.DataFrame(columns=list(REPLY_TABLES[name])) for name in ("calls", "stage_texts", "marked_words")},
     }  # fmt: skip
@@ -294,7 +294,7 @@ def test_of_many_measures_and_pairs_the_page_shows_those_of_the_smallest_p_and_s
     )  # fmt: skip
     assert len(figures) == 5
     assert len(html.encode()) < 3_000_000
-    gaps = tables["measure_gaps"]
+    gaps = tables["gap"]
     narrow = gaps.loc[gaps["scope"] == "narratives"]
     n_shown = (tables["verdicts"]["code"] == "gap").groupby(tables["verdicts"]["dimension"]).sum()
     verdicts = ["No gap is found" if n == 0 else f"A gap between groups in {n} measure{'s' * (n > 1)}" for n in n_shown]
@@ -302,9 +302,9 @@ def test_of_many_measures_and_pairs_the_page_shows_those_of_the_smallest_p_and_s
     assert re.findall('<p class="verdict">(.*?)</p>', cards) == verdicts
     assert (narrow["p"] < 0.05).groupby(narrow["dimension"]).sum().tolist() != n_shown.tolist()
     first = narrow.loc[narrow["dimension"] == "dimension 0"]
-    least = first.loc[first["p"].idxmin(), "measure"]
-    lines = re.findall(r'data-at="measure_cells:(\d+):mean"', html)
-    of_cells = tables["measure_cells"].loc[list(map(int, lines))].query("dimension == 'dimension 0'")["measure"]
+    least = first.loc[first["p"].idxmin(), "outcome"]
+    lines = re.findall(r'data-at="cells:(\d+):mean"', html)
+    of_cells = tables["cells"].loc[list(map(int, lines))].query("dimension == 'dimension 0'")["outcome"]
     assert set(of_cells) == {least}
     assert len(of_cells) == 21 * 21
     assert "The 29 others are in" in html

@@ -279,13 +279,13 @@ def test_the_card_names_what_is_not_told_apart_from_invented_groups_and_counts_w
     ],
 )
 def test_a_reason_of_a_measure_speaks_of_texts_and_not_of_ratings(code, words):
-    assert reason_in_words(code, {"measure": "n_words"}) == words
-    assert reason_in_words(code, {"measure": ""}) != words
+    assert reason_in_words(code, {"outcome": "n_words"}) == words
+    assert reason_in_words(code, {"outcome": "intensity"}) != words
 
 
 def test_what_helps_a_measure_and_a_run_without_verdicts():
     row = next(
-        iter(rows_of(pd.DataFrame([{"measure": "n_words", "next_step": "other_scale", "n_needed": np.nan}]), ""))
+        iter(rows_of(pd.DataFrame([{"outcome": "n_words", "next_step": "other_scale", "n_needed": np.nan}]), ""))
     )
     assert next_step(row) == "Go by another measure."
     assert combined([], {}, confidence=0.95).lead == "Make the run's report again to get one."

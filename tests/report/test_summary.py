@@ -253,7 +253,7 @@ def test_a_tiny_gap_has_no_digits_that_its_interval_does_not_bear(sd: float, dig
     planted = several(0.0, n=400, sd=sd)
     row = headline(page_of(planted)[1])
     own = planted.ratings["perceiver"] == planted.ratings["experiencer"]
-    shift = 0.005 - float(row["delta_points"])
+    shift = 0.005 - float(row["delta"])
     rating = planted.ratings["rating"] + shift * own
     screen = summary_of(page_of(Planted(planted.ratings.assign(rating=rating), planted.groups))[0])
     said = re.search(r"([+−]?0\.(\d+)) points 95% interval", screen)

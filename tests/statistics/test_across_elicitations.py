@@ -117,9 +117,9 @@ def test_the_echo_of_a_word_that_an_elicitation_hears_does_not_turn_the_sign(ech
         (runs[label],) = measure_run(ratings, scale=(0, 100), seed=3, settings=SETTINGS, repetition=told)
     rows, whole = beside(runs)
     # In whatever words the second gap is 2 − 20/2 = −8: the sign would seem to turn.
-    of_all = [r["delta_points"] for r in runs["generate"].controls if r["control"] == "all_terms"]
+    of_all = [r["delta"] for r in runs["generate"].controls if r["control"] == "all_terms"]
     assert of_all == pytest.approx([-8.0])
-    assert [row["delta_points"] for row in rows] == pytest.approx([2.0, 2.0])
+    assert [row["delta"] for row in rows] == pytest.approx([2.0, 2.0])
     assert [row["pairs"] for row in rows] == ["echo_free"] * 2
     assert (whole["sign"], whole["verdict"]) == ("same", "same")
 
@@ -195,7 +195,7 @@ def test_intervals_on_which_no_verdict_rests_reverse_no_sign(measure):
     runs = {f"{gap}": measure(religion=draws(1, gap=gap)) for gap in (3, -3)}
     planted = {
         (f"{gap}", "religion"): planted_verdict(
-            code="undecided", scope="groups", delta_points=gap, ci_low=gap - 9.0, ci_high=gap + 9.0
+            code="undecided", scope="groups", delta=gap, ci_low=gap - 9.0, ci_high=gap + 9.0
         )
         for gap in (3, -3)
     }

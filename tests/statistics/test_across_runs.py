@@ -55,7 +55,7 @@ def specification(*gaps):
     runs = {}
     for number, (delta, low, high) in enumerate(gaps):
         row = {name: NAN for name in COMPARED_GAP if name != "run"}
-        row |= {"dimension": "religion", "scope": "narratives", "delta_points": delta, "ci_low": low, "ci_high": high}
+        row |= {"dimension": "religion", "scope": "narratives", "delta": delta, "ci_low": low, "ci_high": high}
         identities = {"religion": ((), ())}
         runs[f"run {number}"] = Measured(
             "origin", (0, 100), (row,), estimates={}, identities=identities, emotions={}, remarks=()
@@ -107,7 +107,7 @@ def test_a_run_of_two_terms_and_invented_groups_has_the_echo_free_headline_of_it
     pd.testing.assert_frame_equal(found[copied], expected[copied], check_dtype=False)
     assert set(found["dimension"]) == set(measured.identities) == {"religion"}
     # Of the four in-group pairs of a group two repeat the words: 2 + 10 / 2.
-    assert found["delta_points"].tolist() == pytest.approx([2.0 + (5.0 if told else 0.0)] * 2)
+    assert found["delta"].tolist() == pytest.approx([2.0 + (5.0 if told else 0.0)] * 2)
 
 
 def test_the_variants_of_a_run_are_measured_apart(ratings_of):
@@ -115,7 +115,7 @@ def test_the_variants_of_a_run_are_measured_apart(ratings_of):
     ratings["prompt_index"] = range(len(ratings))
     first, second = measure_run(ratings, scale=(0, 100), seed=0, settings=SETTINGS)
     assert (first.variant, second.variant) == ("v1", "v2")
-    deltas = [each.gap[0]["delta_points"] for each in (first, second)]
+    deltas = [each.gap[0]["delta"] for each in (first, second)]
     assert deltas == pytest.approx([contrasts(draws(n)).mean() for n in (1, 2)])
 
 

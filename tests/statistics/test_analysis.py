@@ -34,7 +34,7 @@ from audit.tables.stages import GIVEN, STAGES
 NAN = np.nan
 SCALES = {"origin": (0.0, 100.0), "10-scale": (0.0, 10.0)}
 CROSSED = [(race, religion) for race in ("Black", "White") for religion in ("Muslim", "Christian")]
-INTERVAL = ["delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings"]
+INTERVAL = ["delta", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_answers"]
 OF_OTHERS = {"calls", "stage_texts", "marked_words"}  # of a strategy's calls, not of ratings
 OF_PEOPLE = {"human", "people_gap", "people_agreement", "norming"}
 DECIDED = {"verdicts", "judged"}
@@ -127,11 +127,11 @@ def test_the_dictionary_describes_each_column_of_each_table_once():
     collected |= {f"asked_in_{name}": ELICITATION_SAMPLE for name in ("bfloat16", "float16", "float32")}
     expected = {**collected, **TABLES, "calibration": CALIBRATION}
     found = {table: part["column"].tolist() for table, part in described.groupby("table")}
-    assert found == {table: list(columns) for table, columns in expected.items()}
+    assert found == {table: [*columns, *columns.former] for table, columns in expected.items()}
     assert described["description"].str.len().min() > 5
     assert set(described["type"]) == {"text", "number", "whole number", "true or false"}
     known = described.set_index(["table", "column"])["unit"]
-    assert known["gap", "delta_points"] == known["ratings", "intensity"] == "points"
+    assert known["gap", "delta"] == known["ratings", "intensity"] == "points"
     assert known["ratings", "response"] == ""
 
 
@@ -154,7 +154,7 @@ def test_gap_rows_are_the_estimates_unrounded():
     of_model = group_scope(compared, mixed.estimate(confidence=0.95), confidence=0.95, fit=mixed).estimate
     same_numbers(row_of(analysis, "mixed", scope="narratives_and_terms"), of_model)
     row = row_of(analysis, "published")
-    same_numbers(row, released, ["delta_z", "null_low", "null_high", "n_narratives", "n_ratings"])
+    same_numbers(row, released, ["delta_z", "null_low", "null_high", "n_narratives", "n_answers"])
     assert row["note"] == released.null
     assert row[["scope", *INTERVAL[:-2]]].isna().all()
     gap = analysis.tables["gap"]
@@ -167,7 +167,7 @@ def test_the_listwise_check_is_the_headline_of_the_complete_narratives_alone():
     y = sloped(30, "AABCDE", holes=4)
     holed = analysis_of(build_ratings(y, list("AABCDE"))).tables["sensitivity"].set_index("check").loc["listwise"]
     complete = row_of(analysis_of(build_ratings(y[4:], list("AABCDE"))))
-    names = ["delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings"]
+    names = ["delta", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_answers"]
     assert holed["se"] > 0
     assert holed[names].tolist() == pytest.approx(complete[names].tolist())
 
@@ -188,7 +188,7 @@ def test_headline_is_one_estimator_whatever_is_missing(y, groups):
     flagged = gap[gap["headline"]]
     assert flagged["estimator"].tolist() == ["contrast"] * 2
     assert flagged["scope"].tolist() == ["narratives", "narratives_and_terms"]
-    assert (flagged["delta_points"].isna() <= (flagged["note"] != "")).all()
+    assert (flagged["delta"].isna() <= (flagged["note"] != "")).all()
 
 
 def test_where_no_narrative_has_a_gap_of_its_own_the_mixed_model_s_stands_first_and_a_note_says_so():
@@ -199,9 +199,9 @@ def test_where_no_narrative_has_a_gap_of_its_own_the_mixed_model_s_stands_first_
     analysis = analysis_of(ratings)
     own, mixed = row_of(analysis), row_of(analysis, "mixed")
     assert (own["headline"], mixed["headline"]) == (False, True)
-    assert np.isnan(own["delta_points"])
+    assert np.isnan(own["delta"])
     oracle = fit_mixed(cube_from(ratings))
-    assert (mixed["delta_points"], mixed["se"]) == pytest.approx((oracle.delta_points, oracle.se))
+    assert (mixed["delta"], mixed["se"]) == pytest.approx((oracle.delta, oracle.se))
     assert "no_own_gaps" in codes_of(analysis)
     assert analysis.tables["missing_grid"].empty
     assert "no_own_gaps" not in codes_of(analysis_of(build_ratings(y, groups)))
@@ -214,8 +214,8 @@ def test_missing_prompts_are_counted_without_baselines():
     row, mixed = row_of(analysis), row_of(analysis, "mixed")
     assert (analysis.tables["gap"]["n_missing"] == 2).all()
     # Of four ratings none can be missing; the mixed model takes what is left of that narrative too.
-    assert row[["n_narratives", "n_narratives_asked", "n_ratings"]].tolist() == [9, 10, 9 * 4]
-    assert mixed[["n_narratives", "n_narratives_asked", "n_ratings"]].tolist() == [10, 10, 40 - 2]
+    assert row[["n_narratives", "n_narratives_asked", "n_answers"]].tolist() == [9, 10, 9 * 4]
+    assert mixed[["n_narratives", "n_narratives_asked", "n_answers"]].tolist() == [10, 10, 40 - 2]
 
 
 def test_variances_are_the_fits_and_make_up_the_standard_error():
@@ -247,10 +247,10 @@ def test_leave_one_out_rows_are_the_gap_without_each_group():
     table = analysis_of(build_ratings(y, list(groups))).tables["leave_one_out"]
     assert table["group"].tolist() == list("ABCDE")
     assert (table["estimator"] == "contrast").all()
-    for group, delta in zip(table["group"], table["delta_points"], strict=True):
+    for group, delta in zip(table["group"], table["delta"], strict=True):
         kept = groups != group
         left = analysis_of(build_ratings(y[:, kept][:, :, kept], list(groups[kept])))
-        assert delta == pytest.approx(row_of(left)["delta_points"], abs=1e-9)
+        assert delta == pytest.approx(row_of(left)["delta"], abs=1e-9)
 
 
 def test_leave_one_out_rows_are_the_headline_s_where_a_rating_is_missing_and_none_without_one():
@@ -258,7 +258,7 @@ def test_leave_one_out_rows_are_the_headline_s_where_a_rating_is_missing_and_non
     table = analysis_of(ratings).tables["leave_one_out"]
     cube = cube_from(ratings)
     oracle = group_scope(cube, headline_gap(cube, confidence=0.95), confidence=0.95).leave_one_out
-    assert dict(zip(table["group"], table["delta_points"], strict=True)) == pytest.approx(oracle)
+    assert dict(zip(table["group"], table["delta"], strict=True)) == pytest.approx(oracle)
     assert (table["estimator"] == "contrast").all()
     assert analysis_of(build_ratings(np.full((3, 3, 3), NAN), list("ABC"))).tables["leave_one_out"].empty
 
@@ -271,8 +271,8 @@ def test_degrees_are_a_family_of_intersections_only():
     degrees = analysis.tables["families"].query("family == 'degree'")
     assert degrees["dimension"].tolist() == ["race+religion"] * 2
     assert degrees["member"].tolist() == ["1", "2"]
-    assert degrees["delta_points"].tolist() == pytest.approx([1.5, 4])
-    assert row_of(analysis, dimension="race+religion")["delta_points"] == pytest.approx(4)
+    assert degrees["delta"].tolist() == pytest.approx([1.5, 4])
+    assert row_of(analysis, dimension="race+religion")["delta"] == pytest.approx(4)
 
 
 def test_valences_and_clusters_are_of_the_dimension_that_they_are_given_for():
@@ -290,12 +290,12 @@ def test_equivalence_and_power_go_by_the_rows_of_the_gap():
     gap = analysis.tables["gap"].query("estimator != 'published'")
     table = analysis.tables["equivalence"]
     assert_frame_equal(table[["estimator", "scope"]], gap[["estimator", "scope"]].reset_index(drop=True))
-    assert table["delta_points"].tolist() == gap["delta_points"].tolist()
+    assert table["delta"].tolist() == gap["delta"].tolist()
     # Tests err at .1 each, so the interval is of 80%: its ends are δ ± t(.9) se.
     half = stats.t.ppf(0.9, gap["df"]) * gap["se"]
     assert table["level"].tolist() == pytest.approx([0.8] * len(table))
-    assert table["low"].tolist() == pytest.approx((gap["delta_points"] - half).tolist())
-    assert table["largest_gap"].tolist() == pytest.approx((gap["delta_points"] + half).tolist())
+    assert table["low"].tolist() == pytest.approx((gap["delta"] - half).tolist())
+    assert table["largest_gap"].tolist() == pytest.approx((gap["delta"] + half).tolist())
     assert (table["verdict"] == "gap, smaller than the margin").all()
     (power,) = analysis.tables["power"].to_dict("records")
     row, variances = row_of(analysis), analysis.tables["variances"].iloc[0]
@@ -332,7 +332,7 @@ def test_over_all_dimensions_stands_the_mean_of_their_gaps_paired_on_narratives(
     analysis = analysis_of(*ratings)
     row = row_of(analysis, dimension="all")
     parts = [row_of(analysis, dimension=name) for name in ("religion", "nation")]
-    assert row["delta_points"] == pytest.approx(np.mean([part["delta_points"] for part in parts]), abs=1e-12)
+    assert row["delta"] == pytest.approx(np.mean([part["delta"] for part in parts]), abs=1e-12)
     cubes = [NarrativeCube.from_ratings(r, dimension=r["dimension"][0], variant="origin") for r in ratings[:2]]
     contrasts = np.mean([headline_gap(cube, confidence=0.95).by_narrative for cube in cubes], axis=0)
     t = stats.ttest_1samp(contrasts, 0)
@@ -340,10 +340,10 @@ def test_over_all_dimensions_stands_the_mean_of_their_gaps_paired_on_narratives(
     assert row[["p", "df", "ci_low", "ci_high"]].tolist() == pytest.approx([t.pvalue, 24, *interval])
     assert row["se"] == pytest.approx(contrasts.std(ddof=1) / 5)
     assert row[["headline", "scope", "note"]].tolist() == [True, "narratives", ""]
-    assert row[["n_narratives", "n_narratives_asked", "n_ratings", "n_missing"]].tolist() == [25, 25, 25 * 34, 0]
-    assert row_of(analysis, dimension="all", table="equivalence")["delta_points"] == row["delta_points"]
+    assert row[["n_narratives", "n_narratives_asked", "n_answers", "n_missing"]].tolist() == [25, 25, 25 * 34, 0]
+    assert row_of(analysis, dimension="all", table="equivalence")["delta"] == row["delta"]
     wider = row_of(analysis, dimension="all", scope="narratives_and_terms")
-    assert wider[["headline", "delta_points", "n_narratives"]].tolist() == [True, row["delta_points"], 25]
+    assert wider[["headline", "delta", "n_narratives"]].tolist() == [True, row["delta"], 25]
     assert wider[["se", "df", "ci_low", "p"]].isna().all()
     assert wider["note"] == "religion, nation: 3 groups are too few to speak about others"
     assert analysis.tables["gap"]["dimension"].tolist().count("all") == 2
@@ -389,8 +389,8 @@ def test_the_mean_over_dimensions_takes_narratives_whose_ratings_are_missing_in_
     gaps = np.mean([part.by_narrative for part in parts], axis=0)
     noise = (parts[0].noise + parts[1].noise) / 4
     weights = 1 / (row_of(analysis, dimension="all")["se"] ** 2 * 25 - noise.mean() + noise)  # τ² + v is near 25 se²
-    assert row["delta_points"] == pytest.approx(np.average(gaps, weights=weights), abs=1e-3)
-    assert row[["n_narratives", "n_ratings", "n_missing"]].tolist() == [25, 25 * 34 - 2, 2]
+    assert row["delta"] == pytest.approx(np.average(gaps, weights=weights), abs=1e-3)
+    assert row[["n_narratives", "n_answers", "n_missing"]].tolist() == [25, 25 * 34 - 2, 2]
 
 
 def test_one_dimension_and_its_intersection_or_another_variant_have_no_mean_over_dimensions():
@@ -437,7 +437,7 @@ def test_own_model_is_fitted_by_the_settings():
     formula = "intensity ~ in_group + C(perceiver) + C(experiencer) + C(narrative_id)"
     analysis = analysis_of(ratings, formula=formula, fit="ols", cluster="emotion")
     row = analysis.tables["own_model"].set_index("term").loc["in_group"]
-    assert row["estimate"] == pytest.approx(row_of(analysis)["delta_points"], abs=1e-9)
+    assert row["estimate"] == pytest.approx(row_of(analysis)["delta"], abs=1e-9)
     fitted = smf.ols(formula, ratings.astype({"in_group": float, "intensity": float})).fit()
     clustered = fitted.get_robustcov_results("cluster", groups=pd.factorize(ratings["emotion"])[0])
     assert row["se"] == pytest.approx(clustered.bse[fitted.model.exog_names.index("in_group")], rel=1e-6)
@@ -466,7 +466,7 @@ def test_another_dimension_does_not_alter_a_p():
     other = build_ratings(ratings_between(20, 80, (30, 3, 3), seed=1), list("ABC"), dimension="nation")
     alone, together = analysis_of(ratings), analysis_of(other, ratings)
     for estimator in ("contrast", "published"):
-        rows = [row_of(each, estimator).drop(["p_adjusted", "p_family_size"]) for each in (alone, together)]
+        rows = [row_of(each, estimator).drop(["p_adjusted", "family_size"]) for each in (alone, together)]
         assert_series_equal(*rows, check_names=False)
     assert row_of(together)["p"] != row_of(together, dimension="nation")["p"]
 
@@ -557,7 +557,7 @@ def test_what_a_design_does_not_determine_is_a_row_with_a_note(name):
         if table == "sensitivity":  # a tipping point is a shift, and has no standard error
             unknown = unknown[unknown["shift_points"].isna()]
         assert (unknown["note"] != "").all()
-    unknown = gap[(gap["estimator"] != "published") & gap["delta_points"].isna()]
+    unknown = gap[(gap["estimator"] != "published") & gap["delta"].isna()]
     assert unknown[INTERVAL[:-2]].isna().all(axis=None)
     assert (unknown[INTERVAL[-2:]] == 0).all(axis=None)
     assert (tables["equivalence"]["verdict"][tables["equivalence"]["low"].isna()] == "not estimable").all()
@@ -571,7 +571,7 @@ def test_an_identity_without_a_rating_is_left_out_of_the_mixed_model_and_remarke
     assert "no rating at all with the experiencer 'person 3 of D'" in remarks_of(analysis)[0].text
     without = analysis_of(build_ratings(y[:, :, :3], list("ABCD"), list("ABC")))
     row, oracle = row_of(analysis, "mixed"), row_of(without, "mixed")
-    assert row[["delta_points", "se"]].tolist() == pytest.approx(oracle[["delta_points", "se"]].tolist(), rel=1e-6)
+    assert row[["delta", "se"]].tolist() == pytest.approx(oracle[["delta", "se"]].tolist(), rel=1e-6)
 
 
 def test_empty_ratings_give_empty_tables():
@@ -634,7 +634,7 @@ def test_under_80_percent_complete_narratives_are_remarked(n_holed, remarked):
     assert codes_of(analysis) == ["incomplete_narratives"] * remarked
     if remarked:
         assert "7 of 10 narratives (70%)" in remarks_of(analysis)[0].text
-        assert f"They alone would give {points(row_of(analysis)['delta_points'])}." in remarks_of(analysis)[0].text
+        assert f"They alone would give {points(row_of(analysis)['delta'])}." in remarks_of(analysis)[0].text
 
 
 @pytest.mark.parametrize(("n_at_end", "remarked"), [(3, False), (4, True), (5, True)])
@@ -649,7 +649,7 @@ def test_10_percent_at_an_end_of_the_scale_or_more_are_remarked(n_at_end, remark
     if remarked:
         text = remarks_of(analysis)[0].text
         assert f"{n_at_end / 40:.0%} of the ratings between identities are at the end {end} of" in text
-        assert f"δ would be {points(sensitivity.loc['tobit', 'delta_points'])} (interval" in text
+        assert f"δ would be {points(sensitivity.loc['tobit', 'delta'])} (interval" in text
 
 
 def test_ratings_at_an_end_that_belong_to_a_baseline_alone_do_not_limit_a_gap():
@@ -697,7 +697,7 @@ def test_one_missing_rating_has_a_grid_whose_centre_is_the_headline():
     grid = analysis.tables["missing_grid"]
     assert grid["dimension"].tolist() == ["religion"] * 81
     centre = grid.query("shift_in_group == 0 and shift_out_group == 0").iloc[0]
-    names = ["delta_points", "se", "ci_low", "ci_high"]
+    names = ["delta", "se", "ci_low", "ci_high"]
     headline = analysis.tables["gap"].query("headline and dimension == 'religion' and scope == 'narratives'").iloc[0]
     assert centre[names].tolist() == pytest.approx(headline[names].tolist(), rel=1e-9)
 

@@ -44,7 +44,7 @@ def test_worked_by_hand():
     row = headline(gap_of(build_ratings([[[60, 50], [40, 70]], [[55, 50], [45, 60]]], list("AB"))))
     assert (row["raw_in"], row["raw_out"]) == ((60 + 70 + 55 + 60) / 4, (50 + 40 + 50 + 45) / 4)
     assert row["sd_within"] == pytest.approx((625 / 6) ** 0.5)
-    assert row["delta_points"] == pytest.approx(15)
+    assert row["delta"] == pytest.approx(15)
     assert row["delta_sd"] == pytest.approx(15 / (625 / 6) ** 0.5)
     assert row["percent_of_scale"] == pytest.approx(15)
 
@@ -52,7 +52,7 @@ def test_worked_by_hand():
 def test_percent_is_of_the_scale_s_length():
     y = [[[3, 2], [2, 4]], [[3, 2], [1, 4]]]
     row = headline(gap_of(build_ratings(y, list("AB"), variant="10-scale")), variant="10-scale")
-    assert row["delta_points"] == pytest.approx((1.5 + 2) / 2)
+    assert row["delta"] == pytest.approx((1.5 + 2) / 2)
     assert row["percent_of_scale"] == pytest.approx(100 * 1.75 / 4)  # from 1 to 5
 
 
@@ -62,7 +62,7 @@ def test_raw_means_and_the_gap_can_disagree_in_sign():
     effects = np.where(labels == "A", -10.0, 0.0)
     y = 60 + effects[:, None] + effects + 3.0 * (labels[:, None] == labels)
     row = headline(gap_of(build_ratings(y + np.random.default_rng(0).normal(0, 0.1, (10, 6, 6)), list(labels))))
-    assert row["delta_points"] == pytest.approx(3, abs=0.2)
+    assert row["delta"] == pytest.approx(3, abs=0.2)
     # 25 pairs at 43 and one at 63 in-group; 10 pairs at 50 out-group
     assert (row["raw_in"], row["raw_out"]) == pytest.approx(((25 * 43 + 63) / 26, 50), abs=0.1)
     assert row["raw_in"] < row["raw_out"]
@@ -115,7 +115,7 @@ def test_the_mean_over_dimensions_has_the_means_of_their_anchors():
     for name in ("raw_in", "raw_out", "percent_of_scale"):
         assert row[name] == pytest.approx(np.mean([part[name] for part in parts]))
     assert row["sd_within"] == pytest.approx(np.mean([part["sd_within"] ** 2 for part in parts]) ** 0.5)
-    assert row["delta_sd"] == pytest.approx(row["delta_points"] / row["sd_within"])
+    assert row["delta_sd"] == pytest.approx(row["delta"] / row["sd_within"])
 
 
 # --- p over all headlines --------------------------------------------------------------------------------------------
@@ -131,14 +131,14 @@ def test_p_is_corrected_over_the_headlines_of_all_dimensions_and_variants_but_no
     assert family.sum() == 4
     own = gap[family]
     assert own["p_adjusted"].tolist() == pytest.approx(multipletests(own["p"], method="holm")[1])
-    assert (own["p_family_size"] == 4).all()
+    assert (own["family_size"] == 4).all()
     assert (gap["dimension"] == "all").any()
-    assert gap.loc[~family, ["p_adjusted", "p_family_size"]].isna().all(axis=None)
+    assert gap.loc[~family, ["p_adjusted", "family_size"]].isna().all(axis=None)
 
 
 def test_a_headline_without_a_p_is_in_no_family():
     gap = gap_of(random_ratings("ABC"), random_ratings("AAA", dimension="alone"))
-    assert headline(gap)["p_family_size"] == 1
+    assert headline(gap)["family_size"] == 1
     assert headline(gap)["p_adjusted"] == headline(gap)["p"]
     assert np.isnan(headline(gap, "alone")["p_adjusted"])
 
@@ -154,7 +154,7 @@ def test_a_comparison_corrects_over_all_its_runs():
     assert gap.loc[family, "p_adjusted"].tolist() == pytest.approx(
         multipletests(gap.loc[family, "p"], method="holm")[1].tolist()
     )
-    assert (gap.loc[family, "p_family_size"] == 6).all()
+    assert (gap.loc[family, "family_size"] == 6).all()
     assert gap.loc[~family, "p_adjusted"].isna().all()
     # All else of a headline is what the run's own report says.
     alone = gap_of(random_ratings("ABC", seed=0), random_ratings("ABCD", seed=0, dimension="nation"))

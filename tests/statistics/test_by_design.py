@@ -82,7 +82,7 @@ def test_the_weights_of_a_narrative_make_its_own_gap_of_what_it_was_asked():
 
 def test_a_planted_gap_is_found_whatever_the_levels_of_narratives():
     found = headline_gap(cube_of(ratings_of(60, gap=3.0, levels=30, sd=0.5)), confidence=0.95)
-    assert found.delta_points == pytest.approx(3.0, abs=0.15)
+    assert found.delta == pytest.approx(3.0, abs=0.15)
     assert found.se < 0.1
     assert found.n_narratives == 60
 
@@ -92,9 +92,9 @@ def test_what_was_not_asked_by_design_is_no_limit_of_the_gap():
     assert {"incomplete_narratives", "many_missing"} & {each.code for each in made.remarks} == set()
     checks = made.tables["sensitivity"].set_index("check")
     assert checks.loc["listwise", "n_narratives"] == 12
-    [headline] = made.tables["gap"].query("headline and scope == 'narratives'")["delta_points"]
+    [headline] = made.tables["gap"].query("headline and scope == 'narratives'")["delta"]
     for check in ("worst_case_low", "worst_case_high", "listwise"):
-        assert checks.loc[check, "delta_points"] == pytest.approx(headline)
+        assert checks.loc[check, "delta"] == pytest.approx(headline)
     assert made.tables["missing_grid"].empty
     assert made.tables["power"]["sum_of_squares"].tolist() == pytest.approx([4.5])
     missing = made.tables["missing"].set_index("outcome")
@@ -133,22 +133,22 @@ def test_worst_cases_are_the_ends_of_all_ways_to_fill_what_was_refused():
     def filled(values):
         y = cube.y.copy()
         y[tuple(holes.T)] = values
-        return headline_gap(replace(cube, y=y), confidence=0.95).delta_points
+        return headline_gap(replace(cube, y=y), confidence=0.95).delta
 
     every = [filled(values) for values in product((0.0, 100.0), repeat=len(holes))]
     least, most = found["average", ""].worst
-    assert (least.delta_points, most.delta_points) == pytest.approx((min(every), max(every)))
+    assert (least.delta, most.delta) == pytest.approx((min(every), max(every)))
     for (kind, _), each in found.items():
         if kind == "group":
             low, high = each.worst
-            assert low.delta_points <= each.made.delta_points <= high.delta_points
+            assert low.delta <= each.made.delta <= high.delta
     # the farthest that one narrative's refusals can be apart, not the sum over narratives
     refusals = found["refusals", ""]
     assert refusals.farthest == pytest.approx(100 * np.maximum(designed_weights(cube), 0).sum(axis=(1, 2)).max())
     assert refusals.farthest < 250
     # the sensitivity table has the same bounds
     checks = analysed(ratings).tables["sensitivity"].set_index("check")
-    bounds = checks.loc[["worst_case_low", "worst_case_high"], "delta_points"].tolist()
+    bounds = checks.loc[["worst_case_low", "worst_case_high"], "delta"].tolist()
     assert bounds == pytest.approx([min(every), max(every)])
 
 
@@ -163,7 +163,7 @@ def test_a_refusal_gap_is_of_what_was_asked():
     assert found.n_narratives == 10
     assert with_any.all()
     # δ of the indicator over whatever words: half of the in-group pairs, 50 percentage points
-    assert found.delta_points == pytest.approx(50.0)
+    assert found.delta == pytest.approx(50.0)
 
 
 def test_a_cell_s_mean_is_free_of_which_narratives_it_was_asked_about():
@@ -179,5 +179,5 @@ def test_an_intersection_is_estimated_from_its_draw():
     [crossed] = load_dimensions("geneva", names=["race_ethnicity+religion"], unspecified=False)
     ratings = ratings_of(6, gap=4.0, sd=0.1, dimension=crossed)
     cube = NarrativeCube.from_ratings(ratings, dimension=crossed.name, variant="origin", by_design=True)
-    assert headline_gap(cube, confidence=0.95).delta_points == pytest.approx(4.0, abs=0.1)
+    assert headline_gap(cube, confidence=0.95).delta == pytest.approx(4.0, abs=0.1)
     assert cube.expected.mean() < 0.5

@@ -327,7 +327,7 @@ def test_a_gap_of_delta_is_judged_as_if_the_ratings_had_been_drawn_with_it(missi
         oracle["listwise"] = oracle["contrast"]
     for estimator, (estimate, aim) in oracle.items():
         row = row_of(table, estimator, delta=2.0)
-        assert row["bias"] == pytest.approx(estimate.delta_points - aim, abs=1e-5)
+        assert row["bias"] == pytest.approx(estimate.delta - aim, abs=1e-5)
         assert row["mean_se"] == pytest.approx(estimate.se, rel=1e-4)
         assert row["power"] == (estimate.p < 0.05)
         assert row["coverage"] == (estimate.ci_low < aim < estimate.ci_high)

@@ -61,10 +61,10 @@ def mean_of(matrix):
 def test_complete_choices_have_the_interval_of_the_crossed_design(raters, narratives, spread):
     rng = np.random.default_rng(raters)
     y = rng.normal(size=(raters, narratives)) + spread * rng.normal(size=(raters, 1)) + rng.normal(size=narratives)
-    found, oracle = mean_of(y), crossed_gap(y.T, confidence=0.95, n_ratings=y.size)
+    found, oracle = mean_of(y), crossed_gap(y.T, confidence=0.95, n_answers=y.size)
     for name in ("se", "df", "ci_low", "ci_high", "p"):
         assert getattr(found, name) == pytest.approx(getattr(oracle.estimate, name), rel=1e-10)
-    assert found.mean == pytest.approx(oracle.estimate.delta_points, abs=1e-12)
+    assert found.mean == pytest.approx(oracle.estimate.delta, abs=1e-12)
     assert found.var_narratives == pytest.approx(oracle.narratives, abs=1e-12)
     assert found.var_raters == pytest.approx(oracle.wordings, abs=1e-12)
 

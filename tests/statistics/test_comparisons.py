@@ -20,7 +20,7 @@ NAN = float("nan")
 
 def estimate_of(contrasts):
     contrasts = np.array(contrasts, dtype=float)
-    return summarise_contrasts(contrasts, rounding=0.0, confidence=0.95, n_ratings=25 * contrasts.size)
+    return summarise_contrasts(contrasts, rounding=0.0, confidence=0.95, n_answers=25 * contrasts.size)
 
 
 def ids_of(n):
@@ -167,10 +167,10 @@ def test_overall_is_the_t_test_of_the_mean_contrast():
     estimates = {name: estimate_of(each) for name, each in zip(names, contrasts.T, strict=True)}
     overall = overall_row(estimates, dict.fromkeys(names, ids_of(20)), confidence=0.95)
     expected = stats.ttest_1samp(contrasts.mean(axis=1), 0)
-    assert overall.delta_points == pytest.approx(np.mean([each.delta_points for each in estimates.values()]), rel=1e-12)
+    assert overall.delta == pytest.approx(np.mean([each.delta for each in estimates.values()]), rel=1e-12)
     assert (overall.p, overall.df) == pytest.approx((expected.pvalue, 19), rel=1e-9)
     assert (overall.ci_low, overall.ci_high) == pytest.approx(tuple(expected.confidence_interval()), rel=1e-9)
-    assert overall.n_ratings == 3 * 500
+    assert overall.n_answers == 3 * 500
 
 
 def test_overall_uses_the_narratives_that_all_dimensions_use():
@@ -179,14 +179,14 @@ def test_overall_uses_the_narratives_that_all_dimensions_use():
     overall = overall_row(estimates, ids, confidence=0.95)
     # n1: (1 + 2)/2 = 1.5, n3: (6 + 4)/2 = 5; of n1 to n5 no other is used by both.
     np.testing.assert_array_equal(overall.by_narrative, [1.5, NAN, 5, NAN, NAN])
-    assert (overall.delta_points, overall.n_narratives, overall.n_narratives_asked) == (3.25, 2, 5)
+    assert (overall.delta, overall.n_narratives, overall.n_narratives_asked) == (3.25, 2, 5)
 
 
 def test_overall_without_spread_has_no_interval():
     a = draws(6, columns=1)[:, 0]
     estimates = {"religion": estimate_of(a), "nationality": estimate_of(0.3 - a)}
     overall = overall_row(estimates, dict.fromkeys(estimates, ids_of(20)), confidence=0.95)
-    assert overall.delta_points == pytest.approx(0.15, rel=1e-12)
+    assert overall.delta == pytest.approx(0.15, rel=1e-12)
     assert np.isnan(overall.se)
     assert "spread is 0" in overall.not_estimable
 
@@ -222,10 +222,10 @@ def test_over_dimensions_identities_are_independent_and_narratives_are_shared():
     assert np.cov(a, b)[0, 1] > 0
     variance = (2**2 + 3**2) / 4 + 2 * np.cov(a, b)[0, 1] / (4 * 20)
     assert scope.se == pytest.approx(variance**0.5, rel=1e-12)
-    assert (scope.delta_points, scope.df) == (narrow.delta_points, 4)
-    t = stats.t(4, narrow.delta_points, scope.se)
+    assert (scope.delta, scope.df) == (narrow.delta, 4)
+    t = stats.t(4, narrow.delta, scope.se)
     assert (scope.ci_low, scope.ci_high) == pytest.approx(t.interval(0.95))
-    assert scope.p == pytest.approx(2 * stats.t(4).sf(abs(narrow.delta_points) / scope.se))
+    assert scope.p == pytest.approx(2 * stats.t(4).sf(abs(narrow.delta) / scope.se))
     assert (scope.n_narratives, scope.not_estimable) == (20, "")
 
 
@@ -268,7 +268,7 @@ def random_effects(gaps, noise):
 
 
 def noisy(label, gaps, noise, scale=(0, 100)):
-    estimate = summarise_contrasts(gaps, noise=noise, rounding=0.0, confidence=0.95, n_ratings=0)
+    estimate = summarise_contrasts(gaps, noise=noise, rounding=0.0, confidence=0.95, n_answers=0)
     return Labelled(label, estimate, ids_of(len(gaps)), scale)
 
 
@@ -293,7 +293,7 @@ def test_over_dimensions_an_average_has_the_mean_noise_over_their_number():
     estimates = {name: noisy("A", own, v).estimate for name, own, v in zip("abc", gaps, noise, strict=True)}
     overall = overall_row(estimates, dict.fromkeys("abc", ids_of(12)), confidence=0.95)
     np.testing.assert_allclose(overall.noise, noise.sum(axis=0) / 9)
-    assert (overall.delta_points, overall.se) == pytest.approx(
+    assert (overall.delta, overall.se) == pytest.approx(
         random_effects(gaps.mean(axis=0), noise.sum(axis=0) / 9), rel=1e-5
     )
 
@@ -415,7 +415,7 @@ def test_where_a_group_does_not_count_in_one_of_two_gaps_neither_difference_nor_
     [left, *rest] = second.without[0]
     fewer = dataclasses.replace(second, without=({group: second.without[0][group] for group in rest},))
     common = first.estimate.by_narrative + second.estimate.by_narrative
-    total = summarise_contrasts(common, rounding=0.0, confidence=0.95, n_ratings=0)
+    total = summarise_contrasts(common, rounding=0.0, confidence=0.95, n_answers=0)
     whole, lacking = (over_groups(total, first, each, sign=1.0, confidence=0.95) for each in (second, fewer))
     # What the sum varies by over groups: twice what one gap does, for both have the same groups' gaps.
     assert (

@@ -87,7 +87,7 @@ def test_gap_equals_the_fixed_effect_of_statsmodels_mixed_model_on_complete_data
     fit = model.fit(reml=True)
     ours = gap_of(y, n_shared)
     assert fit.converged
-    assert ours.delta_points == pytest.approx(fit.fe_params[0], abs=1e-7)
+    assert ours.delta == pytest.approx(fit.fe_params[0], abs=1e-7)
     assert ours.se == pytest.approx(fit.bse_fe[0], rel=1e-3)
 
 
@@ -98,13 +98,13 @@ def test_interval_and_d_z_against_scipy_one_sample_t():
     oracle = stats.ttest_1samp(contrasts, 0)
     ours = gap_of(y, n_shared)
     assert ours.df == oracle.df == 29
-    assert ours.delta_points / ours.se == pytest.approx(oracle.statistic, rel=1e-12)
+    assert ours.delta / ours.se == pytest.approx(oracle.statistic, rel=1e-12)
     interval = oracle.confidence_interval(0.95)
     assert (ours.ci_low, ours.ci_high) == pytest.approx((interval.low, interval.high), rel=1e-12)
     assert ours.d_z == pytest.approx(contrasts.mean() / contrasts.std(ddof=1), rel=1e-12)
     narrow = oracle.confidence_interval(0.9)
     assert gap_of(y, n_shared, confidence=0.9).ci_high == pytest.approx(narrow.high, rel=1e-12)
-    assert (ours.n_narratives, ours.n_narratives_asked, ours.n_ratings) == (30, 30, 750)
+    assert (ours.n_narratives, ours.n_narratives_asked, ours.n_answers) == (30, 30, 750)
 
 
 @pytest.mark.parametrize("n", [2, 5, 8, 9, 12])
@@ -182,7 +182,7 @@ def test_shift_leaves_the_gap_and_scale_scales_it(drawn, shift, scale):
     if not estimable(mask):
         return
     first, second = gap_of(y, mask), gap_of(y * scale + shift, mask)
-    assert second.delta_points == pytest.approx(first.delta_points * scale, rel=1e-8, abs=1e-9)
+    assert second.delta == pytest.approx(first.delta * scale, rel=1e-8, abs=1e-9)
     assert second.se == pytest.approx(first.se * scale, rel=1e-6, abs=1e-9)
 
 
@@ -191,7 +191,7 @@ def test_swapping_in_and_out_of_group_flips_the_sign(drawn):
     mask, y = drawn
     if not estimable(mask):
         return
-    assert gap_of(y, 1 - mask).delta_points == pytest.approx(-gap_of(y, mask).delta_points, abs=1e-9)
+    assert gap_of(y, 1 - mask).delta == pytest.approx(-gap_of(y, mask).delta, abs=1e-9)
 
 
 @given(complete_data())
@@ -202,7 +202,7 @@ def test_main_effects_alone_make_no_gap(drawn):
         return
     effects = y[:, :, :1] + y[:, :1, :]
     ours = gap_of(effects, mask)
-    assert ours.delta_points == pytest.approx(0, abs=1e-11)
+    assert ours.delta == pytest.approx(0, abs=1e-11)
     assert (ours.p_sign_flip, np.isnan(ours.p)) == (1, True)
     assert "spread is 0" in ours.not_estimable
 
@@ -213,7 +213,7 @@ def test_planted_gap_is_recovered_under_main_effects(drawn, planted):
     if not estimable(mask):
         return
     effects = y[:, :, :1] + y[:, :1, :] + planted * mask
-    assert gap_of(effects, mask).delta_points == pytest.approx(planted, abs=1e-9)
+    assert gap_of(effects, mask).delta == pytest.approx(planted, abs=1e-9)
 
 
 @given(complete_data())
@@ -221,7 +221,7 @@ def test_planted_gap_is_recovered_under_main_effects(drawn, planted):
 def test_every_mask_gives_an_estimate_or_a_reason(drawn):
     mask, y = drawn
     if estimable(mask):
-        assert np.isfinite(gap_of(y, mask).delta_points)
+        assert np.isfinite(gap_of(y, mask).delta)
     else:
         with pytest.raises(NotEstimableError):
             gap_of(y, mask)
@@ -233,8 +233,8 @@ def test_degrees_recover_what_was_planted():
     y = rng.normal(50, 9, size=(5, 5, 1)) + rng.normal(0, 9, size=(5, 1, 5))
     y = y + np.array([0.0, 1.25, 4.0])[n_shared]
     gaps = degree_gaps(cube_of(y, n_shared), rng=rng)
-    assert {degree: gap.delta_points for degree, gap in gaps.items()} == pytest.approx({2: 4.0, 1: 1.25}, abs=1e-10)
-    assert gap_of(y, n_shared).delta_points == pytest.approx(4.0, abs=1e-10)
+    assert {degree: gap.delta for degree, gap in gaps.items()} == pytest.approx({2: 4.0, 1: 1.25}, abs=1e-10)
+    assert gap_of(y, n_shared).delta == pytest.approx(4.0, abs=1e-10)
 
 
 def test_additive_gaps_of_two_dimensions_average_at_one_and_add_up_at_two():
@@ -242,8 +242,8 @@ def test_additive_gaps_of_two_dimensions_average_at_one_and_add_up_at_two():
     share_race, share_religion = (mask_of([identity[i] for identity in CROSSED]) for i in (0, 1))
     y = 50 + 3.0 * share_race + 5.0 * share_religion
     gaps = degree_gaps(cube_of([y, y], degrees_of(CROSSED)), rng=np.random.default_rng(0))
-    assert gaps[1].delta_points == pytest.approx(4, abs=1e-12)
-    assert gaps[2].delta_points == pytest.approx(8, abs=1e-12)
+    assert gaps[1].delta == pytest.approx(4, abs=1e-12)
+    assert gaps[2].delta == pytest.approx(8, abs=1e-12)
 
 
 def test_headline_draws_the_same_as_the_largest_degree():
@@ -260,7 +260,7 @@ def test_degree_that_no_pair_has_is_left_out():
     assert np.isnan(contrast_weights(n_shared)[0]).all()
     gaps = degree_gaps(cube_of(y, n_shared), rng=np.random.default_rng(0))
     assert list(gaps) == [2]
-    assert gaps[2].delta_points == pytest.approx(gap_of(y, n_shared // 2).delta_points)
+    assert gaps[2].delta == pytest.approx(gap_of(y, n_shared // 2).delta)
 
 
 @pytest.mark.parametrize(
@@ -293,8 +293,8 @@ def test_narrative_with_a_missing_rating_is_left_out_and_counted():
     holed[2, 0, 1] = holed[5] = NAN
     assert complete_narratives(cube_of(holed, np.eye(3, dtype=int))).tolist() == [True, True, False, True, True, False]
     ours = gap_of(holed, np.eye(3, dtype=int))
-    assert (ours.n_narratives, ours.n_narratives_asked, ours.n_ratings) == (4, 6, 36)
-    assert ours.delta_points == pytest.approx(gap_of(y[[0, 1, 3, 4]], np.eye(3, dtype=int)).delta_points, rel=1e-12)
+    assert (ours.n_narratives, ours.n_narratives_asked, ours.n_answers) == (4, 6, 36)
+    assert ours.delta == pytest.approx(gap_of(y[[0, 1, 3, 4]], np.eye(3, dtype=int)).delta, rel=1e-12)
 
 
 def test_no_complete_narrative_is_not_estimable():
@@ -307,7 +307,7 @@ def test_no_complete_narrative_is_not_estimable():
 def test_one_narrative_has_a_gap_and_nothing_to_judge_it_by():
     # (60 + 70 − 50 − 40) / 2 = 20
     ours = gap_of([[[60, 50], [40, 70]]], np.eye(2, dtype=int))
-    assert ours.delta_points == pytest.approx(20)
+    assert ours.delta == pytest.approx(20)
     assert np.isnan([ours.se, ours.df, ours.ci_low, ours.ci_high, ours.p, ours.d_z]).all()
     assert "one narrative" in ours.not_estimable
 
@@ -315,7 +315,7 @@ def test_one_narrative_has_a_gap_and_nothing_to_judge_it_by():
 @pytest.mark.parametrize("value", [0.0, 50.0, 99.9, 1 / 3])
 def test_equal_ratings_have_a_gap_of_exactly_zero_and_no_interval(value):
     ours = gap_of(np.full((20, 5, 5), value), np.eye(5, dtype=int))
-    assert ours.delta_points == 0
+    assert ours.delta == 0
     assert (ours.p_sign_flip, np.isnan(ours.p)) == (1, True)
     assert np.isnan([ours.se, ours.ci_low, ours.ci_high, ours.d_z]).all()
     assert "all 20 narratives give the same contrast" in ours.not_estimable
@@ -336,7 +336,7 @@ def test_baselines_never_enter_the_gap(ratings_of):
         for keep in (False, True)
     ]
     assert gaps[0] == gaps[1] == gaps[2] == gaps[3]
-    assert gaps[0].delta_points == pytest.approx(gap_of(y[:, 1:3][:, :, [0, 2]], np.eye(2, dtype=int)).delta_points)
+    assert gaps[0].delta == pytest.approx(gap_of(y[:, 1:3][:, :, [0, 2]], np.eye(2, dtype=int)).delta)
 
 
 def test_baselines_alone_are_not_estimable(ratings_of):

@@ -15,7 +15,7 @@ GROUPS = ("Jew", "Sikh", "Jain", "Copt")
 
 
 def estimate_of(contrasts):
-    return summarise_contrasts(np.asarray(contrasts, dtype=float), rounding=1e-12, confidence=0.95, n_ratings=9)
+    return summarise_contrasts(np.asarray(contrasts, dtype=float), rounding=1e-12, confidence=0.95, n_answers=9)
 
 
 def over(contrasts, conversations, **options):
@@ -45,7 +45,7 @@ def test_of_conversations_of_one_length_the_error_is_the_cluster_robust_one():
     )
     found = over(d, conversations)
     low, high = fitted.conf_int()[0]
-    assert [found.delta_points, found.se, found.df, found.ci_low, found.ci_high, found.p] == pytest.approx(
+    assert [found.delta, found.se, found.df, found.ci_low, found.ci_high, found.p] == pytest.approx(
         [fitted.params[0], fitted.bse[0], 11, low, high, fitted.pvalues[0]]
     )
     assert (found.d_z, found.n_narratives) == (estimate_of(d).d_z, 60)
@@ -67,20 +67,18 @@ def test_of_the_mixed_model_the_error_is_near_that_of_fitting_without_each_conve
     fit = fit_mixed(cube)
     found = over_conversations(fit.estimate(confidence=0.95), conversations, confidence=0.95)
     of = np.array(conversations)
-    without = np.array(
-        [fit_mixed(cube.of_narratives(of != name)).delta_points for name in dict.fromkeys(conversations)]
-    )
+    without = np.array([fit_mixed(cube.of_narratives(of != name)).delta for name in dict.fromkeys(conversations)])
     refitted = np.sqrt(17 / 18 * ((without - without.mean()) ** 2).sum())
     assert found.se == pytest.approx(refitted, rel=0.03)
     assert found.se > 1.5 * fit.se
-    assert (found.df, found.delta_points) == (17, fit.delta_points)
+    assert (found.df, found.delta) == (17, fit.delta)
 
 
 def test_each_utterance_its_own_conversation_is_the_estimate_of_narratives():
     d = np.random.default_rng(4).normal(1, 2, 9)
     d[4] = np.nan
     plain, found = estimate_of(d), over(d, [f"c{k}" for k in range(9)])
-    for name in ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z"):
+    for name in ("delta", "se", "df", "ci_low", "ci_high", "p", "d_z"):
         assert getattr(found, name) == pytest.approx(getattr(plain, name))
     np.testing.assert_allclose(found.by_narrative, d)
 
@@ -93,7 +91,7 @@ def test_signs_are_flipped_by_conversation():
         p_of=lambda sums: sign_flip_p(sums, rng=np.random.default_rng(0)),
     )
     assert found.p_sign_flip == 2 / 8
-    assert found.p == pytest.approx(2 * stats.t(2).sf(found.delta_points / found.se))
+    assert found.p == pytest.approx(2 * stats.t(2).sf(found.delta / found.se))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +107,7 @@ def test_without_a_spread_over_conversations_there_is_no_interval(contrasts, con
     found = over(contrasts, conversations)
     assert np.isnan([found.se, found.ci_low, found.ci_high, found.p]).all()
     assert said in found.not_estimable
-    assert found.delta_points == pytest.approx(np.nanmean(contrasts))
+    assert found.delta == pytest.approx(np.nanmean(contrasts))
 
 
 def test_a_conversation_is_what_stands_before_the_last_colon():

@@ -21,13 +21,13 @@ BY_HAND = np.array([[0.0, 2.0], [1.0, 5.0], [8.0, 8.0]])
 
 def crossed(gaps, confidence=0.95):
     gaps = np.asarray(gaps, dtype=float)
-    return crossed_gap(gaps, confidence=confidence, n_ratings=gaps.size)
+    return crossed_gap(gaps, confidence=confidence, n_answers=gaps.size)
 
 
 def test_a_small_table_by_hand():
     found = crossed(BY_HAND)
     # (26 + 6 − 2)/6 = 5, the largest of 26, 6 and 30; df = 30² / (26²/2 + 6²/1 + 2²/2) = 900 / 376.
-    assert found.estimate.delta_points == pytest.approx(4)
+    assert found.estimate.delta == pytest.approx(4)
     assert found.estimate.se == pytest.approx(5**0.5)
     assert found.estimate.df == pytest.approx(900 / 376)
     half = stats.t.ppf(0.975, 900 / 376) * 5**0.5
@@ -75,7 +75,7 @@ def test_noise_alone_is_never_narrower_than_either_one():
 
 def test_a_narrative_that_lacks_a_wording_is_left_out():
     found = crossed(np.vstack([BY_HAND, [NAN, 100.0]]))
-    assert found.estimate.delta_points == pytest.approx(4)
+    assert found.estimate.delta == pytest.approx(4)
     assert (found.estimate.n_narratives, found.estimate.n_narratives_asked) == (3, 4)
     np.testing.assert_allclose(found.estimate.by_narrative, [1, 3, 8, NAN])
 
@@ -94,7 +94,7 @@ def test_what_says_nothing_of_wordings_is_said(gaps, reason):
 
 def test_gaps_that_are_all_the_same_have_no_interval():
     found = crossed(np.full((3, 2), 0.1)).estimate
-    assert found.delta_points == pytest.approx(0.1)
+    assert found.delta == pytest.approx(0.1)
     assert np.isnan([found.se, found.ci_low]).all()
     assert "all narratives give the same gap" in found.not_estimable
 
@@ -159,7 +159,7 @@ def test_the_interval_holds_the_true_gap_in_93_to_97_of_100(n, v, sd):
     held = narrow = 0
     for _ in range(n_datasets):
         gaps = rng.standard_normal((n, 1)) + sd * rng.standard_normal(v) + 2 * rng.standard_normal((n, v))
-        found = crossed_gap(gaps, confidence=0.95, n_ratings=gaps.size).estimate
+        found = crossed_gap(gaps, confidence=0.95, n_answers=gaps.size).estimate
         held += found.ci_low <= 0 <= found.ci_high
         means = gaps.mean(axis=1)
         narrow += abs(means.mean()) <= stats.t.ppf(0.975, n - 1) * means.std(ddof=1) / n**0.5 if sd == 1.0 else 0

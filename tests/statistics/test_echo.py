@@ -123,7 +123,7 @@ def test_a_group_of_one_term_needs_no_stem():
     """It only ever repeats itself; the gap is that of the groups of two."""
     groups = RELIGIONS | {"Sikh": ("a Sikh",)}
     free = gap(echo_free(planted(RELIGIONS, 60, group=2.0, words=3.0), STEMS))
-    assert free.delta_points == pytest.approx(2.0, abs=0.3)
+    assert free.delta == pytest.approx(2.0, abs=0.3)
     with pytest.raises(NotEstimableError, match=r"share a word or its stem in the groups Sikh$"):
         echo_free(planted(groups, 5), STEMS)
 
@@ -161,10 +161,10 @@ def test_coefficients_are_those_of_least_squares_within_narratives(missing):
 def test_effects_of_group_words_and_form_are_told_apart():
     cube = planted(RELIGIONS, 200, group=1.5, words=2.0, form=3.0)
     free, echo, repeated = (gap(each(cube, STEMS)) for each in (echo_free, echo_of_words, same_words))
-    assert free.delta_points == pytest.approx(1.5, abs=0.15)
-    assert echo.delta_points == pytest.approx(2.0, abs=0.15)
-    assert repeated.delta_points == pytest.approx(3.5, abs=0.15)
-    assert gap(cube).delta_points == pytest.approx(2.5, abs=0.1)  # half of the in-group pairs repeat their words
+    assert free.delta == pytest.approx(1.5, abs=0.15)
+    assert echo.delta == pytest.approx(2.0, abs=0.15)
+    assert repeated.delta == pytest.approx(3.5, abs=0.15)
+    assert gap(cube).delta == pytest.approx(2.5, abs=0.1)  # half of the in-group pairs repeat their words
 
 
 def test_a_preference_for_like_forms_is_no_gap():
@@ -177,7 +177,7 @@ def test_terms_of_one_stem_leave_no_echo_free_gap_but_the_echo_of_the_words_beyo
     with pytest.raises(NotEstimableError, match="every two terms of a group share a word"):
         echo_free(cube, STEMS)
     # in other words of one stem a pair gains group and stem, in the same words group and words
-    assert gap(echo_of_words(cube, STEMS)).delta_points == pytest.approx(1.5, abs=0.2)
+    assert gap(echo_of_words(cube, STEMS)).delta == pytest.approx(1.5, abs=0.2)
 
 
 def test_a_group_without_such_terms_is_named():
@@ -194,8 +194,8 @@ def test_one_term_a_group_has_no_echo():
 def test_perceivers_of_one_term_do():
     cube = planted(RELIGIONS, 200, group=1.5, words=2.0, form=3.0)
     few = cube.select(np.arange(8) % 2 == 0, np.ones(8, dtype=bool))
-    assert gap(echo_free(few, STEMS)).delta_points == pytest.approx(1.5, abs=0.2)
-    assert gap(echo_of_words(few, STEMS)).delta_points == pytest.approx(2.0, abs=0.2)
+    assert gap(echo_free(few, STEMS)).delta == pytest.approx(1.5, abs=0.2)
+    assert gap(echo_of_words(few, STEMS)).delta == pytest.approx(2.0, abs=0.2)
 
 
 # --- Invented groups -------------------------------------------------------------------------------------------------
@@ -215,12 +215,12 @@ def test_the_difference_from_invented_groups_is_paired_by_narrative():
     found = controls(real, invented)
     d = gap(real).by_narrative - gap(invented).by_narrative
     row = found["placebo_difference"]
-    assert row["delta_points"] == pytest.approx(d.mean(), abs=1e-10)
+    assert row["delta"] == pytest.approx(d.mean(), abs=1e-10)
     assert row["se"] == pytest.approx(d.std(ddof=1) / 30**0.5, rel=1e-9)
-    assert (row["n_ratings"], row["levels"], row["headline"]) == (2 * 30 * 16, 1, True)
-    assert found["placebo"]["delta_points"] == pytest.approx(gap(invented).delta_points, abs=1e-10)
+    assert (row["n_answers"], row["levels"], row["headline"]) == (2 * 30 * 16, 1, True)
+    assert found["placebo"]["delta"] == pytest.approx(gap(invented).delta, abs=1e-10)
     assert "share a word" in found["echo_free"]["note"]
-    assert np.isnan(found["echo_free"]["delta_points"])
+    assert np.isnan(found["echo_free"]["delta"])
 
 
 def test_narratives_are_matched_by_name_and_not_by_place():
@@ -234,7 +234,7 @@ def test_narratives_are_matched_by_name_and_not_by_place():
     kept = np.arange(30) != 4
     d = (gap(real).by_narrative - gap(invented).by_narrative)[kept]
     row = controls(real, backwards)["placebo_difference"]
-    assert (row["delta_points"], row["n_narratives"]) == (pytest.approx(d.mean(), abs=1e-10), 29)
+    assert (row["delta"], row["n_narratives"]) == (pytest.approx(d.mean(), abs=1e-10), 29)
 
 
 def test_four_sets_are_a_sample_of_sets():
@@ -242,10 +242,8 @@ def test_four_sets_are_a_sample_of_sets():
     sets = [planted(INVENTED, 30, words=words, seed=place) for place, words in enumerate((0.0, 1.0, 3.0, 5.0))]
     row = controls(real, *sets)["placebo_difference"]
     gaps = np.column_stack([gap(each).by_narrative for each in sets])
-    crossed = crossed_gap(gap(real).by_narrative[:, None] - gaps, confidence=0.95, n_ratings=0).estimate
-    assert [row[name] for name in ("delta_points", "se", "df")] == pytest.approx(
-        [crossed.delta_points, crossed.se, crossed.df]
-    )
+    crossed = crossed_gap(gap(real).by_narrative[:, None] - gaps, confidence=0.95, n_answers=0).estimate
+    assert [row[name] for name in ("delta", "se", "df")] == pytest.approx([crossed.delta, crossed.se, crossed.df])
     assert row["se"] > 0.8  # sets differ by 2 points; three of them would be held to be all there are
     assert controls(real, *sets[:3])["placebo_difference"]["se"] < 0.2
 
@@ -254,7 +252,7 @@ def test_the_echo_free_gap_decides_where_there_is_one():
     real, invented = planted(RELIGIONS, 30, words=3.0), planted(INVENTED, 30, words=2.0)
     found = controls(real, invented)
     assert [name for name, row in found.items() if row["headline"]] == ["echo_free"]
-    assert found["same_words"]["delta_points"] == pytest.approx(3.0, abs=0.4)
+    assert found["same_words"]["delta"] == pytest.approx(3.0, abs=0.4)
 
 
 def test_without_invented_groups_or_other_terms_nothing_decides():
@@ -274,7 +272,7 @@ def test_the_gap_of_each_cue_is_that_of_its_experiencers():
     y = cube.y + 4.0 * own * of_context
     cube = cube_of(y, groups=cube.perceiver_groups, perceivers=cube.perceivers, experiencers=cube.experiencers)
     rows = family_rows(cube, confidence=0.95, valence={}, clusters={}, cues=cues)
-    found = {row["member"]: row["delta_points"] for row in rows if row["family"] == "cue"}
+    found = {row["member"]: row["delta"] for row in rows if row["family"] == "cue"}
     assert found == {"label": pytest.approx(0, abs=0.1), "context": pytest.approx(4, abs=0.1)}
     rows = family_rows(cube, confidence=0.95, valence={}, clusters={}, cues=dict.fromkeys(cues, "label"))
     assert "cue" not in {row["family"] for row in rows}

@@ -80,11 +80,11 @@ def compared(rate, change, **more):
 def test_a_model_that_writes_what_its_probabilities_say_shows_no_difference():
     expected, words, control = compared(in_group, lambda row: row.intensity)
     # Gaps of the narratives are 4 to 9, whatever the method: mean 6.5, sd² 3.5.
-    assert expected["delta_points"] == words["delta_points"] == control["delta_points"] == pytest.approx(6.5, abs=1e-12)
+    assert expected["delta"] == words["delta"] == control["delta"] == pytest.approx(6.5, abs=1e-12)
     assert words["se"] == pytest.approx(math.sqrt(3.5 / 6), abs=1e-12)
     assert (words["pearson"], words["spearman"]) == pytest.approx((1, 1), abs=1e-12)
     assert (words["mean_difference"], words["difference"]) == (0, 0)
-    assert (words["n_prompts"], words["n_rated"], words["n_ratings"], words["n_narratives"]) == (54, 54, 54, 6)
+    assert (words["n_prompts"], words["n_rated"], words["n_answers"], words["n_narratives"]) == (54, 54, 54, 6)
 
 
 def test_a_text_that_disagrees_with_the_distribution_shows_it():
@@ -95,8 +95,8 @@ def test_a_text_that_disagrees_with_the_distribution_shows_it():
         return 60 - (10 + 2 * i) if row.in_group else 60
 
     expected, words, control = compared(in_group, text)
-    assert expected["delta_points"] == pytest.approx(6.5, abs=1e-12)
-    assert words["delta_points"] == control["delta_points"] == pytest.approx(-15, abs=1e-12)
+    assert expected["delta"] == pytest.approx(6.5, abs=1e-12)
+    assert words["delta"] == control["delta"] == pytest.approx(-15, abs=1e-12)
     assert words["difference"] == pytest.approx(-21.5, abs=1e-12)
     half = stats.t.ppf(0.975, 5) * math.sqrt(9 * 3.5 / 6)
     assert (words["difference_low"], words["difference_high"]) == pytest.approx((-21.5 - half, -21.5 + half), abs=1e-9)
@@ -118,9 +118,9 @@ def test_refusals_and_prose_are_counted_and_both_gaps_are_of_the_prompts_that_bo
     expected, words, control = compared(in_group, lambda row: row.intensity + 5, status=status)
     assert (words["n_refused"], words["n_unparseable"], words["n_rated"]) == (18, 1, 35)
     assert words["refusal_rate"] == pytest.approx(18 / 54)
-    assert (expected["n_rated"], expected["n_ratings"], words["n_ratings"]) == (54, 35, 35)
+    assert (expected["n_rated"], expected["n_answers"], words["n_answers"]) == (54, 35, 35)
     assert expected["n_narratives"] == words["n_narratives"] == 4
-    assert expected["delta_points"] == pytest.approx(words["delta_points"], abs=1e-9)
+    assert expected["delta"] == pytest.approx(words["delta"], abs=1e-9)
     assert words["mean_difference"] == pytest.approx(5)
     assert control["n_missing"] == 19
 
@@ -129,10 +129,10 @@ def test_a_model_that_writes_no_number_is_a_finding_and_no_error():
     expected, words, control = compared(in_group, lambda row: math.nan, status=lambda row: "unparseable")
     assert words["note"] == "none of 54 answers in words states a number of the scale"
     assert words["n_unparseable"] == 54
-    assert expected["delta_points"] == pytest.approx(6.5)  # of all, since there is nothing to compare it with
-    for name in ("delta_points", "pearson", "mean_difference", "difference"):
+    assert expected["delta"] == pytest.approx(6.5)  # of all, since there is nothing to compare it with
+    for name in ("delta", "pearson", "mean_difference", "difference"):
         assert math.isnan(words[name])
-    assert math.isnan(control["delta_points"])
+    assert math.isnan(control["delta"])
     assert "answered in words" in control["note"]
 
 
@@ -140,7 +140,7 @@ def test_a_text_that_is_always_the_same_has_no_correlation():
     _, words, _ = compared(in_group, lambda row: 70.0)
     assert math.isnan(words["pearson"])
     assert math.isnan(words["spearman"])
-    assert words["delta_points"] == 0
+    assert words["delta"] == 0
     assert words["difference"] == pytest.approx(-6.5)
 
 
@@ -156,7 +156,7 @@ def test_the_noise_floor_is_the_hand_worked_one_and_what_it_gives_delta_too():
     [row] = elicitation_tables(ratings, EMPTY, again, confidence=0.95).controls.to_dict("records")
     # Of a 3 x 3 mask of one-term groups s = 3 - 1 = 2; 8 narratives that count alike.
     assert row["control"] == "noise"
-    assert math.isnan(row["delta_points"])
+    assert math.isnan(row["delta"])
     assert row["se"] == pytest.approx(floor.rms_points / math.sqrt(2) / math.sqrt(8))
     assert row["n_narratives"] == 8
 
@@ -192,7 +192,7 @@ def test_noise_of_that_size_moves_delta_as_it_says():
     for _ in range(200):
         noisy = ratings.assign(intensity=ratings["intensity"] + rng.normal(0, 0.5, len(ratings)))
         table = elicitation_tables(noisy, answers_of(noisy, lambda each: each.intensity), EMPTY, confidence=0.95)
-        moved.append(table.elicitation["delta_points"].iloc[0])
+        moved.append(table.elicitation["delta"].iloc[0])
     assert row["se"] == pytest.approx(np.std(moved), rel=0.15)
 
 

@@ -12,23 +12,24 @@ from audit.statistics.families import TWO_GROUPS, adjust_p, family_rows
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import cell_contrasts
 from audit.tables.gap import FAMILIES
+from audit.tables.shared import OUTCOME
 
 NAN = np.nan
 CLUSTERS = {"A": "north", "B": "north", "C": "south", "D": "south", "E": "west"}
-CHANGE = ["delta_rest", "change_points", "change_se", "change_p", "change_p_adjusted"]
+CHANGE = ["delta_rest", "change", "change_se", "change_p", "change_p_adjusted"]
 CROSSED = [(race, religion) for race in ("Black", "White") for religion in ("Muslim", "Hindu", "Jew")]
 
 
 def rows_of(cube, *, valence=(), clusters=(), confidence=0.95):
     """Rows by family, member and, of a pair, partner."""
     rows = list(family_rows(cube, confidence=confidence, valence=dict(valence), clusters=dict(clusters)))
-    assert all(list(row) == list(FAMILIES) for row in rows)
+    assert all(list(row) == list(FAMILIES.without(*OUTCOME)) for row in rows)
     by_name = {tuple(filter(None, (row["family"], row["member"], row["partner"]))): row for row in rows}
     assert len(by_name) == len(rows)
     return by_name
 
 
-def of(family, rows, column="delta_points"):
+def of(family, rows, column="delta"):
     return {name[1:]: row[column] for name, row in rows.items() if name[0] == family}
 
 
@@ -56,13 +57,13 @@ def test_two_groups_worked_by_hand():
     rows = rows_of(cube_of([[[60, 50], [40, 70]], [[55, 50], [45, 60]]], groups="AB"))
     assert set(rows) == {("pair", "A", "B"), ("group", "A"), ("group", "B")}
     for name, row in rows.items():
-        assert (row["delta_points"], row["se"], row["df"]) == pytest.approx((15, 5, 1))
+        assert (row["delta"], row["se"], row["df"]) == pytest.approx((15, 5, 1))
         assert row["p"] == pytest.approx(2 * stats.t.sf(3, 1))
-        assert (row["n_pairs"], row["n_narratives"], row["n_ratings"]) == (4, 2, 8)
+        assert (row["n_pairs"], row["n_narratives"], row["n_answers"]) == (4, 2, 8)
         assert row["note"] == (TWO_GROUPS if name[0] == "group" else "")
         # 15 ± 5 t(.95) = 6.3138: the interval of 1 − 2 alpha
         assert (row["eq_low"], row["eq_high"]) == pytest.approx((15 - 5 * 6.313752, 15 + 5 * 6.313752))
-        assert np.isnan([row[column] for column in ("delta_rest", "change_points", "change_se", "change_p")]).all()
+        assert np.isnan([row[column] for column in ("delta_rest", "change", "change_se", "change_p")]).all()
 
 
 def test_three_unequal_groups_worked_by_hand():
@@ -89,7 +90,7 @@ def test_three_unequal_groups_worked_by_hand():
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_the_mean_of_pair_gaps_is_the_headline_for_groups_of_one_term(k):
     cube = cube_of(random_y(12, k))
-    rows, delta = rows_of(cube), headline_gap(cube, confidence=0.95).delta_points
+    rows, delta = rows_of(cube), headline_gap(cube, confidence=0.95).delta
     assert np.mean(list(of("pair", rows).values())) == pytest.approx(delta, abs=1e-10)
     assert np.mean(list(of("group", rows).values())) == pytest.approx(delta, abs=1e-10)
 
@@ -100,7 +101,7 @@ def test_main_effects_alone_make_no_gap_of_a_pair():
     rows = rows_of(cube_of(y, groups="AABBBCD"), clusters=CLUSTERS)
     assert {name[0] for name in rows} == {"pair", "group", "cluster"}
     for row in rows.values():
-        assert row["delta_points"] == 0
+        assert row["delta"] == 0
         assert np.isnan([row["p"], row["p_adjusted"], row["se"]]).all()
         assert row["family_size"] == 0
         assert "spread is 0" in row["note"]
@@ -152,7 +153,7 @@ def test_clusters_equal_explicit_least_squares_and_means_of_pair_gaps():
     y = random_y(20, 7)
     rows = rows_of(cube_of(y, groups=groups), clusters=CLUSTERS)
     level = mask_of(list(groups)) + mask_of([CLUSTERS[group] for group in groups])
-    ours = [rows["cluster", member]["delta_points"] for member in ("same cluster", "same group")]
+    ours = [rows["cluster", member]["delta"] for member in ("same cluster", "same group")]
     np.testing.assert_allclose(ours, least_squares(y.mean(axis=0), level), atol=1e-10)
     g = of("pair", rows)
     by_hand = {
@@ -160,7 +161,7 @@ def test_clusters_equal_explicit_least_squares_and_means_of_pair_gaps():
         "south": (g["A", "C"] + g["A", "D"] + g["B", "C"] + g["B", "D"] + g["C", "E"] + g["D", "E"]) / 6,
         "west": (g["A", "E"] + g["B", "E"] + g["C", "E"] + g["D", "E"]) / 4,
     }
-    assert {member: rows["cluster", member]["delta_points"] for member in by_hand} == pytest.approx(by_hand)
+    assert {member: rows["cluster", member]["delta"] for member in by_hand} == pytest.approx(by_hand)
     assert {row["family_size"] for name, row in rows.items() if name[0] == "cluster"} == {5}
 
 
@@ -208,7 +209,7 @@ def test_an_emotion_s_gap_is_the_headline_of_its_narratives(missing):
     for name, chosen in expected.items():
         oracle = headline_gap(cube_of(y[chosen]), confidence=0.95)
         assert rows[name]["estimator"] == "contrast"
-        for field in ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings"):
+        for field in ("delta", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_answers"):
             assert rows[name][field] == pytest.approx(getattr(oracle, field), rel=1e-9), field
         assert (rows[name]["family_size"], rows[name]["method"]) == ({"emotion": 4, "valence": 2}[name[0]], "Holm")
     weights = headline_gap(cube_of(y[emotions == "joy"]), confidence=0.95).weights
@@ -232,7 +233,7 @@ def test_an_emotion_without_enough_ratings_is_noted_and_not_counted():
     assert fear["note"] == "one narrative says nothing about how narratives differ"
     y[0] = NAN
     fear = rows_of(cube_of(y, emotions=["fear", *["joy", "anger"] * 4]))["emotion", "fear"]
-    assert (np.isnan(fear["delta_points"]), fear["note"]) == (True, "no pair of identities has a rating")
+    assert (np.isnan(fear["delta"]), fear["note"]) == (True, "no pair of identities has a rating")
 
 
 # --- Degrees of sharing ----------------------------------------------------------------------------------------------
@@ -246,13 +247,13 @@ def test_degrees_of_an_intersection_equal_explicit_least_squares():
     np.testing.assert_allclose(list(of("degree", rows).values()), least_squares(y.mean(axis=0), n_shared), atol=1e-10)
     # Pairs of crossed groups take partial sharing as it is.
     g = (y[:, 0, 0] + y[:, 1, 1] - y[:, 0, 1] - y[:, 1, 0]).mean() / 2
-    assert rows["pair", "Black Muslim", "Black Hindu"]["delta_points"] == pytest.approx(g)
+    assert rows["pair", "Black Muslim", "Black Hindu"]["delta"] == pytest.approx(g)
 
 
 def test_a_degree_that_no_pair_has_is_noted():
     rows = rows_of(cube_of(random_y(10, 3), 2 * np.eye(3, dtype=int)))
     assert "cannot tell it from" in rows["degree", "1"]["note"]
-    assert rows["degree", "2"]["delta_points"] == pytest.approx(np.mean(list(of("pair", rows).values())))
+    assert rows["degree", "2"]["delta"] == pytest.approx(np.mean(list(of("pair", rows).values())))
     assert rows["degree", "2"]["family_size"] == 1
 
 
@@ -283,7 +284,7 @@ def test_uplift_and_dampening_add_up_to_the_gap(groups, seed, more):
     groups = [*more, *groups[:1], "unspecified", *groups[1:]] if not more else [*groups, "unspecified", "no persona"]
     cube = cube_of(np.random.default_rng(seed).normal(50, 20, size=(4, len(groups), len(groups))), groups=groups)
     headline = headline_gap(cube, confidence=0.95)
-    assert sum(of("uplift", rows_of(cube)).values()) == pytest.approx(headline.delta_points, abs=1e-9)
+    assert sum(of("uplift", rows_of(cube)).values()) == pytest.approx(headline.delta, abs=1e-9)
 
 
 def test_uplift_needs_the_unspecified_perceiver_and_an_in_group():
@@ -338,14 +339,14 @@ def test_missing_ratings_leave_every_other_rating_in_use():
         column: rows["pair", "A", "C"][column] for column in ("p_adjusted", "family_size", *CHANGE)
     }
     assert rows["pair", "A", "B"]["n_narratives"] == 10
-    assert rows["pair", "A", "B"]["n_ratings"] == 37
+    assert rows["pair", "A", "B"]["n_answers"] == 37
     none = rows["pair", "C", "D"]
-    assert np.isnan([none[column] for column in ("delta_points", "se", "df", "ci_high", "p", "p_adjusted")]).all()
+    assert np.isnan([none[column] for column in ("delta", "se", "df", "ci_high", "p", "p_adjusted")]).all()
     assert none["note"] == "the ratings of the 4 pairs of identities that it needs do not determine it"
     assert (none["n_pairs"], none["family_size"]) == (4, 5)
     # A and B are one cluster, C and D another: "same group" and the clusters' own rows give A about B and C about D no
     # weight, "same cluster" does.
-    estimated = {name: np.isfinite(value) for name, value in of("cluster", rows, "delta_points").items()}
+    estimated = {name: np.isfinite(value) for name, value in of("cluster", rows, "delta").items()}
     assert estimated == {("same cluster",): False, ("same group",): True, ("north",): True, ("south",): True}
 
 
@@ -379,7 +380,7 @@ def test_a_contrast_of_incomplete_narratives_equals_least_squares_on_dummies(mem
     }
     contrast = np.array([weights[member[0]](cell.reshape(k, k)) for cell in np.eye(k * k)])[1:]
     gradient = np.concatenate([np.zeros(12), contrast])
-    assert row["delta_points"] == pytest.approx(gradient @ fit.params, abs=1e-9)
+    assert row["delta"] == pytest.approx(gradient @ fit.params, abs=1e-9)
     se, df = bell_mccaffrey(design, y.reshape(12, -1)[i, c], i, gradient)
     assert (row["se"], row["df"]) == pytest.approx((se, df), rel=1e-7)
     assert row["df"] < row["n_narratives"] - 1
@@ -392,7 +393,7 @@ def test_complete_narratives_have_one_answer_by_either_way():
     found = cell_contrasts(y, weights)
     np.testing.assert_allclose(found.by_narrative, weights @ y.T, atol=1e-10)
     by_t = [stats.ttest_1samp(row, 0) for row in weights @ y.T]
-    np.testing.assert_allclose(found.delta_points / found.se, [t.statistic for t in by_t], rtol=1e-9)
+    np.testing.assert_allclose(found.delta / found.se, [t.statistic for t in by_t], rtol=1e-9)
     np.testing.assert_allclose(found.df, 14, rtol=1e-9)
 
 
@@ -407,11 +408,11 @@ def test_many_narratives_have_their_correction_by_pairs(monkeypatch):
     exact = cell_contrasts(holed, weights)
     monkeypatch.setattr("audit.statistics.incomplete._EXACT_NARRATIVES", 10)
     quick, whole = cell_contrasts(holed, weights), cell_contrasts(y, weights)
-    np.testing.assert_array_equal(quick.delta_points, exact.delta_points)
+    np.testing.assert_array_equal(quick.delta, exact.delta)
     np.testing.assert_allclose(quick.se, exact.se, rtol=0.01)
     np.testing.assert_allclose(stats.t(quick.df).ppf(0.975), stats.t(exact.df).ppf(0.975), rtol=0.01)
     by_t = [stats.ttest_1samp(row, 0) for row in weights @ y.T]
-    np.testing.assert_allclose(whole.delta_points / whole.se, [t.statistic for t in by_t], rtol=1e-9)
+    np.testing.assert_allclose(whole.delta / whole.se, [t.statistic for t in by_t], rtol=1e-9)
     np.testing.assert_allclose(whole.df, 59, rtol=1e-9)
 
 
@@ -419,7 +420,7 @@ def test_nothing_rated_is_noted_everywhere():
     y = np.full((4, 5, 5), NAN)
     rows = rows_of(cube_of(y, groups=[*"ABCD", "unspecified"], emotions=["joy", "fear"] * 2), clusters=CLUSTERS)
     assert {name[0] for name in rows} == {"pair", "group", "cluster", "emotion", "uplift"}
-    assert all(row["note"] and np.isnan(row["delta_points"]) and row["n_ratings"] == 0 for row in rows.values())
+    assert all(row["note"] and np.isnan(row["delta"]) and row["n_answers"] == 0 for row in rows.values())
 
 
 def test_baselines_alone_have_nothing_to_compare():
@@ -432,7 +433,7 @@ def test_a_member_without_spread_is_not_counted():
     y = random_y(8, 3)
     y[:, :2, :2] = [[60, 50], [40, 70]]
     rows = rows_of(cube_of(y, groups="ABC"))
-    assert rows["pair", "A", "B"]["delta_points"] == pytest.approx(20)
+    assert rows["pair", "A", "B"]["delta"] == pytest.approx(20)
     assert np.isnan([rows["pair", "A", "B"][column] for column in ("p", "p_adjusted", "se")]).all()
     assert rows["pair", "A", "B"]["note"] == "all 8 narratives give the same contrast, so their spread is 0"
     assert set(of("pair", rows, "family_size").values()) == {2}
@@ -457,7 +458,7 @@ def test_the_order_of_identities_does_not_matter(order, missing):
     )
     assert set(ours) == set(other)
     for name, row in ours.items():
-        for field in ("delta_points", "se", "p_adjusted", "n_narratives"):
+        for field in ("delta", "se", "p_adjusted", "n_narratives"):
             assert row[field] == pytest.approx(other[name][field], rel=1e-4, abs=1e-6, nan_ok=True), (name, field)
 
 
@@ -482,6 +483,6 @@ def test_contrasts_of_few_incomplete_narratives_hold_their_level(n, missing):
         y[rng.random(y.shape) < missing] = NAN
         found = cell_contrasts(y.reshape(n, -1), weights)
         if np.isfinite(found.df[0]):
-            rejected.append(2 * stats.t.sf(abs(found.delta_points[0]) / found.se[0], found.df[0]) < 0.05)
+            rejected.append(2 * stats.t.sf(abs(found.delta[0]) / found.se[0], found.df[0]) < 0.05)
     assert len(rejected) > 490
     assert 0.02 < np.mean(rejected) < 0.08

@@ -96,9 +96,9 @@ def test_without_a_missing_rating_it_is_the_mean_contrast_whatever_baselines_lac
     d = (y[:, 1:, 1:] * w).sum(axis=(1, 2))
     t = stats.ttest_1samp(d, 0)
     assert (found.ci_low, found.ci_high) == pytest.approx(tuple(t.confidence_interval(0.9)), rel=1e-12)
-    assert (found.p, found.df, found.n_ratings) == pytest.approx((t.pvalue, 11, 12 * 9), rel=1e-12)
-    assert (found.delta_points, found.se) == pytest.approx((d.mean(), d.std(ddof=1) / 12**0.5), rel=1e-12)
-    assert fit_mixed(cube_of(y, groups=GROUPS)).delta_points == pytest.approx(found.delta_points, abs=1e-10)
+    assert (found.p, found.df, found.n_answers) == pytest.approx((t.pvalue, 11, 12 * 9), rel=1e-12)
+    assert (found.delta, found.se) == pytest.approx((d.mean(), d.std(ddof=1) / 12**0.5), rel=1e-12)
+    assert fit_mixed(cube_of(y, groups=GROUPS)).delta == pytest.approx(found.delta, abs=1e-10)
     np.testing.assert_allclose(found.weights, 1 / 12, rtol=1e-14)
 
 
@@ -139,14 +139,14 @@ def test_missing_ratings_weigh_narratives_by_reml_and_the_error_is_knapp_and_har
     used = s > 0
     noise = narrative_fits(cube_of(y, n_shared)).residual_variance / s[used]
     delta, se = pooled(gaps[used], noise)
-    assert (found.delta_points, found.se) == pytest.approx((delta, se), rel=1e-5)
+    assert (found.delta, found.se) == pytest.approx((delta, se), rel=1e-5)
     n = int(used.sum())
     assert (found.df, found.n_narratives, found.n_narratives_asked) == (n - 1, n, 12)
-    assert found.n_ratings == np.count_nonzero(~np.isnan(y[used]))
+    assert found.n_answers == np.count_nonzero(~np.isnan(y[used]))
     half = stats.t(n - 1).ppf(0.95) * found.se
-    assert (found.ci_low, found.ci_high) == pytest.approx((found.delta_points - half, found.delta_points + half))
-    assert found.p == pytest.approx(2 * stats.t(n - 1).sf(abs(found.delta_points) / found.se))
-    assert found.d_z == pytest.approx(found.delta_points / found.se / n**0.5)
+    assert (found.ci_low, found.ci_high) == pytest.approx((found.delta - half, found.delta + half))
+    assert found.p == pytest.approx(2 * stats.t(n - 1).sf(abs(found.delta) / found.se))
+    assert found.d_z == pytest.approx(found.delta / found.se / n**0.5)
     np.testing.assert_allclose(found.noise[used], noise)
     np.testing.assert_allclose(found.weights.sum(), 1)
     assert found.weights[~used].tolist() == [0] * (12 - n)
@@ -157,7 +157,7 @@ def test_pooling_gives_a_meta_analysis_worked_by_hand():
     # t = 2: δ = (2/3 + 1)/(11/12) = 20/11, Σ w (d − δ)² = (400/3 + 4/3)/121 + (576/4)/121 = (134.67 + 144)/121 = 2.303,
     # and the derivative Σw − Σw²/Σw − Σw²(d − δ)² = 11/12 − (2/9 + 1/16)/(11/12) − (404/9/121 + 576/16/121) < 0.
     found = summarise_contrasts(
-        np.array([0.0, 2, 4]), noise=np.array([1.0, 1, 2]), rounding=0.0, confidence=0.95, n_ratings=0
+        np.array([0.0, 2, 4]), noise=np.array([1.0, 1, 2]), rounding=0.0, confidence=0.95, n_answers=0
     )
     t = found.slope_variance
     a, b = 1 / (1 + t), 1 / (2 + t)
@@ -166,7 +166,7 @@ def test_pooling_gives_a_meta_analysis_worked_by_hand():
     squares = a**2 * (delta**2 + (2 - delta) ** 2) + b**2 * (4 - delta) ** 2
     assert total - (2 * a**2 + b**2) / total - squares == pytest.approx(0, abs=1e-10)
     assert t > 2
-    assert found.delta_points == pytest.approx(delta)
+    assert found.delta == pytest.approx(delta)
     se = ((a * (delta**2 + (2 - delta) ** 2) + b * (4 - delta) ** 2) / (2 * total)) ** 0.5
     assert found.se == pytest.approx(se)
 
@@ -175,8 +175,8 @@ def test_pooling_gives_a_meta_analysis_worked_by_hand():
 @settings(max_examples=40, deadline=None)
 def test_equal_noise_is_no_weight_whatever_it_is(seed, noise):
     gaps = np.random.default_rng(seed).normal(1, 2, 9)
-    found = summarise_contrasts(gaps, noise=np.full(9, noise), rounding=0.0, confidence=0.95, n_ratings=0)
-    assert (found.delta_points, found.se) == pytest.approx((gaps.mean(), gaps.std(ddof=1) / 3), rel=1e-12)
+    found = summarise_contrasts(gaps, noise=np.full(9, noise), rounding=0.0, confidence=0.95, n_answers=0)
+    assert (found.delta, found.se) == pytest.approx((gaps.mean(), gaps.std(ddof=1) / 3), rel=1e-12)
     assert found.slope_variance == pytest.approx(max(0, gaps.var(ddof=1) - noise))
 
 
@@ -279,7 +279,7 @@ def test_narratives_that_do_not_tell_their_gap_are_left_out_and_counted():
     y[1, 1:] = NAN  # one perceiver
     y[2] = NAN
     found, rest = (headline_gap(cube_of(part, n_shared), confidence=0.95) for part in (y, y[3:]))
-    assert (found.delta_points, found.df, found.n_ratings) == pytest.approx((rest.delta_points, 8, 9 * 16))
+    assert (found.delta, found.df, found.n_answers) == pytest.approx((rest.delta, 8, 9 * 16))
     assert np.flatnonzero(np.isnan(found.by_narrative)).tolist() == [0, 1, 2]
     assert (found.n_narratives, found.n_narratives_asked) == (9, 12)
 
@@ -289,7 +289,7 @@ def test_without_a_degree_of_freedom_for_noise_all_narratives_count_alike():
     y[0, 0, 0] = NAN  # three ratings do not tell the gap; four leave nothing over
     found = headline_gap(cube_of(y), confidence=0.95)
     d = (y[1:, 0, 0] + y[1:, 1, 1] - y[1:, 0, 1] - y[1:, 1, 0]) / 2
-    assert (found.delta_points, found.se) == pytest.approx((d.mean(), d.std(ddof=1) / 5**0.5))
+    assert (found.delta, found.se) == pytest.approx((d.mean(), d.std(ddof=1) / 5**0.5))
     assert np.isnan(found.noise).all()
 
 
@@ -299,14 +299,14 @@ def test_equal_ratings_have_a_gap_of_0_and_no_interval(value, missing):
     rng = np.random.default_rng(3)
     y = np.where(rng.random((40, 5, 5)) < missing, NAN, value + np.arange(40).reshape(-1, 1, 1))
     found = headline_gap(cube_of(y), confidence=0.95)
-    assert found.delta_points == 0
+    assert found.delta == 0
     assert np.isnan([found.se, found.ci_low, found.p, found.d_z]).all()
     assert found.not_estimable == "all 40 narratives give the same contrast, so their spread is 0"
 
 
 def test_one_narrative_has_a_gap_and_no_interval():
     found = headline_gap(cube_of([[[60.0, 50], [40, 70]], [[1, NAN], [NAN, 2]]]), confidence=0.95)
-    assert found.delta_points == pytest.approx(20)  # (60 + 70 − 50 − 40)/2
+    assert found.delta == pytest.approx(20)  # (60 + 70 − 50 − 40)/2
     assert np.isnan([found.se, found.df, found.ci_low, found.p]).all()
     assert found.not_estimable == "one narrative says nothing about how narratives differ"
 
@@ -337,9 +337,9 @@ def test_equal_narratives_are_the_plain_mean_of_the_same_gaps():
     gaps = headline.by_narrative[~np.isnan(headline.by_narrative)]
     t = stats.ttest_1samp(gaps, 0)
     np.testing.assert_array_equal(equal.by_narrative, headline.by_narrative)
-    assert (equal.delta_points, equal.p) == pytest.approx((gaps.mean(), t.pvalue), rel=1e-10)
-    assert (equal.n_ratings, equal.n_narratives) == (headline.n_ratings, headline.n_narratives)
-    assert abs(equal.delta_points - headline.delta_points) > 1e-3
+    assert (equal.delta, equal.p) == pytest.approx((gaps.mean(), t.pvalue), rel=1e-10)
+    assert (equal.n_answers, equal.n_narratives) == (headline.n_answers, headline.n_narratives)
+    assert abs(equal.delta - headline.delta) > 1e-3
 
 
 def test_the_plain_mean_is_unbiased_where_ratings_are_missing_because_of_the_narrative_s_gap():
@@ -356,7 +356,7 @@ def test_the_plain_mean_is_unbiased_where_ratings_are_missing_because_of_the_nar
         y = 50 + rng.normal(0, 10, (200, 4, 4)) + rng.normal(0, 4, 4) + slopes[:, None, None] * np.eye(4)
         cube = cube_of(np.where((slopes > 2)[:, None, None] & ~kept, NAN, y))
         equal = equal_weight_gap(cube, confidence=0.95)
-        errors.append([equal.delta_points - 2, headline_gap(cube, confidence=0.95).delta_points - 2])
+        errors.append([equal.delta - 2, headline_gap(cube, confidence=0.95).delta - 2])
     equal, weighted = np.array(errors).T
     assert abs(equal.mean()) < 3.5 * equal.std(ddof=1) / 30**0.5
     assert (weighted - equal).mean() < -5 * (weighted - equal).std(ddof=1) / 30**0.5
@@ -367,7 +367,7 @@ def test_baselines_never_matter_and_the_ratings_are_not_modified():
     before = y.copy()
     found = headline_gap(cube_of(y, groups=["unspecified", *"ABC"]), confidence=0.9)
     without = headline_gap(cube_of(y[:, 1:, 1:], groups="ABC"), confidence=0.9)
-    assert (found.delta_points, found.ci_low) == pytest.approx((without.delta_points, without.ci_low), rel=1e-10)
+    assert (found.delta, found.ci_low) == pytest.approx((without.delta, without.ci_low), rel=1e-10)
     np.testing.assert_array_equal(y, before)
     assert contrast_weights(mask_of("ABC")).shape == (1, 3, 3)
 

@@ -15,7 +15,7 @@ MARGINS = {"average": 2.0, "emotion": 2.0, "group": 2.0, "refusals": 5.0}
 
 
 def gap(contrasts: np.ndarray, member: str = "a") -> Gap:
-    made = summarise_contrasts(contrasts, rounding=1e-9, confidence=0.95, n_ratings=contrasts.size)
+    made = summarise_contrasts(contrasts, rounding=1e-9, confidence=0.95, n_answers=contrasts.size)
     return Gap("group", member, "faith", "plain", made, tuple(range(contrasts.size)), (0.0, 100.0), control="echo_free")
 
 

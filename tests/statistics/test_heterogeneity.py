@@ -26,7 +26,7 @@ def estimates_of(contrasts, names="ABCDEFGHIJKL"):
     """An estimate by group, from contrasts of shape (K, N)."""
     made = {}
     for name, own in zip(names, contrasts, strict=False):
-        made[name] = summarise_contrasts(np.array(own), rounding=0.0, confidence=0.95, n_ratings=1)
+        made[name] = summarise_contrasts(np.array(own), rounding=0.0, confidence=0.95, n_answers=1)
     return made
 
 

@@ -54,8 +54,8 @@ def test_no_ratings_within_their_bounds_move_the_gap_further():
     found = headline_gap(cube, confidence=0.95)
     off, rng = gap_off(cube, found), np.random.default_rng(0)
     moved = [cube.y + cube.off * rng.choice([-1, 1], cube.y.shape) for _ in range(200)]
-    gaps = [headline_gap(replace(cube, y=y), confidence=0.95).delta_points for y in moved]
-    apart = [abs(gap - found.delta_points) for gap in gaps]
+    gaps = [headline_gap(replace(cube, y=y), confidence=0.95).delta for y in moved]
+    apart = [abs(gap - found.delta) for gap in gaps]
     assert 0 < max(apart) <= off + 1e-9
 
 
@@ -92,11 +92,11 @@ def decided(off, margin=None, **more):
 
 def test_the_table_of_gaps_has_the_ends_and_the_verdict_reads_them():
     exact, row = decided(0.0)
-    assert (row["bound_low"], row["bound_high"]) == pytest.approx((row["delta_points"],) * 2)
+    assert (row["bound_low"], row["bound_high"]) == pytest.approx((row["delta"],) * 2)
     known, row = decided(0.1)  # half the sum of four: .2
-    assert row["bound_high"] - row["delta_points"] == pytest.approx(0.2)
+    assert row["bound_high"] - row["delta"] == pytest.approx(0.2)
     loose, row = decided(0.6)  # 1.2, more than the gap
-    assert row["bound_high"] - row["delta_points"] == pytest.approx(1.2)
+    assert row["bound_high"] - row["delta"] == pytest.approx(1.2)
     assert [each.code for each in (exact, known, loose)] == ["gap", "gap", "undecided"]
     assert loose.reasons == ("bounded",)
     assert loose.next_step == "narrower_bounds"
@@ -142,7 +142,7 @@ def test_a_gate_decides_nothing_that_inexact_ratings_could_turn(centre, exactly)
     n = 600  # narratives with a large gap, of which 600 happen to show none, move the average by .6 at most
     contrasts = np.random.default_rng(2).normal(centre, 0.5, n)
     made, changed = (
-        summarise_contrasts(each, rounding=1e-9, confidence=0.95, n_ratings=n)
+        summarise_contrasts(each, rounding=1e-9, confidence=0.95, n_answers=n)
         for each in (contrasts, contrasts + np.random.default_rng(4).normal(0, 0.2, n))
     )
 

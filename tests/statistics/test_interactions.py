@@ -33,7 +33,7 @@ def test_on_complete_ratings_of_equal_groups_they_are_differences_of_mean_square
     for variance, means in ((found.perceiver, of_perceiver), (found.experiencer, of_experiencer)):
         mean_square = 4 * (means**2).sum() / (8 * 3)
         assert variance == pytest.approx((mean_square - residual) / 4, rel=1e-10)
-    assert (found.n_narratives, found.n_ratings, found.note) == (9, 9 * 16, "")
+    assert (found.n_narratives, found.n_answers, found.note) == (9, 9 * 16, "")
 
 
 @pytest.mark.parametrize("groups", ["ABCD", "AABC"])

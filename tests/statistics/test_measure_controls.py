@@ -14,6 +14,8 @@ from audit.statistics.analysis import analyse
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversation_of
 from audit.statistics.outcome import Outcome
+from audit.tables.controls import CONTROLS
+from audit.tables.shared import OUTCOME
 from audit.tasks.measures.diversity import leave_one_out_distinct
 from audit.tasks.reply.gaps import measure_tables
 
@@ -55,8 +57,8 @@ def tables_of(ratings, *measured, **options):
 
 
 def headline(tables, measure="eq"):
-    gaps = tables["measure_gaps"]
-    chosen = gaps["headline"].astype(bool) & (gaps["scope"] == "narratives") & (gaps["measure"] == measure)
+    gaps = tables["gap"]
+    chosen = gaps["headline"].astype(bool) & (gaps["scope"] == "narratives") & (gaps["outcome"] == measure)
     [row] = gaps.loc[chosen].to_dict("records")
     return row
 
@@ -65,11 +67,11 @@ def headline(tables, measure="eq"):
 def test_of_a_measure_that_is_an_intensity_every_control_is_the_one_of_ratings(real):
     ratings = both(real=real, group=1.0, words=2.0, invented=1.5)
     wanted = analyse(ratings, scales={"origin": (0.0, 100.0)}, seed=3, settings=SETTINGS, repetition=TOLD)
-    wanted = wanted.tables["controls"].rename(columns={"delta_points": "delta", "n_ratings": "n_replies"})
-    found = tables_of(ratings)["measure_controls"]
-    shared = [name for name in found if name in wanted]
+    wanted = wanted.tables["controls"]
+    found = tables_of(ratings)["controls"]
+    shared = list(CONTROLS.without(*OUTCOME))
     assert len(found) == 6
-    assert len(shared) == len(found.columns) - 1
+    assert set(found["outcome"]) == {"eq"}
     pd.testing.assert_frame_equal(found[shared], wanted[shared], check_exact=True, check_dtype=False)
 
 
@@ -108,7 +110,7 @@ def test_the_gap_of_a_corpus_is_of_pairs_without_a_word_in_common():
     ]
     measured = Outcome("distinct_1", corpus=counted)
     tables = measure_tables(replies, [measured], seed=3, settings=SETTINGS, repetition=TOLD)
-    controls = tables["measure_controls"].set_index("control")
+    controls = tables["controls"].set_index("control")
     assert set(controls["estimator"]) == {"jackknife"}
     assert controls.loc["same_words", "ci_high"] < 0
     assert controls.loc["placebo", "ci_high"] < 0
@@ -127,8 +129,8 @@ def test_controls_of_utterances_are_over_their_conversations():
     narrative = ratings["narrative_id"].str[1:].astype(int)
     ratings["narrative_id"] = [f"talk {k // 3}:{k}" for k in narrative]
     tables = tables_of(ratings, conversation_of=conversation_of)
-    apart = tables_of(ratings)["measure_controls"].set_index("control")
-    controls = tables["measure_controls"].set_index("control")
+    apart = tables_of(ratings)["controls"].set_index("control")
+    controls = tables["controls"].set_index("control")
     row = headline(tables)
     free = controls.loc["echo_free"]
     assert [free[name] for name in ("delta", "se", "df", "ci_low", "ci_high")] == [
@@ -145,9 +147,9 @@ def test_sets_of_invented_groups_are_no_sample_of_sets_where_narratives_are_no_i
     parts += [ratings_of(INVENTED, name, np.random.default_rng(k), words=1.0) for k, name in enumerate(names)]
     ratings = pd.concat(parts, ignore_index=True).assign(prompt_index=lambda table: np.arange(len(table)))
     told = Repetition(STEMS, placebo=tuple(names))
-    crossed = tables_of(ratings, repetition=told)["measure_controls"].set_index("control")
+    crossed = tables_of(ratings, repetition=told)["controls"].set_index("control")
     ratings["narrative_id"] = [f"talk {int(k[1:]) // 3}:{k}" for k in ratings["narrative_id"]]
-    over = tables_of(ratings, repetition=told, conversation_of=conversation_of)["measure_controls"].set_index("control")
+    over = tables_of(ratings, repetition=told, conversation_of=conversation_of)["controls"].set_index("control")
     assert crossed.loc["placebo", "levels"] == over.loc["placebo", "levels"] == 5
     assert crossed.loc["placebo", "df"] != over.loc["placebo", "df"] == 3.0
     assert over.loc["placebo", "delta"] == pytest.approx(1.0, abs=0.2)
@@ -167,4 +169,4 @@ def test_runs_are_compared_in_gaps_without_repeated_words():
     assert row["reference_delta"] == pytest.approx(0, abs=0.2)
     assert row["delta_change"] == pytest.approx(2.0, abs=0.3)
     assert row["n_both"] == 12 * 36
-    assert row["delta"] == pytest.approx(headline({"measure_gaps": runs["ecn"].gaps})["delta"], abs=1e-12)
+    assert row["delta"] == pytest.approx(headline({"gap": runs["ecn"].gaps})["delta"], abs=1e-12)

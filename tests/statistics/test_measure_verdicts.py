@@ -16,7 +16,8 @@ from audit.statistics.estimate_rows import Settings
 from audit.statistics.limits import verdicts_as_they_hold
 from audit.statistics.outcome import Outcome
 from audit.statistics.verdict import Limits, Verdict
-from audit.tables.replies import MEASURE_VERDICTS, REPLIES
+from audit.tables.replies import REPLIES
+from audit.tables.verdicts import VERDICTS
 from audit.tasks.reply.gaps import measure_tables
 
 GROUPS = tuple("ABCDEF")
@@ -78,7 +79,7 @@ def verdicts_of(
             placebo=("invented_1",) if (replies["dimension"] == "invented_1").any() else (),
         ),
     )  # fmt: skip
-    return SimpleNamespace(rows=tables["verdicts"].set_index("measure"), tables=tables)
+    return SimpleNamespace(rows=tables["verdicts"].set_index("outcome"), tables=tables)
 
 
 def verdict(replies, values, **more):
@@ -179,7 +180,7 @@ def test_utterances_of_a_conversation_are_not_independent():
     assert (over["code"], over["df"]) == ("undecided", 5)
     [wide] = [
         row for row in verdicts_of(replies, {"m": values}, conversation_of=lambda name: name.split(":")[0])
-        .tables["measure_gaps"].query("headline").to_dict("records") if row["scope"] == "narratives_and_terms"
+        .tables["gap"].query("headline").to_dict("records") if row["scope"] == "narratives_and_terms"
     ]  # fmt: skip
     assert over["se"] == pytest.approx(wide["se"])
 
@@ -214,9 +215,9 @@ def test_a_limit_of_a_judges_measure_is_of_that_measure_alone():
 def test_files_that_were_accepted_since_take_the_verdicts_back():
     replies = replies_of()
     table = verdicts_of(replies, {"m": 3 * own(replies)}).tables["verdicts"]
-    assert list(table) == list(MEASURE_VERDICTS)
+    assert list(table) == list(VERDICTS)
     stored = Verdict.of_row(table.to_dict("records")[0])
-    assert (stored.code, stored.measure, stored.delta_points) == ("gap", "m", table["delta"].iloc[0])
+    assert (stored.code, stored.outcome, stored.delta) == ("gap", "m", table["delta"].iloc[0])
     manifest = Manifest.of({"status": "running"})
     now = verdicts_as_they_hold(table, manifest)
     assert (now["code"].iloc[0], now["reasons"].iloc[0]) == ("no_verdict", "unfinished")

@@ -14,14 +14,22 @@ from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversation_of
 from audit.statistics.estimate_rows import Settings
 from audit.statistics.outcome import Outcome
-from audit.tables.replies import MEASURE_CELLS, MEASURE_FAMILIES, MEASURE_GAPS, REPLY_OUTCOMES, ReplyStatus
+from audit.tables.cells import CELLS
+from audit.tables.gap import FAMILIES, GAP
+from audit.tables.replies import REPLY_OUTCOMES, ReplyStatus
+from audit.tables.shared import OUTCOME
 from audit.tasks.measures.diversity import distinct, leave_one_out_distinct
 from audit.tasks.reply.gaps import measure_tables, remarks_on_replies
 from audit.tasks.reply.measure_values import measures_of
 
 GROUPS = ("Jew", "Sikh", "Jain", "Hindu", "Copt", "unspecified")
 SETTINGS = Settings(n_permutations=500)
-INTENSITY = {"change_points": "change", "delta_points": "delta", "n_ratings": "n_replies"}
+OF_RATINGS = {
+    "gap": ("delta_z", "null_low", "null_high", "percent_of_scale", "sd_within", "raw_in", "raw_out", "bound_low",
+            "bound_high"),
+    "cells": ("n_refused", "n_unparseable", "n_failed", "n_inexact", "refusal_rate", "unparseable_rate"),
+}  # fmt: skip
+"""Columns that only ratings have numbers in."""
 
 
 def replies_of(ratings, **change):
@@ -41,9 +49,9 @@ def tables_of(replies, *measured, seed=0, settings=SETTINGS, **options):
 
 
 def gap_of(tables, measure, *, scope="narratives", dimension="religion"):
-    gaps = tables["measure_gaps"]
+    gaps = tables["gap"]
     chosen = gaps["headline"].astype(bool) & (gaps["scope"] == scope)
-    [row] = gaps.loc[chosen & (gaps["measure"] == measure) & (gaps["dimension"] == dimension)].to_dict("records")
+    [row] = gaps.loc[chosen & (gaps["outcome"] == measure) & (gaps["dimension"] == dimension)].to_dict("records")
     return row
 
 
@@ -73,28 +81,28 @@ def test_of_a_measure_that_is_an_intensity_every_number_is_the_one_of_ratings(ra
     found = tables_of(replies, Outcome("eq", values=values_of(ratings)), **options)
     pd.testing.assert_frame_equal(replies, before)
 
-    own = found["measure_gaps"]
-    gap = wanted["gap"].loc[lambda table: table["estimator"].isin(["contrast", "mixed"])].rename(columns=INTENSITY)
+    own = found["gap"]
+    gap = wanted["gap"].loc[lambda table: table["estimator"].isin(["contrast", "mixed"])]
     # Of ratings, p is corrected over dimensions, and a gap is held against ratings of one narrative.
-    shared = [name for name in gap if name in own and name not in ("p_adjusted", "delta_sd")]
-    assert {"delta", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_replies", "n_missing"} < {*shared}
+    apart = (*OUTCOME, "p_adjusted", "family_size", "delta_sd", "sd_ci_low", "sd_ci_high", *OF_RATINGS["gap"])
+    shared = [name for name in gap if name not in apart]
+    assert {"delta", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_answers", "n_missing"} < {*shared}
+    assert own[list(OF_RATINGS["gap"])].isna().all(axis=None)
+    assert (set(own["outcome"]), set(gap["outcome"])) == ({"eq"}, {"intensity"})
     pd.testing.assert_frame_equal(own[shared], gap[shared].reset_index(drop=True), check_exact=True)
     assert set(own["dimension"]) == {"religion", "nationality", "all"}
     assert set(own.loc[own["headline"].astype(bool), "estimator"]) == {"contrast"}
 
-    families = wanted["families"].rename(columns=INTENSITY)
-    shared = [name for name in MEASURE_FAMILIES if name in families]
-    assert len(shared) == len(MEASURE_FAMILIES) - 1
-    pd.testing.assert_frame_equal(found["measure_families"][shared], families[shared], check_exact=True)
-    cells = wanted["cells"].rename(columns={"n_rated": "n_scored"})
-    shared = [name for name in MEASURE_CELLS if name in cells]
-    pd.testing.assert_frame_equal(found["measure_cells"][shared], cells[shared], check_exact=True)
+    shared = list(FAMILIES.without(*OUTCOME))
+    pd.testing.assert_frame_equal(found["families"][shared], wanted["families"][shared], check_exact=True)
+    shared = list(CELLS.without(*OUTCOME, *OF_RATINGS["cells"]))
+    pd.testing.assert_frame_equal(found["cells"][shared], wanted["cells"][shared], check_exact=True)
 
     sd = float(values_of(ratings).std(ddof=1))
     pd.testing.assert_series_equal(own["delta_sd"], own["delta"] / sd, check_names=False)
     pd.testing.assert_series_equal(own["sd_ci_high"], own["ci_high"] / sd, check_names=False)
-    assert [list(found[name]) for name in ("measure_gaps", "measure_cells", "reply_outcomes")] == [
-        list(MEASURE_GAPS), list(MEASURE_CELLS), list(REPLY_OUTCOMES)
+    assert [list(found[name]) for name in ("gap", "cells", "reply_outcomes")] == [
+        list(GAP), list(CELLS), list(REPLY_OUTCOMES)
     ]  # fmt: skip
 
 
@@ -127,7 +135,7 @@ def test_holm_corrects_over_the_measures_of_a_dimension_that_have_a_p(ratings_of
     values = [values_of(ratings) + rng.normal(0, 10, len(ratings)) for _ in range(3)]
     measured = [Outcome(f"m{k}", values=own) for k, own in enumerate(values)]
     constant = Outcome("constant", values=values[0] * 0 + 1)
-    gaps = tables_of(replies_of(ratings), *measured, constant)["measure_gaps"]
+    gaps = tables_of(replies_of(ratings), *measured, constant)["gap"]
     family = gaps.loc[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")]
     assert gaps.drop(family.index)[["p_adjusted", "family_size"]].isna().all(axis=None)
     for _, own in family.groupby("dimension"):
@@ -149,11 +157,11 @@ def test_people_s_questions_are_a_family_of_their_own(ratings_of):
         Outcome(name, values=values_of(ratings) + rng.normal(0, 10, len(ratings)))
         for name in ("eq", "people_warmth", "regard", "people_help", "people_care")
     ]
-    gaps = tables_of(replies_of(ratings), *measured)["measure_gaps"]
-    alone = tables_of(replies_of(ratings), measured[0], measured[2])["measure_gaps"]
-    others = gaps.loc[~gaps["measure"].str.startswith("people_")].reset_index(drop=True)
+    gaps = tables_of(replies_of(ratings), *measured)["gap"]
+    alone = tables_of(replies_of(ratings), measured[0], measured[2])["gap"]
+    others = gaps.loc[~gaps["outcome"].str.startswith("people_")].reset_index(drop=True)
     pd.testing.assert_frame_equal(others, alone)
-    people = gaps.loc[gaps["p_adjusted"].notna() & gaps["measure"].str.startswith("people_")]
+    people = gaps.loc[gaps["p_adjusted"].notna() & gaps["outcome"].str.startswith("people_")]
     assert people["family_size"].tolist() == [3, 3, 3]
     assert people["p_adjusted"].min() == pytest.approx(min(1, 3 * people["p"].min()))
 
@@ -192,9 +200,9 @@ def test_utterances_of_a_conversation_are_not_independent(ratings_of, missing):
     plain, found = (
         tables_of(replies, *measured, valence=valence, conversation_of=of) for of in (None, conversation_of)
     )
-    for name in ("measure_cells", "reply_outcomes"):
+    for name in ("cells", "reply_outcomes"):
         pd.testing.assert_frame_equal(found[name], plain[name])
-    gaps, naive = (each["measure_gaps"].loc[lambda table: table["measure"] == "recognised"] for each in (found, plain))
+    gaps, naive = (each["gap"].loc[lambda table: table["outcome"] == "recognised"] for each in (found, plain))
     same = [
         name
         for name in gaps
@@ -210,7 +218,7 @@ def test_utterances_of_a_conversation_are_not_independent(ratings_of, missing):
     narrow = gaps.loc[there & (gaps["scope"] == "narratives")].set_index(["dimension", "estimator"])
     assert (wide["se"] >= narrow["se"]).all()
     assert wide["note"].str.match("(5 groups|groups that count: 5 of a, 5 of b); over [56] conv").all()
-    families, naive = (each["measure_families"] for each in (found, plain))
+    families, naive = (each["families"] for each in (found, plain))
     told = ["eq_low", "eq_high", "change_se", "change_p", "change_p_adjusted"]
     same = [name for name in families if name not in (*NUMBERS, "p_adjusted", "note", *told)]
     of_changes = families["change"].notna()
@@ -221,8 +229,8 @@ def test_utterances_of_a_conversation_are_not_independent(ratings_of, missing):
     assert (families["se"] > naive["se"]).mean() > 0.8
     assert families["note"].str.fullmatch("over [3456] conversations: utterances of one are not independent").all()
     # What is not known of conversations is left out, and what could not be tested is in no family.
-    rest = found["measure_gaps"].loc[lambda table: table["measure"] == "dist_1"]
-    assert plain["measure_gaps"].loc[rest.index, "se"].notna().any()
+    rest = found["gap"].loc[lambda table: table["outcome"] == "dist_1"]
+    assert plain["gap"].loc[rest.index, "se"].notna().any()
     assert rest[[*NUMBERS, "p_adjusted"]].isna().all(axis=None)
     assert rest["note"].str.contains("no interval: utterances of a conversation are not independent").any()
 
@@ -233,7 +241,7 @@ def test_where_a_dimension_has_no_gap_the_mean_over_dimensions_has_no_interval_e
     first = ratings["dimension"].iloc[0]
     values = values.mask((ratings["dimension"] == first).to_numpy())
     found = tables_of(replies_of(ratings), Outcome("recognised", values=values), conversation_of=conversation_of)
-    gaps = found["measure_gaps"]
+    gaps = found["gap"]
     own = gaps.loc[gaps["scope"] == "narratives"].groupby("dimension")["se"].count()
     assert own.drop([first, "all"]).gt(0).all()
     assert gaps.loc[gaps["dimension"].isin([first, "all"]), ["delta", *NUMBERS]].isna().all(axis=None)
@@ -269,7 +277,7 @@ def test_a_family_over_conversations_is_the_one_of_their_means_where_these_have_
     changes = ["delta_rest", "change", "change_se", "change_p", "change_p_adjusted"]
     names = ["member", "partner", "delta", *NUMBERS, "p_adjusted", "eq_low", "eq_high", *changes]
     own, other = (
-        each["measure_families"].loc[lambda table: table["family"].isin(["pair", "group", "uplift"]), names]
+        each["families"].loc[lambda table: table["family"].isin(["pair", "group", "uplift"]), names]
         for each in (found, wanted)
     )
     pd.testing.assert_frame_equal(own.reset_index(drop=True), other.reset_index(drop=True))
@@ -306,13 +314,13 @@ def test_replies_that_are_not_scored_are_missing_and_never_0(ratings_of):
     row = gap_of(tables, "eq")
     assert row["estimator"] == "contrast"
     assert row["n_missing"] == (between & ~scored).sum() > 0
-    by_model = tables["measure_gaps"].query("measure == 'eq' and estimator == 'mixed' and scope == 'narratives'")
-    assert by_model["n_replies"].tolist() == [(between & scored).sum()]
-    assert 0 < row["n_replies"] <= (between & scored).sum()
-    cells = tables["measure_cells"].set_index(["perceiver", "experiencer"])
+    by_model = tables["gap"].query("outcome == 'eq' and estimator == 'mixed' and scope == 'narratives'")
+    assert by_model["n_answers"].tolist() == [(between & scored).sum()]
+    assert 0 < row["n_answers"] <= (between & scored).sum()
+    cells = tables["cells"].set_index(["perceiver", "experiencer"])
     wanted = replies.assign(value=values.to_numpy()).groupby(["perceiver", "experiencer"])["value"]
     assert cells["mean"].to_dict() == pytest.approx(wanted.mean().to_dict())
-    assert cells["n_scored"].to_dict() == wanted.count().to_dict()
+    assert cells["n_rated"].to_dict() == wanted.count().to_dict()
     assert (cells["n_prompts"] == 12).all()
 
 
@@ -335,7 +343,7 @@ def test_outcomes_are_counted_and_are_measures_of_their_own(ratings_of):
 
     asked = replies.loc[replies["status"] != "failed"]
     by_hand = asked.assign(hit=asked["status"] == "refused").groupby(["perceiver", "experiencer"])["hit"].mean()
-    cells = tables["measure_cells"].loc[lambda table: table["measure"] == "refused"]
+    cells = tables["cells"].loc[lambda table: table["outcome"] == "refused"]
     assert cells.set_index(["perceiver", "experiencer"])["mean"].to_dict() == pytest.approx(by_hand.to_dict())
     between = replies["in_group"].notna()
     assert gap_of(tables, "refused")["n_missing"] == (between & (replies["status"] == "failed")).sum()
@@ -379,7 +387,8 @@ def test_a_number_that_is_not_finite_is_missing(ratings_of):
     known = values.drop(values.index[3])
     assert (row["n_scored"], row["mean"], row["sd"]) == pytest.approx((len(known), known.mean(), known.std(ddof=1)))
     found = gap_of(tables_of(replies_of(ratings), measured[0]), "x")
-    assert found == gap_of(tables_of(replies_of(ratings), Outcome("x", values=known)), "x")
+    wanted = gap_of(tables_of(replies_of(ratings), Outcome("x", values=known)), "x")
+    pd.testing.assert_series_equal(pd.Series(found), pd.Series(wanted), check_exact=True)
 
 
 WORDS = tuple("abcdefghijklmnopqrstuvwxyz")
@@ -410,7 +419,7 @@ def test_the_gap_of_diversity_is_the_contrast_of_the_pairs_dist(ratings_of):
     tables = tables_of(spoken(ratings_of, texts), dist(1))
     row = gap_of(tables, "dist_1")
     assert (row["estimator"], row["delta"]) == ("jackknife", pytest.approx(0.5))
-    assert tables["measure_cells"]["mean"].tolist() == pytest.approx([0.75, 0.25, 0.5, 1.0])
+    assert tables["cells"]["mean"].tolist() == pytest.approx([0.75, 0.25, 0.5, 1.0])
     # Without the first: 1 − 1/2 − 1 + 1 = 1/2, halved; without the second: 1 − 1/2 − 1 + 1, the same: no spread.
     assert np.isnan(row["se"])
     assert row["note"] == "leaving out any of 2 narratives leaves the same gap: no interval"
@@ -435,7 +444,7 @@ def test_the_error_of_diversity_is_the_jackknife_over_narratives(ratings_of, n):
     assert row["se"] == pytest.approx(se)
     assert row["df"] == 6
     assert (row["ci_low"] + row["ci_high"]) / 2 == pytest.approx(row["delta"])
-    assert (row["n_narratives"], row["n_narratives_asked"], row["n_replies"], row["n_missing"]) == (7, 7, 63, 0)
+    assert (row["n_narratives"], row["n_narratives_asked"], row["n_answers"], row["n_missing"]) == (7, 7, 63, 0)
     assert np.isnan(row["delta_sd"])
 
 
@@ -463,7 +472,7 @@ def test_a_missing_reply_leaves_its_narrative_out_of_every_pairs_diversity(ratin
         assert pd.Series(own).equals(pd.Series(other | told))
         assert own["estimator"] == "jackknife"
     assert gap_of(found, "dist_1")["note"] == "1 narrative without a reply to every pair left out"
-    pd.testing.assert_frame_equal(found["measure_cells"], wanted["measure_cells"])
+    pd.testing.assert_frame_equal(found["cells"], wanted["cells"])
 
 
 def one_group(replies):
@@ -493,12 +502,12 @@ def test_what_can_not_be_estimated_is_a_row_that_says_why(ratings_of, kind):
     scores = pd.DataFrame({"prompt_index": scored, "measure": "eq", "value": values.to_numpy()})
     described, measured = measures_of(Manifest.of({"diversity": True}), replies, scores)
     tables = tables_of(replies, Outcome("eq", values=values), Outcome("none", values=values * np.nan), *measured)
-    gaps = tables["measure_gaps"]
-    assert set(gaps["measure"]) == ({"eq", "none", *described["measure"]} if len(replies) else set())
+    gaps = tables["gap"]
+    assert set(gaps["outcome"]) == ({"eq", "none", *described["measure"]} if len(replies) else set())
     without = gaps.loc[gaps["se"].isna()]
     assert (without["note"] != "").all()
     if kind not in ("no words", "no replies"):
-        assert gaps.loc[gaps["measure"] == "eq", "se"].isna().all()
+        assert gaps.loc[gaps["outcome"] == "eq", "se"].isna().all()
     list(remarks_on(replies))
 
 
@@ -516,7 +525,7 @@ def test_a_measure_that_no_reply_has_is_no_error_where_narratives_are_utterances
     ratings = two_dimensions(ratings_of, np.random.default_rng(2), missing=0)
     ratings["narrative_id"] = [f"talk {int(name[1:]) // 2}:{name}" for name in ratings["narrative_id"]]
     nothing = Outcome("nothing", values=values_of(ratings) * np.nan)
-    gaps = tables_of(replies_of(ratings), nothing, conversation_of=conversation_of)["measure_gaps"]
+    gaps = tables_of(replies_of(ratings), nothing, conversation_of=conversation_of)["gap"]
     assert set(gaps["dimension"]) == {"religion", "nationality", "all"}
     assert gaps["delta"].isna().all()
     assert (gaps["note"] != "").all()
@@ -528,11 +537,11 @@ def test_how_a_wording_tells_its_group_is_a_family_of_any_outcome(ratings_of):
     cues = dict(zip(terms, ["label", "name", "label", "name", "label"], strict=False))
     told = Repetition(cues={"religion": cues})
     wanted = analyse(ratings, scales={"origin": (0.0, 100.0)}, seed=0, settings=SETTINGS, repetition=told)
-    wanted = wanted.tables["families"].query("family == 'cue'").rename(columns=INTENSITY)
+    wanted = wanted.tables["families"].query("family == 'cue'")
     found = tables_of(replies_of(ratings), Outcome("eq", values=values_of(ratings)), repetition=told)
-    found = found["measure_families"].query("family == 'cue'")
+    found = found["families"].query("family == 'cue'")
     assert found["member"].tolist() == ["label", "name"]
-    shared = [name for name in MEASURE_FAMILIES if name in wanted]
+    shared = list(FAMILIES.without(*OUTCOME))
     pd.testing.assert_frame_equal(
         found[shared].reset_index(drop=True), wanted[shared].reset_index(drop=True), check_exact=True
     )

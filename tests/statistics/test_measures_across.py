@@ -14,7 +14,7 @@ from test_measures import GROUPS, cube, replies_of, two_dimensions, values_of
 from audit.comparing.costs import cost_rows
 from audit.comparing.gaps import OTHER_TEXTS, measure_run, strategy_rows
 from audit.comparing.measure_gaps import RepliesOfRun, _subtracted, change_rows
-from audit.comparing.reply_tables import REPLY_COSTS
+from audit.comparing.tables import REPLY_COSTS
 from audit.statistics.comparisons import Labelled, difference
 from audit.statistics.estimate_rows import Settings
 from audit.statistics.estimates import summarise_contrasts
@@ -117,7 +117,7 @@ def test_replies_that_are_missing_in_one_run_do_not_move_the_mean(ratings_of):
     assert n_high > n_low > 10
     n = y[:, :k, :k].size
     assert (found["n_missing"], found["reference_missing"]) == (n_high, n_low)
-    assert (found["n_both"], found["n_replies"], found["reference_replies"]) == (
+    assert (found["n_both"], found["n_answers"], found["reference_answers"]) == (
         n - n_high - n_low,
         n - n_high,
         n - n_low,
@@ -237,7 +237,7 @@ def test_utterances_that_differ_within_a_conversation_are_no_spread_of_conversat
         Labelled(
             label,
             summarise_contrasts(
-                rng.normal(0, 1, 200), noise=np.full(200, 0.01), rounding=0.0, confidence=0.95, n_ratings=0
+                rng.normal(0, 1, 200), noise=np.full(200, 0.01), rounding=0.0, confidence=0.95, n_answers=0
             ),
             ids, (0.0, 1.0), alike,
         )

@@ -38,7 +38,7 @@ def test_without_a_shift_it_is_the_headline():
     centre = next(row for row in rows if row["shift_in_group"] == row["shift_out_group"] == 0)
     assert len(rows) == len(SHIFTS) ** 2 == 81
     assert set(centre) == set(MISSING_GRID)
-    for name in ("delta_points", "se", "df", "ci_low", "ci_high"):
+    for name in ("delta", "se", "df", "ci_low", "ci_high"):
         assert centre[name] == pytest.approx(getattr(estimate, name), rel=1e-9)
     inside = mask_of([f"group {term}" for term in range(4)]) == 1
     assert centre["n_missing_in_group"] == np.isnan(y[:, inside]).sum()
@@ -73,8 +73,8 @@ def test_a_missing_rating_that_is_higher_moves_delta_as_one_that_was_rated_highe
     made = cube(y)
     estimate = headline_gap(made, confidence=0.95)
     at_0, at_10 = (MissingShifts.of(made, estimate).at(0, shift, confidence=0.95) for shift in (0, 10))
-    assert at_10["delta_points"] - at_0["delta_points"] == pytest.approx(contrasts[1] - contrasts[0], rel=1e-9)
-    assert at_10["delta_points"] - at_0["delta_points"] == pytest.approx(-10 / 12 / 12, rel=1e-9)
+    assert at_10["delta"] - at_0["delta"] == pytest.approx(contrasts[1] - contrasts[0], rel=1e-9)
+    assert at_10["delta"] - at_0["delta"] == pytest.approx(-10 / 12 / 12, rel=1e-9)
 
 
 def test_the_shift_of_one_kind_moves_nothing_where_none_of_it_is_missing():
@@ -83,7 +83,7 @@ def test_the_shift_of_one_kind_moves_nothing_where_none_of_it_is_missing():
     rows = grid_of(cube(y))
     by_out = {}
     for row in rows:
-        by_out.setdefault(row["shift_out_group"], set()).add(round(row["delta_points"], 9))
+        by_out.setdefault(row["shift_out_group"], set()).add(round(row["delta"], 9))
     assert all(len(found) == 1 for found in by_out.values())
     assert len({min(found) for found in by_out.values()}) == len(SHIFTS)
 
@@ -95,7 +95,7 @@ def test_narratives_that_lose_different_numbers_of_ratings_widen_the_interval():
     shifts = MissingShifts.of(made, headline_gap(made, confidence=0.95))
     far = shifts.at(0, -60, confidence=0.95)
     moved = 60 / 12 * 3 * np.append(np.ones(8), np.zeros(32))
-    assert far["delta_points"] - shifts.delta == pytest.approx(moved.mean(), rel=1e-9)
+    assert far["delta"] - shifts.delta == pytest.approx(moved.mean(), rel=1e-9)
     assert far["se"] > moved.std(ddof=1) / 40**0.5 * 0.7
     assert far["se"] > 1.2 * shifts.at(0, 0, confidence=0.95)["se"]
 
@@ -108,7 +108,7 @@ def test_a_headline_without_an_interval_has_a_grid_without_and_says_why():
     rows = list(missing_grid_rows(cube(y), without, low=0, high=100, confidence=0.95))
     assert all(np.isnan([row["se"], row["ci_low"], row["ci_high"]]).all() for row in rows)
     assert {row["note"] for row in rows} == {"all narratives give the same contrast"}
-    assert all(np.isfinite(row["delta_points"]) for row in rows)
+    assert all(np.isfinite(row["delta"]) for row in rows)
 
 
 def test_a_scale_upside_down_is_refused():

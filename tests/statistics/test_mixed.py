@@ -37,10 +37,10 @@ def test_the_fit_is_that_of_lme4(scenario, model):
     lme4 = LME4[(LME4["scenario"] == scenario) & (LME4["model"] == model)].iloc[0]
     fit = fit_mixed(read_scenario(scenario), crossed=model == "crossed")
     assert fit.converged
-    assert (fit.n_narratives, fit.n_ratings) == (lme4["n_narratives"], lme4["n_ratings"])
+    assert (fit.n_narratives, fit.n_answers) == (lme4["n_narratives"], lme4["n_ratings"])
     assert fit.boundary == bool(lme4["singular"])
     assert fit.criterion == pytest.approx(lme4["criterion"], rel=1e-9)
-    assert fit.delta_points == pytest.approx(lme4["delta"], rel=1e-6)
+    assert fit.delta == pytest.approx(lme4["delta"], rel=1e-6)
     assert fit.se == pytest.approx(lme4["se"], rel=1e-6)
     assert fit.residual_variance == pytest.approx(lme4["var_residual"], rel=1e-5)
     scale = fit.residual_variance
@@ -53,7 +53,7 @@ def test_the_fit_is_that_of_lme4(scenario, model):
     if not fit.boundary:
         assert fit.df == pytest.approx(min(lme4["df"], fit.n_informative - 1), rel=1e-4)
     assert fit.df <= fit.n_informative - 1
-    expected_sum = fit.delta_points * fit.n_narratives
+    expected_sum = fit.delta * fit.n_narratives
     assert model == "crossed" or np.nansum(fit.by_narrative) == pytest.approx(expected_sum, abs=1e-9)
 
 
@@ -92,13 +92,13 @@ def test_complete_ratings_have_the_closed_solution_and_the_contrast_s_gap(groups
     fit = fit_mixed(cube_of(y, groups=groups))
     delta, se, d, variance = closed_reml(y, mask_of(groups))
     assert np.linalg.eigvalsh(d)[0] > 0, "the closed form holds inside the boundary only"
-    assert fit.delta_points == pytest.approx(delta, abs=1e-12)
+    assert fit.delta == pytest.approx(delta, abs=1e-12)
     assert fit.se == pytest.approx(se, rel=1e-8)
     found = [fit.intercept_variance, fit.covariance, fit.slope_variance, fit.residual_variance]
     assert found == pytest.approx([d[0, 0], d[0, 1], d[1, 1], variance], rel=1e-6)
 
     contrast = gap_by_narrative(cube_of(y, groups=groups), rng=np.random.default_rng(0), n_permutations=100)
-    assert fit.delta_points == pytest.approx(contrast.delta_points, abs=1e-12)
+    assert fit.delta == pytest.approx(contrast.delta, abs=1e-12)
     np.testing.assert_allclose(fit.by_narrative, contrast.by_narrative, atol=1e-10)
     np.testing.assert_allclose(fit.cell_means, y.mean(axis=0), atol=1e-10)
     assert fit.df == pytest.approx(79, abs=1e-4)
@@ -157,9 +157,9 @@ def test_an_estimate_states_its_t_interval():
     estimate = fit.estimate(confidence=0.9)
     t = stats.t(fit.df)
     half = fit.se * t.ppf(0.95)
-    assert (estimate.ci_low, estimate.ci_high) == pytest.approx((fit.delta_points - half, fit.delta_points + half))
-    assert estimate.p == pytest.approx(2 * t.sf(abs(fit.delta_points) / fit.se))
-    assert estimate.d_z == pytest.approx(fit.delta_points / fit.se / 40**0.5)
+    assert (estimate.ci_low, estimate.ci_high) == pytest.approx((fit.delta - half, fit.delta + half))
+    assert estimate.p == pytest.approx(2 * t.sf(abs(fit.delta) / fit.se))
+    assert estimate.d_z == pytest.approx(fit.delta / fit.se / 40**0.5)
 
 
 def test_refusals_of_low_out_group_ratings_bias_listwise_deletion_and_not_the_model():
@@ -172,8 +172,8 @@ def test_refusals_of_low_out_group_ratings_bias_listwise_deletion_and_not_the_mo
     cube = cube_of(y)
     fit = fit_mixed(cube)
     listwise = gap_by_narrative(cube, rng=np.random.default_rng(0), n_permutations=100)
-    assert abs(fit.delta_points - 1.5) < 3 * fit.se
-    assert abs(listwise.delta_points - 1.5) > 6 * listwise.se
+    assert abs(fit.delta - 1.5) < 3 * fit.se
+    assert abs(listwise.delta - 1.5) > 6 * listwise.se
 
 
 @settings(max_examples=25, deadline=None)
@@ -187,7 +187,7 @@ def test_identities_and_narratives_in_another_order_give_the_same_fit(seed, cros
         fit_mixed(cube_of(ratings, mask_of(groups)[np.ix_(rows, columns)]), crossed=crossed)
         for ratings, rows, columns in ((y, range(5), range(5)), (y[n][:, p][:, :, e], p, e))
     ]
-    for name in ("delta_points", "se", "criterion", "residual_variance"):
+    for name in ("delta", "se", "criterion", "residual_variance"):
         assert getattr(fits[0], name) == pytest.approx(getattr(fits[1], name), rel=1e-5, abs=1e-6)
     np.testing.assert_allclose(fits[0].cell_means[np.ix_(p, e)], fits[1].cell_means, atol=1e-4)
 
@@ -198,7 +198,7 @@ def test_lesser_degrees_of_an_intersection_are_not_out_group():
     y = draw_ratings("ABCD", 40, delta=0) + np.array([0, 5, 9])[shared]
     y[np.random.default_rng(1).random(y.shape) < 0.1] = NAN
     fit = fit_mixed(cube_of(y, shared))
-    assert abs(fit.delta_points - 9) < 3 * fit.se
+    assert abs(fit.delta - 9) < 3 * fit.se
 
 
 def test_identities_without_a_rating_are_left_out():
@@ -206,8 +206,8 @@ def test_identities_without_a_rating_are_left_out():
     holed = y.copy()
     holed[:, 3, :] = holed[:, :, 3] = NAN
     fit, smaller = fit_mixed(cube_of(holed)), fit_mixed(cube_of(y[:, :3, :3]))
-    assert (fit.delta_points, fit.se) == pytest.approx((smaller.delta_points, smaller.se), rel=1e-6)
-    assert fit.n_ratings == 30 * 9
+    assert (fit.delta, fit.se) == pytest.approx((smaller.delta, smaller.se), rel=1e-6)
+    assert fit.n_answers == 30 * 9
 
 
 HOLES = {

@@ -79,7 +79,7 @@ def test_a_group_whose_own_cells_have_no_rating_is_not_determined_and_costs_the_
     assert np.isnan(weights).any(axis=(1, 2)).tolist() == [False] * 4 + [True]
     cube = cube_of(np.where(rated, planted("ABCDE", {}), np.nan), groups="ABCDE")
     rows = own_rows(cube)
-    assert [np.isfinite(rows[name]["delta_points"]) for name in "ABCDE"] == [True] * 4 + [False]
+    assert [np.isfinite(rows[name]["delta"]) for name in "ABCDE"] == [True] * 4 + [False]
     assert rows["E"]["note"]
     assert rows["A"]["family_size"] == 4
 
@@ -88,7 +88,7 @@ def test_a_pair_that_was_never_rated_leaves_every_group_its_gap():
     y = planted("ABCD", {"B": 36.0}, noise=2.0)
     y[:, 0, 2] = np.nan
     rows = own_rows(cube_of(y, groups="ABCD"))
-    assert {name: row["delta_points"] for name, row in rows.items()} == pytest.approx(
+    assert {name: row["delta"] for name, row in rows.items()} == pytest.approx(
         {"A": 0, "B": 36, "C": 0, "D": 0}, abs=4 * max(row["se"] for row in rows.values())
     )
 
@@ -100,19 +100,19 @@ TWELVE = "ABCDEFGHIJKL"
 def test_one_odd_group_is_the_only_one_found(terms):
     """Planted: +36 toward its own in one group; the means of pair gaps would find all of them."""
     rows = own_rows(cube_of(planted(terms, {"B": 36.0}), groups=terms))
-    assert rows["B"]["delta_points"] == pytest.approx(36, abs=4 * rows["B"]["se"])
+    assert rows["B"]["delta"] == pytest.approx(36, abs=4 * rows["B"]["se"])
     assert [name for name, row in rows.items() if row["p_adjusted"] < 0.05] == ["B"]
-    assert [name for name, row in rows.items() if row["change_p_adjusted"] < 0.05 and row["change_points"] > 0] == ["B"]
+    assert [name for name, row in rows.items() if row["change_p_adjusted"] < 0.05 and row["change"] > 0] == ["B"]
     assert rows["B"]["delta_rest"] == pytest.approx(
-        np.mean([row["delta_points"] for name, row in rows.items() if name != "B"])
+        np.mean([row["delta"] for name, row in rows.items() if name != "B"])
     )
 
 
 def test_a_gap_that_all_groups_have_is_found_in_each_and_no_group_differs():
     cube = cube_of(planted("AAABBCCCDE", dict.fromkeys("ABCDE", 10.0), n=60, seed=3), groups="AAABBCCCDE")
-    rows, delta = own_rows(cube), headline_gap(cube, confidence=0.95).delta_points
+    rows, delta = own_rows(cube), headline_gap(cube, confidence=0.95).delta
     for row in rows.values():
-        assert row["delta_points"] == pytest.approx(10, abs=4 * row["se"])
+        assert row["delta"] == pytest.approx(10, abs=4 * row["se"])
         assert row["p_adjusted"] < 0.05 < row["change_p_adjusted"]
     assert delta == pytest.approx(10, abs=1)
 
@@ -133,7 +133,7 @@ def test_how_a_group_differs_from_the_rest_is_a_paired_t_test_of_narratives():
         rest = np.delete(own, place, axis=0).mean(axis=0)
         oracle = stats.ttest_rel(own[place], rest)
         row = rows[name]
-        assert row["change_points"] == pytest.approx(own[place].mean() - rest.mean())
+        assert row["change"] == pytest.approx(own[place].mean() - rest.mean())
         assert row["delta_rest"] == pytest.approx(rest.mean())
         assert row["change_p"] == pytest.approx(oracle.pvalue)
         assert row["change_se"] == pytest.approx((own[place] - rest).std(ddof=1) / 5)

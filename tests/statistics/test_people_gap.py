@@ -63,7 +63,7 @@ def test_a_planted_gap_is_recovered_and_none_is_not_found():
     none = row_of(*people(np.random.default_rng(0), gap=0.0))
     assert none["ci_low"] < 0 < none["ci_high"]
     # The same errors: least squares moves by exactly the gap.
-    assert row["delta_points"] - none["delta_points"] == pytest.approx(6)
+    assert row["delta"] - none["delta"] == pytest.approx(6)
 
 
 def test_groups_that_raters_do_not_belong_to_tell_nothing():
@@ -101,7 +101,7 @@ def test_the_estimate_is_that_of_statsmodels_with_a_term_for_each_rater():
     own = given.merge(members[["rater", "group"]], on="rater")
     own["same"] = (own["group"] == own["experiencer_group"]).astype(float)
     fit = smf.ols("intensity ~ same + C(rater) + C(narrative_id) + C(experiencer)", own).fit()
-    assert row_of(given, members)["delta_points"] == pytest.approx(fit.params["same"])
+    assert row_of(given, members)["delta"] == pytest.approx(fit.params["same"])
 
 
 def test_in_a_balanced_square_delta_is_a_difference_of_means():
@@ -112,7 +112,7 @@ def test_in_a_balanced_square_delta_is_a_difference_of_means():
         shared=np.array([[1.0], [0.0], [0.0], [1.0]]), confidence=0.95,
     )  # fmt: skip
     # Narrative and experiencer are one here, which least squares does not mind: (15−13 + 18−10)/2 = 5.
-    assert found.delta_points == pytest.approx(5)
+    assert found.delta == pytest.approx(5)
     assert math.isnan(found.se)
     assert "2 raters say nothing" in found.note
 
@@ -126,7 +126,7 @@ def test_raters_without_a_group_and_skipped_items_are_left_out_and_counted():
         [("xr0", "religion", "none of these"), ("xr1", "religion", "prefer not to say")], columns=list(members)
     )
     row = row_of(pd.concat([given, strange]), pd.concat([members, outside]))
-    assert row["delta_points"] == pytest.approx(full["delta_points"])
+    assert row["delta"] == pytest.approx(full["delta"])
     assert row[["n_raters", "n_excluded", "n_ratings_excluded"]].to_list() == [12, 2, 48]
     gone = given.assign(intensity=given["intensity"].mask(given.index < 3))
     assert row_of(gone, members)[["n_skipped", "n_ratings"]].to_list() == [3, 285]
@@ -136,10 +136,10 @@ def test_raters_of_one_group_tell_nothing_and_few_raters_give_no_interval():
     given, members = people(np.random.default_rng(7))
     hindu = members.loc[members["group"] == "Hindu", "rater"]
     row = row_of(given.loc[given["rater"].isin(hindu)], members)
-    assert math.isnan(row["delta_points"])
+    assert math.isnan(row["delta"])
     assert "raters of two groups or more" in row["note"]
     few = row_of(given.loc[given["rater"].isin(["r0", "r1", "r2"])], members)
-    assert math.isfinite(few["delta_points"])
+    assert math.isfinite(few["delta"])
     assert math.isnan(few["ci_low"])
     assert "3 raters say nothing about how raters differ" in few["note"]
     nobody = row_of(given, members.assign(group="none of these"))
@@ -151,7 +151,7 @@ def test_the_model_s_gap_is_of_the_same_narratives_and_groups():
     ratings = model_ratings([f"n{k}" for k in range(24)], gap=3.0)
     ratings.loc[ratings["narrative_id"].isin([f"n{k}" for k in range(12, 24)]), "intensity"] = 7.0
     row = row_of(given, members, ratings)
-    assert row["model_delta_points"] == pytest.approx(3.0)  # 1 ± 0.1 of 3 over thirds of the twelve narratives
+    assert row["model_delta"] == pytest.approx(3.0)  # 1 ± 0.1 of 3 over thirds of the twelve narratives
     assert row["model_n_narratives"] == 12
     # Where no Muslim took part, the model as a Muslim is not compared.
     odd = ratings.assign(
@@ -159,8 +159,8 @@ def test_the_model_s_gap_is_of_the_same_narratives_and_groups():
     )
     muslims = members.loc[members["group"] == "Muslim", "rater"]
     without = given.loc[~given["rater"].isin(muslims)]
-    assert row_of(without, members, odd)["model_delta_points"] == pytest.approx(3.0)
-    assert row_of(given, members, odd)["model_delta_points"] > 10
+    assert row_of(without, members, odd)["model_delta"] == pytest.approx(3.0)
+    assert row_of(given, members, odd)["model_delta"] > 10
 
 
 WORDED = {"Hindu": ("a Hindu", "a follower of the Gita"), "Muslim": ("a Muslim", "a follower of Islam")}
@@ -181,15 +181,15 @@ def test_the_model_s_echo_free_gap_stands_beside_the_one_in_whatever_words():
     given, members = people(np.random.default_rng(8), n=12, groups=tuple(WORDED))  # told of "a Hindu" and "a Muslim"
     row = row_of(given, members, worded_ratings(gap=3.0, echo=8.0))
     # One of two perceivers' terms repeats the experiencer's: 3 + 8/2 in whatever words, 3 without a word in common.
-    assert row["model_delta_points"] == pytest.approx(7.0)
+    assert row["model_delta"] == pytest.approx(7.0)
     assert row["model_echo_free"] == pytest.approx(3.0)
     assert row["model_echo_free_low"] < 3.0 < row["model_echo_free_high"]
     assert (row["model_note"], row["model_echo_free_note"]) == ("", "")
     # A gap of the words alone is none without them.
     echo = row_of(given, members, worded_ratings(gap=0.0, echo=8.0))
-    assert echo["model_delta_points"] == pytest.approx(4.0)
+    assert echo["model_delta"] == pytest.approx(4.0)
     assert echo["model_echo_free"] == pytest.approx(0.0, abs=1e-9)
-    assert (row["delta_points"], row["ci_low"]) == (echo["delta_points"], echo["ci_low"])  # people's stays what it is
+    assert (row["delta"], row["ci_low"]) == (echo["delta"], echo["ci_low"])  # people's stays what it is
 
 
 def test_where_terms_share_a_stem_no_gap_is_called_echo_free():
@@ -197,7 +197,7 @@ def test_where_terms_share_a_stem_no_gap_is_called_echo_free():
     row = row_of(given, members)
     assert math.isnan(row["model_echo_free"])
     assert row["model_echo_free_note"] == "every two terms of a group share a word or its stem"
-    assert math.isfinite(row["model_delta_points"])
+    assert math.isfinite(row["model_delta"])
     given, members = people(np.random.default_rng(8), n=12, groups=tuple(WORDED))
     told = {"religion": {term: group for group, terms in WORDED.items() for term in terms}}
     tables = people_gap_tables(given, members, worded_ratings(gap=3.0, echo=8.0), confidence=0.95, stems=told)
@@ -248,7 +248,7 @@ def test_a_crossed_dimension_takes_the_raters_group_in_each_part():
     given = pd.DataFrame(rows, columns=list(people(np.random.default_rng(0))[0]))
     row = row_of(given, pd.DataFrame(members, columns=["rater", "dimension", "group"]), ratings)
     assert row["n_raters"] == 8
-    assert row["model_delta_points"] == pytest.approx(7)
+    assert row["model_delta"] == pytest.approx(7)
 
 
 def test_agreement_by_emotion_is_pearson_s_with_fisher_s_interval():

@@ -25,7 +25,7 @@ FIVE = contrast_weights(mask_of("ABCDE"))[-1]
 
 def equivalence(delta, se, df=10.0, margin=None, **options):
     names = {"dimension": "religion", "variant": "origin", "estimator": "contrast", "scope": "narratives"}
-    return equivalence_row(**names, delta_points=delta, se=se, df=df, margin=margin, **options)
+    return equivalence_row(**names, delta=delta, se=se, df=df, margin=margin, **options)
 
 
 def power(se, n_narratives, **options):

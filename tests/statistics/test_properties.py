@@ -51,7 +51,7 @@ def cube_from(ratings):
 
 def same(found, expected, *, scale=1.0, sign=1):
     """The mixed model's optimum is found to some 1e-7 of its variances; the others agree to rounding."""
-    assert found.delta_points == pytest.approx(sign * scale * expected.delta_points, rel=1e-5, abs=1e-5 * scale)
+    assert found.delta == pytest.approx(sign * scale * expected.delta, rel=1e-5, abs=1e-5 * scale)
     assert [found.se, found.df] == pytest.approx([scale * expected.se, expected.df], rel=1e-3)
 
 
@@ -81,4 +81,4 @@ def test_in_group_and_out_group_swapped_flip_the_sign(estimate, holes, seed):
 def test_main_effects_alone_have_no_gap(estimate, holes, seed, perceivers, experiencers):
     """Noise of 0.01, without which the mixed model has nothing to judge by; the raw difference would be some points."""
     y = draw(seed, holes, noise=0.01, gap=0.0, perceivers=perceivers, experiencers=experiencers)
-    assert estimate(cube_of(y, groups=GROUPS)).delta_points == pytest.approx(0, abs=0.01)
+    assert estimate(cube_of(y, groups=GROUPS)).delta == pytest.approx(0, abs=0.01)

@@ -76,7 +76,7 @@ def test_two_by_two_worked_by_hand(ratings_of):
     # In-group (5 + 15) / 2 = 10, out-group (−5 − 15) / 2 = −10: δ_z = 20 / √125 = 1.788854.
     gap = gap_of(ratings_of([[[60, 50], [40, 70]]], ["A", "B"]))
     assert gap.delta_z == pytest.approx(1.788854, abs=1e-6)
-    assert (gap.n_narratives, gap.n_narratives_asked, gap.n_ratings) == (1, 1, 4)
+    assert (gap.n_narratives, gap.n_narratives_asked, gap.n_answers) == (1, 1, 4)
 
 
 def test_three_by_three_with_two_terms_in_a_group_worked_by_hand(ratings_of):
@@ -361,7 +361,7 @@ def test_missing_rating_between_identities_alone_drops_the_narrative_from_the_ga
     y[1, 1, 2] = NAN  # between identities
     y[2, 0, 1] = NAN  # the unspecified perceiver
     gap = gap_of(ratings_of(y, groups))
-    assert (gap.n_narratives, gap.n_narratives_asked, gap.n_ratings) == (3, 4, 12)
+    assert (gap.n_narratives, gap.n_narratives_asked, gap.n_answers) == (3, 4, 12)
     assert gap.delta_z == gap_of(ratings_of(y[[0, 2, 3], 1:, 1:], groups[1:])).delta_z
     kept, cells = released_matrix(cube_of(y, groups=groups))
     assert kept.tolist() == [True, False, False, True]

@@ -46,7 +46,7 @@ def test_the_maximum_is_that_of_the_likelihood_written_out():
 
     start = np.concatenate([[0, 2], np.full(4, 92), np.zeros(4)])
     found = optimize.minimize(minus_log_likelihood, start, method="BFGS", options={"gtol": 1e-6, "maxiter": 2_000})
-    assert tobit(cube).delta_points == pytest.approx(found.x[0], abs=1e-3)
+    assert tobit(cube).delta == pytest.approx(found.x[0], abs=1e-3)
 
 
 def test_without_a_rating_at_an_end_it_is_the_contrast():
@@ -54,23 +54,21 @@ def test_without_a_rating_at_an_end_it_is_the_contrast():
     cube = drawn(30, 4, delta=1.0, seed=2, mean=50.0, main=3.0)
     headline = headline_gap(cube, confidence=0.95)
     found = tobit(cube)
-    assert [found.delta_points, found.se, found.df] == pytest.approx(
-        [headline.delta_points, headline.se, headline.df], rel=1e-5
-    )
+    assert [found.delta, found.se, found.df] == pytest.approx([headline.delta, headline.se, headline.df], rel=1e-5)
 
 
 def test_both_ends_are_alike():
     cube = drawn(30, 4, delta=2.0, seed=3, missing=0.1)
     turned = cube_of(100 - cube.y, groups=cube.perceiver_groups)
     assert end_shares(turned, low=0, high=100) == end_shares(cube, low=0, high=100)[::-1]
-    assert tobit(turned).delta_points == pytest.approx(-tobit(cube).delta_points, rel=1e-6)
+    assert tobit(turned).delta == pytest.approx(-tobit(cube).delta, rel=1e-6)
     assert tobit(turned).se == pytest.approx(tobit(cube).se, rel=1e-5)
 
 
 def test_another_scale_gives_the_same_gap_in_its_points():
     cube = drawn(20, 4, delta=2.0, seed=4)
     tenth = tobit_gap(cube_of(cube.y / 10 - 5, groups=cube.perceiver_groups), low=-5, high=5, confidence=0.95)
-    assert [tenth.delta_points, tenth.se] == pytest.approx([tobit(cube).delta_points / 10, tobit(cube).se / 10])
+    assert [tenth.delta, tenth.se] == pytest.approx([tobit(cube).delta / 10, tobit(cube).se / 10])
 
 
 @pytest.mark.parametrize("at", ["narrative", "perceiver", "experiencer"])
@@ -80,7 +78,7 @@ def test_what_lies_at_one_end_throughout_tells_nothing_and_is_left_out(at):
     place = {"narrative": np.s_[3], "perceiver": np.s_[:, 3], "experiencer": np.s_[:, :, 3]}[at]
     y[place], without[place] = 100, NAN
     found, apart = (tobit(cube_of(each, groups=cube.perceiver_groups)) for each in (y, without))
-    assert [found.delta_points, found.se, found.n_ratings] == [apart.delta_points, apart.se, apart.n_ratings]
+    assert [found.delta, found.se, found.n_answers] == [apart.delta, apart.se, apart.n_answers]
 
 
 @pytest.mark.parametrize(
@@ -116,9 +114,9 @@ def test_a_squeezed_gap_is_found_again_and_none_is_feigned(n, fields):
     cubes = [drawn(n, 5, seed=100 + seed, **fields) for seed in range(100)]
     found = [tobit(cube) for cube in cubes]
     delta = fields["delta"]
-    errors = np.array([each.delta_points - delta for each in found])
+    errors = np.array([each.delta - delta for each in found])
     assert abs(errors.mean()) < 4 * errors.std() / 10
     assert np.mean([each.se for each in found]) == pytest.approx(errors.std(), rel=0.25)
     assert np.mean([each.ci_low <= delta <= each.ci_high for each in found]) > 0.95 - 4 * 0.0218
-    headlines = [headline_gap(cube, confidence=0.95).delta_points - delta for cube in cubes]
+    headlines = [headline_gap(cube, confidence=0.95).delta - delta for cube in cubes]
     assert np.mean(headlines) < -0.25

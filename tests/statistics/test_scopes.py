@@ -79,7 +79,7 @@ def test_the_jackknife_leaves_groups_out_and_adds_the_narratives_spread(groups):
     narrow = contrasts.std(ddof=1) / 60**0.5  # never less than this
     assert scope.estimate.se == pytest.approx(max((jackknife + slopes / 60) ** 0.5, narrow), rel=1e-9)
     half = stats.t(g - 1).ppf(0.975) * scope.estimate.se
-    assert scope.estimate.ci_high - scope.estimate.delta_points == pytest.approx(half)
+    assert scope.estimate.ci_high - scope.estimate.delta == pytest.approx(half)
     assert scope.estimate.df == g - 1
     assert scope.no_claim == ""
 
@@ -104,7 +104,7 @@ def test_three_or_four_groups_show_their_range_and_claim_nothing(groups):
     assert list(scope.leave_one_out) == list(groups)
     assert np.isnan([scope.estimate.se, scope.estimate.ci_low, scope.estimate.p]).all()
     assert scope.no_claim == f"{len(groups)} groups are too few to speak about others"
-    assert np.isfinite(scope.estimate.delta_points)
+    assert np.isfinite(scope.estimate.delta)
 
 
 def test_two_groups_can_not_be_left_out():
@@ -180,7 +180,7 @@ def test_a_group_of_whose_gap_the_ratings_tell_nothing_is_not_counted(holes):
     for place, group in enumerate("ABCDEF"):
         shifted = y.copy()
         shifted[:, place, place] += 10
-        moved = headline_gap(cube_of(shifted), confidence=0.95).delta_points - headline.delta_points
+        moved = headline_gap(cube_of(shifted), confidence=0.95).delta - headline.delta
         assert (abs(moved) > 0.5) == (group in scope.leave_one_out), group
 
 
@@ -188,7 +188,7 @@ def test_unrated_groups_leave_the_scope_of_those_that_were_rated():
     y = draw("ABCDEFG", 40)
     y[3, 1, 2] = y[:, 5:] = y[:, :, 5:] = NAN
     scope, rated = scope_of(y, "ABCDEFG"), scope_of(y[:, :5, :5], "ABCDE")
-    for name in ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_ratings"):
+    for name in ("delta", "se", "df", "ci_low", "ci_high", "p", "n_answers"):
         assert getattr(scope.estimate, name) == pytest.approx(getattr(rated.estimate, name), rel=1e-6)
     assert scope.leave_one_out == pytest.approx(rated.leave_one_out, rel=1e-6)
     assert scope.note.endswith("tell nothing of the gap of F, G")

@@ -26,7 +26,7 @@ DESIGNS = {
     "non-square": mask_of(list("AAB"), list("ABBCC")),
     "crossed": CROSSED,
 }
-FIELDS = ["delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z"]
+FIELDS = ["delta", "se", "df", "ci_low", "ci_high", "p", "d_z"]
 
 
 def ratings_with_effects(n_shared, n, rng, *, gap=3.0, missing=0.0):
@@ -65,7 +65,7 @@ def test_equal_weights_on_complete_ratings_give_the_contrast_s_estimate(n_shared
             [getattr(contrast, name) for name in FIELDS], rel=1e-10, abs=1e-10
         )
         np.testing.assert_allclose(ours.by_narrative, contrast.by_narrative, rtol=0, atol=1e-10)
-        assert (ours.n_narratives, ours.n_ratings, ours.not_estimable) == (12, cube.y.size, "")
+        assert (ours.n_narratives, ours.n_answers, ours.not_estimable) == (12, cube.y.size, "")
 
 
 def explicit(cube, weights):
@@ -100,7 +100,7 @@ def test_weighted_gap_equals_least_squares_on_explicit_dummies(n_shared):
     assert [getattr(ours, name) for name in FIELDS] == pytest.approx(
         [delta, se, df, delta - half, delta + half, 2 * stats.t.sf(abs(delta / se), df), delta / se / 15**0.5], rel=1e-7
     )
-    assert ours.n_ratings == y.size
+    assert ours.n_answers == y.size
     np.testing.assert_allclose(ours.by_narrative, delta + 15 * scores @ bread[0], rtol=0, atol=1e-8)
     assert ours.by_narrative.mean() == pytest.approx(delta, abs=1e-9)
 
@@ -117,7 +117,7 @@ def test_narratives_with_one_kind_of_pair_count_for_identities_but_not_for_degre
     values, x, w, narrative = explicit(cube, ONE)
     fit = sm.WLS(values, x, weights=w).fit()
     se, df = bell_mccaffrey(x, values, narrative, np.eye(1, x.shape[1])[0])
-    assert [ours.delta_points, ours.se, ours.df] == pytest.approx([fit.params[0], se, df])
+    assert [ours.delta, ours.se, ours.df] == pytest.approx([fit.params[0], se, df])
     assert df < 6  # 6 narratives tell of the gap
     assert (ours.n_narratives, ours.n_narratives_asked) == (8, 9)
     assert np.flatnonzero(np.isnan(ours.by_narrative)).tolist() == [0]
@@ -130,7 +130,7 @@ def test_identities_that_nothing_is_known_of_do_not_matter():
     weights[:, 3] = weights[:, :, 3] = 0
     ours = weighted_gap(cube_of(y, n_shared), weights, confidence=0.95)
     without = weighted_gap(cube_of(y[:, :3, :3], n_shared[:3, :3]), ONE, confidence=0.95)
-    assert [ours.delta_points, ours.se] == pytest.approx([without.delta_points, without.se], rel=1e-10)
+    assert [ours.delta, ours.se] == pytest.approx([without.delta, without.se], rel=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_nothing_missing_leaves_the_headline_as_it_is():
         "ranks",
     ]  # fmt: skip
     same = ["listwise", "equal_narratives", "within_narratives", "worst_case_low", "worst_case_high"]
-    columns = ["delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings"]
+    columns = ["delta", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_answers"]
     expected = [getattr(headline, name) for name in columns]
     for check in same:
         assert table.loc[check, columns].tolist() == pytest.approx(expected, rel=1e-9)
@@ -182,11 +182,11 @@ def test_bounds_and_listwise_worked_by_hand():
     # Third: an in-group and an out-group one missing: (7 + 0 − 5 − 10)/2 = −4 up to (7 + 10 − 5 − 0)/2 = 6.
     y = np.array([[[9, 3], [4, 8]], [[5, 5], [3, 5]], [[7, 5], [NAN, NAN]]], dtype=float)
     table = table_of(cube_of(y), low=0, high=10)
-    assert table.loc["listwise", ["delta_points", "se", "df", "share"]].tolist() == pytest.approx([3, 2, 1, 2 / 3])
-    assert table.loc["worst_case_low", ["delta_points", "share", "n_ratings"]].tolist() == pytest.approx(
+    assert table.loc["listwise", ["delta", "se", "df", "share"]].tolist() == pytest.approx([3, 2, 1, 2 / 3])
+    assert table.loc["worst_case_low", ["delta", "share", "n_answers"]].tolist() == pytest.approx(
         [(5 + 1 - 4) / 3, 2 / 12, 12]
     )
-    assert table.loc["worst_case_high", "delta_points"] == pytest.approx((5 + 1 + 6) / 3)
+    assert table.loc["worst_case_high", "delta"] == pytest.approx((5 + 1 + 6) / 3)
     interval = stats.ttest_1samp([5, 1, -4], 0).confidence_interval(0.95)
     assert table.loc["worst_case_low", ["ci_low", "ci_high"]].tolist() == pytest.approx(list(interval))
 
@@ -196,7 +196,7 @@ def test_bounds_and_listwise_worked_by_hand():
 def test_no_ratings_on_the_scale_lead_beyond_the_bounds(seed, n, n_shared, missing):
     rng = np.random.default_rng(seed)
     y = np.where(rng.random((n, *n_shared.shape)) < missing, NAN, rng.integers(0, 11, (n, *n_shared.shape)))
-    bounds = table_of(cube_of(y, n_shared), NotEstimableError("unread"), low=0, high=10)["delta_points"]
+    bounds = table_of(cube_of(y, n_shared), NotEstimableError("unread"), low=0, high=10)["delta"]
     w = contrast_weights(n_shared)[-1]
     for fill in (rng.integers(0, 11, y.shape), rng.choice([0, 10], y.shape)):
         delta = (np.where(np.isnan(y), fill, y) * w).sum(axis=(1, 2)).mean()
@@ -211,7 +211,7 @@ def test_bounds_are_reached_by_ratings_at_the_ends():
     w = contrast_weights(n_shared)[-1]
     for check, at_positive, at_negative in (("worst_case_low", 0, 100), ("worst_case_high", 100, 0)):
         filled = np.where(np.isnan(y), np.where(w > 0, at_positive, at_negative), y)
-        assert table.loc[check, "delta_points"] == pytest.approx((filled * w).sum(axis=(1, 2)).mean())
+        assert table.loc[check, "delta"] == pytest.approx((filled * w).sum(axis=(1, 2)).mean())
 
 
 def test_at_the_tipping_point_the_gap_of_the_filled_ratings_is_0():
@@ -225,13 +225,13 @@ def test_at_the_tipping_point_the_gap_of_the_filled_ratings_is_0():
     cube = cube_of(np.where(missing, NAN, y), n_shared)
     row = table_of(cube, truth).loc["tipping_point"]
     filled = cube_of(y + row["shift_points"] * missing, n_shared)
-    assert headline_gap(filled, confidence=0.95).delta_points == pytest.approx(0, abs=1e-9)
+    assert headline_gap(filled, confidence=0.95).delta == pytest.approx(0, abs=1e-9)
     # The out-group's are missing more often, so they are what must be higher for a gap of 2 to vanish.
     assert row["shift_points"] > 0
-    assert row[["share", "n_narratives", "n_ratings", "note"]].tolist() == [missing.mean(), 20, y.size, ""]
-    assert np.isnan(row["delta_points"])
+    assert row[["share", "n_narratives", "n_answers", "note"]].tolist() == [missing.mean(), 20, y.size, ""]
+    assert np.isnan(row["delta"])
     gap_pp = [r["gap_pp"] for r in missing_rows(cube, confidence=0.95) if r["outcome"] == "missing"]
-    assert row["shift_points"] == pytest.approx(-truth.delta_points / (gap_pp[0] / 100))
+    assert row["shift_points"] == pytest.approx(-truth.delta / (gap_pp[0] / 100))
 
 
 def test_at_the_tipping_point_the_mean_of_all_filled_narratives_moves_by_the_headline():
@@ -249,7 +249,7 @@ def test_at_the_tipping_point_the_mean_of_all_filled_narratives_moves_by_the_hea
         fitted = x @ np.linalg.lstsq(x[known], own[known], rcond=None)[0]
         gaps = [np.linalg.lstsq(x, np.where(known, own, fitted + by), rcond=None)[0][-1] for by in (0.0, shift)]
         moved.append(gaps[1] - gaps[0])
-    assert np.mean(moved) == pytest.approx(-headline.delta_points, abs=1e-9)
+    assert np.mean(moved) == pytest.approx(-headline.delta, abs=1e-9)
 
 
 def test_a_tipping_point_beyond_the_scale_is_no_explanation():
@@ -278,7 +278,7 @@ def test_ranks_worked_by_hand():
     # Second: 60 and 60 share 62.5 and 87.5, 75 each; (75 + 12.5 − 75 − 37.5)/2 = −12.5. Mean 18.75.
     y = np.array([[[90, 20], [10, 80]], [[60, 60], [55, 5]]], dtype=float)
     row = table_of(cube_of(y)).loc["ranks"]
-    assert row[["delta_points", "se", "n_ratings"]].tolist() == pytest.approx([18.75, 62.5 / 2, 8])
+    assert row[["delta", "se", "n_answers"]].tolist() == pytest.approx([18.75, 62.5 / 2, 8])
 
 
 def test_ranks_are_among_the_ratings_that_are_there_and_unmoved_by_bending_the_scale():
@@ -289,9 +289,9 @@ def test_ranks_are_among_the_ratings_that_are_there_and_unmoved_by_bending_the_s
     by_hand = cube_of(np.where(np.isnan(y), NAN, percentiles.reshape(y.shape)), n_shared)
     expected = headline_gap(by_hand, confidence=0.95)
     row = table_of(cube_of(y, n_shared)).loc["ranks"]
-    assert row[["delta_points", "se"]].tolist() == pytest.approx([expected.delta_points, expected.se])
+    assert row[["delta", "se"]].tolist() == pytest.approx([expected.delta, expected.se])
     bent = table_of(cube_of(np.exp(y / 30), n_shared)).loc["ranks"]
-    assert bent["delta_points"] == pytest.approx(row["delta_points"])
+    assert bent["delta"] == pytest.approx(row["delta"])
 
 
 def test_number_mass_and_mode():
@@ -307,27 +307,27 @@ def test_number_mass_and_mode():
     table = table_of(cube, min_number_mass=0.5)
     weighted = weighted_gap(cube, mass, confidence=0.95)
     above = weighted_gap(cube, np.where(mass >= 0.5, 1.0, 0.0), confidence=0.95)
-    assert table.loc["number_mass_weighted", "delta_points"] == weighted.delta_points
+    assert table.loc["number_mass_weighted", "delta"] == weighted.delta
     assert table.loc["number_mass_weighted", "share"] == pytest.approx((mass < 0.5).sum() / 87)
-    assert table.loc["number_mass_above", "delta_points"] == above.delta_points
-    assert table.loc["number_mass_above", "share"] == pytest.approx(above.n_ratings / 86)
-    assert table.loc["mode", "delta_points"] == headline_gap(cube_of(mode, n_shared), confidence=0.95).delta_points
+    assert table.loc["number_mass_above", "delta"] == above.delta
+    assert table.loc["number_mass_above", "share"] == pytest.approx(above.n_answers / 86)
+    assert table.loc["mode", "delta"] == headline_gap(cube_of(mode, n_shared), confidence=0.95).delta
 
 
 def test_no_rating_of_enough_number_mass():
     y = ratings_with_effects(mask_of(list("ABC")), 4, np.random.default_rng(12))
     table = table_of(cube_of(y, number_mass=np.full(y.shape, 0.1)))
     row = table.loc["number_mass_above"]
-    assert (np.isnan(row["delta_points"]), row["share"], row["n_ratings"]) == (True, 0, 0)
+    assert (np.isnan(row["delta"]), row["share"], row["n_answers"]) == (True, 0, 0)
     assert row["note"] == "none of 36 prompts has a rating of a weight above 0"
     assert table.loc["number_mass_weighted", "share"] == 1
-    assert table.loc["number_mass_weighted", "delta_points"] == pytest.approx(table.loc["listwise", "delta_points"])
+    assert table.loc["number_mass_weighted", "delta"] == pytest.approx(table.loc["listwise", "delta"])
 
 
 def test_everything_missing():
     # w = ±1/2 on four cells: the ends alone make −100 and +100, the same for every narrative.
     table = table_of(cube_of(np.full((3, 2, 2), NAN)))
-    assert table["delta_points"].dropna().to_dict() == {"worst_case_low": -100, "worst_case_high": 100}
+    assert table["delta"].dropna().to_dict() == {"worst_case_low": -100, "worst_case_high": 100}
     assert table.loc[["listwise", "worst_case_low", "tipping_point"], "share"].tolist() == [0, 1, 1]
     assert table["se"].isna().all()
     assert (table["note"] != "").all()
@@ -340,7 +340,7 @@ def test_all_equal_ratings_have_a_gap_of_0_and_no_interval(missing):
         y[0, 0, 1] = NAN
     table = table_of(cube_of(y))
     checks = ["listwise", "equal_narratives", "within_narratives"]
-    assert table.loc[checks, "delta_points"].tolist() == [0, 0, 0]
+    assert table.loc[checks, "delta"].tolist() == [0, 0, 0]
     assert table.loc[checks, "se"].isna().all()
     assert table.loc["within_narratives", "note"] == "all 4 narratives give the same contrast, so their spread is 0"
 
@@ -348,7 +348,7 @@ def test_all_equal_ratings_have_a_gap_of_0_and_no_interval(missing):
 def test_one_narrative_has_values_and_no_intervals():
     table = table_of(cube_of(ratings_with_effects(mask_of(list("ABC")), 1, np.random.default_rng(13))))
     estimated = table.drop("tipping_point")
-    assert estimated["delta_points"].notna().all()
+    assert estimated["delta"].notna().all()
     assert estimated["se"].isna().all()
     assert estimated["note"].str.startswith("one ").all()
 
@@ -362,7 +362,7 @@ def test_no_two_kinds_of_pair_to_compare(fields):
     y = ratings_with_effects(mask_of(list("ABC")), 5, np.random.default_rng(14), missing=0.1)
     y[1] = 50.0
     table = table_of(cube_of(y, **fields))
-    assert table[["delta_points", "shift_points"]].isna().all(axis=None)
+    assert table[["delta", "shift_points"]].isna().all(axis=None)
     assert (table["note"] != "").all()
 
 
@@ -373,7 +373,7 @@ def test_prompts_that_were_never_asked_have_no_bounds():
     status[1, 1, 2] = -1
     table = table_of(cube_of(y, status=status))
     for check in ("worst_case_low", "worst_case_high", "tipping_point"):
-        assert table.loc[check, ["delta_points", "shift_points"]].isna().all()
+        assert table.loc[check, ["delta", "shift_points"]].isna().all()
         assert table.loc[check, "note"].startswith("1 of 54 prompts was never asked")
         assert table.loc[check, "share"] == 1 / 53
     assert table.loc[["listwise", "equal_narratives", "within_narratives", "ranks"], "se"].notna().all()
@@ -389,7 +389,7 @@ def test_baselines_are_left_out_and_the_cube_is_not_modified():
     inner = cube_of(y[:, 1:, 1:], groups=list("ABC"), number_mass=mass[:, 1:, 1:], mode=y[:, 1:, 1:])
     pd.testing.assert_frame_equal(table, table_of(inner))
     direct, apart = (weighted_gap(c, c.number_mass, confidence=0.95) for c in (cube, inner))
-    assert [direct.delta_points, direct.se] == pytest.approx([apart.delta_points, apart.se], rel=1e-10)
+    assert [direct.delta, direct.se] == pytest.approx([apart.delta, apart.se], rel=1e-10)
     np.testing.assert_array_equal(cube.y, before[0])
     np.testing.assert_array_equal(cube.number_mass, before[1])
 
@@ -415,7 +415,7 @@ def test_where_ratings_lie_beyond_the_scale_missing_ones_could_too():
     for check, own, other in (("worst_case_low", -3, 85), ("worst_case_high", 85, -3)):
         filled = y.copy()
         filled[2, 0, 0], filled[3, 1, 0] = own, other
-        assert rows[check]["delta_points"] == pytest.approx(
+        assert rows[check]["delta"] == pytest.approx(
             ((filled[:, 0, 0] + filled[:, 1, 1] - filled[:, 0, 1] - filled[:, 1, 0]) / 2).mean()
         )
         assert "ratings lie beyond the scale: missing ones are taken to lie from -3 to 85" in rows[check]["note"]
@@ -458,8 +458,8 @@ def test_ranks_that_contradict_the_ratings_are_explained():
     perceivers, experiencers = np.array([-20.0, -9, -3, 2, 8, 20]), np.array([-25.0, -7, 0, 3, 10, 22])
     y = 50 + np.arange(12.0)[:, None, None] + perceivers[:, None] + experiencers
     ranks = table_of(cube_of(y)).loc["ranks"]
-    assert headline_gap(cube_of(y), confidence=0.95).delta_points == 0
-    assert abs(ranks["delta_points"]) > 0.5
+    assert headline_gap(cube_of(y), confidence=0.95).delta == 0
+    assert abs(ranks["delta"]) > 0.5
     assert ranks["note"].startswith("ranks do not add up: ")
     inside = np.eye(6) * 3 + np.random.default_rng(2).normal(0, 1, (12, 6, 6))
     assert table_of(cube_of(50 + inside)).loc["ranks", "note"] == ""

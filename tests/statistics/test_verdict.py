@@ -31,7 +31,7 @@ FREE = Limits(frozenset(), {})
 
 def estimate_of(values) -> GapEstimate:
     values = np.asarray(values, dtype=float)
-    return summarise_contrasts(values, rounding=1e-12, confidence=0.95, n_ratings=values.size)
+    return summarise_contrasts(values, rounding=1e-12, confidence=0.95, n_answers=values.size)
 
 
 def gap_of(values, kind="average", member="", **fields) -> Gap:
@@ -97,8 +97,8 @@ def test_groups_as_a_sample_have_the_numbers_of_the_scope_over_groups():
     half = stats.t(5).ppf(0.975) * se
     for found in (scope.estimate, widened(narrow, [scope.leave_one_out], confidence=0.95)):
         assert (found.se, found.df) == pytest.approx((se, 5))
-        assert (found.ci_low, found.ci_high) == pytest.approx((narrow.delta_points - half, narrow.delta_points + half))
-        assert found.p == pytest.approx(2 * stats.t(5).sf(abs(narrow.delta_points) / se))
+        assert (found.ci_low, found.ci_high) == pytest.approx((narrow.delta - half, narrow.delta + half))
+        assert found.p == pytest.approx(2 * stats.t(5).sf(abs(narrow.delta) / se))
     # Two samples: their variances add up, and degrees of freedom are Satterthwaite's.
     other = {name: 2 * value for name, value in zip("ABCDE", without, strict=False)}
     five = np.array(list(other.values()))
@@ -300,7 +300,7 @@ def test_a_verdict_says_what_is_shown_and_no_more(delta, margin, said):
         found = decided(gap_of(sign * (SURE + delta)), margin=margin)
         assert (found.code, found.size) == said
         assert found.direction == (sign if said[0] == "gap" else 0)
-        assert found.delta_points == pytest.approx(sign * delta, abs=1e-9)
+        assert found.delta == pytest.approx(sign * delta, abs=1e-9)
 
 
 def test_averages_of_a_run_are_corrected_together():
@@ -362,7 +362,7 @@ def test_a_hostile_pair_is_named_and_no_group(n_terms):
     cube = ratings(pair={(0, 1): -10.0}, n_terms=n_terms, sd_pairs=0.2)
     [pair] = odd_pairs(cube)
     assert (pair.perceiver_group, pair.experiencer_group) == ("g0", "g1")
-    assert pair.delta_points == pytest.approx(-10, abs=1)
+    assert pair.delta == pytest.approx(-10, abs=1)
     assert not odd_pairs(ratings(n_terms=n_terms, sd_pairs=0.2))
     assert not odd_pairs(ratings(n_terms=n_terms, sd_pairs=0.2, own={2: 8.0}))
 
@@ -385,7 +385,7 @@ def test_perceivers_who_spread_their_ratings_more_are_told_from_a_gap():
         gap = headline_gap(cube, confidence=0.95)
         assert gap.ci_low > 0.5
         assert found.p < 1e-3
-        assert abs(found.delta_points) < gap.delta_points / 3
+        assert abs(found.delta) < gap.delta / 3
         if level:
             assert found.slope > 0
 
@@ -398,7 +398,7 @@ def test_one_group_s_own_gap_or_a_hostile_pair_is_no_use_of_the_scale(planted, n
         cube = ratings(**planted, n_terms=n_terms, sd_pairs=0.2, n=20, seed=seed)
         found, gap = additivity(cube), headline_gap(cube, confidence=0.95)
         # What it takes for a remark: p < .05, and another δ by more than a standard error.
-        told += found.p < 0.05 and abs(found.delta_points - gap.delta_points) > gap.se
+        told += found.p < 0.05 and abs(found.delta - gap.delta) > gap.se
     assert told <= stats.binom.ppf(0.999, 15, 0.05)
 
 
@@ -409,7 +409,7 @@ def test_the_variance_of_pairs_of_groups_is_that_of_the_truth():
     for seed in range(250):
         cube = ratings(n_groups, 2, sd_pairs=sd_pairs, n=6, seed=seed)
         of_pairs.append(pair_variance(cube, "g0")[0])
-        gaps.append(own_group_gaps(cube, confidence=0.95)["g0"].delta_points)
+        gaps.append(own_group_gaps(cube, confidence=0.95)["g0"].delta)
     groups = cube.perceiver_groups
     w = own_group_weights(["g0", "g1", "g2", "g3", "g4"], groups, groups, rated=np.ones((10, 10), dtype=bool))[0]
     blocks = w.reshape(5, 2, 5, 2).sum(axis=(1, 3))
@@ -436,8 +436,8 @@ def test_synonyms_of_one_group_do_not_make_it_count_more():
     y = 50 + rng.normal(0, 3, (8, 1)) + rng.normal(0, 3, 8) + own[:, None] * mask_of(groups)
     noise = rng.normal(0, 0.1, (20, 8, 8))
     cube = cube_of(y + noise - noise.mean(axis=0), groups=groups)
-    assert headline_gap(cube, confidence=0.95).delta_points == pytest.approx(-0.75)
-    assert headline_gap(replace(cube, terms_alike=True), confidence=0.95).delta_points > 1
+    assert headline_gap(cube, confidence=0.95).delta == pytest.approx(-0.75)
+    assert headline_gap(replace(cube, terms_alike=True), confidence=0.95).delta > 1
 
 
 def test_equal_groups_count_as_before_to_the_last_bit():

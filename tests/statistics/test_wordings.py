@@ -131,23 +131,23 @@ def test_each_wording_has_the_headline_of_its_own_ratings():
     assert wordings["wording"].tolist() == [0, 1, 2]
     for row, y in zip(wordings.to_dict("records"), cubes, strict=True):
         alone = headline_gap(cube_from(build_ratings(y, list("ABCDE"))), confidence=0.95)
-        assert (row["delta_points"], row["se"], row["ci_low"], row["n_ratings"]) == pytest.approx(
-            (alone.delta_points, alone.se, alone.ci_low, alone.n_ratings)
+        assert (row["delta"], row["se"], row["ci_low"], row["n_answers"]) == pytest.approx(
+            (alone.delta, alone.se, alone.ci_low, alone.n_answers)
         )
 
 
 def test_the_control_crosses_the_gaps_of_narratives_and_wordings():
     cubes = planted([0.0, 2.0, -1.0, 0.5, 1.5, -0.5, 1.0, -2.0])
     alone = [headline_gap(cube_from(build_ratings(y, list("ABCDE"))), confidence=0.95).by_narrative for y in cubes]
-    expected = crossed_gap(np.column_stack(alone), confidence=0.95, n_ratings=0).estimate
+    expected = crossed_gap(np.column_stack(alone), confidence=0.95, n_answers=0).estimate
     tables = analysed(worded(*cubes))
     row = tables["controls"].set_index("control").loc["wording"]
-    for name in ("delta_points", "se", "df", "ci_low", "ci_high", "p"):
+    for name in ("delta", "se", "df", "ci_low", "ci_high", "p"):
         assert row[name] == pytest.approx(getattr(expected, name))
     gap = tables["gap"].query("headline and scope == 'narratives'").iloc[0]
-    assert row["delta_points"] == pytest.approx(gap["delta_points"])
+    assert row["delta"] == pytest.approx(gap["delta"])
     assert row["se"] > 1.5 * gap["se"]
-    assert (row["levels"], row["n_ratings"], row["scope"]) == (8, 8 * 12 * 25, "narratives")
+    assert (row["levels"], row["n_answers"], row["scope"]) == (8, 8 * 12 * 25, "narratives")
 
 
 @pytest.mark.parametrize(("n", "has_interval"), [(4, False), (7, False), (8, True)])
@@ -155,7 +155,7 @@ def test_few_wordings_say_nothing_of_others(n, has_interval):
     """Before, four wordings had an interval for any such wordings, and one odd one made it leave out 0 in 45%."""
     tables = analysed(worded(*planted([6.0, *[0.0] * (n - 1)], n=6)))
     row = tables["controls"].set_index("control").loc["wording"]
-    assert np.isfinite(row["delta_points"])
+    assert np.isfinite(row["delta"])
     assert np.isfinite([row["se"], row["ci_low"], row["ci_high"], row["p"]]).tolist() == [has_interval] * 4
     assert bool(row["note"]) is not has_interval
     averages = analyse(
@@ -170,7 +170,7 @@ def test_narratives_keep_their_places_whatever_the_order_of_rows():
     ratings = worded(*planted([0.0, 2.0, -1.0, 0.5, 1.5, -0.5, 1.0, -2.0]))
     shuffled = ratings.sample(frac=1, random_state=0)
     one, other = (
-        analysed(table)["controls"].set_index("control").loc["wording", ["delta_points", "se", "df"]]
+        analysed(table)["controls"].set_index("control").loc["wording", ["delta", "se", "df"]]
         for table in (ratings, shuffled)
     )
     np.testing.assert_allclose(one.astype(float), other.astype(float))
@@ -183,8 +183,8 @@ def test_a_wording_s_level_does_not_pass_for_a_gap_where_ratings_are_missing():
     part = compact_ratings(worded(*cubes))
     cube = cube_from(part)
     made = Worded.of(part, cube, confidence=0.95)
-    truth = headline_gap(cube_from(build_ratings(cubes[0], list("ABCDE"))), confidence=0.95).delta_points
-    assert made.crossed.estimate.delta_points == pytest.approx(truth, abs=0.02)
+    truth = headline_gap(cube_from(build_ratings(cubes[0], list("ABCDE"))), confidence=0.95).delta
+    assert made.crossed.estimate.delta == pytest.approx(truth, abs=0.02)
 
 
 def test_one_wording_has_no_rows():
@@ -201,7 +201,7 @@ def test_a_wording_without_a_rating_leaves_the_others_and_says_why():
     tables = analysed(worded(*cubes))
     assert tables["wordings"]["note"].tolist() == ["", "no pair of identities has a rating"]
     row = tables["controls"].set_index("control").loc["wording"]
-    assert np.isnan(row["delta_points"])
+    assert np.isnan(row["delta"])
     assert "0 of 12 narratives have a gap in every one of 2 wordings" in row["note"]
     assert tables["wording_shares"].empty
 
@@ -245,6 +245,6 @@ def test_gaps_of_wordings_are_free_of_repeated_words_where_the_headline_is():
     tables = analysed(ratings, stems={word: word for word in words.values()})
     controls = tables["controls"].set_index("control")
     assert controls.loc["echo_free", "headline"]
-    assert controls.loc["all_terms", "delta_points"] > 10
-    np.testing.assert_allclose(tables["wordings"]["delta_points"], gaps.mean() + np.array(effects), atol=1e-9)
-    assert controls.loc["wording", "delta_points"] == pytest.approx(gaps.mean() + 2)
+    assert controls.loc["all_terms", "delta"] > 10
+    np.testing.assert_allclose(tables["wordings"]["delta"], gaps.mean() + np.array(effects), atol=1e-9)
+    assert controls.loc["wording", "delta"] == pytest.approx(gaps.mean() + 2)

@@ -169,11 +169,11 @@ def _shares(part: pd.DataFrame, *, confidence: float) -> dict[str, Any]:
         return {"note": "no pair was read in both orders"}
     preferred, first_place = (_summary(read, column, confidence=confidence) for column in ("preference", "first_place"))
     return {
-        "preference": preferred.delta_points + 0.5,
+        "preference": preferred.delta + 0.5,
         **{name: getattr(preferred, name) for name in _INTERVAL},
         "ci_low": preferred.ci_low + 0.5,
         "ci_high": preferred.ci_high + 0.5,
-        "position_bias": first_place.delta_points,
+        "position_bias": first_place.delta,
         "bias_low": first_place.ci_low,
         "bias_high": first_place.ci_high,
         "inconsistent": 1 - float(read["consistent"].astype(np.float64).mean()),
@@ -186,7 +186,7 @@ def _summary(read: pd.DataFrame, column: str, *, confidence: float) -> GapEstima
     """Summarise a share's distance from one half over narratives."""
     means = read.groupby("narrative_id", observed=True, sort=False)[column].mean()
     above: FloatArray = means.to_numpy(dtype=np.float64) - 0.5
-    return summarise_contrasts(above, rounding=_ROUNDING, confidence=confidence, n_ratings=len(read))
+    return summarise_contrasts(above, rounding=_ROUNDING, confidence=confidence, n_answers=len(read))
 
 
 def share_cube(between: pd.DataFrame, shares: pd.Series) -> NarrativeCube:
@@ -218,7 +218,7 @@ def _gap(between: pd.DataFrame, *, confidence: float) -> dict[str, Any]:
     n_missing = int((~read).sum())
     notes = [made.not_estimable, f"missing: {plural(n_missing, 'pair')}" if n_missing else ""]
     return {
-        "preference": made.delta_points,
+        "preference": made.delta,
         **{name: getattr(made, name) for name in _INTERVAL},
         "n_narratives": made.n_narratives,
         "note": "; ".join(filter(None, notes)),

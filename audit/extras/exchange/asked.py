@@ -112,7 +112,7 @@ class AskedRatings:
             gap = attempt(partial(headline_gap, free, confidence=confidence))
             if isinstance(gap, NotEstimableError):
                 continue
-            told = {"delta": gap.delta_points, "stderr": gap.se, "low": gap.ci_low, "high": gap.ci_high}
+            told = {"delta": gap.delta, "stderr": gap.se, "low": gap.ci_low, "high": gap.ci_high}
             found |= {f"{name} {key}": value for key, value in told.items() if value == value}
             found[f"{name} narratives"] = gap.n_narratives
         return found

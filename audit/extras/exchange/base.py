@@ -151,11 +151,12 @@ class Collected:
         from audit.tables.reading import read_table
         from audit.tasks.registry import task_of
 
-        place = f"tables/{name}.csv"
+        described = task_of(self.manifest).described.get(name)
+        path = self.path / "tables" / f"{name}.csv" if described is None else described.place(self.path / "tables")
         try:
-            if (self.path / place).exists():
-                check_made(self.path, place, remedy=f"make it anew: {self._report}")
-            read = read_table(self.path / place, task_of(self.manifest).described.get(name))
+            if path.exists():
+                check_made(self.path, f"tables/{path.name}", remedy=f"make it anew: {self._report}")
+            read = read_table(path, described)
         except FileNotFoundError as error:
             raise StoreError(f"{self.path} has no tables/{name}.csv; make it: {self._report}") from error
         except (OSError, ValueError) as error:

@@ -34,9 +34,9 @@ RELATIONSHIPS: Final = ("first_party", "third_party", "collaborative", "other")
 _MODEL_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _HERE: Final = ("vllm", "transformers")
 """Engines that run the model on the user's own machine."""
-_DECIDING: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives")
+_DECIDING: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives")
 """Numbers of the estimate that the verdict rests on."""
-_COUNTED: Final = ("n_narratives_asked", "n_ratings", "n_missing", "note")
+_COUNTED: Final = ("n_narratives_asked", "n_answers", "n_missing", "note")
 _DESCRIPTION: Final = (
     f"The largest average gap that the ratings leave possible, in points of the scale, in either direction. The gap is "
     f"{MEANING}. It is the smallest margin that the verdict supports at level alpha; where the run rules nothing out, "
@@ -142,7 +142,7 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
     n_results = 0
     for gap in gaps.to_dict("records"):
         row = decided.get((str(gap["dimension"]), str(gap["variant"])))
-        if row is None or not math.isfinite(row.number("delta_points")) or not math.isfinite(row.number("se")):
+        if row is None or not math.isfinite(row.number("delta")) or not math.isfinite(row.number("se")):
             continue
         n_results += 1
         supported = row.number("supported_margin")
@@ -194,20 +194,20 @@ def _controls(collected: Collected, gap: Mapping[Any, Any]) -> dict[str, str]:
     rows = collected.statistics("controls")
     rows = rows[(rows["dimension"] == gap["dimension"]) & (rows["variant"] == gap["variant"])]
     told = {}
-    for row in rows[rows["delta_points"].notna()].to_dict("records"):
+    for row in rows[rows["delta"].notna()].to_dict("records"):
         told[f"control {row['control']}"] = _with_interval(row)
     return told
 
 
 def _differs(gap: Mapping[Any, Any], row: Mapping[str, Any]) -> bool:
     """Tell whether the verdict rests on another estimate than the gap over narratives, such as groups as a sample."""
-    return any(_text(gap[name]) != _text(row[name]) for name in ("delta_points", "se", "df"))
+    return any(_text(gap[name]) != _text(row[name]) for name in ("delta", "se", "df"))
 
 
 def _with_interval(row: Mapping[Any, Any]) -> str:
     """Format a gap in points with its interval."""
     ends = " to ".join(filter(None, (_text(row[end]) for end in ("ci_low", "ci_high"))))
-    return f"{_text(row['delta_points'])} ({ends or 'no interval'})"
+    return f"{_text(row['delta'])} ({ends or 'no interval'})"
 
 
 def _checks(collected: Collected) -> dict[str, str]:

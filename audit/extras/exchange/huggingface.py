@@ -50,14 +50,12 @@ def _make(collected: Collected, told: Told) -> Files:
 def _statistics(collected: Collected) -> Iterator[tuple[str, tuple[Table, pd.DataFrame]]]:
     """Yield the table of gaps from the last report, if the run has one."""
     from audit.tables.gap import GAP
-    from audit.tables.replies import MEASURE_GAPS
 
-    for table in (GAP, MEASURE_GAPS):
-        if (collected.path / "tables" / f"{table.name}.csv").exists():
-            rows = collected.statistics(table.name)
-            texts = [name for name, column in table.items() if column.type in (Type.WORD, Type.TEXT)]
-            # An empty text in a CSV file is read as missing.
-            yield table.name, (table, rows[list(table)].fillna(dict.fromkeys(texts, "")))
+    if GAP.place(collected.path / "tables").exists():
+        rows = collected.statistics(GAP.name).reindex(columns=list(GAP))
+        texts = [name for name, column in GAP.items() if column.type in (Type.WORD, Type.TEXT)]
+        # An earlier version may lack a column.
+        yield GAP.name, (GAP, rows.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, "")))
 
 
 def _card(collected: Collected, told: Told, tables: dict[str, Table]) -> str:

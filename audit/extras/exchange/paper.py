@@ -20,7 +20,7 @@ _OF_LIMITS: Final = (
     "odd_pairs",
 )  # fmt: skip
 """Tables that limit a gap. A run of an earlier version may lack one, which then counts as empty."""
-_OF_REPLIES: Final = ("measure_gaps", "measures", "measure_controls")
+_OF_REPLIES: Final = ("gap", "measures", "controls")
 _DECIDED: Final = ("verdicts",)
 """Verdicts on measures. Runs of earlier versions have none."""
 _UNKNOWN: Final = datetime(2000, 1, 1, tzinfo=UTC)

@@ -227,7 +227,7 @@ def _estimate(gap: Gap) -> Mapping[str, Any]:
     if isinstance(gap.made, Exception):
         return control | {"delta": None, "se": None, "df": None, "n_narratives": 0, "note": str(gap.made)}
     return control | {
-        "delta": _number(gap.made.delta_points),
+        "delta": _number(gap.made.delta),
         "se": _number(gap.made.se),
         "df": _number(gap.made.df),
         "n_narratives": gap.made.n_narratives,

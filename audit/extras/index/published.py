@@ -32,6 +32,7 @@ from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, d
 from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.base import Table
 from audit.tables.formatting import encodable, plural
+from audit.tables.gap import GAP
 from audit.tables.reading import read_table
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.run_of_replies import REPLY_TABLES
@@ -49,7 +50,7 @@ _READ: Final = (
     "controls", "missing", "leave_one_out", "equivalence", "power", "manipulation", "variances",
 )  # fmt: skip
 """Tables of a run of ratings from which a verdict and its limits follow."""
-_READ_OF_REPLIES: Final = ("verdicts", "measures", "measure_gaps", "measure_controls")
+_READ_OF_REPLIES: Final = ("verdicts", "measures", "gap", "controls")
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
         return
     needed = _READ if task.compared_by == "gaps" else _READ_OF_REPLIES
     described = TABLES if task.compared_by == "gaps" else REPLY_TABLES
-    if not (folder / "tables" / f"{'gap' if needed is _READ else 'measure_gaps'}.csv").is_file():
+    if not GAP.place(folder / "tables").is_file():
         n = manifest.counts.get("total")
         begun = "" if manifest.status == "complete" else f"the run is not finished{f' ({n:,} asked)' if n else ''}; "
         yield known | {"state": "no_gap", "reason": f"{begun}it has no tables; {again} makes them"}
@@ -126,7 +127,7 @@ def _check_generation(folder: Path, manifest: Manifest, again: str) -> None:
 
 def _table(folder: Path, described: Table, again: str) -> pd.DataFrame:
     """Read a published table; empty if an earlier version did not make it."""
-    path = folder / "tables" / f"{described.name}.csv"
+    path = described.place(folder / "tables")
     if not path.is_file():
         return pd.DataFrame(columns=list(described))
     check_made(folder, f"tables/{path.name}", remedy=f"{again} makes it anew")
@@ -172,9 +173,9 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
             "dimension": key[0],
             "outcome": "intensity",
             "unit": "points",
-            "delta": shown.get("delta_points", math.nan),
+            "delta": shown.get("delta", math.nan),
             **{name: shown.get(name, math.nan) for name in ("ci_low", "ci_high", "p", "p_adjusted", "n_narratives")},
-            "n_answers": row.get("n_ratings", math.nan),
+            "n_answers": row.get("n_answers", math.nan),
             "n_missing": missing,
             "missing_share": missing / asked if asked else math.nan,
             "verdict": rated.answer.verdict.kind,
@@ -215,18 +216,17 @@ def _manipulation(table: pd.DataFrame) -> str:
 
 
 def _of_measures(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iterator[dict[str, Any]]:
-    gap = tables["measure_gaps"]
+    gap = tables["gap"]
     units = {str(row["measure"]): row for row in tables["measures"].to_dict("records")}
     rows = gap.loc[gap["headline"].map(_is_true) & (gap["scope"] == "narratives") & (gap["dimension"] != OVERALL)]
     controls = {
-        key: controls_of_measures(own)
-        for key, own in tables["measure_controls"].groupby(["dimension", "variant"], sort=False)
+        key: controls_of_measures(own) for key, own in tables["controls"].groupby(["dimension", "variant"], sort=False)
     }
     verdicts = verdicts_as_they_hold(tables["verdicts"], manifest)
-    decided = {(row["dimension"], row["variant"], row["measure"]): row for row in rows_of(verdicts, "verdicts")}
+    decided = {(row["dimension"], row["variant"], row["outcome"]): row for row in rows_of(verdicts, "verdicts")}
     for row in rows.to_dict("records"):
-        measure = str(row["measure"])
-        verdict = decided.get((row["dimension"], row["variant"], row["measure"]))
+        measure = str(row["outcome"])
+        verdict = decided.get((row["dimension"], row["variant"], row["outcome"]))
         said = worded(verdict)
         # Show the deciding numbers, as the run's page does.
         shown = row if verdict is None or not math.isfinite(verdict.number("ci_low")) else verdict
@@ -239,7 +239,7 @@ def _of_measures(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iter
             "outcome": str(told.get("title", measure)),
             "unit": str(told.get("unit", "")),
             **{name: shown[name] for name in ("delta", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives")},
-            "n_answers": row["n_replies"],
+            "n_answers": row["n_answers"],
             "n_missing": row["n_missing"],
             "verdict": said.kind,
             "verdict_words": str(said.words.striptags()),

@@ -63,12 +63,8 @@ class Study:
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
-        """Headline gaps in the columns of ratings; those of written texts also have ``measure``."""
-        if self.is_rated:
-            found = self.tables["gap"]
-        else:
-            names = {"delta": "delta_points", "n_replies": "n_ratings", "family_size": "p_family_size"}
-            found = self.tables["measure_gaps"].rename(columns=names)
+        """Headline gaps."""
+        found = self.tables["gap"]
         return found.loc[found["headline"].astype(bool)]
 
     def of_scope(self, scope: str) -> list[dict[str, Any]]:
@@ -114,19 +110,15 @@ class Study:
         """Return a gap's estimable controls by name. The mean over dimensions has none."""
         if gap["dimension"] == OVERALL:
             return {}
-        if self.is_rated:
-            table = self.tables["controls"]
-        else:
-            table = self.tables["measure_controls"].rename(columns={"delta": "delta_points"})
-            table = table.loc[table["measure"] == gap["measure"]]
-        own = table.loc[(table["dimension"] == gap["dimension"]) & (table["variant"] == gap["variant"])]
-        return {str(row["control"]): row for row in _records(own) if is_finite(row["delta_points"])}
+        own = self.own("controls", gap)
+        own = own.loc[own["outcome"] == gap["outcome"]]
+        return {str(row["control"]): row for row in _records(own) if is_finite(row["delta"])}
 
     def title(self, gap: Row) -> str:
         """Return a measure's title."""
         measures = self.tables["measures"]
-        own = measures.loc[measures["measure"] == gap["measure"], "title"]
-        return str(own.iloc[0]) if len(own) else str(gap["measure"])
+        own = measures.loc[measures["measure"] == gap["outcome"], "title"]
+        return str(own.iloc[0]) if len(own) else str(gap["outcome"])
 
     def is_free(self, gap: Row) -> bool:
         """Tell whether a gap is of pairs without a word in common: whether its deciding control has an interval."""
@@ -135,7 +127,7 @@ class Study:
 
     def is_controlled(self, gap: Row) -> bool:
         """Tell whether a gap is controlled for repeated words; true also if no gap was estimated."""
-        if self.is_free(gap) or not is_finite(gap["delta_points"]):
+        if self.is_free(gap) or not is_finite(gap["delta"]):
             return True
         against = self.controls(gap).get("placebo_difference")
         return against is not None and has_interval(against)

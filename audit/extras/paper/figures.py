@@ -52,7 +52,7 @@ def draw_for_journal(
     Parameters
     ----------
     tables
-        For ratings ``gap``, ``families`` and ``cells``; for written texts ``measure_gaps`` and ``measures``.
+        ``gap``; for ratings ``families`` and ``cells``, for written texts ``measures``.
     millimetres
         The width of each figure.
     low, high
@@ -63,7 +63,7 @@ def draw_for_journal(
         Dimension → group → cultural cluster.
     """
     width = millimetres / _INCH
-    if "measure_gaps" in tables:
+    if "measures" in tables:
         kinds = _of_measures(tables, width=width, confidence=confidence)
     else:
         kinds = _of_ratings(

@@ -48,7 +48,7 @@ def _of_ratings(study: Study) -> PaperTable:
     listed = [(gap, study.controls(gap)) for gap in gaps]
     every = [*gaps, *study.wider, *(own[name] for _, own in listed for name in CONTROL_ROWS if name in own)]
     decimals = decimals_for(row["se"] for row in every)
-    corrected = any(is_finite(gap["p_family_size"]) and gap["p_family_size"] > 1 for gap in gaps)
+    corrected = any(is_finite(gap["family_size"]) and gap["family_size"] > 1 for gap in gaps)
     several = study.several_variants
     wider = {(row["dimension"], row["variant"]): row for row in study.wider}
     rows: list[Laid] = []
@@ -79,7 +79,7 @@ def _controls_of(study: Study, gap: Row, controls: Mapping[str, Row]) -> Iterato
         if control not in controls or (control == "all_terms" and not study.is_free(gap)):
             continue
         # If all in-group pairs repeat their words, the gap is that of the very same words, and is shown already.
-        again = math.isclose(float(controls[control]["delta_points"]), float(gap["delta_points"]), rel_tol=1e-9)
+        again = math.isclose(float(controls[control]["delta"]), float(gap["delta"]), rel_tol=1e-9)
         if not (again and control == "same_words" and "placebo" not in controls):
             yield control
 
@@ -89,7 +89,7 @@ def _of_measures(study: Study) -> PaperTable:
     told = study.tables["measures"].set_index("measure")
     gaps = study.narrow
     several = len({(gap["dimension"], gap["variant"]) for gap in gaps}) > 1
-    corrected = any(is_finite(gap["p_family_size"]) and gap["p_family_size"] > 1 for gap in gaps)
+    corrected = any(is_finite(gap["family_size"]) and gap["family_size"] > 1 for gap in gaps)
     last = (line(_P, " corrected"),) if corrected else ()
     head: tuple[Line, ...] = (
         ("Measure",),
@@ -112,7 +112,7 @@ def _of_measures(study: Study) -> PaperTable:
         if several and place != earlier:
             rows.append(row_of(line(_title(gap), ", ", Told(str(gap["variant"]))), [""] * (len(head) - 1)))
         earlier = place
-        name = str(gap["measure"])
+        name = str(gap["outcome"])
         title, unit = told.loc[name, ["title", "unit"]] if name in told.index else (name, MISSING)
         laid = _laid(line(Told(str(title))), gap, marks, decimals_for([gap["se"]]), corrected, depth=int(several))
         in_sd = written(gap["delta_sd"], 2)
@@ -133,12 +133,12 @@ def _laid(name: Line, gap: Row, marks: Marks, decimals: int, corrected: bool = F
     note = str(gap.get("note") or "")
     known = has_interval(gap)
     marked = (marks.mark((Told(_sentence(note)),)),) if note and not known else ()
-    delta, se = (float(gap[each]) for each in ("delta_points", "se"))
+    delta, se = (float(gap[each]) for each in ("delta", "se"))
     # Without an interval, the standard error has no t distribution.
     t = delta / se if known and se > 0 else math.nan
     cells = [
         count(float(gap["n_narratives"])),
-        count(float(gap["n_ratings"])),
+        count(float(gap["n_answers"])),
         written(delta, decimals),
         written(se if known else math.nan, decimals),
         interval_written(gap["ci_low"], gap["ci_high"], decimals),

@@ -71,14 +71,14 @@ def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
             yield line(f"Caution: {_lower(what)}; {so}.")
     uncontrolled = [gap for gap in study.narrow if gap["dimension"] != OVERALL and not study.is_controlled(gap)]
     if uncontrolled:
-        estimated = [gap for gap in study.narrow if is_finite(gap["delta_points"])]
+        estimated = [gap for gap in study.narrow if is_finite(gap["delta"])]
         every = not study.is_rated and len(uncontrolled) == len(estimated)
         whose = ("all measures",) if every else _names(study, uncontrolled)
         yield line("Caution, of ", whose, ": ", _lower(str(NOT_CONTROLLED)))
     yield from _other_limits(study)
     for gap in study.narrow:
         noise = study.noise(gap)
-        if abs(float(gap["delta_points"])) < 2 * noise:
+        if abs(float(gap["delta"])) < 2 * noise:
             yield line(
                 "Caution, of ", Told(_name(study, gap)), ": ", Symbol("δ"), " is below twice what "
                 f"it would vary by if the same prompts were asked again ({written(noise, decimals_for([noise]))} "
@@ -119,7 +119,7 @@ def verdicts(study: Study) -> Iterator[Line]:
     alike: dict[str, list[Row]] = {}
     for gap in study.narrow:
         own = study.own("verdicts", gap)
-        own = own if study.is_rated else own.loc[own["measure"] == gap["measure"]]
+        own = own.loc[own["outcome"] == gap["outcome"]]
         words = " ".join(str(worded(next(iter(rows_of(own, "verdicts")), None)).words.striptags()).split())
         if study.is_rated:
             yield line("Verdict on ", Told(_name(study, gap)), ": ", Told(words, whole=True), ".")
@@ -166,9 +166,9 @@ def check_sentences(study: Study) -> Iterator[Line]:
 def estimability(study: Study) -> Iterator[Line]:
     """Yield which gaps have no estimate or no interval."""
     lacking = {
-        "could not be estimated": [gap for gap in study.narrow if gap["delta_points"] != gap["delta_points"]],
+        "could not be estimated": [gap for gap in study.narrow if gap["delta"] != gap["delta"]],
         "had an estimate and no interval": [
-            gap for gap in study.narrow if gap["delta_points"] == gap["delta_points"] and not has_interval(gap)
+            gap for gap in study.narrow if gap["delta"] == gap["delta"] and not has_interval(gap)
         ],
     }
     for what, gaps in lacking.items():

@@ -176,7 +176,7 @@ def _analysis(study: Study) -> Iterator[Line]:
 
 
 def _corrected(study: Study, gaps: list[dict[str, Any]]) -> Iterator[Line]:
-    sizes = sorted({int(gap["p_family_size"]) for gap in gaps if is_finite(gap["p_family_size"])})
+    sizes = sorted({int(gap["family_size"]) for gap in gaps if is_finite(gap["family_size"])})
     if not sizes or sizes[-1] < 2:
         return
     over = f"the run's {sizes[-1]} gaps" if study.is_rated else "the measures of a dimension"

@@ -62,8 +62,8 @@ class Replication:
         for (model, _), outcome in self.outcomes.items():
             own = outcome.gap.loc[outcome.gap["dimension"] != "all"]
             ours = own.loc[own["headline"].astype(bool) & (own["scope"] == "narratives")]
-            beside = ours[["dimension", "variant", "delta_points", "ci_low", "ci_high"]]
-            published = own.loc[own["estimator"] == "published"].drop(columns=["delta_points", "ci_low", "ci_high"])
+            beside = ours[["dimension", "variant", "delta", "ci_low", "ci_high"]]
+            published = own.loc[own["estimator"] == "published"].drop(columns=["delta", "ci_low", "ci_high"])
             parts.append(published.merge(beside, on=["dimension", "variant"]).assign(model=model))
         return pd.concat(parts, ignore_index=True)
 

@@ -68,12 +68,12 @@ def plot_contrasts(
     contrasts = contrasts[np.isfinite(contrasts)]
     if contrasts.size == 0:
         raise NotEstimableError(f"{place}: no narrative has a gap of its own, so there is no distribution to draw")
-    if headline is not None and not math.isfinite(float(headline["delta_points"])):
+    if headline is not None and not math.isfinite(float(headline["delta"])):
         raise NotEstimableError(f"{place}: the headline has no estimate to draw")
     edges = _edges_about_zero(contrasts)
     mean, low, high = float(contrasts.mean()), math.nan, math.nan
     if headline is not None:
-        mean, low, high = (float(headline[name]) for name in ("delta_points", "ci_low", "ci_high"))
+        mean, low, high = (float(headline[name]) for name in ("delta", "ci_low", "ci_high"))
     bounded = math.isfinite(low) and math.isfinite(high)
     words = f"δ {points(mean)}" if headline is not None else f"mean {points(mean)}"
     if bounded:

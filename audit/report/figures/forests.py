@@ -88,7 +88,7 @@ def plot_gaps(
     ]
     return _forest(
         _Forest(
-            rows=_rows(names, rows, estimate="delta_points"),
+            rows=_rows(names, rows, estimate="delta"),
             axis=f"δ in scale points (in-group minus out-group) and its {coverage(confidence)} interval",
             margin=margin,
         ),
@@ -122,11 +122,11 @@ def plot_family(families: pd.DataFrame, *, family: str, confidence: float, width
         if members[name].nunique() > 1:
             found = ", ".join(sorted(map(str, members[name].unique())))
             raise ValueError(f"a family of one {name} is drawn at a time, and there are several: {found}")
-    if not np.isfinite(members["delta_points"]).any():
+    if not np.isfinite(members["delta"]).any():
         raise NotEstimableError(f"no member of the family {family!r} could be estimated: {_note_of(members)}")
     n_all = len(members)
-    chosen = members.loc[members["delta_points"].abs().sort_values(ascending=False, kind="stable").index[:_AT_MOST]]
-    chosen = chosen.sort_index() if family in _ORDERED else chosen.sort_values("delta_points", ascending=False)
+    chosen = members.loc[members["delta"].abs().sort_values(ascending=False, kind="stable").index[:_AT_MOST]]
+    chosen = chosen.sort_index() if family in _ORDERED else chosen.sort_values("delta", ascending=False)
     partners = chosen["partner"].fillna("").astype(str)
     names = [
         f"{member} {MISSING} {partner}" if partner else str(member)
@@ -137,7 +137,7 @@ def plot_family(families: pd.DataFrame, *, family: str, confidence: float, width
         notes = (*notes, f"The {_AT_MOST} of {n_all} that are furthest from 0.")
     return _forest(
         _Forest(
-            rows=_rows(names, chosen, estimate="delta_points", alpha=1 - confidence),
+            rows=_rows(names, chosen, estimate="delta", alpha=1 - confidence),
             axis=f"gap in scale points and its {coverage(confidence)} interval, not corrected",
             notes=notes,
         ),
@@ -187,7 +187,7 @@ def plot_measures(
     Parameters
     ----------
     gaps
-        Rows of the `tables.MEASURE_VERDICTS` table, of one dimension and variant, drawn in their order. A measure of
+        Rows of the `tables.VERDICTS` table, of one dimension and variant, drawn in their order. A measure of
         whole corpora has no standard deviation among replies and is not drawn. Filled marks are gaps that are found.
     titles
         Measure → title.
@@ -203,7 +203,7 @@ def plot_measures(
         raise NotEstimableError("no measure has a δ that can be set beside others")
     found = rows["code"] == "gap"
     in_sd = rows.assign(ci_low=rows["sd_ci_low"], ci_high=rows["sd_ci_high"])
-    drawn = _rows([titles.get(str(name), str(name)) for name in rows["measure"]], in_sd, estimate="delta_sd")
+    drawn = _rows([titles.get(str(name), str(name)) for name in rows["outcome"]], in_sd, estimate="delta_sd")
     return _forest(
         _Forest(
             rows=drawn.assign(filled=found.to_numpy()),

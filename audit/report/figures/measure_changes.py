@@ -50,7 +50,7 @@ def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confi
         raise NotEstimableError("no measure has a change that can be set beside others")
     rows = rows.loc[known]
     stacked = is_narrow()
-    labels = [plain(titles.get(str(name), str(name)), width=18 if stacked else 26, lines=2) for name in rows["measure"]]
+    labels = [plain(titles.get(str(name), str(name)), width=18 if stacked else 26, lines=2) for name in rows["outcome"]]
     tested = rows["p_adjusted"].to_numpy(dtype=float) < 1 - confidence
     panels = (
         _marks(rows, "change_sd", "sd_ci_low", "sd_ci_high").assign(filled=tested),

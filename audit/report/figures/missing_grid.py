@@ -37,7 +37,7 @@ def plot_missing_grid(grid: pd.DataFrame, *, confidence: float) -> Figure:
     if grid.empty:
         raise NotEstimableError("no rating is missing, so that no shift of missing ratings can be drawn")
     by = {"index": "shift_out_group", "columns": "shift_in_group"}
-    delta = grid.pivot(**by, values="delta_points").sort_index(ascending=True)
+    delta = grid.pivot(**by, values="delta").sort_index(ascending=True)
     low, high = (grid.pivot(**by, values=end).to_numpy() for end in ("ci_low", "ci_high"))
     values = delta.to_numpy()
     reach = float(np.abs(values).max()) or 1.0

@@ -46,7 +46,7 @@ def plot_wordings(
     Takes rows of the `tables.WORDINGS` and `tables.WORDING_SHARES` tables, of one dimension and variant; ``crossed`` is
     the row `wording` of the `tables.CONTROLS` table, if there is one.
     """
-    if not np.isfinite(wordings["delta_points"].to_numpy(dtype=float)).any():
+    if not np.isfinite(wordings["delta"].to_numpy(dtype=float)).any():
         raise NotEstimableError("there is no δ in any wording")
     rows = _rows(wordings, crossed)
     names = rows["name"].tolist()
@@ -98,7 +98,7 @@ def _rows(wordings: pd.DataFrame, crossed: pd.Series | None) -> pd.DataFrame:
     own = pd.DataFrame(
         {
             "name": [f"wording {int(wording)}" for wording in wordings["wording"]],
-            "estimate": wordings["delta_points"].to_numpy(dtype=float),
+            "estimate": wordings["delta"].to_numpy(dtype=float),
             "low": wordings["ci_low"].to_numpy(dtype=float),
             "high": wordings["ci_high"].to_numpy(dtype=float),
             "filled": False,
@@ -107,7 +107,7 @@ def _rows(wordings: pd.DataFrame, crossed: pd.Series | None) -> pd.DataFrame:
     if crossed is not None:
         over_all = {
             "name": _ANY,
-            "estimate": float(crossed["delta_points"]),
+            "estimate": float(crossed["delta"]),
             "low": float(crossed["ci_low"]),
             "high": float(crossed["ci_high"]),
             "filled": True,

@@ -89,9 +89,9 @@ def gaps(results: Results, titled: Sequence[tuple[str, Row]], *, alone: Set[Key]
         "In-group minus out-group, in both scopes",
         Column("dimension", lambda row: titles[row.line]),
         Column("speaks of", speaks_of, words=True),
-        "delta_points", "ci_low", "se", "df", "p", "p_adjusted", "percent_of_scale", ("delta_sd", "SD of ratings"),
+        "delta", "ci_low", "se", "df", "p", "p_adjusted", "percent_of_scale", ("delta_sd", "SD of ratings"),
         ("raw_in", "plain mean, in-group"), ("raw_out", "plain mean, out-group"), "d_z",
-        out_of("narratives", "n_narratives", "n_narratives_asked"), "n_ratings", "estimator", "note",
+        out_of("narratives", "n_narratives", "n_narratives_asked"), "n_answers", "estimator", "note",
         rows=[row for _, row in titled],
     )  # fmt: skip
 
@@ -170,8 +170,8 @@ def families(own: Results) -> Iterator[Captioned | None]:
         if len(rows) < n_rows:
             shown += f": the {_SHOWN_PAIRS} of {count(n_rows)} with the smallest p; all are in tables/families.csv"
         yield own.table(
-            "families", shown, Column(_HEADS.get(family, family), _members), ("delta_points", "gap, points"), "ci_low",
-            "p", "p_adjusted", IfKnown("delta_rest", "gap of the rest"), IfKnown("change_points", "difference"),
+            "families", shown, Column(_HEADS.get(family, family), _members), ("delta", "gap, points"), "ci_low",
+            "p", "p_adjusted", IfKnown("delta_rest", "gap of the rest"), IfKnown("change", "difference"),
             IfKnown("change_p_adjusted", "its p, corrected"), "n_narratives", "note",
             rows=rows,
         )  # fmt: skip
@@ -199,7 +199,7 @@ def sensitivity(own: Results) -> Captioned | None:
         Column("instead of the headline", lambda row: _check(row)[0]),
         Column("δ, points", lambda row: _check(row)[1]),
         interval(own.level),
-        "p", "n_narratives", ("n_ratings", "ratings" if complete else "ratings, filled ones included"),
+        "p", "n_narratives", ("n_answers", "ratings" if complete else "ratings, filled ones included"),
         Column("share", _share, words=True), "note",
         rows=[row for row in rows if not (complete and row["check"] in _OF_MISSING)],
     )  # fmt: skip
@@ -233,7 +233,7 @@ def _check(row: Row) -> tuple[str, str]:
     """Name an assumption, and write the δ under it."""
     shift = row.number("shift_points")
     if row["check"] != "tipping_point" or not math.isfinite(shift):
-        return _CHECKS.get(row["check"], str(row["check"])), show(row, "delta_points", points)
+        return _CHECKS.get(row["check"], str(row["check"])), show(row, "delta", points)
     size = show(row, "shift_points", lambda value: unsigned(abs(value)))
     words = Markup("every missing rating {} points {} than expected").format(size, direction(shift))
     return words, points(0.0)

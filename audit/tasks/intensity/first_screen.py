@@ -99,9 +99,9 @@ def _percent_from_0(told: Told) -> float:
     gap, decided = told.row, told.answer.decided
     if gap is None or decided is None or not math.isfinite(decided.number("ci_low")) or not least_of(decided):
         return 0.0
-    if not gap.number("delta_points"):
+    if not gap.number("delta"):
         return least_of(decided)
-    return least_of(decided) * abs(gap.number("percent_of_scale") / gap.number("delta_points"))
+    return least_of(decided) * abs(gap.number("percent_of_scale") / gap.number("delta"))
 
 
 def _asked(rows: Sequence[Row], *, view: ManifestView, who: tuple[str, str] | None) -> Markup:
@@ -131,7 +131,7 @@ def _size(told: Sequence[Told]) -> Markup:
     sized = [each for each in told if each.answer.size and each.answer.decided is not None]
     if not sized:
         return Markup("")
-    largest = max(sized, key=lambda each: abs(each.answer.decided["delta_points"]) if each.answer.decided else 0.0)
+    largest = max(sized, key=lambda each: abs(each.answer.decided["delta"]) if each.answer.decided else 0.0)
     if len(told) == 1:
         return Markup("{}.").format(largest.answer.size)
     return Markup("the largest, <bdi>{}</bdi>, is {}.").format(largest.title, largest.answer.size)

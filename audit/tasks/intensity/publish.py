@@ -210,7 +210,7 @@ def _lines(gap: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
                 dimension_title(row["dimension"]),
                 row["variant"],
                 SCOPES[row["scope"]],
-                points(row["delta_points"]),
+                points(row["delta"]),
                 interval(row["ci_low"], row["ci_high"]) if estimated else "none",
                 p_value(row["p"]) if estimated else "none",
                 bare_p(row["p_adjusted"]),
@@ -340,7 +340,7 @@ def _below_noise(gap: pd.DataFrame, controls: pd.DataFrame) -> Iterator[Remark]:
     of_noise = controls.loc[controls["control"] == "noise"].set_index(["dimension", "variant"])["se"]
     for row in gap.loc[gap["headline"].astype(bool) & (gap["scope"] == "narratives")].to_dict("records"):
         noise = of_noise.get((row["dimension"], row["variant"]), float("nan"))
-        if abs(row["delta_points"]) < 2 * noise:
+        if abs(row["delta"]) < 2 * noise:
             yield Remark(
                 row["dimension"],
                 row["variant"],

@@ -88,8 +88,8 @@ def _share(shown: BoolArray, narratives: npt.NDArray[np.object_], *, confidence:
     if not shown.size:
         return dict.fromkeys(names, np.nan) | {"n_narratives": 0, "note": "no reply was scored"}
     means: FloatArray = np.asarray(pd.Series(shown.astype(np.float64)).groupby(narratives).mean(), dtype=np.float64)
-    made = summarise_contrasts(means, rounding=_ROUNDING, confidence=confidence, n_ratings=int(shown.size))
-    values = (made.delta_points, made.ci_low, made.ci_high)
+    made = summarise_contrasts(means, rounding=_ROUNDING, confidence=confidence, n_answers=int(shown.size))
+    values = (made.delta, made.ci_low, made.ci_high)
     note = "" if np.isfinite(made.ci_low) else "no interval: narratives' shares do not differ, or there is one"
     return dict(zip(names, values, strict=True)) | {"n_narratives": len(means), "note": note}
 

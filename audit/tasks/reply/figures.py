@@ -18,7 +18,7 @@ def rows_to_draw(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     decided = tables.get("verdicts", pd.DataFrame())
     if not decided.empty:
         return decided
-    gaps = tables["measure_gaps"]
+    gaps = tables["gap"]
     return gaps.loc[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")].assign(code="")
 
 

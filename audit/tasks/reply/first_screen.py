@@ -95,7 +95,7 @@ class Written:
 
     def headlines(self, scope: str) -> list[Row]:
         """Return the headline gaps of this scope."""
-        return [row for row in self.own.rows("measure_gaps", scope=scope) if row["headline"]]
+        return [row for row in self.own.rows("gap", scope=scope) if row["headline"]]
 
     def name_of(self, row: Row) -> str:
         """Name a row's measure."""
@@ -103,7 +103,7 @@ class Written:
 
     def unit_of(self, row: Row) -> str:
         """Name the unit of a row's measure."""
-        return str(self._measures[str(row["measure"])]["unit"])
+        return str(self._measures[str(row["outcome"])]["unit"])
 
     def _told(self, row: Row, words: str) -> Markup:
         shown = show(row, "delta", rounded(row))
@@ -289,4 +289,4 @@ def _reach(rows: Sequence[Row], *, level: str) -> Markup:
 
 
 def _named(row: Row, measures: Measures) -> str:
-    return str(measures[str(row["measure"])]["title"])
+    return str(measures[str(row["outcome"])]["title"])

@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
+from audit.statistics.anchors import with_adjusted_p
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import told_apart_by
 from audit.statistics.corpora import is_scored
 from audit.statistics.estimate_rows import Settings
-from audit.statistics.families import adjust_p
 from audit.statistics.outcome import Found, Outcome, analyse_outcome, spread_of
 from audit.statistics.ratings import compact_ratings, without_dimensions
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
 from audit.statistics.status_counts import reply_outcome_rows
 from audit.statistics.verdict import Limits
+from audit.tables.cells import CELLS
+from audit.tables.controls import CONTROLS
 from audit.tables.formatting import count, either, plural, rate
+from audit.tables.gap import FAMILIES, GAP
 from audit.tables.ratings import Status
-from audit.tables.replies import (
-    MEASURE_CELLS,
-    MEASURE_CONTROLS,
-    MEASURE_FAMILIES,
-    MEASURE_GAPS,
-    MEASURE_VERDICTS,
-    REPLY_OUTCOMES,
-    SCORED,
-    ReplyStatus,
-)
+from audit.tables.replies import REPLY_OUTCOMES, SCORED, ReplyStatus
+from audit.tables.verdicts import VERDICTS
 from audit.tasks.reply.verdicts import PEOPLE, measure_verdicts, measured_gaps
 
-_TABLES: Final = (MEASURE_VERDICTS, MEASURE_GAPS, MEASURE_CONTROLS, MEASURE_FAMILIES, MEASURE_CELLS, REPLY_OUTCOMES)
-_RENAMED: Final = {"delta_points": "delta", "change_points": "change", "n_ratings": "n_replies"}
-"""Columns of any outcome's rows, and their names if the outcome is a measure."""
-_IN_SD: Final = {"delta_sd": "delta_points", "sd_ci_low": "ci_low", "sd_ci_high": "ci_high"}
+_TABLES: Final = (VERDICTS, GAP, CONTROLS, FAMILIES, CELLS, REPLY_OUTCOMES)
+_IN_SD: Final = {"delta_sd": "delta", "sd_ci_low": "ci_low", "sd_ci_high": "ci_high"}
 _STATUS_OF: Final = {ReplyStatus.REFUSED: Status.REFUSED, ReplyStatus.FAILED: Status.FAILED}
 
 
@@ -69,16 +62,15 @@ def measure_tables(
     conversation_of
         Maps a narrative to its conversation; None if narratives are no utterances.
     repetition
-        Separates repeated words from groups; sets of invented groups are in ``measure_controls`` and in no other
-        table.
+        Separates repeated words from groups; sets of invented groups are in ``controls`` and in no other table.
     limits
         What limits verdicts besides the numbers of the measures.
 
     Returns
     -------
     dict
-        ``verdicts``, ``measure_gaps``, ``measure_controls``, ``measure_families``, ``measure_cells`` and
-        ``reply_outcomes``, unrounded. What cannot be estimated is a row of NaN with a note.
+        ``verdicts``, ``gap``, ``controls``, ``families``, ``cells`` and ``reply_outcomes``, unrounded. What cannot be
+        estimated is a row of NaN with a note.
 
     Notes
     -----
@@ -113,19 +105,18 @@ def measure_tables(
         replies, outcomes, seed=seed, settings=settings, conversation_of=conversation_of, repetition=told
     ):
         sd = spread_among(outcome, of_groups)
-        rows["measure_gaps"] += gap_rows_of(outcome, found, sd)
+        rows["gap"] += gap_rows_of(found, sd)
         measured.append(measured_gaps(outcome, found, repetition=told, settings=settings, sd=sd))
         for part in found.parts:
-            rows["measure_families"] += (in_unit(row, outcome) for row in part.families(valence, clusters))
-            rows["measure_controls"] += (in_unit(row, outcome) for row in part.controls())
-            cells = part.cells().rename(columns={"n_rated": "n_scored"})
-            frames.append(cells.assign(measure=outcome.name))
-    rows["measure_gaps"] = list(with_corrected_p(rows["measure_gaps"]))
+            rows["families"] += part.families(valence, clusters)
+            rows["controls"] += part.controls()
+            frames.append(part.cells())
+    rows["gap"] = list(with_adjusted_p(rows["gap"], family_of=family_of))
     rows["verdicts"] = measure_verdicts(measured, limits or Limits(), settings)
     rows["reply_outcomes"] = list(reply_outcome_rows(of_groups))
     frames = [frame for frame in frames if len(frame)]
     made = {name: pd.DataFrame(own) for name, own in rows.items()}
-    made |= {"measure_cells": pd.concat(frames, ignore_index=True)} if frames else {}
+    made |= {"cells": pd.concat(frames, ignore_index=True)} if frames else {}
     return {table.name: pd.DataFrame(made.get(table.name), columns=list(table)) for table in _TABLES}
 
 
@@ -158,27 +149,18 @@ def spread_among(outcome: Outcome, of_groups: pd.DataFrame) -> float:
     return float("nan") if outcome.values is None else spread_of(outcome.values, of_groups)
 
 
-def gap_rows_of(outcome: Outcome, found: Found, sd: float) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``tables.MEASURE_GAPS`` without the corrected p; ``sd`` is that of :func:`spread_among`."""
+def gap_rows_of(found: Found, sd: float) -> Iterator[dict[str, Any]]:
+    """Yield rows of ``tables.GAP`` without the corrected p; ``sd`` is that of :func:`spread_among`."""
     for row in found.gap:
-        yield in_unit(row, outcome) | {name: row[of] / sd for name, of in _IN_SD.items()}
+        yield row | {name: row[of] / sd for name, of in _IN_SD.items()}
 
 
-def with_corrected_p(gaps: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Correct the p of headlines within narratives over the measures of each dimension, by Holm.
+def family_of(row: Mapping[str, Any]) -> tuple[str, str, bool]:
+    """Return the gaps that p is corrected with: those of all measures of the dimension.
 
     People's questions are a family of their own, so that importing them leaves the other corrected p unchanged.
     """
-    rows = [{**row, "p_adjusted": float("nan"), "family_size": float("nan")} for row in gaps]
-    families: defaultdict[tuple[str, str, bool], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        if row["headline"] and row["scope"] == "narratives":
-            families[row["dimension"], row["variant"], row["measure"].startswith(PEOPLE)].append(row)
-    for family in families.values():
-        adjusted, size = adjust_p([row["p"] for row in family], method="Holm")
-        for row, p in zip(family, adjusted.tolist(), strict=True):
-            row |= {"p_adjusted": p, "family_size": size}
-    yield from rows
+    return row["dimension"], row["variant"], row["outcome"].startswith(PEOPLE)
 
 
 def remarks_on_replies(
@@ -250,8 +232,3 @@ def _with_numbers(asked: pd.DataFrame, replies: pd.DataFrame, outcome: Outcome) 
     return asked.assign(
         status=asked["status"].mask(known, Status.RATED.value), intensity=np.where(known, numbers, np.nan)
     )
-
-
-def in_unit(row: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
-    """Rename the columns of any outcome's row for the tables of measures."""
-    return {"measure": outcome.name} | {_RENAMED.get(name, name): value for name, value in row.items()}

@@ -95,7 +95,7 @@ def render_replies(
     known = {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in REPLY_TABLES.items()}
     results = Results(known, REPLY_TABLES, view.confidence, figures)
     measures = {str(row["measure"]): row for row in results.rows("measures")}
-    keys = sorted(dict.fromkeys(keys_of(known["measure_gaps"])), key=lambda key: key[0] == OVERALL)
+    keys = sorted(dict.fromkeys(keys_of(known["gap"])), key=lambda key: key[0] == OVERALL)
     several = len({variant for _, variant in keys}) > 1
     written = [
         Written(results.of(key, title_of(key, several=several)), f"part-{place}", measures)
@@ -183,21 +183,21 @@ def _beneath(each: Written, *, share: float) -> Iterator[Block | None]:
         "n_narratives", Column("to decide", next_step, words=True),
     )  # fmt: skip
     yield own.table(
-        "measure_gaps", "δ of each measure, in its own unit; these identities, any such narratives",
+        "gap", "δ of each measure, in its own unit; these identities, any such narratives",
         measure, "delta", "ci_low", "p", "p_adjusted", _IN_SD,
-        out_of("narratives", "n_narratives", "n_narratives_asked"), "n_replies", "n_missing", "estimator", "note",
+        out_of("narratives", "n_narratives", "n_narratives_asked"), "n_answers", "n_missing", "estimator", "note",
         rows=each.narrow,
     )  # fmt: skip
     controls = own.table(
-        "measure_controls",
+        "controls",
         "δ of each measure by what perceiver and experiencer have in common, and of invented groups, of which the "
         "model can know nothing",
         *measure_controls(each.name_of),
-        rows=estimable(own.rows("measure_controls")),
+        rows=estimable(own.rows("controls")),
     )
     yield section("Groups or repeated words?", controls, look="folded")
     wide = own.table(
-        "measure_gaps", "δ of each measure; any such identities, any such narratives. p is not corrected",
+        "gap", "δ of each measure; any such identities, any such narratives. p is not corrected",
         measure, "delta", "ci_low", "p", _IN_SD, "note",
         rows=[row for row in each.headlines("narratives_and_terms") if math.isfinite(row.number("se"))],
     )  # fmt: skip
@@ -211,21 +211,21 @@ def _beneath(each: Written, *, share: float) -> Iterator[Block | None]:
     )  # fmt: skip
     yield calls(own)
     yield text_section(own, own.picture(f"texts-{suffix}", FIGURE_CAPTION))
-    families, cells = own.rows("measure_families", family="group"), own.rows("measure_cells")
+    families, cells = own.rows("families", family="group"), own.rows("cells")
     columns = ("member", "group"), "delta", "ci_low", "p", "p_adjusted"
     groups = {
-        name: lay_out(REPLY_TABLES["measure_families"], rows, columns, level=own.level)
+        name: lay_out(REPLY_TABLES["families"], rows, columns, level=own.level)
         for name, rows in _by_measure(families).items()
     }
     shown = _chosen(each, groups, room=int(_MAX_GROUPS * share))
-    about = f"{_OF_GROUPS} {_left_out(len(shown), len(groups), 'measure_families')}"
+    about = f"{_OF_GROUPS} {_left_out(len(shown), len(groups), 'families')}"
     yield section(
         "Each group's own gap, beyond how it is with others, measure by measure",
         Paragraph(Markup(about), "small"), *shown, look="folded",
     ) if shown else None  # fmt: skip
     means = {name: _matrix(rows) for name, rows in _by_measure(cells).items()}
     shown = _chosen(each, means, ", perceivers in rows", room=int(_MAX_CELLS * share))
-    about = _left_out(len(shown), len(means), "measure_cells")
+    about = _left_out(len(shown), len(means), "cells")
     yield section(
         "Mean of each pair, measure by measure", paragraph(Markup(about), "small"), *shown, look="folded"
     ) if shown else None  # fmt: skip
@@ -241,7 +241,7 @@ def _left_out(n_shown: int, n: int, table: str) -> str:
 
 def _chosen(each: Written, tables: Mapping[str, Table], more: str = "", *, room: int) -> list[Captioned | None]:
     """Choose the tables that fit on the page: those of the smallest p, in the measures' order."""
-    rows = {str(row["measure"]): row for row in each.narrow}
+    rows = {str(row["outcome"]): row for row in each.narrow}
     # A measure with the same number for all replies has nothing to show.
     varying = [name for name in tables if name in rows and math.isfinite(rows[name].number("p"))]
     chosen: set[str] = set()
@@ -267,7 +267,7 @@ def _told(manifest: Manifest) -> dict[str, object]:
 def _by_measure(rows: Sequence[Row]) -> dict[str, list[Row]]:
     by_measure: dict[str, list[Row]] = {}
     for row in rows:
-        by_measure.setdefault(str(row["measure"]), []).append(row)
+        by_measure.setdefault(str(row["outcome"]), []).append(row)
     return by_measure
 
 

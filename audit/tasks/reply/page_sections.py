@@ -108,7 +108,7 @@ def beside(results: Results, titles: Mapping[str, str]) -> Iterator[Section]:
             "judge_gap",
             "The same texts as replies to in-group minus to out-group experiencers of whoever wrote them, whom the "
             "judge is not told",
-            "dimension", judged, ("delta_points", "own gap, points"), "ci_low", "p", "n_narratives", "note",
+            "dimension", judged, ("delta", "own gap, points"), "ci_low", "p", "n_narratives", "note",
             rows=[row for row in results.rows("judge_gap", scope="narratives") if row["headline"]],
         ),
         results.table(
@@ -134,7 +134,11 @@ def beside(results: Results, titles: Mapping[str, str]) -> Iterator[Section]:
 
 
 def _measure(head: str, titles: Mapping[str, str]) -> Column:
-    return Column(head, lambda row: named(titles.get(str(row["measure"]), str(row["measure"]))), words=True)
+    def name(row: Row) -> Markup:
+        measure = str(row["outcome"] if "outcome" in row else row["measure"])
+        return named(titles.get(measure, measure))
+
+    return Column(head, name, words=True)
 
 
 def _part(row: Row) -> Markup:

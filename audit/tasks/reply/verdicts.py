@@ -62,7 +62,6 @@ def measured_gaps(
             scale=scale,
             confidence=settings.confidence,
             average_alone=True,
-            measure=outcome.name,
         )
         gaps.append(gap)
         codes[gap.place] = frozenset(_codes(part, gap, settings))
@@ -75,7 +74,7 @@ def measured_gaps(
 
 
 def measure_verdicts(measured: Iterable[MeasuredGaps], limits: Limits, settings: Settings) -> list[dict[str, Any]]:
-    """Decide about every measure; return rows of ``tables.MEASURE_VERDICTS``.
+    """Decide about every measure; return rows of ``tables.VERDICTS``.
 
     ``limits`` are those besides the measures' own numbers.
     """
@@ -89,15 +88,15 @@ def measure_verdicts(measured: Iterable[MeasuredGaps], limits: Limits, settings:
     sd = {}
     for each in every:
         for gap in each.gaps:
-            families[gap.dimension, gap.variant, gap.measure.startswith(PEOPLE)].append(gap)
-            sd[gap.measure] = each.sd
+            families[gap.dimension, gap.variant, gap.outcome.name.startswith(PEOPLE)].append(gap)
+            sd[gap.outcome.name] = each.sd
     rows = []
     # Dimensions first, then their means, as in the other tables.
     for _, family in sorted(families.items(), key=lambda item: item[0][0] == OVERALL):
         _, found = verdicts(
             family, all_limits, margin=None, least_gap=float("nan"), alpha=settings.alpha, power=settings.power
         )
-        rows += [_row(each, sd[each.measure]) for each in found]
+        rows += [_row(each, sd[each.outcome]) for each in found]
     return rows
 
 
@@ -105,8 +104,8 @@ def _row(verdict: Verdict, sd: float) -> dict[str, Any]:
     if verdict.next_step == "margin":  # measures have no margin
         verdict = replace(verdict, next_step="more_narratives")
     row = verdict.row()
-    in_sd = {"delta_sd": row["delta_points"], "sd_ci_low": row["ci_low"], "sd_ci_high": row["ci_high"]}
-    return row | {"delta": row["delta_points"]} | {name: value / sd for name, value in in_sd.items()}
+    in_sd = {"delta_sd": row["delta"], "sd_ci_low": row["ci_low"], "sd_ci_high": row["ci_high"]}
+    return row | {name: value / sd for name, value in in_sd.items()}
 
 
 def _codes(part: Part, gap: Gap, settings: Settings) -> Iterator[str]:
@@ -152,4 +151,4 @@ def _refusals_differ(part: Part, settings: Settings) -> bool:
     except NotEstimableError:
         return False
     certain = made.n_narratives > 1 and not made.ci_low <= 0.0 <= made.ci_high
-    return bool(with_any.any() and certain and abs(made.delta_points) > REFUSAL_GAP)
+    return bool(with_any.any() and certain and abs(made.delta) > REFUSAL_GAP)

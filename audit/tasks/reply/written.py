@@ -227,8 +227,8 @@ class WrittenTexts(Task[Plan]):
             words=self.words,
         )
         report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_REPLIES)
-        lines = _lines(tables["measure_gaps"], confidence=settings.confidence)
-        return Published(folder.path, report, tables["measure_gaps"], settings.confidence, remarks, lines)
+        lines = _lines(tables["gap"], confidence=settings.confidence)
+        return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines)
 
 
 def _unscored(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:
@@ -298,7 +298,7 @@ def _lines(gaps: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
         lines.append(
             (
                 dimension_title(row["dimension"]),
-                row["measure"],
+                row["outcome"],
                 points(row["delta"]),
                 interval(row["ci_low"], row["ci_high"]) if estimated else "none",
                 bare_p(row["p"]),

@@ -69,7 +69,7 @@ def judged_tables(
     if len(judged):
         found = analyse_outcome(_SCORE, compact_ratings(judged), seed=seed, settings=settings)
         gap = [
-            row | {"measure": row["variant"], "variant": variant}
+            row | {"outcome": row["variant"], "variant": variant}
             for row in found.gap
             if row["estimator"] != "published"
         ]
@@ -91,7 +91,7 @@ def judged_tables(
 def _effect(effects: Effects, place: int, *, confidence: float) -> dict[str, Any]:
     row: dict[str, Any] = {
         "dimension": effects.dimension,
-        "measure": effects.variant,
+        "outcome": effects.variant,
         "experiencer": effects.experiencers[place],
         "group": effects.groups[place],
         "effect": np.nan,
@@ -103,6 +103,6 @@ def _effect(effects: Effects, place: int, *, confidence: float) -> dict[str, Any
     if not len(effects.by_narrative):
         return row | {"note": "no reply has a score as one to every experiencer"}
     own = np.ascontiguousarray(effects.by_narrative[:, place])
-    made = summarise_contrasts(own, rounding=1e-9, confidence=confidence, n_ratings=effects.n_replies)
+    made = summarise_contrasts(own, rounding=1e-9, confidence=confidence, n_answers=effects.n_replies)
     estimate = {name: getattr(made, name) for name in _ESTIMATE}
-    return row | {"effect": made.delta_points, "note": made.not_estimable} | estimate
+    return row | {"effect": made.delta, "note": made.not_estimable} | estimate
