@@ -120,7 +120,7 @@ def lay_out(declared: Mapping[str, base.Column], rows: Sequence[Row], columns: S
     A name that ends in ``_low`` stands for the interval up to its ``_high``, rounded as the number named before it.
     Columns without a word or number in any row are left out. ``level`` is the coverage of the intervals in words.
     """
-    of_measures = any(row.get("outcome", _RATINGS) != _RATINGS for row in rows)
+    of_measures = any(row.get("outcome") not in (None, "", _RATINGS) for row in rows)
     if of_measures:
         declared = {
             name: replace(column, unit=_OF_MEASURE) if column.unit == _OF_ROW else column

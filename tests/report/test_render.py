@@ -1170,7 +1170,7 @@ def test_a_table_is_shown_by_naming_it_and_its_columns() -> None:
     ],
 )
 def test_an_interval_is_written_as_the_number_that_it_is_of(values: dict[str, float], shown: tuple[str, str]) -> None:
-    rows = rows_of(pd.DataFrame([row_of("gap", **values)]), "gap")
+    rows = rows_of(pd.DataFrame([row_of("gap", outcome="intensity", **values)]), "gap")
     laid = lay_out(GAP, rows, ["dimension", "delta", "ci_low"], level="90%")
     assert laid.head == ("dimension", "δ, points", "90% interval")
     assert tuple(re.sub("<[^>]*>", "", cell).replace("\xa0", " ") for cell in laid.rows[0][1:]) == shown
