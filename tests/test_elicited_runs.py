@@ -234,7 +234,7 @@ def test_the_noise_sample_is_asked_in_another_format_where_that_is_asked_for(
     assert manifest["checks"]["asked_in_float32"]["refused"]
     page = (run / "report.html").read_text()
     assert "in that order and these batches, in another number format (bfloat16 in place of float32), gave" in page
-    assert "what bfloat16 changes" in page
+    assert "repeatability: asked again in bfloat16" in page
     # Neither is asked again.
     monkeypatch.setattr("audit.engines.open.open_model", None)
     assert audit("run", *checked(number_model, *more)) == 0

@@ -33,6 +33,8 @@ from audit.tables.gap import GAP
 from audit.tables.reading import read_table
 from audit.tables.verdicts import VERDICTS
 
+pytestmark = pytest.mark.long
+
 docx = pytest.importorskip("docx", reason="needs python-docx: pip install 'empathy-audit[word]'")
 ROOT = Path(__file__).parents[2]
 EXAMPLE, REPLIES = ROOT / "reports" / "example", ROOT / "reports" / "example-replies"
