@@ -12,6 +12,7 @@ from browser import MARKS, launched, open_all, opened, sideways, violations
 from judged import judged, judged_page
 from planted import CASES, Planted
 from test_comparison_page import rendered
+from test_explore import make_explorer, make_ratings
 from test_first_screen import analysis_of
 from test_inventory_page import parts_of
 from test_replies_page import replies_of, write_run
@@ -35,7 +36,10 @@ ONE = {"Jew": ["a Jew"], "Sikh": ["a Sikh"], "Jain": ["a Jain"]}
 
 def of_ratings(planted: Planted, **said: object) -> str:
     manifest, analysis = analysis_of(planted)
-    return render_report(manifest=manifest.having(**said), tables=analysis.tables, figures={}, remarks=analysis.remarks)
+    return render_report(
+        manifest=manifest.having(**said), tables=analysis.tables, figures={}, remarks=analysis.remarks,
+        explorer=make_explorer(make_ratings()),
+    )  # fmt: skip
 
 
 def of_replies(folder: Path) -> str:

@@ -22,8 +22,9 @@ from audit.statistics.outcome import Outcome
 from audit.tables.formatting import OF_GROUPS_AND_MODELS
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tasks.recognition.task import Cause, Emotion
+from audit.tasks.reply.first_screen import combined
 from audit.tasks.reply.gaps import measure_tables
-from audit.tasks.reply.page import _verdict, render_replies
+from audit.tasks.reply.page import render_replies
 from audit.tasks.reply.task import Reply
 
 Gap = Callable[[pd.DataFrame], np.ndarray]
@@ -287,4 +288,4 @@ def test_what_helps_a_measure_and_a_run_without_verdicts():
         iter(rows_of(pd.DataFrame([{"outcome": "n_words", "next_step": "other_scale", "n_needed": np.nan}]), ""))
     )
     assert next_step(row) == "Go by another measure."
-    assert _verdict([], {}, confidence=0.95).lead == "The run's report, made anew, gives one."
+    assert combined([], {}, confidence=0.95).lead == "Make the run's report again to get one."
