@@ -17,14 +17,13 @@ from gated import NAMES, STEMS, TWO_TERMS, gate, of, run_maker, two_terms, verdi
 import audit
 from audit.comparing.gaps import OTHER_PAIRS, compare_runs, measure_run
 from audit.comparing.ratings import COMPARISON_TABLES
-from audit.configuration.composition import statistics_defaults
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.verdicts import verdict_lines
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.analysis import analyse
 from audit.statistics.anchors import BEYOND_SCALE, within_scale
 from audit.statistics.controls import Repetition
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.remarks import n_repeated
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.verdicts import VERDICTS
@@ -32,7 +31,7 @@ from audit.tasks.intensity.publish import _repeated, publish_ratings
 from audit.tasks.intensity.verdict_limits import limits_of
 
 PLACEBO = ("invented",)
-FEW = Settings(n_permutations=20)
+FEW = AnalysisSettings().model_copy(update={"n_permutations": 20})
 
 
 @pytest.fixture
@@ -400,7 +399,7 @@ def test_a_stated_shift_of_missing_ratings_counts_against_a_baseline(make_run):
     new = replace(table, ratings=planted.refused(table.ratings, gone))
     high, code = {}, {}
     for shift in (0.0, 50.0):
-        stated = {"config": {"statistics": dict(statistics_defaults()) | {"missing_shift": shift}}}
+        stated = {"config": {"statistics": AnalysisSettings().model_dump(mode="json") | {"missing_shift": shift}}}
         old, run = (make_run(each, f"{name}{shift}", **stated) for name, each in (("old", table), ("new", new)))
         code[shift] = gate(run, "margin=1", f"baseline={old}", "strict_average=true")
         high[shift] = of(verdict(run), "average")["high"]
@@ -464,7 +463,7 @@ def test_no_table_has_an_interval_beyond_the_scale(make_run, n):
     both = pd.concat([read.assign(variant="one"), read.assign(variant="two", intensity=again["rating"].to_numpy())])
     both = both.assign(prompt_index=range(len(both)))
     analysis = analyse(
-        both, scales=dict.fromkeys(("one", "two"), (0, 100)), seed=0, settings=replace(FEW, margin=2.0),
+        both, scales=dict.fromkeys(("one", "two"), (0, 100)), seed=0, settings=FEW.model_copy(update={"margin": 2.0}),
         repetition=Repetition(Manifest.read(run).stems),
     )  # fmt: skip
     cut = {}

@@ -21,7 +21,7 @@ from audit.cli.options import (
     whole_from,
 )
 from audit.cli.printing import WIDTH, command_line, note, print_table, say, show_outcome, tell
-from audit.configuration.composition import statistics_defaults, statistics_file
+from audit.configuration.composition import statistics_file
 from audit.errors import ConfigError
 from audit.tables.formatting import bare_p, coverage, dimension_title, interval, p_value, plural, points
 
@@ -145,14 +145,13 @@ def _report(words: Sequence[str]) -> int:
             [Path(folder) for folder in given.places],
             out=given[_RUN_DIR],
             reports_dir=Path("reports"),
-            defaults=statistics_defaults(),
             settings=settings,
             command=shown,
             say=say,
         )
         _show_comparison(comparison)
     elif not own:
-        show_outcome(report_run(given.one_folder(), defaults=statistics_defaults(), settings=settings, command=shown))
+        show_outcome(report_run(given.one_folder(), settings=settings, command=shown))
     elif given.places:
         first = next(word for word in words if word.partition("=")[0] in own)
         raise ConfigError(
@@ -189,7 +188,7 @@ def _report(words: Sequence[str]) -> int:
             missing=given[_MISSING],
             model=given[_MODEL],
             seed=given[_SEED],
-            statistics=statistics_defaults() | settings,
+            statistics=settings,
             command=shown,
             say=say,
         )

@@ -42,7 +42,8 @@ from pydantic import (
     model_validator,
 )
 
-from audit.errors import ConfigError, check_margin, check_points
+from audit.configuration.analysis_settings import AnalysisSettings
+from audit.errors import ConfigError, check_margin
 from stimuli.errors import StimulusError, suggest
 from stimuli.faults import explain, fault_of, fields_at, nested_models, place_of, shown
 from stimuli.identities import Identity
@@ -405,42 +406,6 @@ class StimuliConfig(_Strict):
     check_person: bool = False  # False is what runs did before the check existed
     missing: Words | None = None
     pairs: PairsAsked = "all"
-
-
-MOST_PERMUTATIONS: Final = 10_000_000
-"""More would only separate smaller p-values, which no corrected test needs."""
-
-
-class StatisticsConfig(_Strict):
-    """How the gap is computed and compared; may change between analyses of the same ratings."""
-
-    n_permutations: int = Field(ge=100)
-    confidence: float = Field(gt=0.5, lt=1)
-    margin: float | None = Field(gt=0, allow_inf_nan=False)
-    least_gap: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    missing_shift: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    wanted: float | None = Field(gt=0, allow_inf_nan=False)
-    power: float = Field(ge=0.5, lt=1)
-    min_number_mass: float = Field(ge=0, le=1)
-    least_response: float = Field(default=0.01, gt=0, lt=1)
-    formula: str | None
-    fit: Literal["mixed", "ols"]
-    random: str | None
-    cluster: str
-    stereotypes: Path | None = None
-    human: Path | None = None
-    human_id: str = Field(default="narrative_id", min_length=1)
-    human_rating: str = Field(default="intensity", min_length=1)
-
-    @field_validator("n_permutations")
-    @classmethod
-    def _no_more_than_tell(cls, n: int) -> int:
-        if n > MOST_PERMUTATIONS:
-            raise ConfigError(
-                f"n_permutations={n}: at most {MOST_PERMUTATIONS:,}; the smallest p is 1 / (n_permutations + 1), so "
-                "that more would tell p apart below one in ten million alone"
-            )
-        return n
 
 
 class ScorerConfig(_Strict):
@@ -896,7 +861,7 @@ class AuditConfig(_Elsewhere):
     )
     elicitation: ElicitationConfig
     thinking: ThinkingConfig = ThinkingConfig()
-    statistics: StatisticsConfig
+    statistics: AnalysisSettings
     measures: MeasuresConfig | None = None
     strategy: StrategyConfig = StrategyConfig()
     dimensions: Words | None
@@ -912,7 +877,7 @@ class AuditConfig(_Elsewhere):
     def _points_lie_on_the_scale(self) -> Self:
         if self.task.stores == "ratings" and isinstance(self.prompt, TemplateConfig):
             scale = self.prompt.scale
-            check_points(self.statistics.model_dump(), low=scale.low, high=scale.high)
+            self.statistics.check_on_scale(low=scale.low, high=scale.high)
         return self
 
     @model_validator(mode="before")
@@ -1004,7 +969,7 @@ class AuditConfig(_Elsewhere):
                 return PromptVariant(**stripped, scale=Scale(**template.scale.model_dump()))
 
 
-_Model = TypeVar("_Model", bound=_Strict)
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 def load_config(composed: Mapping[str, Any]) -> AuditConfig:
@@ -1044,9 +1009,9 @@ def load_model(values: Mapping[str, Any]) -> ModelConfig:
     return _validate(ModelConfig, values, "model")
 
 
-def load_statistics(values: Mapping[str, Any]) -> StatisticsConfig:
-    """Validate analysis settings, given by names without ``statistics.``."""
-    return _validate(StatisticsConfig, values, "statistics")
+def load_statistics(values: Mapping[str, Any]) -> AnalysisSettings:
+    """Validate settings of an analysis, given by names without ``statistics.``; others have their defaults."""
+    return _validate(AnalysisSettings, values, "statistics")
 
 
 def _validate(model: type[_Model], values: Mapping[str, Any], *part: str) -> _Model:

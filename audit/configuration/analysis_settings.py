@@ -1,0 +1,157 @@
+"""The settings of an analysis: how the gap is computed, tested and planned. Their one declaration.
+
+The schema validates them, a manifest stores them, and statistics take them as they are. A new setting is a field here
+and its value in ``conf/statistics/default.yaml``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from audit.errors import ConfigError, check_margin
+
+MOST_PERMUTATIONS: Final = 10_000_000
+"""More would only separate smaller p-values, which no corrected test needs."""
+_RECORDED: Final = "recorded"
+"""Validation context of settings that a manifest holds."""
+
+
+@dataclass(frozen=True)
+class InPoints:
+    """Marks a setting in points of the scale; ``may_be_all`` says whether it may be as large as the whole scale."""
+
+    may_be_all: bool = False
+
+
+class AnalysisSettings(BaseModel):
+    """How the gap is computed and compared; may change between analyses of the same ratings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    n_permutations: int = Field(
+        10_000, ge=100, description="how many random sign flips and relabellings the tests draw"
+    )
+    confidence: float = Field(0.95, gt=0.5, lt=1, description="the coverage of all intervals")
+    margin: Annotated[float | None, InPoints()] = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="in points: is there no gap larger than this? "
+        "null = only the largest gap that the data allow is shown",
+    )
+    least_gap: Annotated[float | None, InPoints()] = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="in points: a gap that is surely smaller is called tiny; null = 1% of the scale",
+    )
+    missing_shift: Annotated[float | None, InPoints(may_be_all=True)] = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="in points: how far missing ratings may lie from what is expected of them, at most; "
+        "null = anywhere on the scale",
+    )
+    wanted: Annotated[float | None, InPoints()] = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="in points: how many narratives would show a gap of this size? null = not asked",
+    )
+    power: float = Field(0.8, ge=0.5, lt=1, description="the power of the tests that margin and wanted plan")
+    min_number_mass: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="elicitation=expected: an answer whose numbers have less probability than this is of low number "
+        "mass",
+    )
+    least_response: float = Field(
+        0.01,
+        gt=0,
+        lt=1,
+        description="a share of the scale: ratings that answer to the story by less than this do not follow it",
+    )
+    formula: str | None = Field(
+        None, description="a model of yours on the ratings, e.g. 'intensity ~ in_group * C(emotion)'; null = none"
+    )
+    fit: Literal["mixed", "ols"] = Field(
+        "mixed",
+        description="how the formula is fitted: mixed (random terms of each cluster) or ols (standard errors by "
+        "cluster)",
+    )
+    random: str | None = Field(
+        None, description="with fit=mixed, the random terms, e.g. '~ in_group'; null = an intercept"
+    )
+    cluster: str = Field("narrative_id", description="the column whose values are the clusters of the formula")
+    stereotypes: Path | None = Field(
+        None, description="a YAML file of stereotype words (theme: [word, stem*]); null = the packaged ones"
+    )
+    human: Path | None = Field(
+        None,
+        description="a CSV or TSV file of people's intensities: does the model order narratives as they do? "
+        "null = none",
+    )
+    human_id: str = Field(
+        "narrative_id",
+        min_length=1,
+        description="the column of that file with the narratives' identifiers; text_id in crowd-enVENT's own files",
+    )
+    human_rating: str = Field(
+        "intensity",
+        min_length=1,
+        description="the column of that file with the ratings; several rows of a narrative are averaged",
+    )
+
+    @field_validator("n_permutations")
+    @classmethod
+    def _no_more_than_tell(cls, n: int, info: ValidationInfo) -> int:
+        # Earlier versions had no limit, and their runs open.
+        if n > MOST_PERMUTATIONS and info.context != _RECORDED:
+            raise ConfigError(
+                f"n_permutations={n}: at most {MOST_PERMUTATIONS:,}; the smallest p is 1 / (n_permutations + 1), so "
+                "that more would tell p apart below one in ten million alone"
+            )
+        return n
+
+    @classmethod
+    def recorded(cls, content: Any) -> Self:
+        """Read the settings that a manifest of any version holds.
+
+        A setting that the version did not have, or that is null and cannot be, has its default. Names that are none of
+        the settings are left out. Raises pydantic's ValidationError if a value is of another type or out of its bounds.
+        """
+        if not isinstance(content, Mapping):
+            return cls.model_validate(content)
+        known = {
+            name: _as_path(content[name]) if field.annotation == Path | None else content[name]
+            for name, field in cls.model_fields.items()
+            if name in content and (content[name] is not None or field.default is None)
+        }
+        return cls.model_validate(known, strict=True, context=_RECORDED)
+
+    @property
+    def alpha(self) -> float:
+        """Error rate of the tests: 1 − ``confidence`` without the dust of floating-point arithmetic."""
+        return round(1 - self.confidence, 12)
+
+    @classmethod
+    def in_points(cls) -> dict[str, InPoints]:
+        """Return the settings that are in points of the scale."""
+        fields = cls.model_fields.items()
+        return {name: mark for name, field in fields for mark in field.metadata if isinstance(mark, InPoints)}
+
+    def check_on_scale(self, *, low: float, high: float) -> None:
+        """Raise ConfigError for settings in points that nothing on a scale of ratings can reach."""
+        for name, mark in self.in_points().items():
+            check_margin(f"statistics.{name}", getattr(self, name), low=low, high=high, may_be_all=mark.may_be_all)
+
+
+def _as_path(value: Any) -> Any:
+    """Return the path that JSON holds as text."""
+    return Path(value) if isinstance(value, str) else value
