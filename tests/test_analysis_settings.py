@@ -123,10 +123,6 @@ def test_the_packaged_configuration_has_the_settings_with_their_defaults_in_thei
     assert list(packaged) == list(AnalysisSettings.model_fields)
 
 
-def test_every_setting_says_what_it_means():
-    assert [name for name, field in AnalysisSettings.model_fields.items() if not field.description] == []
-
-
 def test_settings_in_points_are_marked_once():
     assert AnalysisSettings.in_points() == {
         "margin": InPoints(), "least_gap": InPoints(), "missing_shift": InPoints(may_be_all=True), "wanted": InPoints(),

@@ -21,7 +21,7 @@ from audit.cli.options import (
     whole_from,
 )
 from audit.cli.printing import WIDTH, command_line, note, print_table, say, show_outcome, tell
-from audit.configuration.composition import statistics_file
+from audit.configuration.options import option_rows
 from audit.errors import ConfigError
 from audit.tables.formatting import bare_p, coverage, dimension_title, interval, p_value, plural, points
 
@@ -120,10 +120,11 @@ settings, with their defaults:
 
 
 def _help() -> str:
-    lines = [line for line in statistics_file().read_text("utf-8").splitlines() if not line.startswith("#")]
     settings = "\n".join(
-        textwrap.fill(f"statistics.{line.replace(': ', '=', 1)}", WIDTH, initial_indent="  ", subsequent_indent=" " * 6)
-        for line in lines
+        textwrap.fill(
+            f"{row.name}={row.default}  # {row.meaning}", WIDTH, initial_indent="  ", subsequent_indent=" " * 6
+        )
+        for row in option_rows("statistics")
     )
     options = option_lines(*_OUTSIDE.needed, *_OUTSIDE.options)
     answers = option_lines(*_ELSEWHERE.needed, *_ELSEWHERE.options)

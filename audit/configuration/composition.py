@@ -129,11 +129,6 @@ def _check_no_environment(values: Any) -> None:
         OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
 
 
-def statistics_file() -> Path:
-    """Return the file with the packaged defaults of an analysis."""
-    return conf_folder() / "statistics" / "default.yaml"
-
-
 def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Callable[[str], None] = print) -> None:
     """Compose the configuration, or each of a sweep, and call ``task`` with it.
 

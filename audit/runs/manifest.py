@@ -55,7 +55,7 @@ _NEEDED: Final = ("n_prompts", "shard_size")
 _MOST: Final = 10**12
 """More prompts than any run has."""
 _SHOULD_BE: Final = (("int", "a number"), ("float", "a number"), ("str", "text"), ("bool", "true or false"),
-                     ("list", "a list"), ("tuple", "a list"), ("path", "a path"), ("is_instance", "a path"))  # fmt: skip
+                     ("list", "a list"), ("tuple", "a list"), ("is_instance", "a path"))  # fmt: skip
 """Expected type in words, by the beginning of pydantic's error type."""
 _OF_BOUNDS: Final = ("greater_than", "less_than", "finite")
 """Beginnings of pydantic's error types whose message says the bound."""
