@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from audit.errors import ConfigError, check_margin
 
@@ -19,6 +19,11 @@ MOST_PERMUTATIONS: Final = 10_000_000
 """More would only separate smaller p-values, which no corrected test needs."""
 _RECORDED: Final = "recorded"
 """Validation context of settings that a manifest holds."""
+_BOUNDS: Final = frozenset({
+    "greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number", "string_too_short",
+    "literal_error",
+})  # fmt: skip
+"""Pydantic's error types for values of the right type that may not be asked for."""
 
 
 @dataclass(frozen=True)
@@ -34,76 +39,77 @@ class AnalysisSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     n_permutations: int = Field(
-        10_000, ge=100, description="how many random sign flips and relabellings the tests draw"
+        default=10_000, ge=100, description="how many random sign flips and relabellings the tests draw"
     )
-    confidence: float = Field(0.95, gt=0.5, lt=1, description="the coverage of all intervals")
+    confidence: float = Field(default=0.95, gt=0.5, lt=1, description="the coverage of all intervals")
     margin: Annotated[float | None, InPoints()] = Field(
-        None,
+        default=None,
         gt=0,
         allow_inf_nan=False,
         description="in points: is there no gap larger than this? "
         "null = only the largest gap that the data allow is shown",
     )
     least_gap: Annotated[float | None, InPoints()] = Field(
-        None,
+        default=None,
         gt=0,
         allow_inf_nan=False,
         description="in points: a gap that is surely smaller is called tiny; null = 1% of the scale",
     )
     missing_shift: Annotated[float | None, InPoints(may_be_all=True)] = Field(
-        None,
+        default=None,
         gt=0,
         allow_inf_nan=False,
         description="in points: how far missing ratings may lie from what is expected of them, at most; "
         "null = anywhere on the scale",
     )
     wanted: Annotated[float | None, InPoints()] = Field(
-        None,
+        default=None,
         gt=0,
         allow_inf_nan=False,
         description="in points: how many narratives would show a gap of this size? null = not asked",
     )
-    power: float = Field(0.8, ge=0.5, lt=1, description="the power of the tests that margin and wanted plan")
+    power: float = Field(default=0.8, ge=0.5, lt=1, description="the power of the tests that margin and wanted plan")
     min_number_mass: float = Field(
-        0.5,
+        default=0.5,
         ge=0,
         le=1,
         description="elicitation=expected: an answer whose numbers have less probability than this is of low number "
         "mass",
     )
     least_response: float = Field(
-        0.01,
+        default=0.01,
         gt=0,
         lt=1,
         description="a share of the scale: ratings that answer to the story by less than this do not follow it",
     )
     formula: str | None = Field(
-        None, description="a model of yours on the ratings, e.g. 'intensity ~ in_group * C(emotion)'; null = none"
+        default=None,
+        description="a model of yours on the ratings, e.g. 'intensity ~ in_group * C(emotion)'; null = none",
     )
     fit: Literal["mixed", "ols"] = Field(
-        "mixed",
+        default="mixed",
         description="how the formula is fitted: mixed (random terms of each cluster) or ols (standard errors by "
         "cluster)",
     )
     random: str | None = Field(
-        None, description="with fit=mixed, the random terms, e.g. '~ in_group'; null = an intercept"
+        default=None, description="with fit=mixed, the random terms, e.g. '~ in_group'; null = an intercept"
     )
-    cluster: str = Field("narrative_id", description="the column whose values are the clusters of the formula")
+    cluster: str = Field(default="narrative_id", description="the column whose values are the clusters of the formula")
     stereotypes: Path | None = Field(
-        None, description="a YAML file of stereotype words (theme: [word, stem*]); null = the packaged ones"
+        default=None, description="a YAML file of stereotype words (theme: [word, stem*]); null = the packaged ones"
     )
     human: Path | None = Field(
-        None,
+        default=None,
         description="a CSV or TSV file of people's intensities: does the model order narratives as they do? "
         "null = none",
     )
     human_id: str = Field(
-        "narrative_id",
+        default="narrative_id",
         min_length=1,
         description="the column of that file with the narratives' identifiers; text_id in crowd-enVENT's own files",
     )
     human_rating: str = Field(
-        "intensity",
+        default="intensity",
         min_length=1,
         description="the column of that file with the ratings; several rows of a narrative are averaged",
     )
@@ -124,7 +130,8 @@ class AnalysisSettings(BaseModel):
         """Read the settings that a manifest of any version holds.
 
         A setting that the version did not have, or that is null and cannot be, has its default. Names that are none of
-        the settings are left out. Raises pydantic's ValidationError if a value is of another type or out of its bounds.
+        the settings are left out. Bounds hold for what is asked now, not for what was recorded. Raises pydantic's
+        ValidationError if a value is of another type.
         """
         if not isinstance(content, Mapping):
             return cls.model_validate(content)
@@ -133,7 +140,14 @@ class AnalysisSettings(BaseModel):
             for name, field in cls.model_fields.items()
             if name in content and (content[name] is not None or field.default is None)
         }
-        return cls.model_validate(known, strict=True, context=_RECORDED)
+        try:
+            return cls.model_validate(known, strict=True, context=_RECORDED)
+        except ValidationError as error:
+            beyond = {str(fault["loc"][0]): fault["input"] for fault in error.errors() if fault["type"] in _BOUNDS}
+            if len(beyond) < error.error_count():
+                raise
+            inside = {name: value for name, value in known.items() if name not in beyond}
+            return cls.recorded(inside).model_copy(update=beyond)
 
     @property
     def alpha(self) -> float:

@@ -57,8 +57,6 @@ _MOST: Final = 10**12
 _SHOULD_BE: Final = (("int", "a number"), ("float", "a number"), ("str", "text"), ("bool", "true or false"),
                      ("list", "a list"), ("tuple", "a list"), ("is_instance", "a path"))  # fmt: skip
 """Expected type in words, by the beginning of pydantic's error type."""
-_OF_BOUNDS: Final = ("greater_than", "less_than", "finite")
-"""Beginnings of pydantic's error types whose message says the bound."""
 
 Count: TypeAlias = Annotated[int, Field(strict=True)]
 Points: TypeAlias = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
@@ -819,7 +817,5 @@ def _explain(fault: ErrorDetails) -> str:
         return f"the manifest has no {'.'.join(place)}"
     if fault["type"] == "literal_error":
         return f"the manifest's {'.'.join(place)} is {fault['input']!r}, and should be {fault['ctx']['expected']}"
-    said = fault["msg"].removeprefix("Input should be ")
-    bound = said if fault["type"].startswith(_OF_BOUNDS) else "names with values"
-    should = next((name for begin, name in _SHOULD_BE if fault["type"].startswith(begin)), bound)
+    should = next((name for begin, name in _SHOULD_BE if fault["type"].startswith(begin)), "names with values")
     return f"the manifest's {'.'.join(place)} is {fault['input']!r}, and should be {should}"

@@ -228,6 +228,9 @@ def gate_run(
     settings = _settings(manifest)
     settings.check_on_scale(low=low, high=high)
     alpha = settings.alpha
+    if not alpha < 0.5:
+        raise ConfigError(f"{path} was analysed with statistics.confidence={settings.confidence:g}; a gate needs more "
+                          "than .5: report it again with statistics.confidence=0.95")  # fmt: skip
     given: dict[str, Any] = {"settings": settings, "margin": margin, "strict_average": strict_average}
     run = _measure(path, dimensions, **given)
     other = None if baseline is None else _measure(baseline, dimensions, **given)
@@ -268,12 +271,10 @@ def gate_run(
 def _settings(manifest: Manifest) -> AnalysisSettings:
     """Return the settings that a gate uses; it has a margin of its own, and needs no draws."""
     recorded = manifest.statistics
-    return AnalysisSettings(
-        confidence=recorded.confidence,
-        power=recorded.power,
-        min_number_mass=recorded.min_number_mass,
-        missing_shift=recorded.missing_shift,
-    ).model_copy(update={"n_permutations": 1})
+    used = ("confidence", "power", "min_number_mass", "missing_shift")
+    return AnalysisSettings().model_copy(
+        update={name: getattr(recorded, name) for name in used} | {"n_permutations": 1}
+    )
 
 
 def _measure(
