@@ -34,7 +34,10 @@ class InPoints:
 
 
 class AnalysisSettings(BaseModel):
-    """How the gap is computed and compared; may change between analyses of the same ratings."""
+    """How the gap is computed and compared; may change between analyses of the same ratings.
+
+    The options ``statistics.NAME``; ``audit options statistics`` says what each means.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
