@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from audit.configuration.analysis_settings import MOST_PERMUTATIONS, AnalysisSettings, InPoints
+from audit.configuration.analysis_settings import MOST_PERMUTATIONS, AnalysisSettings
 from audit.configuration.packaged import conf_folder
 from audit.configuration.schema import load_statistics
 from audit.errors import ConfigError
@@ -131,9 +131,7 @@ def test_the_packaged_configuration_has_the_settings_with_their_defaults_in_thei
 
 
 def test_settings_in_points_are_marked_once():
-    assert AnalysisSettings.in_points() == {
-        "margin": InPoints(), "least_gap": InPoints(), "missing_shift": InPoints(may_be_all=True), "wanted": InPoints(),
-    }  # fmt: skip
+    assert AnalysisSettings.in_points() == {"margin": False, "least_gap": False, "missing_shift": True, "wanted": False}
 
 
 def test_settings_do_not_change():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,8 +19,7 @@ from audit.cli.options import (
     usage_lines,
     whole_from,
 )
-from audit.cli.printing import WIDTH, command_line, note, print_table, say, show_outcome, tell
-from audit.configuration.options import option_rows
+from audit.cli.printing import command_line, note, print_table, say, show_outcome, tell
 from audit.errors import ConfigError
 from audit.tables.formatting import bare_p, coverage, dimension_title, interval, p_value, plural, points
 
@@ -114,21 +112,14 @@ The fourth form takes what a model wrote to prompts of ours, whoever asked it, a
 
 {answers}
 
-settings, with their defaults:
-{settings}
+every setting, with its default and its meaning: python -m audit options statistics
 """
 
 
 def _help() -> str:
-    settings = "\n".join(
-        textwrap.fill(
-            f"{row.name}={row.default}  # {row.meaning}", WIDTH, initial_indent="  ", subsequent_indent=" " * 6
-        )
-        for row in option_rows("statistics")
-    )
     options = option_lines(*_OUTSIDE.needed, *_OUTSIDE.options)
     answers = option_lines(*_ELSEWHERE.needed, *_ELSEWHERE.options)
-    shown = _HELP.format(options=options, answers=answers, settings=settings)
+    shown = _HELP.format(options=options, answers=answers)
     return usage_lines(_AGAIN, _SIDE_BY_SIDE, _OUTSIDE, _ELSEWHERE) + shown
 
 

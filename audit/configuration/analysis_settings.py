@@ -7,9 +7,8 @@ and its value in ``conf/statistics/default.yaml``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
@@ -19,6 +18,8 @@ MOST_PERMUTATIONS: Final = 10_000_000
 """More would only separate smaller p-values, which no corrected test needs."""
 _RECORDED: Final = "recorded"
 """Validation context of settings that a manifest holds."""
+_IN_POINTS: Final = "may_be_all"
+"""The mark of a setting in points: whether it may be as large as the whole scale."""
 _BOUNDS: Final = frozenset({
     "greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number", "string_too_short",
     "literal_error",
@@ -26,11 +27,15 @@ _BOUNDS: Final = frozenset({
 """Pydantic's error types for values of the right type that may not be asked for."""
 
 
-@dataclass(frozen=True)
-class InPoints:
-    """Marks a setting in points of the scale; ``may_be_all`` says whether it may be as large as the whole scale."""
-
-    may_be_all: bool = False
+def _points(meaning: str, *, may_be_all: bool = False) -> Any:
+    """Make the field of a setting in points; ``may_be_all`` says whether it may be as large as the whole scale."""
+    return Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description=f"in points: {meaning}",
+        json_schema_extra={_IN_POINTS: may_be_all},
+    )
 
 
 class AnalysisSettings(BaseModel):
@@ -45,32 +50,15 @@ class AnalysisSettings(BaseModel):
         default=10_000, ge=100, description="how many random sign flips and relabellings the tests draw"
     )
     confidence: float = Field(default=0.95, gt=0.5, lt=1, description="the coverage of all intervals")
-    margin: Annotated[float | None, InPoints()] = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="in points: is there no gap larger than this? "
-        "null = only the largest gap that the data allow is shown",
+    margin: float | None = _points(
+        "is there no gap larger than this? null = only the largest gap that the data allow is shown"
     )
-    least_gap: Annotated[float | None, InPoints()] = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="in points: a gap that is surely smaller is called tiny; null = 1% of the scale",
+    least_gap: float | None = _points("a gap that is surely smaller is called tiny; null = 1% of the scale")
+    missing_shift: float | None = _points(
+        "how far missing ratings may lie from what is expected of them, at most; null = anywhere on the scale",
+        may_be_all=True,
     )
-    missing_shift: Annotated[float | None, InPoints(may_be_all=True)] = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="in points: how far missing ratings may lie from what is expected of them, at most; "
-        "null = anywhere on the scale",
-    )
-    wanted: Annotated[float | None, InPoints()] = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="in points: how many narratives would show a gap of this size? null = not asked",
-    )
+    wanted: float | None = _points("how many narratives would show a gap of this size? null = not asked")
     power: float = Field(default=0.8, ge=0.5, lt=1, description="the power of the tests that margin and wanted plan")
     min_number_mass: float = Field(
         default=0.5,
@@ -158,15 +146,15 @@ class AnalysisSettings(BaseModel):
         return round(1 - self.confidence, 12)
 
     @classmethod
-    def in_points(cls) -> dict[str, InPoints]:
-        """Return the settings that are in points of the scale."""
-        fields = cls.model_fields.items()
-        return {name: mark for name, field in fields for mark in field.metadata if isinstance(mark, InPoints)}
+    def in_points(cls) -> dict[str, bool]:
+        """Return the settings in points of the scale, and whether each may be as large as the whole scale."""
+        marks = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
+        return {name: bool(mark[_IN_POINTS]) for name, mark in marks.items() if isinstance(mark, dict)}
 
     def check_on_scale(self, *, low: float, high: float) -> None:
         """Raise ConfigError for settings in points that nothing on a scale of ratings can reach."""
-        for name, mark in self.in_points().items():
-            check_margin(f"statistics.{name}", getattr(self, name), low=low, high=high, may_be_all=mark.may_be_all)
+        for name, may_be_all in self.in_points().items():
+            check_margin(f"statistics.{name}", getattr(self, name), low=low, high=high, may_be_all=may_be_all)
 
 
 def _as_path(value: Any) -> Any:
