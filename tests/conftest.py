@@ -12,9 +12,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from drawing import svg_alone
+from drawing import every_format, svg_alone
+from durations import TESTS, seconds
 from hypothesis import settings
 from simulations import chosen, what_to_run
+from tiers import guarded, is_quick, mark
 
 # How long an example takes says how busy the machine is, and nothing of the code. (CI has a profile of its own.)
 settings.register_profile("patient", deadline=None)
@@ -26,14 +28,6 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for models this small, more threads only wait for each other
-
-# They take longest: begun first, none of them is left to one worker while the others have nothing more to do.
-LONGEST = [
-    "test_agreement.py", "test_reproduction.py", "test_replicas.py", "test_ray.py", "test_sweeps_elsewhere.py",
-    "test_vllm_server.py", "test_inspect_task.py", "test_page_browser.py", "test_pipeline.py", "test_thinking_runs.py",
-    "test_interruption.py", "test_reply_comparison.py", "test_judged_runs.py", "test_strategy_runs.py",
-    "test_explore_browser.py", "test_inventory_runs.py", "test_summary_browser.py", "test_every_page_browser.py",
-]  # fmt: skip
 
 MESSAGES = "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
 ANSWER = "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
@@ -51,6 +45,7 @@ CORPUS = [
 
 
 def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="leave out tests with a mark of tests/tiers.py")
     parser.addoption(
         "--simulations",
         default="all",
@@ -64,15 +59,37 @@ def pytest_report_header(config):
     return f"simulations: {config.getoption('simulations')}"
 
 
+def pytest_itemcollected(item):
+    mark(item)
+    if is_quick(item):
+        item.user_properties.append(("quick", "yes"))  # in pytest's report, which durations.py reads
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    with guarded() if is_quick(item) else contextlib.nullcontext():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    with guarded() if is_quick(item) else contextlib.nullcontext():
+        return (yield)
+
+
 @pytest.hookimpl(trylast=True)  # after -k and -m, which narrow what there is to draw from
 def pytest_collection_modifyitems(config, items):
+    quick_alone = config.getoption("quick")
     simulations = [item.nodeid for item in items if item.get_closest_marker("simulation")]
-    left_out = set(simulations) - chosen(simulations, config.getoption("simulations"))
+    not_drawn = set(simulations) - chosen(simulations, config.getoption("simulations"))
+    left_out = [item for item in items if item.nodeid in not_drawn or (quick_alone and not is_quick(item))]
     if left_out:
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
-    kept = [item for item in items if item.nodeid not in left_out]
-    places = {name: place for place, name in enumerate(LONGEST)}
-    items[:] = sorted(kept, key=lambda item: places.get(item.path.name, len(LONGEST)))
+        config.hook.pytest_deselected(items=left_out)
+    gone = set(left_out)
+    kept = [item for item in items if item not in gone]
+    # The longest files come first: begun last, one would be left to a worker while the others have nothing more to do.
+    took = seconds(quick_alone=quick_alone)
+    items[:] = sorted(kept, key=lambda item: -took.get(item.path.relative_to(TESTS).as_posix(), 0))
 
 
 def pytest_collection_finish(session):
@@ -92,6 +109,20 @@ def no_waiting_for_the_disk():
     """What tests write need not outlive a crash of the machine; the order of writing is tested in ``test_store``."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def figures_as_svg_alone():
+    """Leave out PNG and PDF, which take most of the time of a report."""
+    with svg_alone():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def figures_in_every_format(request):
+    """Draw them in tests that are marked so."""
+    with every_format() if request.node.get_closest_marker("every_format") else contextlib.nullcontext():
         yield
 
 
@@ -249,11 +280,10 @@ def thinking_model(make_model):
 
 
 @pytest.fixture
-def audit(request, tmp_path, monkeypatch):
+def audit(tmp_path, monkeypatch):
     """Return a function that runs a command in this process, in an empty folder, and returns its exit code.
 
-    What a process of its own would start with is put back afterwards: arguments, environment, the model kept. Figures
-    are drawn as SVG alone, but for tests marked ``every_format``.
+    What a process of its own would start with is put back afterwards: arguments, environment, the model kept.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", list(sys.argv))
@@ -263,8 +293,7 @@ def audit(request, tmp_path, monkeypatch):
     def run(*arguments):
         from audit.cli.main import main
 
-        with contextlib.nullcontext() if request.node.get_closest_marker("every_format") else svg_alone():
-            return main([str(argument) for argument in arguments])
+        return main([str(argument) for argument in arguments])
 
     yield run
     from audit.engines import open as opening
@@ -282,7 +311,7 @@ def audit_in():
         from audit.cli.main import main
         from audit.engines import open as opening
 
-        with pytest.MonkeyPatch.context() as patch, svg_alone():
+        with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
             patch.setattr(sys, "argv", list(sys.argv))
             patch.setenv("HYDRA_FULL_ERROR", "1")
@@ -343,12 +372,12 @@ def open_engine(tiny_config):
 
 @pytest.fixture(scope="session")
 def child_environment():
-    """Environment for a Python of its own that finds the same `audit` as this one."""
+    """Environment for a Python of its own that finds the same `audit` as this one, and draws as little."""
     import audit
 
-    home = str(Path(audit.__file__).resolve().parent.parent)
+    homes = [str(Path(__file__).with_name("children")), str(Path(audit.__file__).resolve().parent.parent)]
     return os.environ | {
-        "PYTHONPATH": os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH", "")])),
+        "PYTHONPATH": os.pathsep.join(filter(None, [*homes, os.environ.get("PYTHONPATH", "")])),
         "OMP_NUM_THREADS": "1",
     }
 

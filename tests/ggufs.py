@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gguf
 import numpy as np
 
 D, FF, HEADS, THETA = 32, 64, 4, 500_000.0
@@ -23,6 +22,7 @@ SHAPES = {
 
 def write_gguf(path, *, arch="llama", settings=(), factors=None, without="", template=CHAT, begins=None, q8=False):
     """Write a one-layer model of random weights, as llama.cpp's converter does."""
+    import gguf
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
     words = ["<|start|>", "<|end|>", *bytes_to_unicode().values(), "th"]

@@ -84,6 +84,7 @@ def refused(audit, capsys, *words):
     return said[-1]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_answers_that_were_asked_elsewhere_make_the_run_that_they_would_have_made(audit, tmp_path, monkeypatch):
     monkeypatch.setenv("TESTS_KEY", KEY)
@@ -329,6 +330,7 @@ def test_a_folder_with_other_answers_is_not_mixed_with_these(there, audit, capsy
     assert Path("run/ratings.parquet").read_bytes() == before
 
 
+@pytest.mark.server
 def test_replies_go_the_same_way_and_the_same_prompt_may_have_two(audit, tmp_path, monkeypatch):
     words = (*ASKED, "task=reply", "measures.names=[lexical]", "stimuli.placebo=0", "dimensions=[faith,heritage]",
              "stimuli.situations_per_emotion=1", "stimuli.unspecified=true")  # fmt: skip

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import svg_alone
 
 import audit
 from audit import api
@@ -39,6 +38,7 @@ def test_the_public_names_are_these_and_each_says_what_it_is():
         audit.nothing  # noqa: B018
 
 
+@pytest.mark.process
 def test_importing_audit_imports_nothing_heavy():
     said = "import audit, sys; print([name for name in ('pandas', 'numpy', 'torch', 'hydra') if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
@@ -58,6 +58,7 @@ def test_a_run_that_is_opened_has_what_its_folder_holds():
         run.tables["gaps"]
 
 
+@pytest.mark.process
 def test_a_run_without_verdicts_says_how_to_have_them(tmp_path):
     shutil.copytree(EXAMPLES / "example", tmp_path / "run")
     (tmp_path / "run" / "tables" / "verdicts.csv").unlink()
@@ -112,9 +113,8 @@ def test_a_folder_that_is_none_of_a_run_s_is_refused(tmp_path):
 @pytest.fixture(scope="module")
 def again(tmp_path_factory):
     """A copy of a committed run, reported with another margin."""
-    with svg_alone():
-        run = audit.open_run(shutil.copytree(ORIGIN, tmp_path_factory.mktemp("api") / "run"))
-        return run.report(margin=2.0, n_permutations=100)
+    run = audit.open_run(shutil.copytree(ORIGIN, tmp_path_factory.mktemp("api") / "run"))
+    return run.report(margin=2.0, n_permutations=100)
 
 
 def test_a_report_with_another_setting_is_that_of_the_command(again):
@@ -125,8 +125,7 @@ def test_a_report_with_another_setting_is_that_of_the_command(again):
 
 
 def test_runs_are_compared_as_by_the_command(again, tmp_path):
-    with svg_alone():
-        compared = audit.compare(again, PERSONA, run_dir=tmp_path / "beside", n_permutations=100)
+    compared = audit.compare(again, PERSONA, run_dir=tmp_path / "beside", n_permutations=100)
     assert compared.page.is_file()
     assert list(compared.tables["runs"]["prompt"]) == ["origin", "persona-1"]
     own = again.tables["gap"].query("headline and scope == 'narratives'")
@@ -208,6 +207,7 @@ def test_the_page_on_python_shows_what_its_code_gives():
 # --- Verified and gated -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_run_is_verified_and_gated_as_by_the_commands(tmp_path):
     run = audit.open_run(shutil.copytree(EXAMPLES / "example", tmp_path / "run"))
     assert run.verify() == []

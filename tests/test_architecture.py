@@ -277,6 +277,7 @@ def test_figures_are_imported_only_when_they_are_drawn():
     assert [str(i) for i in early] == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("module", "absent"),
     [

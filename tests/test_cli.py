@@ -272,13 +272,22 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("prompts out=no/such/folder", "out=no/such/folder cannot be written (No such file or directory)"),
         ("prompts out=.", "out=. cannot be written (Is a directory)"),
         ("run run_dir=a-file", "run_dir=a-file is a file; name a folder"),
-        (
+        pytest.param(
             "run model.path=a-file",
             "model.path=a-file is a file, and not a GGUF file; a model is a folder with config.json and weights, a "
             "GGUF file, or a hub id",
+            marks=pytest.mark.model,
         ),
-        ("run model.path=no-such-model", "model.path=no-such-model is neither a folder on this machine nor a hub id"),
-        ("run model.path=embedded:gpt5", "model.path=embedded:gpt5: there is embedded:smollm2"),
+        pytest.param(
+            "run model.path=no-such-model",
+            "model.path=no-such-model is neither a folder on this machine nor a hub id",
+            marks=pytest.mark.model,
+        ),
+        pytest.param(
+            "run model.path=embedded:gpt5",
+            "model.path=embedded:gpt5: there is embedded:smollm2",
+            marks=pytest.mark.model,
+        ),
     ],
 )
 def test_bad_input_ends_in_one_line_and_exit_code_2(arguments, fragment, audit, capsys, tmp_path):

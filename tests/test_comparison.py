@@ -17,6 +17,8 @@ from audit.runs.store import RunFolder
 from audit.tables.ratings import MANIPULATED, RATINGS
 from audit.tasks.base import Published
 
+pytestmark = pytest.mark.long
+
 GROUPS = ("Hindu", "Muslim")
 STATISTICS = {"confidence": 0.95, "margin": None, "n_permutations": 200}
 FILES = {

@@ -90,6 +90,7 @@ def test_a_full_disk_and_a_model_that_is_not_there_end_with_code_1(examined, mon
     assert "A run would not work." in page
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("code", "says"),
     [

@@ -46,6 +46,7 @@ def test_nothing_of_the_core_imports_an_extra_but_the_methods_of_the_api():
     assert importers == {"audit.api"}
 
 
+@pytest.mark.process
 def test_neither_the_package_nor_a_run_imports_an_extra():
     code = (
         "import sys, audit; from audit.cli.main import main; main(['run', '--help']); main(['report', '--help']); "
@@ -66,6 +67,7 @@ def test_every_command_module_of_an_extra_is_named_by_an_entry_point():
     assert {point.name for point in entry_points(group="empathy_audit.commands")} < set(COMMANDS)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_without_an_extra_the_other_commands_are_there(checkout, extra):
     commands = {
@@ -81,6 +83,7 @@ def test_without_an_extra_the_other_commands_are_there(checkout, extra):
     assert not listed & ({point.name for point in entry_points(group="empathy_audit.commands")} - commands)
 
 
+@pytest.mark.process
 def test_without_all_of_them_the_tests_of_the_core_pass(checkout):
     shutil.rmtree(checkout / "audit" / "extras")
 

@@ -147,6 +147,7 @@ def test_what_invented_groups_show_too_does_not_count(make_run, gap, code):
     assert of(found, "group", "Sikh")["value"] == pytest.approx(gap - 8, abs=1)
 
 
+@pytest.mark.long
 def test_a_refusal_gap_fails(make_run):
     table = two_terms()
     own = table.ratings["perceiver"].map(TWO_TERMS) == table.ratings["experiencer"].map(TWO_TERMS)
@@ -159,6 +160,7 @@ def test_a_refusal_gap_fails(make_run):
     assert gate(run, "margin=2", "refusal_margin=90") == 3
 
 
+@pytest.mark.long
 def test_a_few_missing_ratings_pass_and_more_could_hide_a_gap(make_run):
     table = two_terms(n=200)
     few, some = table.ratings.index % 6007 == 0, table.ratings.index % 40 == 0

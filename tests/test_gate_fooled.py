@@ -16,6 +16,8 @@ from runs import as_stored
 
 from audit.cli.main import main
 
+pytestmark = pytest.mark.long
+
 PLACEBO = ("invented",)
 
 

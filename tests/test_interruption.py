@@ -1,34 +1,27 @@
 """A run is killed with SIGKILL, again and again, and ends in the ratings of a run that nobody disturbed."""
 
 import json
-import multiprocessing
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-from drawing import svg_alone
+from forked import TIMEOUT, started
 from runs import FOUR_RELIGIONS
 
 from audit.runs.store import RunFolder
 from audit.tables.run_of_ratings import TABLES
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL"),
+]
 N_PROMPTS = 250  # 5 perceivers x 5 experiencers x 10 narratives
 SHARD_SIZE = 5
-TIMEOUT = 120  # seconds a single process may take
-IMPORTED = [
-    "test_interruption", "hydra.main", "transformers.models.auto.modeling_auto",
-    "transformers.models.auto.tokenization_auto", "transformers.models.llama.modeling_llama", "audit.cli.main",
-    "audit.tasks.pipeline", "audit.tasks.publishing", "audit.engines.transformers", "audit.statistics.analysis",
-    "audit.report.figures.gallery", "audit.tasks.intensity.page",
-]  # fmt: skip
-"""What a run spends most of its start on: the process that all runs are forked from has it, and runs nothing."""
 
 
 def overrides(model, run):
@@ -39,32 +32,6 @@ def overrides(model, run):
         "elicitation.check_sample=0", "elicitation.noise_sample=0", "elicitation.manipulation=0",
         "statistics.n_permutations=100", f"shard_size={SHARD_SIZE}", f"run_dir={run}",
     ]  # fmt: skip
-
-
-def audit(words, said):
-    """Run a command in this process, which is one of its own, and write to a file what it says."""
-    from audit.cli.main import main
-
-    for number in (signal.SIGTERM, signal.SIGHUP):  # what nohup ignores stays ignored, also if it began these tests
-        signal.signal(number, signal.SIG_DFL)
-    with open(said, "a") as stream:
-        os.dup2(stream.fileno(), 1)
-        os.dup2(stream.fileno(), 2)
-    with svg_alone():
-        sys.exit(main(words))
-
-
-@contextmanager
-def started(words, said):
-    """Start a command in a process of its own, and wait for its end."""
-    process = multiprocessing.get_context("forkserver").Process(target=audit, args=(words, said))
-    process.start()
-    try:
-        yield process
-    finally:
-        process.join(TIMEOUT)
-        process.kill()
-        process.join()
 
 
 def shards(run):
@@ -102,13 +69,9 @@ def moments(run, rng):
     yield "while it reports", lambda _: (run / "tables").exists(), rng.uniform(0, 0.3)
 
 
-def test_a_run_killed_ten_times_ends_in_the_same_ratings(tiny_model, child_environment, tmp_path, monkeypatch):
+def test_a_run_killed_ten_times_ends_in_the_same_ratings(tiny_model, child_environment, tmp_path):
     run, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
     said = tmp_path / "said.txt"
-    monkeypatch.chdir(tmp_path)
-    here = str(Path(__file__).parent)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([here, child_environment["PYTHONPATH"]]))
-    multiprocessing.get_context("forkserver").set_forkserver_preload(IMPORTED)
     with started(overrides(tiny_model, undisturbed), said) as process:
         pass
     assert process.exitcode == 0, said.read_text()[-1000:]
@@ -148,14 +111,8 @@ def test_a_run_killed_ten_times_ends_in_the_same_ratings(tiny_model, child_envir
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_run_that_is_asked_to_end_says_so_and_goes_on_later(
-    name, tiny_model, child_environment, tmp_path, monkeypatch
-):
+def test_a_run_that_is_asked_to_end_says_so_and_goes_on_later(name, tiny_model, tmp_path):
     run, said, number = tmp_path / "run", tmp_path / "said.txt", signal.Signals[name]
-    monkeypatch.chdir(tmp_path)
-    here = str(Path(__file__).parent)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([here, child_environment["PYTHONPATH"]]))
-    multiprocessing.get_context("forkserver").set_forkserver_preload(IMPORTED)
     with started(overrides(tiny_model, run), said) as process:
         wait_until(lambda: len(shards(run)) >= 3, process)
         os.kill(process.pid, number)

@@ -189,6 +189,7 @@ def test_a_file_that_can_not_be_used_is_refused_before_the_model_is_asked(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.model
 def test_a_gguf_file_is_a_model_and_a_judge(audit, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     packed = write_gguf(tmp_path / "tiny.gguf", q8=True)

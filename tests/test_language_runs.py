@@ -246,6 +246,7 @@ def test_an_export_says_in_which_language_was_asked(run, german):
     assert "language of the prompts" not in told(german[0].parent / "in_english")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "words", "said"),
     [

@@ -200,6 +200,7 @@ def _words(url):
     ]  # fmt: skip
 
 
+@pytest.mark.server
 def test_an_endpoint_s_folder_is_named_by_model_and_host(asked):
     for host, run in asked[1].items():
         assert re.fullmatch(r"[A-Za-z0-9._-]{1,210}", run.name)
@@ -209,6 +210,7 @@ def test_an_endpoint_s_folder_is_named_by_model_and_host(asked):
         assert run.parent == asked[0] / "reports"
 
 
+@pytest.mark.server
 def test_an_endpoint_s_page_says_model_host_and_the_server_s_own_id(asked):
     for host, run in asked[1].items():
         page = (run / "report.html").read_text()
@@ -220,6 +222,7 @@ def test_an_endpoint_s_page_says_model_host_and_the_server_s_own_id(asked):
         assert "<b>qwen" not in page
 
 
+@pytest.mark.server
 def test_an_endpoint_is_so_called_by_terminal_gate_index_comparison_and_exports(asked, audit_in, capfd):
     folder, runs = asked
     host, run = next(iter(runs.items()))

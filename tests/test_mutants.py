@@ -71,6 +71,7 @@ def test_as_many_of_each_kind_are_drawn_by_the_seed_of_lines_that_a_test_runs(pl
     assert mutants.draw(5, 1, {}) == []
 
 
+@pytest.mark.process
 def test_a_test_that_notices_is_told_from_one_that_does_not(planted):
     made = {(each.kind, each.before): each for each in mutants.mutants_of(planted / "audit" / "statistics" / "rest.py")}
     run = subprocess.run([sys.executable, "-m", "pytest", "-q", "test_rest.py"], cwd=planted, check=False)

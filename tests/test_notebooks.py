@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import svg_alone
 from planted import alone, grouped, ratings_of
 from runs import outside_run
 from scipy import stats
@@ -208,6 +207,7 @@ def test_what_goes_beyond_the_public_names_is_seen():
     }  # fmt: skip
 
 
+@pytest.mark.process
 @every_notebook
 def test_a_notebook_runs_without_a_word_on_stderr_and_draws(run, name):
     outputs = run(name)
@@ -215,6 +215,7 @@ def test_a_notebook_runs_without_a_word_on_stderr_and_draws(run, name):
     assert sum("image/png" in output.get("data", {}) for output in outputs) >= 1
 
 
+@pytest.mark.process
 @every_notebook
 def test_every_gap_that_the_text_names_is_one_that_the_code_has_found(run, name):
     text = "\n".join(sources_of(name, "markdown"))
@@ -223,6 +224,7 @@ def test_every_gap_that_the_text_names_is_one_that_the_code_has_found(run, name)
     assert bool(named) != (name in NO_GAPS_NAMED)
 
 
+@pytest.mark.process
 def test_the_first_look_shows_the_headlines_of_gap_csv_and_finds_delta_by_hand(run):
     text = text_of(run("first_look"))
     headline = example_gap().query("headline and scope == 'narratives'").set_index("dimension")
@@ -241,6 +243,7 @@ def test_the_first_look_shows_the_headlines_of_gap_csv_and_finds_delta_by_hand(r
     assert " ".join(f"{prompt.system} {prompt.user} rating {highest['intensity']:.1f} points, rated".split()) in text
 
 
+@pytest.mark.process
 def test_the_reanalysis_finds_both_gaps_of_the_run_whose_table_it_reads(run):
     text = text_of(run("reanalyse_published_design"))
     religion = sweep_gap()
@@ -258,6 +261,7 @@ def test_the_reanalysis_finds_both_gaps_of_the_run_whose_table_it_reads(run):
     assert before == points(published["delta_z"]) != after
 
 
+@pytest.mark.process
 def test_the_comparison_shows_paired_differences_as_scipy_has_them(run):
     text = text_of(run("compare_strategies"))
     origin, persona, scale = (contrasts_of(SWEEP / name) for name in ("origin", "persona-1", "scale-10"))
@@ -273,6 +277,7 @@ def test_the_comparison_shows_paired_differences_as_scipy_has_them(run):
     assert f"change by hand: {points((origin - persona).mean())} points" in text
 
 
+@pytest.mark.process
 def test_own_vignettes_end_in_the_table_of_the_run(run):
     """δ of four situations by scipy: each one's mean in-group rating less its mean out-group one, one term a group."""
     ratings = RunFolder(OWN).read_ratings(n_prompts=Manifest.read(OWN).n_prompts)
@@ -297,6 +302,7 @@ def decimals_shown(table):
     return re.search(r"\| −?\d+\.(\d+) \|", table)[1]
 
 
+@pytest.mark.process
 def test_the_refit_shows_what_r_finds_or_how_to_get_r(run):
     text = text_of(run("refit_in_r"))
     ours = pd.read_csv(EXAMPLE / "tables" / "controls.csv").set_index("control").loc["all_terms"]
@@ -333,6 +339,7 @@ def needs_r():
         pytest.skip("Rscript with lmerTest is not on this machine: apt-get install r-base-core r-cran-lmertest")
 
 
+@pytest.mark.process
 def test_r_finds_the_gap_of_complete_ratings_with_its_interval(needs_r, tmp_path):
     """lm within narratives and t of their gaps in R; the same as the control over all words, to ten digits."""
     audit.open_run(EXAMPLE).export(tmp_path / "csv", form="csv")
@@ -345,6 +352,7 @@ def test_r_finds_the_gap_of_complete_ratings_with_its_interval(needs_r, tmp_path
     assert set(fits["n_ratings"]) == {ours["n_ratings"]}
 
 
+@pytest.mark.process
 def test_lme4_finds_the_mixed_row_of_ratings_of_which_some_are_missing(needs_r, tmp_path):
     """Planted: a gap of 4 points that differs between narratives; a sixth of the ratings are refused."""
     groups = alone(4)
@@ -355,8 +363,7 @@ def test_lme4_finds_the_mixed_row_of_ratings_of_which_some_are_missing(needs_r, 
     ratings["rating"] += np.where(own, ratings["narrative_id"].map(gap_of), 0.0)
     gone = rng.random(len(ratings)) < 1 / 6
     ratings = ratings.assign(rating=ratings["rating"].mask(gone), status=np.where(gone, "refused", "rated"))
-    with svg_alone():
-        folder = outside_run(tmp_path, ratings, grouped(groups))
+    folder = outside_run(tmp_path, ratings, grouped(groups))
     audit.open_run(folder).export(tmp_path / "csv", form="csv")
     fits = refit(tmp_path, tmp_path / "csv" / "ratings.csv", "identity")
     gap = pd.read_csv(folder / "tables" / "gap.csv").query("scope == 'narratives'").set_index("estimator")
@@ -367,6 +374,7 @@ def test_lme4_finds_the_mixed_row_of_ratings_of_which_some_are_missing(needs_r, 
     assert fits.loc["within narratives", "delta"] == pytest.approx(gap.loc["contrast", "delta_points"], abs=0.3)
 
 
+@pytest.mark.process
 def test_the_script_names_a_dimension_that_is_not_there(needs_r, tmp_path):
     audit.open_run(EXAMPLE).export(tmp_path / "csv", form="csv")
     ran = subprocess.run(

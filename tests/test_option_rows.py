@@ -158,6 +158,7 @@ def test_a_card_of_a_model_sets_no_default_of_other_groups():
     assert ROWS["stimuli.unspecified"].default == "true"
 
 
+@pytest.mark.process
 def test_importing_the_table_imports_no_hydra_no_schema_and_no_torch():
     script = "import json, sys, audit.configuration.options; print(json.dumps(list(sys.modules)))"
     ran = subprocess.run(
@@ -166,6 +167,7 @@ def test_importing_the_table_imports_no_hydra_no_schema_and_no_torch():
     assert {"hydra", "omegaconf", "pydantic", "yaml", "torch", "numpy"} & set(json.loads(ran.stdout)) == set()
 
 
+@pytest.mark.process
 def test_making_the_table_imports_no_hydra_and_no_torch():
     made = "from audit.configuration.options import *; option_rows(); group_rows()"
     script = f"import json, sys; {made}; print(json.dumps(list(sys.modules)))"

@@ -19,6 +19,8 @@ from audit.statistics.texts.words import words as words_of
 from audit.tables.stages import STAGES
 from audit.tasks.reply.scoring import read_scores
 
+pytestmark = pytest.mark.long
+
 GAP, SHRINKS, RAISES = 8, 5, 6
 """Points: the gap, what two-stage takes off it, and what basic-empathy adds to every rating."""
 INFERRED = "Sorrow. Something was lost."

@@ -26,6 +26,8 @@ from audit.tables.replies import SCORES
 from audit.tables.stages import STAGES
 from audit.tasks.reply.scoring import score_counts, write_scores
 
+pytestmark = pytest.mark.long
+
 WORDS = (*ASKED, "strategy=two-stage", "shard_size=20", "elicitation.noise_sample=4")
 
 

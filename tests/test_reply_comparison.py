@@ -23,6 +23,8 @@ from audit.runs.differences import choices_of
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 
+pytestmark = pytest.mark.long
+
 GAP, SHRINKS, RAISES = 10, 7, 8
 """Words: the gap, what two-stage takes off it, and what basic-empathy adds to every reply."""
 DIMENSIONS = ("heritage", "faith")

@@ -10,6 +10,8 @@ import pytest
 from runs import outside_run
 from test_comparison import table_of
 
+pytestmark = pytest.mark.long
+
 TERMS = {
     "Dane": ("a Dane", "a Danish citizen"),
     "Pole": ("a Pole", "a Polish citizen"),

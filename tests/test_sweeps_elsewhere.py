@@ -4,15 +4,15 @@ import importlib.util
 import json
 import os
 import stat
-import subprocess
 import sys
 
 import pytest
+from forked import done
 from runs import FOUR_RELIGIONS
 
 from audit.cli.main import main
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.model, pytest.mark.process]
 SWEEP = (
     "run", "-m", "engine=transformers", "engine.device=cpu", "elicitation=expected", "stimuli.emotions=[sad]",
     "stimuli.situations_per_emotion=2", *FOUR_RELIGIONS, "elicitation.check_sample=0", "elicitation.noise_sample=0",
@@ -57,10 +57,10 @@ def launcher():
 
 
 def sweep(folder, environment, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "audit", *SWEEP, *words],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
+    """Run a sweep; return its exit code and what it says."""
+    said = folder / "said.txt"
+    changes = {name: value for name, value in environment.items() if os.environ.get(name) != value}
+    return done((*SWEEP, *words), said, **changes), said.read_text()
 
 
 def of_runs(folder):
@@ -95,12 +95,12 @@ def test_runs_that_are_made_elsewhere_are_those_of_a_sweep_here(
             path.chmod(path.stat().st_mode | stat.S_IXUSR)
         environment = environment | {"PATH": f"{commands}{os.pathsep}{environment['PATH']}"}
         words = (*words, "hydra.launcher.partition=gpu", "hydra.launcher.mem_gb=3")
-    done = sweep(there, environment, *words, f"hydra/launcher={launcher_name}")
-    assert done.returncode == 0, done.stderr[-2000:]
+    code, said = sweep(there, environment, *words, f"hydra/launcher={launcher_name}")
+    assert code == 0, said[-2000:]
     assert of_runs(there) == here
     assert len(here) == 2
-    assert "comparison: reports/comparison-" in done.stdout
-    assert [line for line in done.stderr.splitlines() if line.startswith("job 1 (")]
+    assert "comparison: reports/comparison-" in said
+    assert [line for line in said.splitlines() if line.startswith("job 1 (")]
     assert not list(there.glob(".sweep-*"))
     if launcher_name == "slurm":
         asked = (commands / "asked.txt").read_text()
@@ -154,14 +154,14 @@ def test_a_setting_that_slurm_does_not_have_is_named(debug_mode, audit, tmp_path
 
 
 def test_a_job_that_fails_elsewhere_is_named_and_the_others_are_made(tiny_model, child_environment, tmp_path):
-    done = sweep(
+    code, said = sweep(
         tmp_path, child_environment, "hydra/launcher=submitit_local", "model.name=tiny",
         f"model.path={tiny_model},{tmp_path / 'gone'}",
     )  # fmt: skip
-    assert done.returncode == 2
-    assert "is neither a folder on this machine nor a hub id" in done.stderr
+    assert code == 2
+    assert "is neither a folder on this machine nor a hub id" in said
     assert len(of_runs(tmp_path)) == 1
-    assert "no comparison" in done.stderr
+    assert "no comparison" in said
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,7 @@ import shutil
 
 import pandas as pd
 import pytest
-import torch
 from runs import FOUR_RELIGIONS
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from audit.asking.conversations import grid_of
 from audit.asking.elicitation.expected import ExpectedElicitation
@@ -17,6 +15,9 @@ from stimuli.prompts import Scale
 
 def often_ends(model, folder):
     """Return a copy of a model that closes thoughts more often than at random."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     network = AutoModelForCausalLM.from_pretrained(model)
     with torch.no_grad():
         network.lm_head.weight[AutoTokenizer.from_pretrained(model).convert_tokens_to_ids("</think>")] *= 2

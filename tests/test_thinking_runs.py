@@ -8,7 +8,6 @@ from zlib import crc32
 import pandas as pd
 import pytest
 from runs import FOUR_RELIGIONS, scripted_models
-from transformers import AutoTokenizer
 
 from audit.asking.conversations import what_was_asked
 from audit.engines.base import EngineFacts, Generated
@@ -87,6 +86,8 @@ class Reasoner(TokenEngine):
 @pytest.fixture(scope="module")
 def reasoner(tiny_model):
     def made(dialect="think", **script):
+        from transformers import AutoTokenizer
+
         hf = AutoTokenizer.from_pretrained(tiny_model)
         hf.chat_template = TEMPLATES[dialect]
         return Reasoner(ChatTokenizer(hf, name="tiny", thinks_in=dialect if dialect == "kimi" else "auto"), **script)

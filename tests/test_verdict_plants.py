@@ -30,6 +30,8 @@ from audit.tables.verdicts import VERDICTS
 from audit.tasks.intensity.publish import _repeated, publish_ratings
 from audit.tasks.intensity.verdict_limits import limits_of
 
+pytestmark = pytest.mark.long
+
 PLACEBO = ("invented",)
 FEW = AnalysisSettings().model_copy(update={"n_permutations": 20})
 

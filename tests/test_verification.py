@@ -178,6 +178,7 @@ def test_what_was_silent_is_named_by_every_command_that_reads_a_run(how, command
     assert not (command.folder / "both").exists()
 
 
+@pytest.mark.model
 def test_a_reply_edited_under_its_kept_score_is_named(command, capsys):
     asked = [word for word in ASKED if not word.startswith(("elicitation", "strategy="))]
     assert command("run", *asked, "task=reply", "run_dir=replied") == 0

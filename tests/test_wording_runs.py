@@ -8,7 +8,6 @@ from hashlib import sha256
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import svg_alone
 from runs import as_stored, scripted_models
 from test_planted_strategy import Scripted
 
@@ -18,6 +17,8 @@ from audit.runs.store import RunFolder
 from audit.tables.ratings import MANIPULATED
 from stimuli.manipulation import LEAST
 from stimuli.narratives import load_narratives
+
+pytestmark = pytest.mark.long
 
 V = 4
 IN_EIGHT = (0, 6, -3, 9, 2, -5, 4, 1)
@@ -117,8 +118,7 @@ def run(tmp_path_factory):
             from audit.cli.main import main
 
             load(engine)
-            with svg_alone():
-                assert main(["run", *WORDS, *words]) == code
+            assert main(["run", *WORDS, *words]) == code
             return folder
 
         yield run_on

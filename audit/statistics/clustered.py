@@ -59,13 +59,21 @@ def clustered(grams: FloatArray, scores: FloatArray, inverse: FloatArray, direct
     squares, traces, spread = (np.zeros(len(directions)) for _ in range(3))
     moved = np.empty((len(grams), *directions.shape))
     own = np.empty((len(grams), len(directions)))
+    # Narratives in which the same ratings are missing have the same Gram matrix: most of them have it with all ratings.
+    first: dict[bytes, tuple[int, FloatArray]] = {}
     for i, (gram, score) in enumerate(zip(grams, scores, strict=True)):
-        leverage, axes = np.linalg.eigh(root @ gram @ root)
-        seen = leverage < 1 - _ALONE
-        raised = np.where(seen, 1 / np.sqrt(np.where(seen, 1 - leverage, 1.0)), 0.0)
-        q = ((half @ axes) * raised) @ axes.T @ root
-        moved[i] = q @ gram
-        own[i] = (moved[i] * q).sum(axis=1)
+        key = gram.tobytes()
+        if key in first:
+            same, q = first[key]
+            moved[i], own[i] = moved[same], own[same]
+        else:
+            leverage, axes = np.linalg.eigh(root @ gram @ root)
+            seen = leverage < 1 - _ALONE
+            raised = np.where(seen, 1 / np.sqrt(np.where(seen, 1 - leverage, 1.0)), 0.0)
+            q = ((half @ axes) * raised) @ axes.T @ root
+            moved[i] = q @ gram
+            own[i] = (moved[i] * q).sum(axis=1)
+            first[key] = i, q
         squares += (q @ score) ** 2
     for m in range(len(directions)):
         g = -(moved[:, m] @ inverse @ moved[:, m].T)

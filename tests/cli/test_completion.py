@@ -101,17 +101,20 @@ def in_zsh(folder) -> dict[str, str]:
     return typed(["zsh", "-f", "-i"], begin, LINES, folder)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("line", "word"), [*COMPLETED, *((line, line.split()[-1]) for line in STAY)])
 def test_bash_completes(line, word, in_bash):
     assert in_bash[line] == word
 
 
+@pytest.mark.process
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not on this machine")
 @pytest.mark.parametrize(("line", "word"), [*COMPLETED, *((line, line.split()[-1]) for line in STAY)])
 def test_zsh_completes(line, word, in_zsh):
     assert in_zsh[line] == word.removesuffix("/")  # zsh takes the stroke away again when the word is ended
 
 
+@pytest.mark.process
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not on this machine")
 @pytest.mark.parametrize(("line", "word"), COMPLETED)
 def test_fish_completes(line, word, folder):
@@ -119,6 +122,7 @@ def test_fish_completes(line, word, folder):
     assert [each.split("\t")[0] for each in said] == [word]
 
 
+@pytest.mark.process
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not on this machine")
 def test_fish_tells_what_each_choice_is(folder):
     said = dict(each.split("\t") for each in fish("empathy-audit run model=llama3", folder))
@@ -156,6 +160,7 @@ def test_only_commands_that_take_them_complete_overrides_settings_and_files():
     assert FILES not in of["options"]
 
 
+@pytest.mark.process
 def test_what_a_script_holds_cannot_end_its_quotes():
     assert all("'" not in word and "\\" not in word and "\t" not in word for _, word in WORDS)
     for shell in SHELLS:
@@ -170,6 +175,7 @@ def test_a_shell_that_has_no_script_suggests_one():
         script("fisch", COMMANDS.values())
 
 
+@pytest.mark.process
 def test_the_script_is_printed_without_a_model_library_or_hydra():
     made = "from audit.cli.main import main; main(['completion', 'bash'])"
     heavy = "{'torch', 'hydra', 'omegaconf', 'pandas', 'transformers'} & set(sys.modules)"
@@ -181,6 +187,7 @@ def test_the_script_is_printed_without_a_model_library_or_hydra():
     assert done.stdout == script("bash", COMMANDS.values())
 
 
+@pytest.mark.process
 def test_a_completion_takes_less_than_a_fifth_of_a_second_and_starts_no_python(folder):
     line = "empathy-audit run stimuli."
     given = f"COMP_LINE='{line}'; COMP_POINT={len(line)}; COMP_WORDS=(empathy-audit run stimuli.); COMP_CWORD=2"

@@ -64,6 +64,7 @@ def mended(words):
     return [*words[:-1], word]
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="needs bash")
 @pytest.mark.parametrize("value", PATHS)
 def test_a_path_that_is_not_taken_names_the_form_in_which_it_is(value):
@@ -73,6 +74,7 @@ def test_a_path_that_is_not_taken_names_the_form_in_which_it_is(value):
     assert str(given(*words)[0].run_dir) == value
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="needs bash")
 @pytest.mark.parametrize("value", ["größe", "a=b", "it's a, b", "[x]", "1e3"])
 def test_so_do_models_and_stimuli(value):
@@ -195,6 +197,7 @@ def test_a_flag_may_stand_anywhere():
     assert len(given("-m", "prompt=origin,persona-1", "--multirun")) == 2
 
 
+@pytest.mark.process
 def test_a_list_that_ends_with_a_comma_is_shown_without_it():
     line = refused("stimuli.emotions=[sad, happy,]")
     assert line.endswith("a list ends without a comma: 'stimuli.emotions=[sad, happy]'")

@@ -21,6 +21,8 @@ from audit.tables.run_of_ratings import OF_RATINGS, TABLES
 from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
 from audit.tasks.inventory.tables import AFFECT_TABLES, INVENTORY_TABLES, OF_ANSWERS
 
+pytestmark = pytest.mark.process
+
 for needed in ("sphinx", "myst_parser", "furo"):
     pytest.importorskip(needed, reason="the extra docs is not installed")
 

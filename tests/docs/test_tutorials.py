@@ -49,6 +49,7 @@ def test_no_command_of_a_transcript_ended_in_a_fault(path):
     assert not set(map(int, codes)) & transcripts.FAULTS
 
 
+@pytest.mark.process
 def test_a_tutorial_is_followed_in_order_and_what_varies_is_left_out(tmp_path):
     (folder := tmp_path / "project").mkdir()
     (home := tmp_path / "home").mkdir()
@@ -74,6 +75,7 @@ def test_a_tutorial_is_followed_in_order_and_what_varies_is_left_out(tmp_path):
     assert faults == ["no-such-program"]
 
 
+@pytest.mark.process
 def test_a_command_that_ends_the_shell_is_no_step_of_a_tutorial(tmp_path):
     with pytest.raises(ValueError, match="exit 3: it ended the shell"):
         transcripts.follow("```console\n$ exit 3\n```\n", tmp_path, tmp_path)
@@ -111,6 +113,7 @@ def test_the_worked_example_of_the_gap_comes_out_as_printed(capsys):
     assert f"{row['ci_low']:.1f} to +{row['ci_high']:.1f}".replace("-", "−") in page.replace("reaches from ", "")
 
 
+@pytest.mark.long
 def test_what_python_md_does_with_runs_works(tmp_path, monkeypatch):
     copied = {"example": "example", "one": "example-sweep/origin", "other": "example-sweep/persona-1"}
     for name, example in copied.items():
@@ -140,6 +143,7 @@ def test_the_parts_of_a_page_that_an_auditor_is_told_of_are_there(part):
     assert part.lower() in page.lower()
 
 
+@pytest.mark.process
 def test_the_script_in_r_comes_to_the_headline_of_the_report(tmp_path):
     r = shutil.which("Rscript")
     if r is None:

@@ -15,6 +15,8 @@ from audit.errors import ModelError
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Scale
 
+pytestmark = pytest.mark.model
+
 TEN = Scale(0, 10)
 HUNDRED = Scale(0, 100)
 DIGITS = r"\d|\s|[^\d\s]+"  # SmolLM2, Qwen, Mistral, Gemma: "100" is 1 0 0, a space before is a token of its own

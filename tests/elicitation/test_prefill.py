@@ -74,6 +74,7 @@ class Table:
 ASKED = "system:s\nuser:q\nanswer:\n"
 
 
+@pytest.mark.model
 def test_a_space_that_the_tokenizer_keeps_apart_is_given_and_the_number_comes_after_it():
     # After the space: "7" .6, then "2" .5 (72: .3), and the end .5 (7: .3); "I" .4. mass .6, mean (21.6 + 2.1) / .6
     given = (ASKED, "Number:", " ")
@@ -84,6 +85,7 @@ def test_a_space_that_the_tokenizer_keeps_apart_is_given_and_the_number_comes_af
     assert outcome.n_prompt_tokens == len(engine.tokenizer.encode(f"{ASKED}Number: "))
 
 
+@pytest.mark.model
 def test_a_space_that_the_tokenizer_joins_to_the_number_is_left_to_the_model():
     # "Number: 52" is "Number:" and " 52": given a space, a model would be asked for tokens that nobody ever wrote.
     given = (ASKED, "Number:")
@@ -94,6 +96,7 @@ def test_a_space_that_the_tokenizer_joins_to_the_number_is_left_to_the_model():
     assert outcome.intensity == pytest.approx((26 + 8 + 5.2) / 0.8, abs=1e-12)
 
 
+@pytest.mark.model
 def test_nothing_is_begun_where_nothing_is_asked_for():
     tokenizer = ChatTokenizer(FakeTokenizer(SPACED), name="fake")
     assert tokenizer.render(Prompt("s", "q")) == tokenizer.render(Prompt("s", "q", begun="")) == ASKED

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ import time
 import pandas as pd
 import pytest
 from batching import Batching
+from forked import done, started
 from hostile import KEY, PAGE, Hostile, say, text_of
 from test_openai import HUNDRED, PROMPTS, asked_for, collected, files_with, opened, texts_of, top_of, whole
 
@@ -24,6 +24,8 @@ from audit.engines.server import BudgetError
 from audit.errors import ModelError
 from audit.runs.store import RunFolder
 from stimuli.prompts import Prompt
+
+pytestmark = pytest.mark.server
 
 __all__ = ["opened"]  # a fixture
 
@@ -329,9 +331,10 @@ FOUR = ("stimuli.emotions=[sad,happy,scared,tense]",)
 
 
 @pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 @pytest.mark.parametrize("when", ["before its id is told", "waiting", "reading"])
-def test_a_command_that_is_killed_finds_its_batch_and_submits_nothing_twice(when, tmp_path, child_environment):
+def test_a_command_that_is_killed_finds_its_batch_and_submits_nothing_twice(when, tmp_path):
     held, reached = threading.Event(), threading.Event()
 
     def hold(n=0):
@@ -366,26 +369,19 @@ def test_a_command_that_is_killed_finds_its_batch_and_submits_nothing_twice(when
     with Hostile().serving() as url:
         undisturbed = collected(tmp_path / "undisturbed", url, *FOUR)
     with server.serving() as url:
-        command = [sys.executable, "-m", "audit", "run", *asked_for(url, tmp_path / "run"), *BATCH_OF_A_COMMAND, *FOUR]
-        with subprocess.Popen(command, env=child_environment | {"TESTS_KEY": KEY}, cwd=tmp_path) as process:
+        words, said = ["run", *asked_for(url, tmp_path / "run"), *BATCH_OF_A_COMMAND, *FOUR], tmp_path / "said.txt"
+        with started(words, said, TESTS_KEY=KEY) as process:
             assert reached.wait(120)
-            os.kill(process.pid, signal.SIGKILL)
-            assert process.wait() == -signal.SIGKILL
+            process.kill()
+        assert process.exitcode == -signal.SIGKILL
         held.set()
         assert files_with(KEY, tmp_path) == []
         server.created = lambda n: ""
         for each in server.batches.values():
             each["left"] = 1
-        again = subprocess.run(
-            command,
-            env=child_environment | {"TESTS_KEY": KEY},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert again.returncode == 0, again.stderr
-    assert "waiting for batch batch_0, which was submitted before" in again.stderr
+        before = len(said.read_text())
+        assert done(words, said, TESTS_KEY=KEY) == 0, said.read_text()
+    assert "waiting for batch batch_0, which was submitted before" in said.read_text()[before:]
     ratings = RunFolder(tmp_path / "run").read_ratings(n_prompts=2 * N)
     pd.testing.assert_frame_equal(ratings, undisturbed)
     assert (len(server.batches), len(server.asked_by_batch)) == (1, 2 * N)

@@ -8,6 +8,8 @@ import pytest
 from audit.engines.classifier import open_classifier, softmax
 from audit.errors import ModelAbsentError, ModelError
 
+pytestmark = pytest.mark.model
+
 WORDS = ["i", "lost", "my", "dog", "you", "are", "so", "sad", "sorry", "the", "cat", "slept", "well", "thank", "XYZ"]
 WORDS += ["a", "muslim", "black", "person", "/", "s", "<", ">"]
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]

@@ -8,6 +8,8 @@ from audit.engines.comet import head_of, infer
 from audit.errors import ModelError
 from stimuli.narratives import EmotionWords, Narrative
 
+pytestmark = pytest.mark.model
+
 WORDS = ["PersonX", "lost", "a", "dog", "won", "the", "race", "slept", "to", "rest", "find", "it", "sad", "none"]
 WORDS += ["[", "GEN", "]"]
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]

@@ -9,7 +9,10 @@ import pytest
 from audit.engines.embedding import PACKAGED, cosine, embed
 from audit.errors import ModelError
 
-pytest.importorskip("sentence_transformers")
+pytestmark = pytest.mark.model
+
+if importlib.util.find_spec("sentence_transformers") is None:
+    pytest.skip("needs sentence-transformers", allow_module_level=True)
 
 WORDS = ["i", "lost", "my", "dog", "cat", "went", "missing", "the", "tax", "rate", "rose"]
 TEXTS = ["i lost my dog", "the tax rate rose", "my cat went missing the rate rose"]

@@ -66,6 +66,7 @@ def test_on_a_gpu_the_engine_takes_the_files_own(files, machine):
     assert choose_format("auto", device="cuda", folder=files(dtype="bfloat16")) == ("auto", "the files' own, on cuda")
 
 
+@pytest.mark.model
 def test_a_cpu_that_is_told_to_do_without_avx512_does_not_take_bfloat16(monkeypatch):
     # As ATEN_CPU_CAPABILITY=avx2 tells torch, whatever the CPU has.
     monkeypatch.setattr(formats, "cpu_capability", lambda: "AVX2")
@@ -74,6 +75,7 @@ def test_a_cpu_that_is_told_to_do_without_avx512_does_not_take_bfloat16(monkeypa
     native_bfloat16.cache_clear()
 
 
+@pytest.mark.model
 def test_native_bfloat16_that_is_slower_is_not_taken(monkeypatch):
     import torch
 

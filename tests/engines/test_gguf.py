@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
-import gguf
 import numpy as np
 import pytest
 from ggufs import CHAT, HEADS, THETA, D, write_gguf
@@ -16,6 +15,8 @@ from audit.engines.gguf import Unpacking, read_header
 from audit.engines.resolve import cache_folder, resolve_model, say_unpacking
 from audit.errors import ModelError
 from stimuli.prompts import Prompt, Scale
+
+pytestmark = pytest.mark.model
 
 
 @pytest.fixture
@@ -39,6 +40,7 @@ def refused(model):
 
 
 def test_a_file_is_unpacked_once_and_known_by_its_hash(made, monkeypatch):
+    import gguf
     from safetensors.numpy import load_file
 
     model = made(q8=True)

@@ -9,6 +9,8 @@ import pytest
 from audit.engines.likelihood import LikelihoodModel
 from audit.errors import ModelAbsentError, ModelError
 
+pytestmark = pytest.mark.model
+
 WORDS = ["a", "b", "c", "d"]
 SPECIAL = ["<pad>", "<s>", "<unk>"]
 # p(next | now) over a b c d; the rest of each row goes to the special tokens.

@@ -4,7 +4,6 @@
 from typing import NamedTuple
 
 import pytest
-from transformers import AutoTokenizer
 
 from audit.engines.chat import ChatTokenizer
 from audit.engines.rendering import rendered
@@ -265,6 +264,8 @@ def tokenizer_of(tiny_model):
     """Return a function that gives the tiny model's tokenizer, without a token for <think>, with a template."""
 
     def made(own, **options):
+        from transformers import AutoTokenizer
+
         hf = AutoTokenizer.from_pretrained(tiny_model)
         hf.chat_template, hf.bos_token = own, "<|start|>"
         tokenizer = ChatTokenizer(hf, name="tiny", **options)

@@ -32,6 +32,8 @@ from audit.errors import ConfigError, ModelError
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Scale
 
+pytestmark = pytest.mark.server
+
 HUNDRED = Scale(0, 100)
 QUICK = {"backoff_s": 0.01, "timeout_s": 0.5, "concurrency": 6, "retries": 4}
 PROMPTS = [Prompt("Judge.", f"How sad is number {place}?") for place in range(24)]

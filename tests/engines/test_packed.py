@@ -150,6 +150,7 @@ def small(name, **changes):
 TRIED = [list(range(10, 40)), list(range(60, 20, -1))]
 
 
+@pytest.mark.model
 @pytest.mark.parametrize(
     "name", ["llama", "qwen2", "qwen3", "mistral", "gemma", "gemma2", "gemma3_text", "phi3", "olmo2"]
 )
@@ -161,6 +162,7 @@ def test_families_of_models_can_be_read_packed(name):
     assert reads_packed(packed, WholeReader(torch, model, device="cpu", batch_size=4), TRIED)
 
 
+@pytest.mark.model
 def test_a_model_with_a_memory_of_another_kind_is_not_read_packed():
     import torch
     from transformers import MambaConfig
@@ -170,6 +172,7 @@ def test_a_model_with_a_memory_of_another_kind_is_not_read_packed():
     assert not reads_packed(packed, WholeReader(torch, model, device="cpu", batch_size=4), TRIED)
 
 
+@pytest.mark.model
 def test_a_mask_that_is_not_heeded_is_noticed():
     import torch
 
@@ -182,6 +185,7 @@ def test_a_mask_that_is_not_heeded_is_noticed():
     assert not reads_packed(packed, WholeReader(torch, model, device="cpu", batch_size=4), TRIED)
 
 
+@pytest.mark.model
 def test_a_window_is_told_where_layers_look_no_further():
     assert sliding_window(small("llama")) is None
     assert sliding_window(small("mistral", sliding_window=7)) == 7

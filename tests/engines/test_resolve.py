@@ -262,6 +262,7 @@ def packed(tmp_path, monkeypatch, find_only):
     return convert
 
 
+@pytest.mark.model
 def test_an_unpacked_model_appears_whole(packed, tiny_config):
     packed()
     model, _ = tiny_config("embedded:smollm2")
@@ -273,6 +274,7 @@ def test_an_unpacked_model_appears_whole(packed, tiny_config):
     assert digest[:16] in files.folder.name
 
 
+@pytest.mark.model
 def test_an_unpacked_model_is_not_unpacked_again(packed, tiny_config):
     packed()
     model, _ = tiny_config("embedded:smollm2")
@@ -281,6 +283,7 @@ def test_an_unpacked_model_is_not_unpacked_again(packed, tiny_config):
     assert resolve_model(model) == first
 
 
+@pytest.mark.model
 @pytest.mark.parametrize(
     ("fault", "seen"),
     [
@@ -302,6 +305,7 @@ def test_a_conversion_that_fails_leaves_nothing_and_can_be_done_again(fault, see
     assert resolve_model(model).folder.is_dir()
 
 
+@pytest.mark.model
 def test_a_cache_that_can_not_be_written_names_the_remedy(packed, tiny_config, tmp_path):
     (tmp_path / "cache").write_text("a file where the cache should be")
     model, _ = tiny_config("embedded:smollm2")

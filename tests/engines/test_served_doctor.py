@@ -3,6 +3,8 @@
 import pytest
 from hostile import KEY, Hostile
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture
 def served(audit, capsys, monkeypatch):

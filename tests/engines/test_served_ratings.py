@@ -26,6 +26,8 @@ from audit.errors import ModelError
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Scale
 
+pytestmark = pytest.mark.server
+
 HUNDRED = Scale(0, 100)
 QUICK = {"backoff_s": 0.01, "timeout_s": 5, "concurrency": 4, "retries": 2}
 PROMPTS = [Prompt("Judge.", f"How sad is number {place}?") for place in range(6)]

@@ -1,7 +1,6 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from transformers import AutoTokenizer
 
 from audit.configuration.schema import DATE, ModelConfig
 from audit.engines.base import Generated
@@ -30,6 +29,8 @@ def tokenizer_of(tiny_model):
     from tokenizers import processors
 
     def made(own, *, adds=True, **options):
+        from transformers import AutoTokenizer
+
         hf = AutoTokenizer.from_pretrained(tiny_model)
         hf.chat_template = own
         hf.bos_token = "<|start|>"
@@ -234,6 +235,7 @@ def served(render, **options):
     return server, tokenizer, ServedModel(server.base_url, "m", "", ["fp_1"], tokenizer)
 
 
+@pytest.mark.model
 def test_a_server_is_told_the_date_that_its_template_prints():
     _, tokenizer, source = served(
         lambda messages, date_string="24 Nov 2026", **_: f"\x02{date_string}{_said(messages)}"
@@ -244,6 +246,7 @@ def test_a_server_is_told_the_date_that_its_template_prints():
     assert source.states() == ["fp_1"]
 
 
+@pytest.mark.model
 def test_a_server_s_own_date_of_today_is_seen_and_told_day_by_day():
     today = datetime.now(UTC)
     shown = [today.strftime("%Y-%m-%d")]
@@ -257,6 +260,7 @@ def test_a_server_s_own_date_of_today_is_seen_and_told_day_by_day():
     assert source.states() == ["fp_1"]
 
 
+@pytest.mark.model
 def test_a_server_s_template_that_leaves_the_token_out_gets_it_once():
     _, tokenizer, source = served(lambda messages, **_: _said(messages))
     assert [ids[:2] for ids in tokenizer.encode_prompts(PROMPTS)] == [[2, ord("[")]] * 3

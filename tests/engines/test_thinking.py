@@ -4,7 +4,6 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from transformers import AutoTokenizer
 
 from audit.asking.elicitation.parsing import parse_response
 from audit.asking.elicitation.plain_text import answer_of
@@ -50,6 +49,8 @@ def tokenizer_of(tiny_model):
     """Return a function that gives the tiny model's tokenizer, which has a token for <think>, with a template."""
 
     def made(name, *, think_tokens=True, **options):
+        from transformers import AutoTokenizer
+
         hf = AutoTokenizer.from_pretrained(tiny_model)
         hf.chat_template = TEMPLATES[name]
         tokenizer = ChatTokenizer(hf, name="tiny", **options)
@@ -237,6 +238,8 @@ def tokenizer_with(tiny_model):
     """Return a function that gives the tiny model's tokenizer with special tokens more."""
 
     def made(*tokens, template=MESSAGES + "<|start|>assistant:", **options):
+        from transformers import AutoTokenizer
+
         hf = AutoTokenizer.from_pretrained(tiny_model)
         hf.add_tokens(list(tokens), special_tokens=True)
         hf.chat_template = template

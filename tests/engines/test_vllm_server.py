@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.util
 import io
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import replace
 
 import pandas as pd
 import pytest
+from forked import done, started
 from runs import FOUR_RELIGIONS
 from serving import real_server
 
@@ -26,7 +26,7 @@ from audit.runs.store import PartBegun, RunFolder
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Scale
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.model, pytest.mark.process, pytest.mark.server]
 TEN = Scale(0, 10)
 KEY = "sk-test-77aa10"
 STARTS = 240  # seconds, on a busy machine
@@ -161,9 +161,7 @@ def test_what_a_budget_cut_off_is_asked_for_and_no_more(served, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_a_run_killed_half_way_goes_on_to_the_ratings_of_the_engine_of_this_machine(
-    url, make_model, audit, tmp_path, child_environment
-):
+def test_a_run_killed_half_way_goes_on_to_the_ratings_of_the_engine_of_this_machine(url, make_model, audit, tmp_path):
     settings = (
         "elicitation=expected", "elicitation.max_pruned_points=0", "stimuli.emotions=[sad]",
         "stimuli.situations_per_emotion=3", *FOUR_RELIGIONS, "elicitation.check_sample=0", "elicitation.noise_sample=0",
@@ -171,20 +169,18 @@ def test_a_run_killed_half_way_goes_on_to_the_ratings_of_the_engine_of_this_mach
     )  # fmt: skip
     run = tmp_path / "served"
     words = [
-        sys.executable, "-m", "audit", "run", "model=vllm-serve", f"model.base_url={url}", "model.path=tiny",
-        "model.api_key_env=TESTS_KEY", f"run_dir={run}", *settings,
+        "run", "model=vllm-serve", f"model.base_url={url}", "model.path=tiny", "model.api_key_env=TESTS_KEY",
+        f"run_dir={run}", *settings,
     ]  # fmt: skip
-    environment = child_environment | {"TESTS_KEY": KEY}
-    with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
-        while process.poll() is None and len(list(run.glob("ratings/part-*"))) < 3:
+    said = tmp_path / "said.txt"
+    with started(words, said, TESTS_KEY=KEY) as process:
+        while process.is_alive() and len(list(run.glob("ratings/part-*"))) < 3:
             time.sleep(0.005)
         process.kill()
-        said = process.communicate()[1]
-    assert process.returncode == -signal.SIGKILL, said[-2000:]
+    assert process.exitcode == -signal.SIGKILL, said.read_text()[-2000:]
     there = {path.name: path.read_bytes() for path in run.glob("ratings/part-*")}
     assert 3 <= len(there) < 15
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, cwd=tmp_path, timeout=240)
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert done(words, said, TESTS_KEY=KEY) == 0, said.read_text()[-2000:]
     theirs = RunFolder(run).read_ratings(n_prompts=75)
     assert theirs["prompt_index"].tolist() == list(range(75))
     for number, name in enumerate(sorted(there)):

@@ -28,6 +28,8 @@ from audit.runs.store import RunFolder
 from audit.tables.ratings import RATINGS
 from audit.tables.spreadsheets import as_it_was
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 EEE = ("organization=A lab", "relationship=third_party", "model_id=a/model")
 OPTIONS = {"every-eval-ever": EEE}

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -18,9 +19,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 from hostile import KEY, Hostile, rating_of
 from serving import llama_cpp_server
 
-pytest.importorskip("inspect_ai", reason="needs Inspect: pip install 'empathy-audit[inspect]'")
-pytest.importorskip("openai", reason="Inspect needs openai for such servers: pip install openai")
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.process,
+    pytest.mark.server,
+    pytest.mark.skipif(find_spec("inspect_ai") is None, reason="needs Inspect: pip install 'empathy-audit[inspect]'"),
+    pytest.mark.skipif(find_spec("openai") is None, reason="Inspect needs openai for such servers: pip install openai"),
+]
 ROOT = Path(__file__).parents[2]
 ASKED = (
     "stimuli.situations_per_emotion=3", "stimuli.emotions=[sad]", *FOUR_RELIGIONS, "statistics.n_permutations=100",

@@ -29,6 +29,8 @@ from audit.extras.paper.references import bibliography
 from audit.extras.paper.text import as_plain, works_in
 from audit.extras.paper.word import word_file
 
+pytestmark = pytest.mark.long
+
 docx = pytest.importorskip("docx", reason="needs python-docx: pip install 'empathy-audit[word]'")
 ROOT = Path(__file__).parents[2]
 EXAMPLE, REPLIES = ROOT / "reports" / "example", ROOT / "reports" / "example-replies"

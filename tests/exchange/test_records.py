@@ -182,6 +182,7 @@ def test_a_run_that_rules_nothing_out_has_the_worst_score(run, audit, spoil, say
     assert float(details["ci_high"]) == exact("verdicts")["ci_high"][0]
 
 
+@pytest.mark.long
 def test_a_table_that_somebody_edited_makes_no_record_and_no_data_set(run, audit, capsys):
     for name in ("verdicts", "gap"):
         path = run / "tables" / f"{name}.csv"

@@ -17,6 +17,8 @@ import spoken
 
 HEAVY = ("overrides", "own choices", "whole command lines")
 """Readers of which an input takes a tenth of a second: they are tried less often."""
+OF_MODELS = ("GGUF headers", "chat templates (Jinja)")
+"""Readers that need a library of models."""
 READERS = [*stored.READERS, *handed.READERS, *spoken.READERS, *words.READERS]
 
 
@@ -28,7 +30,13 @@ def back_here():
     os.chdir(before)
 
 
-@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
+@pytest.mark.parametrize(
+    "reader",
+    [
+        pytest.param(reader, id=reader.name, marks=[pytest.mark.model] if reader.name in OF_MODELS else [])
+        for reader in READERS
+    ],
+)
 @pytest.mark.filterwarnings("ignore")  # of what is wrong with an input, by whichever library
 def test_an_input_ends_in_a_value_or_in_one_line(reader, tmp_path):
     n = 4 if reader.name.startswith(HEAVY) else 25

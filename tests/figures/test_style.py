@@ -92,6 +92,7 @@ def test_same_table_gives_same_bytes(name, kind) -> None:
     assert first == figure_bytes(FIGURES[name](), kind)
 
 
+@pytest.mark.process
 def test_another_process_gives_the_same_bytes() -> None:
     script = (
         "import hashlib; from test_style import FIGURES, figure_bytes\n"

@@ -18,6 +18,8 @@ from audit.extras.index.claims import CLAIMS, _said
 from audit.extras.index.write import write_index
 from audit.tasks.pipeline import report_run
 
+pytestmark = pytest.mark.long
+
 SMALL, LARGE = {"model__parameters": 1_000_000}, {"model__parameters": 9_000_000}
 
 

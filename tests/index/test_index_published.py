@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import planted
 import pytest
-from drawing import svg_alone
 from gated import two_terms
 from indexed import changed, published, without_figures
 from runs import as_stored
@@ -24,6 +23,8 @@ from audit.report.sentences import LIMITS
 from audit.runs.store import RunFolder
 from audit.tables.ratings import MANIPULATED
 from audit.tasks.pipeline import report_run
+
+pytestmark = pytest.mark.long
 
 CHECKS = ("manipulation", "manipulation_not_shown", "intensity_not_followed")
 REPORTS = Path(__file__).parents[2] / "reports"
@@ -238,8 +239,7 @@ def replies(tmp_path_factory):
     """The committed example of replies, reported by this version."""
     run = tmp_path_factory.mktemp("replies") / "run"
     shutil.copytree(REPORTS / "example-replies", run)
-    with svg_alone():
-        report_run(run)
+    report_run(run)
     return run
 
 

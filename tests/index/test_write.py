@@ -206,6 +206,7 @@ def test_a_size_is_said_where_it_was_recorded(run, tmp_path):
     assert text.count("not recorded") == 1
 
 
+@pytest.mark.long
 def test_two_hundred_runs_take_seconds_not_minutes(run, tmp_path):
     folder = copies(run, tmp_path, *(f"run{place:03d}" for place in range(200)))
     began = time.process_time()
@@ -289,6 +290,7 @@ def test_a_comparison_is_linked_and_is_no_run(run, tmp_path, monkeypatch):
         write_index(folder / "both")
 
 
+@pytest.mark.long
 def test_commands_of_its_notes_are_said_to_be_given_in_the_folder_of_the_runs(run, tmp_path, monkeypatch, capsys):
     runs = tmp_path / "my runs"
     shutil.copytree(run, runs / "a")

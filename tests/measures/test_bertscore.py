@@ -11,6 +11,8 @@ from audit.tasks.measures.base import Reply
 from audit.tasks.measures.bertscore import BertScoreScorer, read_references
 from stimuli.errors import StimulusError
 
+pytestmark = pytest.mark.model
+
 WORDS = ["i", "am", "sorry", "you", "lost", "your", "dog", "cat", "it", "must", "be", "hard", "good", "news"]
 REFERENCES = {
     "dog": ("i am sorry it must be hard", "you lost your cat"),

@@ -75,6 +75,7 @@ def test_what_alters_no_number_is_not_asked_for(override):
     assert asked[0] == asked[1]
 
 
+@pytest.mark.model
 def test_hypotheses_that_are_not_given_are_ours_and_reach_the_scorer(tmp_path):
     own = ("measures.eq.hypotheses.advice=thank you well", f"measures.eq.model={write_classifier(tmp_path)}")
     expected = {**HYPOTHESES, "advice": "thank you well"}
@@ -83,6 +84,7 @@ def test_hypotheses_that_are_not_given_are_ours_and_reach_the_scorer(tmp_path):
     assert wanted("eq", *own).open().facts["hypotheses"] == expected
 
 
+@pytest.mark.model
 def test_labels_of_a_classifier_of_regard_reach_the_scorer(tmp_path):
     write_classifier(tmp_path, ("0", "a", "b", "c"), bias=np.log([0.1, 0.2, 0.3, 0.4]).tolist())
     scorer = wanted("regard", f"measures.regard.model={tmp_path}", f"measures.regard.labels={LABELS}").open()
@@ -91,6 +93,7 @@ def test_labels_of_a_classifier_of_regard_reach_the_scorer(tmp_path):
     assert scorer.facts["classes"] == ["other", "negative", "neutral", "positive"]
 
 
+@pytest.mark.model
 def test_a_mechanism_s_model_is_a_folder_or_a_hub_id_with_its_revision(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     folder = write_classifier(tmp_path / "own", ("0", "1", "2"))
@@ -104,6 +107,7 @@ def test_a_mechanism_s_model_is_a_folder_or_a_hub_id_with_its_revision(tmp_path,
     assert "measures.epitome.emotional_reactions=" in wanted("epitome").absent
 
 
+@pytest.mark.model
 @pytest.mark.parametrize(
     ("name", "option", "labels"),
     [

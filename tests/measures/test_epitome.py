@@ -6,6 +6,8 @@ from audit.errors import ConfigError, ModelAbsentError, ModelError
 from audit.tasks.measures.base import Reply
 from audit.tasks.measures.epitome import MECHANISMS, open_epitome
 
+pytestmark = pytest.mark.model
+
 REPLIES = [
     Reply("sorry you are sad", "i lost my dog"),
     Reply("thank you", "the cat slept so well"),

@@ -6,6 +6,8 @@ from audit.errors import ConfigError, ModelAbsentError, ModelError
 from audit.tasks.measures.base import Reply
 from audit.tasks.measures.eq import HYPOTHESES, open_eq
 
+pytestmark = pytest.mark.model
+
 TEXTS = ["sorry you lost the cat", "thank you", "i so", "the cat slept so well you are sad"]
 # Of words that the tiny models know.
 OWN = {"emotion": "you are so sad", "perspective": "i lost the cat", "advice": "thank you well"}

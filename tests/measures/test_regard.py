@@ -110,6 +110,7 @@ def test_the_order_of_terms_and_their_case_alter_nothing():
 # --- The scores ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.model
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 1, 0, 2)])
 @pytest.mark.parametrize(
     "labels", [CLASSES, ("NEGATIVE", "Neutral", "Positive", "Other"), ("neg", "neu", "pos", "other")]
@@ -123,6 +124,7 @@ def test_regard_is_positive_less_negative_whatever_the_order_of_labels(labels, o
     assert [measure.low for measure in scorer.measures] == [-1, 0, 0, 0, 0]
 
 
+@pytest.mark.model
 def test_labels_without_a_meaning_are_taken_as_the_caller_says(tmp_path):
     model = write_regard(tmp_path, labels=["LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3"], shares=[0.6, 0.1, 0.1, 0.2])
     meant = {"negative": "LABEL_1", "neutral": "LABEL_3", "positive": "LABEL_0", "other": "LABEL_2"}
@@ -131,6 +133,7 @@ def test_labels_without_a_meaning_are_taken_as_the_caller_says(tmp_path):
     assert scorer.facts["classes"] == ["positive", "negative", "other", "neutral"]
 
 
+@pytest.mark.model
 def test_the_classifier_reads_the_masked_reply(tmp_path):
     # Oracle: transformers itself, given the masked text.
     write_classifier(tmp_path, CLASSES)
@@ -145,6 +148,7 @@ def test_the_classifier_reads_the_masked_reply(tmp_path):
     assert (scorer.facts["mask"], scorer.facts["masked"]) == ("XYZ", ["black person", "american", "muslim", "black"])
 
 
+@pytest.mark.model
 def test_a_reply_without_a_word_has_no_score(tmp_path):
     scorer = open_regard(write_regard(tmp_path), terms=TERMS)
     scores = scorer.score([Reply("…"), Reply("sorry"), Reply("")])
@@ -152,6 +156,7 @@ def test_a_reply_without_a_word_has_no_score(tmp_path):
     assert scorer.score([]).shape == (0, 5)
 
 
+@pytest.mark.model
 def test_a_long_reply_is_cut_after_it_was_masked(tmp_path):
     write_classifier(tmp_path, CLASSES, n_positions=6)
     scorer = open_regard(str(tmp_path), terms=TERMS)
@@ -160,6 +165,7 @@ def test_a_long_reply_is_cut_after_it_was_masked(tmp_path):
     assert scorer.counts == {"": {"cut": 1}}
 
 
+@pytest.mark.model
 @pytest.mark.parametrize(
     ("labels", "given", "said"),
     [
@@ -187,6 +193,7 @@ def test_labels_that_are_not_the_four_classes_are_named(labels, given, said, tmp
     assert said in line
 
 
+@pytest.mark.model
 def test_an_absent_model_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(ModelAbsentError, match=r"^regard's classifier sasha/regardv3 is not on this machine"):

@@ -59,6 +59,7 @@ def pins(tmp_path):
     return str(path)
 
 
+@pytest.mark.server
 def test_a_weakness_is_named_with_the_version_that_mends_it_and_ends_with_1(pins, capsys):
     with source("b") as (more, asked):
         assert advisories.main([pins], more=more) == 1
@@ -69,12 +70,14 @@ def test_a_weakness_is_named_with_the_version_that_mends_it_and_ends_with_1(pins
     ]
 
 
+@pytest.mark.server
 def test_no_weakness_ends_with_0(pins, capsys):
     with source("none") as (more, _):
         assert advisories.main([pins], more=more) == 0
     assert capsys.readouterr().out == "advisories: none known to osv of 2 packages (2 were asked about)\n"
 
 
+@pytest.mark.process
 def test_no_source_is_one_line_and_no_pass(pins, capsys, monkeypatch):
     # osv.dev by an address where nobody listens; a mirror as the index, which serves no advisories.
     monkeypatch.setattr(advisories, "SOURCES", ("osv",))

@@ -7,6 +7,8 @@ import sys
 import pytest
 from locking import script
 
+pytestmark = pytest.mark.process
+
 pytest.importorskip("cyclonedx_py", reason="pip install '.[release]'")
 sbom = script("sbom")
 DISTRIBUTIONS = {

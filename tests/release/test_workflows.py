@@ -80,6 +80,7 @@ def test_nothing_of_an_event_is_pasted_into_a_shell(path):
         assert "${{" not in line, line
 
 
+@pytest.mark.process
 def test_its_shell_can_be_parsed(path):
     for _, step in steps(path):
         if "run" in step:

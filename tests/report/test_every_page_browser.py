@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from browser import MARKS, launched, open_all, opened, sideways, violations
-from drawing import svg_alone
 from judged import judged, judged_page
 from planted import CASES, Planted
 from test_comparison_page import rendered
@@ -112,7 +111,7 @@ def recorded() -> Iterator[set[str]]:
 def made(tmp_path_factory) -> tuple[dict[str, Path], set[str]]:
     """Return the pages by name, and the templates that they were made of."""
     written = {}
-    with svg_alone(), recorded() as used:
+    with recorded() as used:
         for name, make in MADE.items():
             folder = tmp_path_factory.mktemp("page")
             written[name] = folder / "page.html"

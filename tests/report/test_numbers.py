@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import svg_alone
 from runs import outside_run
 
 from audit.report.numbers import Row, rows_of, show, show_interval, show_sum
@@ -69,8 +68,7 @@ def run(tmp_path_factory) -> Path:
     ratings.loc[refused, "status"] = "refused"
     groups = pd.DataFrame([(term, term.split()[1]) for term in terms] + [("a person", "unspecified")])
     groups = groups.set_axis(["term", "group"], axis=1)
-    with svg_alone():
-        return outside_run(tmp_path_factory.mktemp("run"), ratings, groups, margin=5)
+    return outside_run(tmp_path_factory.mktemp("run"), ratings, groups, margin=5)
 
 
 def files_of(run: Path) -> dict[str, list[list[str]]]:

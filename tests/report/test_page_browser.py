@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from browser import MARKS, launched, open_all, opened, sideways, violations
-from drawing import svg_alone
 from runs import as_stored, outside_run
 
 from audit.comparing.comparison import compare_folders
@@ -56,22 +55,21 @@ def pages(tmp_path_factory):
     example = tmp_path_factory.mktemp("example") / "run"
     shutil.copytree(EXAMPLE, example)
     hostile, other, long = (tmp_path_factory.mktemp(name) for name in ("hostile", "other", "long"))
-    with svg_alone():
-        made = {"example": report_run(example).report}
-        outside_run(hostile, *ratings_of(TERMS, n=6, tail=ATTACK))
-        manifest = json.loads((hostile / "run" / "manifest.json").read_text("utf-8"))
-        manifest |= {"command": ATTACK, "preset": ATTACK, "model": manifest["model"] | {"name": ATTACK}}
-        (hostile / "run" / "manifest.json").write_text(json.dumps(manifest), "utf-8")
-        as_stored(hostile / "run")
-        made["hostile"] = report_run(hostile / "run").report
-        made["long"] = outside_run(long, *ratings_of(("x" * 100_000, "a", "b", "c"), n=3)) / "report.html"
-        outside_run(other, *ratings_of(TERMS, n=6, tail=ATTACK, change=5))
-        compared = compare_folders(
-            [hostile / "run", other / "run"],
-            out=tmp_path_factory.mktemp("compared") / "out",
-            reports_dir=tmp_path_factory.mktemp("reports"),
-            say=lambda line: None,
-        )
+    made = {"example": report_run(example).report}
+    outside_run(hostile, *ratings_of(TERMS, n=6, tail=ATTACK))
+    manifest = json.loads((hostile / "run" / "manifest.json").read_text("utf-8"))
+    manifest |= {"command": ATTACK, "preset": ATTACK, "model": manifest["model"] | {"name": ATTACK}}
+    (hostile / "run" / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    as_stored(hostile / "run")
+    made["hostile"] = report_run(hostile / "run").report
+    made["long"] = outside_run(long, *ratings_of(("x" * 100_000, "a", "b", "c"), n=3)) / "report.html"
+    outside_run(other, *ratings_of(TERMS, n=6, tail=ATTACK, change=5))
+    compared = compare_folders(
+        [hostile / "run", other / "run"],
+        out=tmp_path_factory.mktemp("compared") / "out",
+        reports_dir=tmp_path_factory.mktemp("reports"),
+        say=lambda line: None,
+    )
     return made | {"comparison": compared.page}
 
 

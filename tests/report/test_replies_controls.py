@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import test_replies_page
-from drawing import svg_alone
 from markupsafe import Markup
 from test_replies_page import replies_of, write_run
 
@@ -45,8 +44,7 @@ def page_of(folder, groups, *, group=0.0, words=0.0, invented=None):
             write(folder, scorer, number, scores.assign(value=values), counts)
 
         patch.setattr(test_replies_page, "write_scores", changed)
-        with svg_alone():
-            report = write_run(folder / "run", replies, diversity=False, dimensions=["religion"], **told)
+        report = write_run(folder / "run", replies, diversity=False, dimensions=["religion"], **told)
     page = report.read_text("utf-8")
     page = re.sub(r"<(style|script)[^>]*>.*?</\1>", " ", page, flags=re.S)
     return " ".join(Markup(re.sub(r"<[^>]+>", " ", page)).unescape().split())

@@ -8,7 +8,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import svg_alone
 from test_numbers import Numbers, files_of, read, value_in
 
 from audit.configuration.analysis_settings import AnalysisSettings
@@ -104,19 +103,13 @@ def write_run(folder, replies, *, tail="", measures=3, narratives=None, **change
 
 
 @pytest.fixture(scope="module")
-def quick():
-    with svg_alone():
-        yield
-
-
-@pytest.fixture(scope="module")
-def page(quick, tmp_path_factory):
+def page(tmp_path_factory):
     """A run of two dimensions with all statuses, baselines, and a group of two terms; enough groups for both scopes."""
     return write_run(tmp_path_factory.mktemp("page") / "run", replies_of(TERMS | OTHERS, n=24))
 
 
 @pytest.fixture(scope="module")
-def hostile(quick, tmp_path_factory):
+def hostile(tmp_path_factory):
     """A run in which everything that a user or a model can word is an attack."""
     groups = {f"{group}{ATTACK}": [f"{term}{ATTACK}" for term in own] for group, own in TERMS.items()}
     replies = replies_of(groups, n=3, tail=ATTACK)
@@ -238,7 +231,7 @@ def test_the_same_run_gives_the_same_bytes(page):
     ],
     ids=["all refused", "one narrative", "one perceiver", "baselines only", "one prompt"],
 )
-def test_a_poor_run_has_a_page_too(change, quick, tmp_path):
+def test_a_poor_run_has_a_page_too(change, tmp_path):
     replies = change(replies_of(TERMS | OTHERS, n=3, dimensions=["religion"]))
     html = write_run(tmp_path / "run", replies.assign(prompt_index=range(len(replies)))).read_text("utf-8")
     assert "Nothing could be tested" in html
@@ -283,6 +276,7 @@ def large_tables(*, n_dimensions, n_measures, n_groups):
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_of_many_measures_and_pairs_the_page_shows_those_of_the_smallest_p_and_stays_small():
     tables = large_tables(n_dimensions=5, n_measures=30, n_groups=21)
     figures = {name: figure_bytes(each, "svg") for name, each in draw_measures(tables, confidence=0.95).items()}

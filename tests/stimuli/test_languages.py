@@ -326,6 +326,7 @@ def test_a_situation_that_was_reworded_in_english_is_refused_with_its_new_mark()
         GERMAN.narratives(replace(told, narratives=(other,)))
 
 
+@pytest.mark.process
 def test_a_pack_is_loaded_without_compiling_its_patterns():
     # Before, this took 7 seconds of every run: patterns have up to 240,000 letters once their names are written out.
     script = """

