@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from audit.cli.terminal.base import OK, Command
 from audit.cli.terminal.options import Option, Usage, a_number, option_lines, usage_lines, whole_from
 from audit.cli.terminal.printing import note, print_table, tell
-from audit.configuration.composition import statistics_defaults
 from audit.tables.formatting import SCOPES, count, dimension_title, fixed, rate
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ def _calibrate(words: Sequence[str]) -> int:
     given = _USAGE.read(words)
     path, table = calibrate_run(
         given.one_folder(),
-        defaults=statistics_defaults(),
         n_datasets=given[_N_DATASETS],
         delta=given[_DELTA],
         seed=given[_SEED],
