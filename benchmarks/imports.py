@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LAYERS = (
     "stimuli", "errors", "configuration", "tables", "engines", "runs", "asking", "statistics", "report", "people",
-    "tasks", "comparing", "extras", "api", "cli",
+    "tasks", "comparing", "cli.terminal", "extras", "api", "cli",
 )  # fmt: skip
 """What may import what: a part imports only those before it, and itself."""
 WITHIN = {
@@ -58,12 +58,14 @@ def part_of(module):
         return "stimuli"
     if len(names) == 1 or names[1] == "__main__":
         return "audit"  # what a user imports or runs; it stands on everything
+    if ".".join(names[1:3]) in LAYERS:
+        return ".".join(names[1:3])
     return ".".join(names[1:3]) if names[1] in (*WITHIN, *APART) and len(names) > 2 else names[1]
 
 
 def is_upward(importer, target):
     """Whether an import of one part by another goes up."""
-    (a, *own), (b, *others) = importer.split("."), target.split(".")
+    (a, *own), (b, *others) = ((part,) if part in LAYERS else part.split(".") for part in (importer, target))
     if "audit" in (a, b):
         return b == "audit"
     if a != b:

@@ -238,7 +238,7 @@ def test_thoughts_are_counted_on_the_disk_where_ratings_are_read_from_probabilit
 )
 def test_time_is_divided_among_those_alone_who_have_something_of_their_own(gpus, words, n, number_model, monkeypatch):
     from audit.configuration.composition import compose
-    from audit.extras.forecast import _n_workers
+    from audit.extras.planning.forecast import _n_workers
 
     monkeypatch.setattr("audit.asking.workers.devices.visible_gpus", lambda: gpus)
     monkeypatch.setattr("audit.engines.transformers.choose_device", lambda _: "cuda" if gpus else "cpu")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from audit.cli.base import OK, Command
-from audit.cli.options import Option, Usage, a_number, option_lines, usage_lines, whole_from
-from audit.cli.printing import note, print_table, tell
+from audit.cli.terminal.base import OK, Command
+from audit.cli.terminal.options import Option, Usage, a_number, option_lines, usage_lines, whole_from
+from audit.cli.terminal.printing import note, print_table, tell
 from audit.configuration.composition import statistics_defaults
 from audit.tables.formatting import SCOPES, count, dimension_title, fixed, rate
 

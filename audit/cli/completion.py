@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from audit.cli.base import OK, Command
-from audit.cli.options import SETTING, Option, Usage, a_path, see, usage_lines
+from audit.cli.terminal.base import OK, Command
+from audit.cli.terminal.options import SETTING, Option, Usage, a_path, see, usage_lines
 from audit.configuration.options import RUN, group_rows, option_rows
 from audit.configuration.overrides import FLAGS
 from audit.errors import ConfigError

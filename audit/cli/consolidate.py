@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from audit.cli.base import OK, Command
-from audit.cli.options import Usage, see, usage_lines
-from audit.cli.printing import tell
+from audit.cli.terminal.base import OK, Command
+from audit.cli.terminal.options import Usage, see, usage_lines
+from audit.cli.terminal.printing import tell
 from audit.errors import ConfigError
 
 _USAGE: Final = Usage("consolidate", "RUN_DIR ...")

@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-from audit.cli.base import OK, Command
-from audit.cli.options import Usage, usage_lines
-from audit.cli.printing import WIDTH, command_line, note, tell
+from audit.cli.terminal.base import OK, Command
+from audit.cli.terminal.options import Usage, usage_lines
+from audit.cli.terminal.printing import WIDTH, command_line, note, tell
 from audit.configuration.options import RUN, GroupRow, OptionRow, group_rows, offered, option_rows
 from audit.configuration.overrides import FLAGS
 from audit.errors import ConfigError

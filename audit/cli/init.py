@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from audit.cli.base import OK, Command
-from audit.cli.options import Usage, usage_lines
-from audit.cli.printing import command_line, tell
+from audit.cli.terminal.base import OK, Command
+from audit.cli.terminal.options import Usage, usage_lines
+from audit.cli.terminal.printing import command_line, tell
 from audit.errors import ConfigError, StoreError
 
 _USAGE: Final = Usage("init", "FOLDER")

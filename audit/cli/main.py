@@ -11,57 +11,72 @@ import signal
 import sys
 import textwrap
 import threading
+from collections import UserDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
+from importlib.metadata import entry_points
 from typing import Final, NoReturn
 
-from audit.cli import (
-    calibrate,
-    consolidate,
-    described,
-    doctor,
-    export,
-    gate,
-    index,
-    init,
-    judge,
-    people,
-    plan,
-    prompts,
-    recover,
-    replicate,
-    report,
-    run,
-    verify,
-)
-from audit.cli.base import FAILED, INTERRUPTED, OK, Command, attempt
+from audit.cli import calibrate, consolidate, described, init, judge, people, prompts, report, run
 from audit.cli.completion import completing
-from audit.cli.printing import PROGRAM, WIDTH, say, speak_any_encoding
+from audit.cli.terminal.base import FAILED, INTERRUPTED, OK, Command, attempt
+from audit.cli.terminal.printing import PROGRAM, WIDTH, say, speak_any_encoding
 from audit.configuration.version import __version__
 from audit.errors import ConfigError
 from stimuli.errors import suggest
 
-_COMMANDS: Final = (
-    run.COMMAND,
-    described.COMMAND,
-    init.COMMAND,
-    report.COMMAND,
-    index.COMMAND,
-    people.COMMAND,
-    judge.COMMAND,
-    replicate.COMMAND,
-    gate.COMMAND,
-    verify.COMMAND,
-    export.COMMAND,
-    calibrate.COMMAND,
-    consolidate.COMMAND,
-    recover.COMMAND,
-    prompts.COMMAND,
-    plan.COMMAND,
-    doctor.COMMAND,
-)
-COMMANDS: Final[dict[str, Command]] = {command.name: command for command in completing(_COMMANDS)}
-"""All commands, in the order of ``--help``. To add one, add a module beside these and a line here."""
+_CORE: Final = {
+    command.name: command
+    for command in (
+        run.COMMAND,
+        described.COMMAND,
+        init.COMMAND,
+        report.COMMAND,
+        people.COMMAND,
+        judge.COMMAND,
+        calibrate.COMMAND,
+        consolidate.COMMAND,
+        prompts.COMMAND,
+    )
+}
+"""The commands of the core, in the order of ``--help``. To add one, add a module beside these and a line here."""
+_GROUP: Final = "empathy_audit.commands"
+"""The entry points of further commands: ``NAME = "MODULE:COMMAND"``, in pyproject.toml or in any installed package."""
+
+
+class _Commands(UserDict[str, Command]):
+    """All commands by name, the core's first. Others are imported when a name is looked for that the core has not."""
+
+    def __init__(self) -> None:
+        pass  # ``data`` is made when it is first needed
+
+    @cached_property
+    def data(self) -> dict[str, Command]:  # type: ignore[override]
+        return {command.name: command for command in completing((*_CORE.values(), *_of_extras()))}
+
+    def __contains__(self, name: object) -> bool:
+        return name in _CORE or name in self.data
+
+    def __getitem__(self, name: str) -> Command:
+        return _CORE[name] if name in _CORE and "data" not in self.__dict__ else self.data[name]
+
+
+COMMANDS: Final = _Commands()
+
+
+def _of_extras() -> Iterator[Command]:
+    """Yield the commands that entry points name, without those of a folder that was taken away."""
+    for point in entry_points(group=_GROUP):
+        try:
+            command = point.load()
+        except ModuleNotFoundError as error:
+            if error.name is None or not point.module.startswith(error.name):
+                raise
+            continue
+        if command.name not in _CORE:
+            yield command
+
 
 _HELP: Final = """\
 usage: python -m audit COMMAND ...
@@ -152,13 +167,13 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
 def _dispatch(words: Sequence[str]) -> int:
     flags = ("-h", "--help", "--version")
     name, *rest = words or ["help"]
-    if name not in (*COMMANDS, *flags, "help"):
+    if name not in (*flags, "help") and name not in COMMANDS:
         raise ConfigError(f"{name!r} is no command; {suggest(name, COMMANDS)}")
     parser = _Parser(text=_help, prog=" ".join(PROGRAM))
     parser.add_argument("--version", action="version", version=f"empathy-audit {__version__}")
     commands = parser.add_subparsers()
-    for command in COMMANDS.values():
-        commands.add_parser(command.name, text=command.help, prog=f"{parser.prog} {command.name}")
+    if name in COMMANDS:
+        commands.add_parser(name, text=COMMANDS[name].help, prog=f"{parser.prog} {name}")
     try:
         # To this parser, a command's own words (folders, KEY=VALUE, Hydra's) are all unknown; their order is kept.
         _, own = parser.parse_known_args(["--help" if name == "help" else name, *rest])

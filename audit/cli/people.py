@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from audit.cli.base import OK, Command
-from audit.cli.options import (
+from audit.cli.terminal.base import OK, Command
+from audit.cli.terminal.options import (
     Option,
     Usage,
     a_path,
@@ -18,7 +18,7 @@ from audit.cli.options import (
     usage_lines,
     whole_from,
 )
-from audit.cli.printing import command_line, note, percent, print_table, show_outcome, tell
+from audit.cli.terminal.printing import command_line, note, percent, print_table, show_outcome, tell
 from audit.configuration.composition import statistics_defaults
 from audit.errors import ConfigError
 from audit.tables.formatting import bare_p, count, coverage, dimension_title

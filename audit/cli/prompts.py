@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from audit.asking.shown_prompt import shown_prompt
-from audit.cli.base import Command, writing_out
-from audit.cli.jobs import each_job, overrides_help
-from audit.cli.printing import note, say
+from audit.cli.terminal.base import Command, writing_out
+from audit.cli.terminal.jobs import each_job, overrides_help
+from audit.cli.terminal.printing import note, say
 from audit.tables.formatting import plural
 
 if TYPE_CHECKING:

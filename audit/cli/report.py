@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from audit.cli.base import OK, Command
-from audit.cli.options import (
+from audit.cli.terminal.base import OK, Command
+from audit.cli.terminal.options import (
     Option,
     Usage,
     a_number,
@@ -20,7 +20,7 @@ from audit.cli.options import (
     usage_lines,
     whole_from,
 )
-from audit.cli.printing import WIDTH, command_line, note, print_table, say, show_outcome, tell
+from audit.cli.terminal.printing import WIDTH, command_line, note, print_table, say, show_outcome, tell
 from audit.configuration.composition import statistics_defaults, statistics_file
 from audit.errors import ConfigError
 from audit.tables.formatting import bare_p, coverage, dimension_title, interval, p_value, plural, points

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from audit.cli.base import FAILED, Command, attempt
-from audit.cli.jobs import Job, each_job, overrides_help
-from audit.cli.printing import command_line, note, say, show_outcome, tell
+from audit.cli.terminal.base import FAILED, Command, attempt
+from audit.cli.terminal.jobs import Job, each_job, overrides_help
+from audit.cli.terminal.printing import command_line, note, say, show_outcome, tell
 from audit.configuration.composition import statistics_defaults
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from audit.cli.base import LONGEST_LINE, shortened
+from audit.cli.terminal.base import LONGEST_LINE, shortened
 from audit.configuration.composition import compose
 from audit.errors import ConfigError
 from stimuli.errors import StimulusError

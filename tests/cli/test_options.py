@@ -1,8 +1,8 @@
 import pytest
 
-from audit.cli import calibrate, judge, people, replicate, report
+from audit.cli import calibrate, judge, people, report
 from audit.cli.main import COMMANDS
-from audit.cli.options import (
+from audit.cli.terminal.options import (
     Option,
     Usage,
     a_number,
@@ -16,6 +16,7 @@ from audit.cli.options import (
     whole_from,
 )
 from audit.errors import ConfigError
+from audit.extras.replication import command as replicate
 
 N = Option("n", whole_from(1), 100, "how many")
 OUT = Option("run_dir", a_path, None, "where it is kept", "OUT")

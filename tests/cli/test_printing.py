@@ -7,7 +7,7 @@ import sys
 import pandas as pd
 import pytest
 
-from audit.cli.printing import print_table, say, speak_any_encoding, tell
+from audit.cli.terminal.printing import print_table, say, speak_any_encoding, tell
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from audit.cli.base import FAILED, UNEXPECTED, attempt
-from audit.cli.jobs import each_job
 from audit.cli.main import COMMANDS, main
-from audit.cli.unexpected import SWITCH
+from audit.cli.terminal.base import FAILED, UNEXPECTED, attempt
+from audit.cli.terminal.jobs import each_job
+from audit.cli.terminal.unexpected import SWITCH
 from audit.errors import ConfigError
 
 SECRET = "sk-live-0123456789"

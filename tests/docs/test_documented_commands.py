@@ -6,7 +6,7 @@ import pytest
 from documents import BESIDE, DOCS, PAGES, ROOT, SHELLS, audits, blocks, shell_commands
 
 from audit.cli.main import COMMANDS
-from audit.cli.options import Usage
+from audit.cli.terminal.options import Usage
 from audit.configuration.composition import choices, compose
 from audit.errors import ConfigError
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from audit.cli.base import shortened
+from audit.cli.terminal.base import shortened
 from audit.errors import AuditError
 from stimuli.errors import StimulusError
 

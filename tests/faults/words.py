@@ -19,7 +19,7 @@ from reading import Case, Reader, Tried
 from stored import ROOT
 
 from audit.cli.main import COMMANDS
-from audit.cli.options import Usage
+from audit.cli.terminal.options import Usage
 from audit.configuration.composition import choices, compose
 from audit.configuration.schema import AuditConfig, option_names
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from audit.cli.base import OK, Command
-from audit.cli.options import Option, Usage, option_lines, true_or_false, usage_lines
-from audit.cli.printing import say, tell
+from audit.cli.terminal.base import OK, Command
+from audit.cli.terminal.options import Option, Usage, option_lines, true_or_false, usage_lines
+from audit.cli.terminal.printing import say, tell
 from audit.configuration.composition import statistics_defaults
 from audit.errors import ConfigError, report_command
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.asking.shown_prompt import shown_prompt
-from audit.cli.base import Command, writing_out
-from audit.cli.jobs import each_job, overrides_help, told_apart
-from audit.cli.options import (
+from audit.cli.terminal.base import Command, writing_out
+from audit.cli.terminal.jobs import each_job, overrides_help, told_apart
+from audit.cli.terminal.options import (
     Option,
     Usage,
     a_number,
@@ -20,7 +20,7 @@ from audit.cli.options import (
     option_lines,
     whole_from,
 )
-from audit.cli.printing import note, print_table, say, tell
+from audit.cli.terminal.printing import note, print_table, say, tell
 from audit.engines.progress import duration
 from audit.errors import ConfigError
 from audit.runs.disk import free_at
@@ -28,7 +28,7 @@ from audit.tables.formatting import SCOPES, dimension_title, plural
 
 if TYPE_CHECKING:
     from audit.configuration.schema import AuditConfig
-    from audit.extras.forecast import Forecast
+    from audit.extras.planning.forecast import Forecast
 
 _PROBE: Final[Option[float | None]] = Option(
     "probe", a_number, None, "seconds that a probe may take; 40, or of a server's model 0: no probe", "SECONDS"
@@ -95,7 +95,7 @@ def _plan(words: Sequence[str]) -> int:
 
 def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     """Plan one run, print the plan, and return it as plain values."""
-    from audit.extras.forecast import WORDED, detectable, forecast, unlike
+    from audit.extras.planning.forecast import WORDED, detectable, forecast, unlike
     from audit.tasks.registry import TASKS
     from stimuli.mentions import remarks
     from stimuli.reach import reach_remarks
@@ -244,7 +244,7 @@ def _fitting(
     options: dict[str, Any],
 ) -> list[str]:
     """Say which overrides take as many narratives as are wanted, or as time and money allow."""
-    from audit.extras.forecast import subset
+    from audit.extras.planning.forecast import subset
 
     if plan.grid.narratives is None:
         return []

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from audit.cli.base import OK, Command
-from audit.cli.options import Usage, usage_lines
-from audit.cli.printing import tell
+from audit.cli.terminal.base import OK, Command
+from audit.cli.terminal.options import Usage, usage_lines
+from audit.cli.terminal.printing import tell
 
 _USAGE: Final = Usage("recover", "RUN_DIR")
 

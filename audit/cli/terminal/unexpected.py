@@ -1,8 +1,8 @@
 """The last resort: an unexpected error also ends in one line, and a log file keeps its traceback.
 
 It is a fault of this program or of a library, or a limit of the machine. The user cannot fix it by changing the
-command, so it has an exit code of its own, :data:`audit.cli.base.UNEXPECTED`. The log does not reveal the environment:
-values of variables that may be secret are removed wherever they appear.
+command, so it has an exit code of its own. The log does not reveal the environment: values of variables that may be
+secret are removed wherever they appear.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _new_file(content: bytes, *, prefix: str, folder: Path | None) -> Path:
 
 def _print(text: str) -> None:
     """Print a traceback; the terminal may have gone."""
-    from audit.cli.printing import say
+    from audit.cli.terminal.printing import say
 
     with suppress(OSError):
         say(text)

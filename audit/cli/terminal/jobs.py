@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from audit.cli.base import OK, Fault, attempt
-from audit.cli.elsewhere import Jobs, gathered, without_results
-from audit.cli.options import Given, Usage
-from audit.cli.printing import WIDTH, say
+from audit.cli.terminal.base import OK, Fault, attempt
+from audit.cli.terminal.elsewhere import Jobs, gathered, without_results
+from audit.cli.terminal.options import Given, Usage
+from audit.cli.terminal.printing import WIDTH, say
 from audit.configuration.composition import Composed, compose
 from audit.configuration.options import offered
 
@@ -76,8 +76,8 @@ def each_job(
 ) -> tuple[int, list[Job]]:
     """Do a job with the configuration, or with each of a sweep.
 
-    ``do`` returns the run's folder, if it makes one. With ``elsewhere``, other processes may do a sweep's jobs, see
-    :mod:`audit.cli.elsewhere`. A sweep goes on after a job that fails; the exit code is that of the worst fault.
+    ``do`` returns the run's folder, if it makes one. With ``elsewhere``, other processes may do a sweep's jobs. A sweep
+    goes on after a job that fails; the exit code is that of the worst fault.
     """
     with gathered(overrides, may=elsewhere) as jobs:
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.cli.base import OK, Command, writing_out
-from audit.cli.jobs import each_job, overrides_help, told_apart
-from audit.cli.options import Option, Usage, a_number, a_path, option_lines, whole_from
-from audit.cli.printing import say, tell
+from audit.cli.terminal.base import OK, Command, writing_out
+from audit.cli.terminal.jobs import each_job, overrides_help, told_apart
+from audit.cli.terminal.options import Option, Usage, a_number, a_path, option_lines, whole_from
+from audit.cli.terminal.printing import say, tell
 from audit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _doctor(words: Sequence[str]) -> int:
 
 
 def _one(config: AuditConfig, *, probe: bool, limit_s: float, out: Path | None) -> list[str]:
-    from audit.extras.doctor import examine
+    from audit.extras.doctor.examination import examine
 
     page, faults = examine(config, probe=probe, limit_s=limit_s, say=say)
     for line in page:

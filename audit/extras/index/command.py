@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from audit.cli.base import OK, Command
-from audit.cli.options import Option, Usage, a_path, option_lines, usage_lines
-from audit.cli.printing import command_line, note, print_table, say, tell
+from audit.cli.terminal.base import OK, Command
+from audit.cli.terminal.options import Option, Usage, a_path, option_lines, usage_lines
+from audit.cli.terminal.printing import command_line, note, print_table, say, tell
 from audit.tables.formatting import plural, printable
 
 _OUT: Final[Option[Path | None]] = Option(

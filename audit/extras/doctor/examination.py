@@ -254,7 +254,7 @@ def try_engine(name: str, config: AuditConfig, *, limit_s: float) -> Tried:
     if engine.server is not None:  # one or two tries show that a server does not answer
         engine = engine.model_copy(update={"server": engine.server.model_copy(update={"retries": 1})})
     sent = json.dumps(config.model_copy(update={"engine": engine}).model_dump(mode="json"))
-    said, fault = _child(["-m", "audit.extras.doctor"], limit_s, sent)
+    said, fault = _child(["-m", "audit.extras.doctor.examination"], limit_s, sent)
     if fault:
         return Tried(name, fault)
     try:
@@ -266,7 +266,7 @@ def try_engine(name: str, config: AuditConfig, *, limit_s: float) -> Tried:
 
 def _child(arguments: Sequence[str], limit_s: float, sent: str = "") -> tuple[str, str]:
     """Run Python in a separate process; return its output, and why it failed."""
-    home = str(Path(__file__).resolve().parents[2])
+    home = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH", "")]))
     try:
         done = subprocess.run(

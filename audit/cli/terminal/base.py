@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from audit.cli.options import Usage
-from audit.cli.printing import say
-from audit.cli.unexpected import line_of
+from audit.cli.terminal.options import Usage
+from audit.cli.terminal.printing import say
+from audit.cli.terminal.unexpected import line_of
 from audit.errors import AuditError, StoreError
 from audit.tables.formatting import printable
 from stimuli.errors import StimulusError
@@ -19,7 +19,7 @@ OK: Final = 0
 FAILED: Final = 2
 """The user can fix it: one line says how."""
 UNEXPECTED: Final = 70
-"""An unexpected error, like ``EX_SOFTWARE`` of sysexits.h: one line names a log; see :mod:`audit.cli.unexpected`."""
+"""An unexpected error, like ``EX_SOFTWARE`` of sysexits.h: one line names a log."""
 INTERRUPTED: Final = 130
 
 LONGEST_LINE: Final = 2000

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from audit.cli.base import OK, Command
-from audit.cli.options import Option, Usage, a_path, a_text, one_of, option_lines, true_or_false, usage_lines
-from audit.cli.printing import note, tell
+from audit.cli.terminal.base import OK, Command
+from audit.cli.terminal.options import Option, Usage, a_path, a_text, one_of, option_lines, true_or_false, usage_lines
+from audit.cli.terminal.printing import note, tell
 from audit.errors import ConfigError
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from audit.cli.base import OK, Command
-from audit.cli.options import Option, Usage, a_path, one_of, option_lines, usage_lines, whole_from
-from audit.cli.printing import command_line, note, print_table, say, tell
+from audit.cli.terminal.base import OK, Command
+from audit.cli.terminal.options import Option, Usage, a_path, one_of, option_lines, usage_lines, whole_from
+from audit.cli.terminal.printing import command_line, note, print_table, say, tell
 from audit.configuration.composition import statistics_defaults
 from audit.tables.formatting import count, coverage, dimension_title, interval, points
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from audit.cli.printing import say
+from audit.cli.terminal.printing import say
 from audit.errors import ConfigError, StoreError
 
 LAUNCHER: Final = "hydra/launcher="

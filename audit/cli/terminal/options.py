@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from audit.cli.printing import PROGRAM, WIDTH, command_line
+from audit.cli.terminal.printing import PROGRAM, WIDTH, command_line
 from audit.errors import ConfigError
 from stimuli.errors import suggest
 

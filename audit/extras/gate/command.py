@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from audit.cli.base import Command
-from audit.cli.options import Option, Usage, a_number, a_path, option_lines, true_or_false, usage_lines
-from audit.cli.printing import note, print_table, tell
+from audit.cli.terminal.base import Command
+from audit.cli.terminal.options import Option, Usage, a_number, a_path, option_lines, true_or_false, usage_lines
+from audit.cli.terminal.printing import note, print_table, tell
 from audit.configuration.composition import statistics_defaults
 from audit.errors import report_command
 

@@ -1,0 +1,1 @@
+"""What every command stands on: its words, its output, its exit code."""

@@ -1,0 +1,1 @@
+"""Checks of this machine: what can run here."""

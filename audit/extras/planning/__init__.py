@@ -1,0 +1,1 @@
+"""What a run would take and what it could find, before it is asked."""
