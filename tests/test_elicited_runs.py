@@ -196,7 +196,7 @@ def test_a_run_answers_a_sample_in_words_and_asks_some_again(number_model, audit
     page = (run / "report.html").read_text()
     assert "Does the number match the text?" in page
     assert "prompts that were also answered in words" in page
-    assert "Asked again with other order and batches, 16 prompts gave ratings" in page
+    assert "Repeatability: asked again with other order and batches, 16 prompts gave ratings" in page
     # All is there: the same command asks nothing more.
     monkeypatch.setattr("audit.engines.open.open_model", None)
     assert audit("run", *checked(number_model)) == 0
@@ -210,7 +210,7 @@ def test_the_noise_sample_is_asked_in_another_format_where_that_is_asked_for(
     assert audit("run", *overrides(number_model, "run", "elicitation.noise_sample=16")) == 0
     before, noise, page = ratings_of(run), manifest_of(run)["noise"], (run / "report.html").read_text()
     assert "noise_formats" not in manifest_of(run)
-    assert "bfloat16" not in page.partition("Asked again with other")[2].partition("</p>")[0]
+    assert "bfloat16" not in page.partition("asked again with other")[2].partition("</p>")[0]
     capsys.readouterr()
     # The same run: it is asked beside.
     assert audit("run", *checked(number_model, *more)) == 0
@@ -234,7 +234,7 @@ def test_the_noise_sample_is_asked_in_another_format_where_that_is_asked_for(
     assert manifest["checks"]["asked_in_float32"]["refused"]
     page = (run / "report.html").read_text()
     assert "in that order and these batches, in another number format (bfloat16 in place of float32), gave" in page
-    assert "what bfloat16 changes" in page
+    assert "repeatability: asked again in bfloat16" in page
     # Neither is asked again.
     monkeypatch.setattr("audit.engines.open.open_model", None)
     assert audit("run", *checked(number_model, *more)) == 0

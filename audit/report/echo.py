@@ -71,13 +71,14 @@ def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
     free, difference, wording = (found.get(name) for name in ("echo_free", "placebo_difference", "wording"))
     over = Markup("")
     if wording is not None:
-        over = Markup(" Over {} wordings, and any such: {}.").format(show(wording, "levels", count), _told(wording))
+        words = Markup(" Over {} wordings of the prompt, and any such wordings: {}.")
+        over = words.format(show(wording, "levels", count), _told(wording))
     if free is not None:
-        said = [Markup("Of pairs that have no word in common, against other groups.")]
+        said = [Markup("δ counts only pairs described in different words.")]
         if "all_terms" in told:
-            said.append(Markup("In whatever words: {}.").format(_told(told["all_terms"])))
+            said.append(Markup("Counting all pairs: {}.").format(_told(told["all_terms"])))
         if "same_words" in told and "placebo" in told:
-            words = Markup("In the very same words: {}, and {} for invented groups.")
+            words = Markup("Counting pairs in the very same words: {}, and {} for invented groups.")
             said.append(words.format(_told(told["same_words"]), _told(told["placebo"])))
         return Control("echo_free", None, Markup(" ").join(said) + over, wording)
     if difference is not None:

@@ -5,61 +5,20 @@ model would write.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Set
 from typing import Final
 
 from markupsafe import Markup
 
 from audit.report.numbers import Row, show, show_interval
+from audit.report.results import Results
 from audit.report.table_layout import Write
-from audit.tables.formatting import count, coverage, either, points, rate, scale_end, unsigned
+from audit.tables.formatting import count, either, points, rate, scale_end, unsigned
 
 HARDLY_VARIES: Final = 0.9
 """If one number is the most probable in at least this share of prompts, the page says which."""
 _DUST: Final = 1e-9
 """A smaller difference of means is floating-point error."""
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """Other results for one dimension and variant, beside its gap.
-
-    Attributes
-    ----------
-    families, tests
-        Rows of the tables of families and of heterogeneity.
-    worst
-        Rows of the sensitivity table for the worst cases of missing ratings.
-    codes
-        Codes of the remarks on it and on the run.
-    controls
-        Rows of the table of controls.
-    followed
-        All rows of the table of manipulation checks, which are about the whole run.
-    refusals_told
-        Whether a card of their own says how many were refused.
-    dimensions
-        For the mean over dimensions, the headline of each; else empty.
-    judged, odd
-        Rows of the tables of gaps tested against the margin, and of pairs of groups that stand out.
-    verdict
-        Row of the table of verdicts; None for a run analysed by an earlier version.
-    """
-
-    outcomes: Sequence[Row] = ()
-    modes: Sequence[Row] = ()
-    families: Sequence[Row] = ()
-    tests: Sequence[Row] = ()
-    worst: Sequence[Row] = ()
-    controls: Sequence[Row] = ()
-    followed: Sequence[Row] = ()
-    codes: Set[str] = frozenset()
-    refusals_told: bool = False
-    dimensions: Mapping[str, Row] = field(default_factory=dict)
-    verdict: Row | None = None
-    judged: Sequence[Row] = ()
-    odd: Sequence[Row] = ()
 
 
 def size_of(gap: Row, decided: Row | None = None) -> Markup:
@@ -89,14 +48,14 @@ def size_in(name: str, gap: Row, decided: Row | None, write: Write) -> Markup:
     return Markup(write(gap.number(name) / delta * of_verdict)) if delta else Markup("")
 
 
-def response_beside(gap: Row, followed: Sequence[Row], *, confidence: float) -> Markup:
+def response_beside(gap: Row, own: Results) -> Markup:
     """Say how strongly ratings follow the story without any identity, and what share of that the gap is."""
-    row = next((row for row in followed if row["check"] == "emotion" and row["n_pairs"] > 0), None)
-    if row is None:
+    row = own.row("manipulation", check="emotion")
+    if row is None or not row["n_pairs"]:
         return Markup("")
     spread = Markup("")
     if math.isfinite(row.number("ci_low")):
-        spread = Markup(" ({} interval {})").format(coverage(confidence), show_interval(row))
+        spread = Markup(" ({} interval {})").format(own.level, show_interval(row))
     n = Markup("{} {}").format(show(row, "n_pairs", count), either(row.number("n_pairs"), "narrative", "narratives"))
     among = Markup("over {}").format(n)
     if math.isfinite(row.number("share_higher")):
@@ -123,26 +82,24 @@ def plain_means(gap: Row) -> tuple[Markup, bool]:
         return Markup("Plain means: {}.").format(means), False
     return (
         Markup(
-            "The plain means go the other way: {}. They also hold how high each perceiver rates everyone and how high "
-            "everyone rates each experiencer, which δ leaves out."
+            "The plain means point the other way: {}. They include how high each perceiver rates everyone and how high "
+            "everyone rates each experiencer; δ does not."
         ).format(means),
         True,
     )
 
 
-def is_of_probabilities(known: Circumstances) -> bool:
+def is_of_probabilities(own: Results, *, codes: Set[str]) -> bool:
     """Tell whether a gap is one of the model's probabilities that its most probable answers hardly show."""
-    return "number_mass" in known.codes or any(
-        row["of"] == "mode" and row.number("share") >= HARDLY_VARIES for row in known.modes
+    return "number_mass" in codes or any(
+        row["of"] == "mode" and row.number("share") >= HARDLY_VARIES for row in own.rows("modes")
     )
 
 
-def written(known: Circumstances) -> Markup:
+def written(own: Results, *, codes: Set[str]) -> Markup:
     """Say what the model would write, if that hardly varies or is mostly no number."""
-    if known.dimensions:  # each of them says it itself
-        return Markup("")
     said = []
-    for row in known.modes:
+    for row in own.rows("modes"):
         constant = row["of"] == "intensity" and row.number("n_values") == 1  # the verdict says so
         if row.number("share") >= HARDLY_VARIES and not constant:
             what = "The most probable number is" if row["of"] == "mode" else "The rating is"
@@ -152,20 +109,18 @@ def written(known: Circumstances) -> Markup:
                     what, value, share, n, either(row.number("n"), "prompt", "prompts")
                 )
             )
-    whole = next((row for row in known.outcomes if row["pairs"] == "all"), None)
-    if "number_mass" in known.codes and whole is not None:
+    whole = own.row("outcomes", pairs="all")
+    if "number_mass" in codes and whole is not None:
         mass = show(whole, "mean_number_mass", rate)
-        said.append(Markup("That it answers with a number at all has a probability of {} on average.").format(mass))
+        said.append(Markup("The probability that it answers with a number at all is {} on average.").format(mass))
     return Markup(" ").join(said)
 
 
-def constant(gap: Row | None, known: Circumstances) -> Markup | None:
+def constant(gap: Row | None, own: Results) -> Markup | None:
     """Say that the ratings do not vary; None if they do."""
-    if known.dimensions:
-        return None
-    for row in known.modes:
+    for row in own.rows("modes"):
         if row["of"] == "intensity" and row.number("n_values") == 1 and row.number("n") > 1:
-            baselines = any(each["pairs"] == "baseline" and each["n_rated"] for each in known.outcomes)
+            baselines = any(row["n_rated"] for row in own.rows("outcomes", pairs="baseline"))
             where = " between identities" if baselines else ""
             return Markup("Every rating{} was {}").format(where, show(row, "value", scale_end))
     if gap is not None and gap.number("sd_within") < _DUST and gap.number("n_ratings") > 1:

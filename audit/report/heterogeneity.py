@@ -11,6 +11,7 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.numbers import Row, show
+from audit.report.results import Results
 from audit.report.verdicts import few, reasons_of
 from audit.tables.formatting import brief, dimension_title, fixed, listed, p_value, points, unsigned
 
@@ -33,31 +34,12 @@ class Variation:
     found: bool = False
 
 
-def variation(
-    verdict: Row | None,
-    families: Sequence[Row],
-    tests: Sequence[Row],
-    judged: Sequence[Row],
-    odd: Sequence[Row],
-    *,
-    alpha: float,
-) -> Variation:
+def variation(results: Results) -> Variation:
     """Say which pairs of groups stand out, which emotions and groups have a gap, and whether emotions differ.
 
-    Parameters
-    ----------
-    verdict
-        The run's verdict on the average; if there can be none, nothing beneath it is named either.
-    families, tests
-        Rows of the tables of families and of heterogeneity, of one dimension and variant.
-    judged
-        Rows of the table ``judged``, likewise. A part is named as having a gap if its corrected interval lies wholly
-        beyond the margin, or beyond 0 without a margin. If only the words of the pairs keep it from counting against a
-        model, that is said.
-    odd
-        Rows of the table ``odd_pairs``, likewise.
-    alpha
-        Error rate of the tests between emotions, whose p are corrected within them.
+    ``results`` are of one dimension and variant. If there can be no verdict on the average, nothing beneath it is named
+    either. A part is named as having a gap if its corrected interval lies wholly beyond the margin, or beyond 0 without
+    a margin. If only the words of the pairs keep it from counting against a model, that is said.
 
     Notes
     -----
@@ -66,9 +48,11 @@ def variation(
     same pairs, so effects of pairs cancel in their difference. An emotion is left out if it differs from the rest only
     because another one, which is named, does.
     """
+    verdict, judged, odd = results.row("verdicts"), results.rows("judged"), results.rows("odd_pairs")
+    alpha = 1 - results.confidence
     if verdict is not None and verdict["code"] == "no_verdict":
         return Variation(Markup("Without a verdict, no pair, emotion or group is named."))
-    own = [row for row in families if row["family"] == "emotion"]
+    own = results.rows("families", family="emotion")
     parts = [row for row in judged if row["kind"] in _OF_VERDICTS]
     beyond = [row for row in parts if row["outcome"] == "beyond"]
     in_words = [row for row in parts if (why := reasons_of(row)) and {*why} <= {*_IN_WORDS}]
@@ -93,11 +77,9 @@ def variation(
     for code, which in _IN_WORDS.items():
         if own_words := [row for row in in_words if reasons_of(row)[0] == code]:
             said.append(_beyond(own_words, which))
-    for test in tests:
-        if test["over"] == "emotion" and test.number("p_adjusted") < alpha and not (named_emotions or others):
-            words = Markup(
-                "Over all emotions together the gaps differ (corrected {}), though none was found to by itself."
-            )
+    for test in results.rows("heterogeneity", over="emotion"):
+        if test.number("p_adjusted") < alpha and not (named_emotions or others):
+            words = Markup("The gaps differ between emotions (corrected {}), but no single emotion stands out.")
             said.append(words.format(show(test, "p_adjusted", p_value)))
     if said:
         return Variation(Markup(" ").join(said), found=True)
@@ -106,7 +88,8 @@ def variation(
     if not looked:
         return Variation(Markup("Whether it differs between emotions or groups could not be tested."))
     none = Markup(
-        "No pair of groups stands out, and no {} was found to have a gap of its own. That does not show that none does."
+        "No pair of groups stands out, and no {} was found to have a gap of its own. That does not show that there is "
+        "none."
     )
     return Variation(none.format(listed(looked, last="or")))
 

@@ -142,6 +142,11 @@ class ManifestView:
         """The scale's name, e.g. "0–100"."""
         return f"{scale_end(self.low)}\N{EN DASH}{scale_end(self.high)}"
 
+    @property
+    def has_prompt(self) -> bool:
+        """Whether an example prompt was recorded."""
+        return bool(self.system_prompt or self.user_prompt)
+
 
 def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str, object] | None = None) -> ManifestView:
     """Select the report's values from a manifest.

@@ -49,6 +49,16 @@ def environment() -> Environment:
     return made
 
 
+def prose(template: str, name: str, *values: object) -> Markup:
+    """Render a macro of a template: ``run_parts``, or of another package, ``audit.tasks.reply:prose``."""
+    return Markup(getattr(environment().get_template(f"{template}.html.j2").module, name)(*values))
+
+
+def isolated(text: str) -> Markup:
+    """Isolate a text that anybody may have chosen from the direction of the text around it."""
+    return Markup("<bdi>{}</bdi>").format(text)
+
+
 def asset(*names: str) -> Markup:
     """Concatenate style sheets or scripts of this package, unescaped."""
     return Markup("\n".join(map(_read, names)))
@@ -104,4 +114,5 @@ def _visible(value: object) -> object:
 
 
 def _read(name: str) -> str:
-    return resources.files("audit.report").joinpath(name).read_text("utf-8")
+    package, _, file = name.rpartition(":")
+    return resources.files(package or "audit.report").joinpath(file).read_text("utf-8")

@@ -61,7 +61,7 @@ def refusal_gap(row: Row | None, *, confidence: float) -> RefusalGap | None:
     elif has_interval:
         verdict = Worded("undecided", Markup("Undecided: compatible with no refusal gap"))
     else:
-        verdict = Worded("absent", Markup("Refusals, of which a gap has no interval"))
+        verdict = Worded("absent", Markup("Refusals, whose gap has no interval"))
     return RefusalGap(
         verdict=verdict,
         gap=show_gap(row, "gap_pp"),
@@ -69,8 +69,8 @@ def refusal_gap(row: Row | None, *, confidence: float) -> RefusalGap | None:
         else Markup("no interval"),
         facts=show(row, "p", p_value) if has_interval else Markup(""),
         lead=Markup(
-            "Refused: {} of in-group and {} of out-group prompts. The gap is beyond how often each perceiver and each "
-            "experiencer is refused."
+            "Refused: {} of in-group and {} of out-group prompts. The gap is what remains after removing how often "
+            "each perceiver and each experiencer is refused."
         ).format(show(row, "rate_in_group", rate), show(row, "rate_out_group", rate)),
         least=max(low, -high, 0.0) if has_interval else 0.0,
     )  # fmt: skip

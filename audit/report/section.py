@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from markupsafe import Markup
+
 from audit.report.page import Picture
 from audit.report.table_layout import Table
 
@@ -78,8 +80,8 @@ class Section:
     look: str = "heading"
 
 
-Block = Paragraph | Note | Bullets | Captioned | Section
-"""What a section holds."""
+Block = Paragraph | Note | Bullets | Captioned | Section | Markup
+"""What a section holds; HTML stands as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from audit.report.echo import control_of
 from audit.report.effect_size import (
-    Circumstances,
     constant,
     is_of_probabilities,
     plain_means,
@@ -21,6 +20,7 @@ from audit.report.effect_size import (
 )
 from audit.report.heterogeneity import Variation, of_dimensions, parts_of, variation
 from audit.report.numbers import Row, show, show_gap, show_interval, show_sum
+from audit.report.results import Results
 from audit.report.verdicts import Worded, dealt, is_zero, supported, worded
 from audit.tables.formatting import (
     BEYOND,
@@ -43,6 +43,7 @@ from audit.tables.formatting import (
 
 _IDENTITIES_NAMED: Final = 8
 _FREE: Final = "echo_free"
+_NOTHING: Final = Markup("")
 
 LIMITS: Final = {
     "accepted": ("Files that were changed", "whether what follows is of the model's answers is not known"),
@@ -158,73 +159,66 @@ class Answer:
     verdict: Worded
     delta: Markup
     spread: Markup
-    facts: Markup
-    size: Markup
-    response: Markup
-    varies: Markup
-    stands_out: bool
-    control: Markup
-    control_kind: str
-    written: Markup
-    opposed: Markup
     lead: Markup
     evidence: Markup
-    raw: Markup
     excluded: Markup
-    bound: Markup
-    dealt: Markup
-    power: Markup
-    scope: Markup
-    wider: Markup
+    control_kind: str
+    stands_out: bool = False
+    facts: Markup = _NOTHING
+    size: Markup = _NOTHING
+    response: Markup = _NOTHING
+    varies: Markup = _NOTHING
+    control: Markup = _NOTHING
+    written: Markup = _NOTHING
+    opposed: Markup = _NOTHING
+    raw: Markup = _NOTHING
+    bound: Markup = _NOTHING
+    dealt: Markup = _NOTHING
+    power: Markup = _NOTHING
+    scope: Markup = _NOTHING
+    wider: Markup = _NOTHING
     decided: Row | None = None
     alone: bool = False
 
 
 def answer(
-    gap: Row | None,
-    known: Circumstances,
-    identities: Sequence[str],
+    own: Results,
+    identities: Sequence[str] = (),
     *,
-    wider: Row | None,
-    left_out: Sequence[Row],
-    power: Row | None,
-    tipping: Row | None,
-    dimension: str,
     scale: str,
-    confidence: float,
+    codes: Set[str],
+    refusals_told: bool = False,
+    dimensions: Mapping[str, Row] | None = None,
 ) -> Answer:
     """Put a gap in words.
 
     Parameters
     ----------
-    gap
-        The headline's row of the gap table; None if there is none.
-    known
-        Other results for the same dimension and variant.
+    own
+        The results of its dimension and variant; for the mean over dimensions, with the dimensions' families, modes and
+        controls.
     identities
         Wordings that the gap is about; empty for the mean over dimensions.
-    wider
-        The headline's row that generalises over identities.
-    left_out
-        Rows of the table of gaps without each group.
-    power
-        The headline's row of the table of power.
-    tipping
-        The tipping point's row of the sensitivity table.
-    dimension
-        Its name in the tables. In an intersection, out-group shares none of the crossed dimensions.
     scale
         The scale's name, e.g. "0–100".
+    codes
+        Codes of the remarks on it and on the run.
+    refusals_told
+        Whether a card of their own says how many were refused.
+    dimensions
+        For the mean over dimensions, the headline of each.
     """
-    unvaried = constant(gap, known)
-    control = control_of(known.controls, several=bool(known.dimensions))
-    in_probabilities = is_of_probabilities(known)
+    confidence = own.confidence
+    gap, verdict = own.row("gap", headline=True, scope="narratives"), own.row("verdicts")
+    unvaried = None if dimensions else constant(gap, own)
+    control = control_of(own.rows("controls"), several=bool(dimensions))
+    in_probabilities = is_of_probabilities(own, codes=codes)
     found = worded(
-        known.verdict,
+        verdict,
         in_probabilities=in_probabilities,
-        parts=listed([*(["dimension"] if known.dimensions else []), *parts_of(known.families)], last="or"),
+        parts=listed([*(["dimension"] if dimensions else []), *parts_of(own.rows("families"))], last="or"),
     )
-    excluded, nothing = _excluded(gap, known.outcomes, refusals_told=known.refusals_told), Markup("")
+    excluded = _excluded(gap, own.rows("outcomes"), refusals_told=refusals_told)
     if gap is None or not math.isfinite(gap.number("delta_points")):
         return Answer(
             verdict=found,
@@ -234,26 +228,12 @@ def answer(
             evidence=Markup("No number is reported in its place; the notes and the outcomes say what is missing."),
             excluded=excluded,
             control_kind=control.kind,
-            stands_out=False,
-            facts=nothing,
-            size=nothing,
-            response=nothing,
-            varies=nothing,
-            written=nothing,
-            opposed=nothing,
-            raw=nothing,
-            control=nothing,
-            bound=nothing,
-            dealt=nothing,
-            power=nothing,
-            scope=nothing,
-            wider=nothing,
         )
     has_interval = math.isfinite(gap.number("ci_low")) and unvaried is None
-    decided = gap if known.verdict is None or not math.isfinite(known.verdict.number("ci_low")) else known.verdict
+    decided = gap if verdict is None or not math.isfinite(verdict.number("ci_low")) else verdict
     spread = Markup("{} interval {}").format(coverage(confidence), show_interval(gap)) if has_interval else None
     alone = unvaried is None and _rests_elsewhere(gap, decided)
-    facts = _p_values(gap, alpha=1 - confidence) if has_interval else nothing
+    facts = _p_values(gap, alpha=1 - confidence) if has_interval else _NOTHING
     of_decided = facts if decided is gap or unvaried is not None else _p_values(decided, alpha=1 - confidence)
     counts = Markup("{} {} and {} {}").format(
         show(gap, "n_narratives", count),
@@ -263,7 +243,11 @@ def answer(
     )
     spread = spread or Markup("no interval")
     raw, opposed = plain_means(gap)
-    varies = _varies(known, alpha=1 - confidence) if unvaried is None else Variation(nothing)
+    varies = Variation(_NOTHING)
+    if dimensions:
+        varies = Variation(of_dimensions(dimensions))
+    elif unvaried is None:
+        varies = variation(own)
     return Answer(
         verdict=found,
         delta=show_gap(decided),
@@ -271,17 +255,17 @@ def answer(
         if decided is not gap and unvaried is None
         else spread,
         facts=of_decided,
-        size=size_of(gap, decided) if unvaried is None else nothing,
-        response=response_beside(decided, known.followed, confidence=confidence),
+        size=size_of(gap, decided) if unvaried is None else _NOTHING,
+        response=response_beside(decided, own),
         varies=varies.words,
         stands_out=varies.found,
-        written=written(known),
-        opposed=raw if opposed else nothing,
-        control=control.words if unvaried is None else nothing,
+        written=_NOTHING if dimensions else written(own, codes=codes),
+        opposed=raw if opposed else _NOTHING,
+        control=control.words if unvaried is None else _NOTHING,
         control_kind=control.kind,
         decided=decided,
         lead=_lead(
-            decided, dimension, constant=unvaried, in_probabilities=in_probabilities, free=control.kind == _FREE
+            decided, own.key[0], constant=unvaried, in_probabilities=in_probabilities, free=control.kind == _FREE
         ),
         evidence=Markup("{}δ = {} points on the {} scale ({}), from {}.{}").format(
             f"{ALONE.capitalize()}, " if alone else "",
@@ -292,13 +276,13 @@ def answer(
             _rests_on(decided, confidence=confidence) if alone else "",
         ),
         raw=raw,
-        excluded=_join(excluded, _tipping(tipping)),
-        bound=supported(known.verdict) if has_interval else nothing,
-        dealt=dealt(known.verdict) if has_interval else nothing,
-        power=_power(power, alone=alone),
+        excluded=_join(excluded, _tipping(own.row("sensitivity", check="tipping_point"))),
+        bound=supported(verdict) if has_interval else _NOTHING,
+        dealt=dealt(verdict) if has_interval else _NOTHING,
+        power=_power(own.row("power"), alone=alone),
         scope=_scope(identities, alone=alone),
         alone=alone,
-        wider=_wider(wider, left_out, confidence=confidence),
+        wider=_wider(own),
     )
 
 
@@ -330,19 +314,17 @@ def _join(*sentences: Markup) -> Markup:
 def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities: bool, free: bool = False) -> Markup:
     """Say in a sentence what δ is, or what it is compatible with."""
     if constant is not None:
-        return constant + Markup(": these ratings can show no gap, and do not show that there is none.")
+        return constant + Markup(": such ratings cannot show a gap, nor that there is none.")
     delta, low, high = (gap.number(name) for name in ("delta_points", "ci_low", "ci_high"))
     has_interval = math.isfinite(low) and math.isfinite(high)
     if not has_interval and is_zero(gap):
-        said = Markup("{}, {}: how certain that is could not be computed.")
+        said = Markup("{}, {}: its uncertainty could not be computed.")
         return said.format("Every narrative's gap is 0" if SAME in str(gap["note"]) else "The gap is 0", BEYOND)
     if has_interval and low <= 0.0 <= high:
         words = Markup("The data are compatible with no average gap, and with average gaps from {} points.")
         return words.format(show_interval(gap))
     if has_interval and str(gap.get("code", "gap")) != "gap":
-        words = Markup(
-            "The deciding estimate is {} points, from {}; the verdict says why that is no gap that was found."
-        )
+        words = Markup("The deciding estimate is {} points ({}). The verdict says why this does not count as a gap.")
         return words.format(show_gap(gap), show_interval(gap))
     inside, outside = compared(dimension, free=free)
     words = Markup("{}, {} were on average rated {} points {} than {}")
@@ -352,7 +334,7 @@ def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities
     if gap.get("control") == "placebo":
         beyond = f"{beyond}, and beyond what invented groups show"
     said = words.format(beyond, inside, show(gap, "delta_points", _size), direction(delta), outside)
-    return said + Markup("." if has_interval else "; how certain that is could not be computed.")
+    return said + Markup("." if has_interval else "; its uncertainty could not be computed.")
 
 
 def _taken_back(gap: Row | None, *, alpha: float) -> bool:
@@ -370,13 +352,6 @@ def _p_values(gap: Row, *, alpha: float) -> Markup:
     if _taken_back(gap, alpha=alpha):
         said += Markup(": after correction no gap is found")
     return said
-
-
-def _varies(known: Circumstances, *, alpha: float) -> Variation:
-    """Say how the gap varies; for the mean over dimensions, what it is made of."""
-    if known.dimensions:
-        return Variation(of_dimensions(known.dimensions))
-    return variation(known.verdict, known.families, known.tests, known.judged, known.odd, alpha=alpha)
 
 
 def _rests_elsewhere(gap: Row, decided: Row) -> bool:
@@ -402,10 +377,10 @@ def _rests_on(decided: Row, *, confidence: float) -> Markup:
 def _scope(identities: Sequence[str], *, alone: bool) -> Markup:
     this = f"δ {ALONE}" if alone else "This"
     if not identities:
-        return Markup("{} speaks of the identities of these dimensions, and of any such narratives.").format(this)
+        return Markup("{} holds for the identities of these dimensions, and for any such narratives.").format(this)
     named = Markup(", ").join(Markup("<bdi>{}</bdi>").format(brief(term)) for term in identities[:_IDENTITIES_NAMED])
     rest = len(identities) - _IDENTITIES_NAMED
-    return Markup("{} speaks of these identities ({}{}), and of any such narratives.").format(
+    return Markup("{} holds for these identities ({}{}), and for any such narratives.").format(
         this, named, f" and {rest} more" if rest > 0 else ""
     )
 
@@ -414,15 +389,15 @@ def _power(power: Row | None, *, alone: bool) -> Markup:
     """Say what size of gap the data could have shown."""
     if power is None or not math.isfinite(power.number("detectable_points")):
         return Markup("")
-    found = Markup("{} such narratives find a gap of {} points with a probability of {}").format(
-        f"{ALONE.capitalize()}, as many" if alone else "As many",
+    found = Markup("{} this many narratives, a true gap of {} points would be detected {} of the time").format(
+        f"{ALONE.capitalize()}: with" if alone else "With",
         show(power, "detectable_points", _size),
         show(power, "power", lambda share: f"{share:.0%}"),
     )
     if not math.isfinite(power.number("detectable_low")):
         return found + Markup(".")
     return found + Markup(
-        ", if they differ as much as these do. How much such narratives differ is itself an estimate: that gap may lie "
+        ", if narratives differ as much as these do. That spread is itself an estimate, so the detectable gap may lie "
         "between {} and {} points ({} interval)."
     ).format(
         show(power, "detectable_low", _size),
@@ -437,20 +412,21 @@ def _tipping(tipping: Row | None) -> Markup:
         return Markup("")
     whose = f" ({OF_RATED})" if OF_RATED in tipping["note"] else ""
     if NO_SHIFT in tipping["note"]:
-        return Markup("Nothing that the missing ratings{} could have been, all alike, would make δ 0.").format(whose)
-    return Markup("Were all missing ratings{} {} points {} than is expected of them, δ would be 0.").format(
+        return Markup("No common shift of the missing ratings{} on the scale would make δ 0.").format(whose)
+    return Markup("If all missing ratings{} were {} points {} than expected, δ would be 0.").format(
         whose, show(tipping, "shift_points", _size), direction(tipping.number("shift_points"))
     )
 
 
-def _wider(wider: Row | None, left_out: Sequence[Row], *, confidence: float) -> Markup:
+def _wider(own: Results) -> Markup:
     """Say what δ tells about other identities, or that nothing is claimed."""
+    wider, left_out = own.row("gap", headline=True, scope="narratives_and_terms"), own.rows("leave_one_out")
     if wider is None:
         return Markup("")
     spread = Markup("")
     if left_out:
         ends = [pick(left_out, key=lambda row: row.number("delta_points")) for pick in (min, max)]
-        spread = Markup(" Without one group at a time, δ goes from {} to {} points.").format(
+        spread = Markup(" Leaving out one group at a time, δ ranges from {} to {} points.").format(
             *(show(row, "delta_points", points) for row in ends)
         )
     if not math.isfinite(wider.number("ci_low")):
@@ -459,8 +435,8 @@ def _wider(wider: Row | None, left_out: Sequence[Row], *, confidence: float) -> 
     said = "is compatible with no average gap" if low <= 0.0 <= high else "leaves out 0"
     groups = f"these {len(left_out)} groups" if left_out else "these groups"
     return (
-        Markup("If {} stand for others like them, the {} interval is {} ({}) and {}.").format(
-            groups, coverage(confidence), show_interval(wider), show(wider, "p", p_value), said
+        Markup("Taking {} as a sample of such groups, the {} interval is {} ({}) and {}.").format(
+            groups, own.level, show_interval(wider), show(wider, "p", p_value), said
         )
         + spread
     )
@@ -480,7 +456,7 @@ def _excluded(gap: Row | None, outcomes: Sequence[Row], *, refusals_told: bool) 
     used, narratives = (gap.number(name) if gap else math.nan for name in ("n_narratives", "n_narratives_asked"))
     dropped = narratives - used if math.isfinite(narratives) and math.isfinite(used) else 0
     if not missing and not dropped:
-        return Markup("Nothing was left out: every prompt asked between these identities gave a rating.")
+        return Markup("Nothing was left out: every prompt between these identities gave a rating.")
     parts = []
     if missing:
         number = show(gap, "n_missing", count) if gap is not None else Markup(count(missing))

@@ -1,22 +1,61 @@
-"""Layout of tables on a page: each column is defined once, by its heading and a function that writes a row's cell."""
+"""Layout of tables on a page: a column is named, and its heading and rounding follow from its declaration.
+
+What a declaration does not say is added with a :class:`Column`: a heading, and a function that writes a row's cell.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.numbers import Row, show, show_interval, unbroken
-from audit.tables.formatting import MISSING, brief, count, fixed, points, unsigned
+from audit.report.numbers import Row, rounded, show, show_interval, show_rounded_interval, unbroken
+from audit.tables import base
+from audit.tables.formatting import (
+    MISSING,
+    bare_p,
+    brief,
+    count,
+    dimension_title,
+    fixed,
+    mean_count,
+    points,
+    rate,
+    unsigned,
+)
+from audit.tables.shared import OVERALL
 
 Write = Callable[[float], str]
 _GAPS: Final = (points, unsigned)
 """Formatters of gaps: two decimals, or two significant digits below 0.01."""
 _TWO_DECIMALS: Final = 0.005
+_OF_MEASURE: Final = "the measure's unit"
+_HEADS: Final = {
+    "delta_points": "δ, points",
+    "delta": "δ",
+    "delta_sd": "δ in SD",
+    "percent_of_scale": "% of scale",
+    "d_z": Markup("d<sub>z</sub>"),
+    "p_adjusted": "corrected p",
+    "se": "SE",
+    "sd": "SD",
+    "statistic": "F",
+    "r": "Pearson's r",
+    "rho": "Spearman's ρ",
+    "tau": "Kendall's τ",
+    "alpha": "Krippendorff's α",
+    "f1": "F1",
+    "macro_f1": "macro F1",
+    "perceiver_group": "group",
+    "narrative_id": "narrative",
+}
+"""Headings of columns whose names are unclear."""
+_SIZES: Final = frozenset({"mean", "sd", "se", "raw", "score", "default", "evoked", "least", "statistic"})
+"""First words of the names of numbers that are written without a plus: they are no differences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +94,114 @@ def table_of(rows: Sequence[Row], *columns: Column, note: str = "") -> Table:
         tuple(tuple(cell(row) for cell in cells) for row in rows),
         frozenset(place for place, column in enumerate(columns) if column.words),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class IfKnown:
+    """A column that is shown if any row has a number in it; ``unless_zero``, if any has one other than 0."""
+
+    name: str
+    head: str = ""
+    unless_zero: bool = False
+
+
+Named = str | tuple[str, str] | IfKnown | Column
+"""A column to show: its name, its name and another heading, or how it is written."""
+
+
+def lay_out(declared: Mapping[str, base.Column], rows: Sequence[Row], columns: Sequence[Named], *, level: str) -> Table:
+    """Lay out rows of a table by the declarations of its columns.
+
+    A name that ends in ``_low`` stands for the interval up to its ``_high``, rounded as the number named before it.
+    Columns without a word or number in any row are left out. ``level`` is the coverage of the intervals in words.
+    """
+    made: list[Column] = []
+    before = ""
+    for each in columns:
+        if isinstance(each, Column):
+            made.append(each)
+            continue
+        if isinstance(each, IfKnown):
+            known = [number for row in rows if not math.isnan(number := row.number(each.name))]
+            if not (any(known) if each.unless_zero else known):
+                continue
+            each = (each.name, each.head)
+        name, head = each if isinstance(each, tuple) else (each, "")
+        if name.endswith("_low"):
+            made.append(_interval(declared, name, before, level=level))
+        else:
+            made.append(_column(name, declared[name], head or heading(name)))
+            before = name
+    # The first column heads the rows.
+    made[0] = replace(made[0], words=False)
+    table = table_of(rows, *made)
+    kept = [place for place in range(len(made)) if not place or any(row[place] for row in table.rows)]
+    return Table(
+        tuple(table.head[place] for place in kept),
+        tuple(tuple(row[place] for place in kept) for row in table.rows),
+        frozenset(at for at, place in enumerate(kept) if place in table.words),
+    )
+
+
+def heading(name: str) -> str:
+    """Return the heading of a column that has no other."""
+    return _HEADS.get(name, name.removeprefix("n_").replace("_", " "))
+
+
+def _column(name: str, declared: base.Column, head: str) -> Column:
+    if declared.type == base.Type.TEXT:
+        return text(head, name)
+    if declared.type in (base.Type.WORD, base.Type.FLAG):
+        return Column(head, lambda row: _word(name, row[name]), words=True)
+    if declared.unit == _OF_MEASURE and _is_signed(name):
+        return Column(head, lambda row: show(row, name, rounded(row)))
+    return number(head, name, write_of(name, declared))
+
+
+def _word(name: str, value: object) -> str:
+    if name == "dimension":
+        return dimension_title(str(value))
+    return "all emotions together" if (name, value) == ("emotion", OVERALL) else named(value)
+
+
+def write_of(name: str, declared: base.Column) -> Write:
+    """Return how a column's numbers are rounded: by their unit, and with a sign if they are differences."""
+    if declared.unit == "probability":
+        return bare_p if "p" in name.split("_") else rate
+    if declared.unit == _OF_MEASURE:
+        return sized
+    by_unit: dict[str, Write] = {"count": count, "share": rate, "tokens": mean_count}
+    return by_unit.get(declared.unit, degrees if name.startswith("df") else points if _is_signed(name) else unsigned)
+
+
+def _is_signed(name: str) -> bool:
+    return name.split("_")[0] not in _SIZES
+
+
+def _interval(declared: Mapping[str, base.Column], low: str, before: str, *, level: str) -> Column:
+    """Return the column of an interval, rounded as the number that it is of."""
+    high = low.removesuffix("_low") + "_high"
+    if declared[before].unit == _OF_MEASURE:
+        return Column(f"{level} interval", lambda row: show_rounded_interval(row, low, high))
+    write = write_of(before, declared[before])
+    return interval(level, low, high) if write is points else plain_interval(level, low, high, write)
+
+
+def degrees(df: float) -> str:
+    """Write degrees of freedom: whole numbers as such."""
+    return fixed(df, decimals=0 if df.is_integer() else 1)
+
+
+def sized(value: float) -> str:
+    """Write a mean with three digits; below ten as gaps are written."""
+    if not abs(value) >= 10:
+        return unsigned(value)
+    return fixed(value, decimals=max(0, 2 - math.floor(math.log10(abs(value)))))
+
+
+def said(name: str, head: str, words: Mapping[str, str]) -> Column:
+    """Return a column that says in other words what a coded word means; a word without others is shown as it is."""
+    return Column(head, lambda row: words.get(str(row[name]), str(row[name])), words=True)
 
 
 def number(head: str, name: str, write: Write) -> Column:

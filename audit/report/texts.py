@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
-import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import Row, rows_of, show
+from audit.report.numbers import Row, show
+from audit.report.results import Results
 from audit.report.section import Captioned, Paragraph, Section, captioned, section
-from audit.report.table_layout import Column, Table, interval, names, number, table_of
-from audit.tables.formatting import bare_p, brief, count, coverage, either, error_rate, fixed, p_value, points, unsigned
+from audit.report.table_layout import Column, Table, said
+from audit.tables.formatting import brief, count, either, error_rate, fixed, p_value, unsigned
 from audit.tables.stages import THEME
 
 FIGURE_CAPTION: Final = (
@@ -49,9 +50,9 @@ _SPEAKS: Final = {
     "intervals and p are over perceivers, who are few.",
 }
 _EMOTIONS: Final = (
-    "A text names an emotion that it has a word for: one that it only describes is not seen, a word close to the "
-    "narrative's emotion may count as another one, a text that names several is right if one is, and a stage that is "
-    "not shown the narrative can be right by chance alone."
+    "A text names an emotion if it has a word for it. An emotion that is only described is not seen, and a word close "
+    "to the narrative's emotion may count as another one. A text that names several is right if one of them is. A "
+    "stage that is not shown the narrative can be right only by chance."
 )
 _MARKED: Final = (
     "words that the texts about a group have more than the others' (z; how often there, and how often in the others')"
@@ -73,51 +74,37 @@ _NAMED: Final = 6
 _SHOWN: Final = 40
 
 
-def text_section(
-    stage_texts: pd.DataFrame,
-    marked_words: pd.DataFrame,
-    *,
-    title: str,
-    confidence: float,
-    figure: Captioned | None = None,
-) -> Section | None:
+def text_section(own: Results, figure: Captioned | None = None) -> Section | None:
     """Make the section of one dimension and variant; None if no stage wrote anything.
 
-    ``stage_texts`` and ``marked_words`` must keep the index of their files. Differences are named if their corrected p
-    is below 1 − ``confidence``.
+    Differences are named if their corrected p is below 1 − the results' confidence.
     """
-    rows = rows_of(stage_texts, "stage_texts")
+    rows = own.rows("stage_texts")
     if not rows:
         return None
     refusals = any(row["measure"] == "refused" and row.number("mean") > 0 for row in rows)
-    stages = list(dict.fromkeys(str(row["stage"]) for row in rows))
-    own = {stage: [row for row in rows if row["stage"] == stage] for stage in stages}
-    words = rows_of(marked_words, "marked_words")
-    level = coverage(confidence)
+    stages = {str(row["stage"]): own.rows("stage_texts", stage=row["stage"]) for row in rows}
     declined = "" if refusals else " No text holds a phrase that declines the task."
     speaks = (
         *(words for units, words in _SPEAKS.items() if any(row["units"] == units for row in rows)),
         *([_EMOTIONS] if any(row["measure"] == "emotion_named" for row in rows) else []),
     )
-    scores = [_scores(of, f"{title}, stage {stage}", level=level, refusals=refusals) for stage, of in own.items()]
-    themes = [
-        captioned(_themes(of), f"{title}, stage {stage}: stereotype words by theme, per 100 words (not tested)")
-        for stage, of in own.items()
-    ]
-    marked = [
-        captioned(_marked(of, words, stage=stage, alpha=1 - confidence), f"{title}, stage {stage}: {_MARKED}")
-        for stage, of in own.items()
-    ]
+    marked = [captioned(_marked(own, stage), f"{own.title}, stage {stage}: {_MARKED}") for stage in stages]
     none = "" if any(marked) else "No word stands out after correction. "
     return section(
         "What the strategy wrote about each group",
-        Paragraph(_lead(rows, confidence=confidence, several=len(stages) > 1) + declined),
+        Paragraph(_lead(rows, confidence=own.confidence, several=len(stages) > 1) + declined),
         figure,
         Paragraph(Markup("{} {}").format(" ".join(speaks), _CRUDE), "small"),
         section(
             "Scores, themes and marked words of the texts",
-            *(captioned(table, caption) for caption, table in scores),
-            *themes,
+            *(_scores(own, of, stage, refusals=refusals) for stage, of in stages.items()),
+            *(
+                captioned(
+                    _themes(of), f"{own.title}, stage {stage}: stereotype words by theme, per 100 words (not tested)"
+                )
+                for stage, of in stages.items()
+            ),
             *marked,
             Paragraph(f"{none}{_LOG_ODDS}", "small"),
             look="folded",
@@ -141,8 +128,8 @@ def _lead(rows: Sequence[Row], *, confidence: float, several: bool) -> Markup:
     )
     if not found:
         return Markup(
-            "No difference between groups was found in these scores (p below {} after correction for {} {}), which "
-            "is not the same as none."
+            "No difference between groups was found in these scores (p below {} after correction for {} {}). That does "
+            "not show that there is none."
         ).format(level, size, noun)
     named = Markup("; ").join(_difference(row, several=several) for row in found[:_NAMED])
     more = f"; and {len(found) - _NAMED} more, in the table" if len(found) > _NAMED else ""
@@ -153,18 +140,19 @@ def _lead(rows: Sequence[Row], *, confidence: float, several: bool) -> Markup:
 
 def _difference(row: Row, *, several: bool) -> Markup:
     """Write a difference, as in "Muslim had 2.31 more stereotype words per 100 words (p = .012)"."""
-    said = _SAID[row["measure"]][int(row.number("difference") < 0)]
-    what = Markup(said).format(show(row, "difference", lambda value: unsigned(abs(value))))
+    what = Markup(_SAID[row["measure"]][int(row.number("difference") < 0)]).format(
+        show(row, "difference", lambda value: unsigned(abs(value)))
+    )
     where = f" in stage {row['stage']}" if several else ""
     how = f"in all {row['units']} alike" if row["constant"] else show(row, "p_adjusted", p_value)
     return Markup("<bdi>{}</bdi> {}{} ({})").format(brief(str(row["group"])), what, where, how)
 
 
-def _scores(rows: Sequence[Row], title: str, *, level: str, refusals: bool) -> tuple[str, Table]:
+def _scores(own: Results, rows: Sequence[Row], stage: str, *, refusals: bool) -> Captioned | None:
     """Show the tested scores of one stage."""
     measures = [measure for measure in _MEASURES if measure != "refused" or refusals]
     shown = [row for measure in measures for row in rows if row["measure"] == measure]
-    caption = f"{title}: scores of the texts about each group, and of those about the other groups"
+    caption = f"{own.title}, stage {stage}: scores of the texts about each group, and of those about the other groups"
     accuracy = [row for row in shown if row["measure"] == "emotion_accuracy"]
     if accuracy and not any(math.isfinite(row.number("mean")) for row in accuracy):  # said once instead of dashes
         caption += f"; whether they name the narrative's emotion is not known: {accuracy[0]['note']}"
@@ -180,20 +168,15 @@ def _scores(rows: Sequence[Row], title: str, *, level: str, refusals: bool) -> t
     once = common if not noted or ("" not in notes and 2 * n_common > len(shown)) else ""
     if once:
         caption += f"; {'where the table has no note, ' if noted else ''}{once}"
-    table = table_of(
-        shown,
-        names("group", "group"),
-        Column("score", lambda row: _MEASURES[row["measure"]], words=True),
-        number("about the group", "mean", unsigned),
-        number("about the others", "mean_others", unsigned),
-        number("difference", "difference", points),
-        interval(level),
-        number("p, corrected", "p_adjusted", bare_p),
+    note = Column("note", lambda row: row["note"] if row["note"] != once else "", words=True)
+    return replace(own, title="").table(
+        "stage_texts", caption,
+        "group", said("measure", "score", _MEASURES), ("mean", "about the group"), ("mean_others", "about the others"),
+        "difference", "ci_low", "p_adjusted",
         Column("over", lambda row: Markup("{} {}").format(show(row, "n_units", count), row["units"])),
-        Column("distinct texts", _counted),
-        *([Column("note", lambda row: row["note"] if row["note"] != once else "", words=True)] if noted else []),
-    )
-    return caption, table
+        Column("distinct texts", _counted), *([note] if noted else []),
+        rows=shown,
+    )  # fmt: skip
 
 
 def _counted(row: Row) -> Markup:
@@ -230,11 +213,11 @@ def _themes(rows: Sequence[Row]) -> Table | None:
     )
 
 
-def _marked(rows: Sequence[Row], words: Sequence[Row], *, stage: str, alpha: float) -> Table | None:
+def _marked(own: Results, stage: str) -> Table | None:
     """Show each group's marked words whose corrected p is below the level; None if there are none."""
-    of_group: dict[str, list[Markup]] = {str(row["group"]): [] for row in rows}
-    for word in words:
-        if word["stage"] == stage and word.number("p_adjusted") < alpha:
+    of_group: dict[str, list[Markup]] = {str(row["group"]): [] for row in own.rows("stage_texts", stage=stage)}
+    for word in own.rows("marked_words", stage=stage):
+        if word.number("p_adjusted") < 1 - own.confidence:
             of_group[str(word["group"])].append(
                 Markup("<bdi>{}</bdi> ({}; {}, {})").format(
                     brief(str(word["word"]), at_most=40),

@@ -56,7 +56,7 @@ _STEPS: Final = {
     "more_narratives": "Ask about more narratives.",
     "more_groups": "Ask about five groups or more, with two terms each: fewer cannot carry a gap between groups.",
     "controls": "Ask with two terms a group that share no word, or with invented groups (stimuli.placebo=1).",
-    "missing_shift": "Find out why ratings are missing; or say how far they may lie from what is expected of them "
+    "missing_shift": "Find out why ratings are missing, or set how far they may lie from what is expected "
     "(statistics.missing_shift=POINTS).",
     "narrower_bounds": "Ask again with narrower bounds of ratings (elicitation.max_pruned_points), in another folder.",
     "margin": "Say which gap is too small to matter (statistics.margin=POINTS), or ask about more narratives.",

@@ -12,13 +12,13 @@ from browser import MARKS, launched, open_all, opened, sideways, violations
 from judged import judged, judged_page
 from planted import CASES, Planted
 from test_comparison_page import rendered
+from test_explore import make_explorer, make_ratings
 from test_first_screen import analysis_of
 from test_inventory_page import parts_of
 from test_replies_page import replies_of, write_run
 from test_summary import several
 
 from audit.comparing.comparison import compare_folders
-from audit.configuration.composition import statistics_defaults
 from audit.extras.index.write import write_index
 from audit.people.questions import load_questions
 from audit.report import page as pages
@@ -35,7 +35,10 @@ ONE = {"Jew": ["a Jew"], "Sikh": ["a Sikh"], "Jain": ["a Jain"]}
 
 def of_ratings(planted: Planted, **said: object) -> str:
     manifest, analysis = analysis_of(planted)
-    return render_report(manifest=manifest.having(**said), tables=analysis.tables, figures={}, remarks=analysis.remarks)
+    return render_report(
+        manifest=manifest.having(**said), tables=analysis.tables, figures={}, remarks=analysis.remarks,
+        explorer=make_explorer(make_ratings()),
+    )  # fmt: skip
 
 
 def of_replies(folder: Path) -> str:
@@ -48,9 +51,7 @@ def of_reply_comparison(folder: Path) -> str:
     runs = [folder / "one", folder / "two"]
     for place, run in enumerate(runs):
         write_run(run, replies, measures=2, seed=place, stimuli={"source": "a source", "sha256": "x"})
-    return compare_folders(
-        runs, out=folder / "out", reports_dir=folder, defaults=statistics_defaults(), say=lambda line: None
-    ).page.read_text("utf-8")
+    return compare_folders(runs, out=folder / "out", reports_dir=folder, say=lambda line: None).page.read_text("utf-8")
 
 
 def of_judge(folder: Path) -> str:

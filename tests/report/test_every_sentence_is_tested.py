@@ -19,8 +19,8 @@ TESTS = Path(__file__).parents[1]
 FOLDER = Path(audit.__file__).parent
 MODULES = (
     "report/summary", "tasks/intensity/first_screen", "comparing/first_screen", "report/sentences", "report/verdicts",
-    "report/heterogeneity", "report/effect_size", "report/echo", "report/refusals", "tasks/reply/page",
-    "tasks/inventory/page", "comparing/reply_page", "comparing/preference/page",
+    "report/heterogeneity", "report/effect_size", "report/echo", "report/refusals", "tasks/reply/first_screen",
+    "tasks/inventory/first_screen", "comparing/reply_page", "comparing/preference/page",
 )  # fmt: skip
 WORDS = 3
 """Of a sentence in a row that a test has to name; what has fewer is a title or a unit."""

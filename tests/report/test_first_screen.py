@@ -17,12 +17,12 @@ import pandas as pd
 import pytest
 from planted import CASES, EMOTIONS, FIVE_UP_TWO_DOWN, Planted, alone, decided, grouped, ratings_of, refused
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.echo import control_lines
 from audit.runs.manifest import Manifest
 from audit.runs.outside import describe_outside, read_outside
 from audit.statistics.analysis import Analysis, analyse
 from audit.statistics.controls import Repetition
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.formatting import interval, points
 from audit.tasks.intensity.page import render_report
@@ -42,7 +42,7 @@ def analysis_of(
         files = Path(folder) / "ratings.csv", Path(folder) / "groups.csv"
         outside = read_outside(*files, low=0, high=100)
         manifest = describe_outside(outside, command="python -m audit report ...", seed=0, model="a model")
-    settings = Settings(n_permutations=200, **planted.settings)
+    settings = AnalysisSettings(n_permutations=200, **planted.settings)
     manifest = manifest.adding("config", statistics={"confidence": settings.confidence, "margin": settings.margin})
     ratings = alter(outside.ratings)
     analysis = analyse(ratings, scales={"unknown": (0, 100)} | _scales(ratings), seed=0,
@@ -130,7 +130,7 @@ def test_where_nothing_differs_the_verdict_is_about_every_part_and_claims_no_sam
     )
     assert (
         "No pair of groups stands out, and no emotion or group was found to have a gap of its own. That does not show "
-        "that none does." in screen
+        "that there is none." in screen
     )
 
 
@@ -140,7 +140,7 @@ def test_no_sentence_says_that_the_in_group_was_rated_higher_where_its_mean_is_l
     assert row["delta_points"] == pytest.approx(2.85, abs=0.15)
     assert (row["raw_in"], row["raw_out"]) == pytest.approx((46.0, 51.1), abs=0.1)
     assert "An average gap towards the in-group" in screen
-    assert re.search(r"The plain means go the other way: 4[56]\.\d\d in-group and 51\.\d\d out-group\.", screen)
+    assert re.search(r"The plain means point the other way: 4[56]\.\d\d in-group and 51\.\d\d out-group\.", screen)
     assert BEYOND in screen
     for sentence in re.split(r"(?<=[.:;]) ", screen + beneath):
         if re.search(r"rated (\S+ points )?(higher|lower)|rated (higher|lower)", sentence):
@@ -211,7 +211,7 @@ def test_missing_ratings_that_could_undo_a_part_or_the_average_leave_it_open() -
 def test_a_model_that_tells_no_identities_apart_is_said_to(case: str, verdict: str) -> None:
     screen, beneath, _ = shown(case)
     assert "identity No verdict: all identities are rated alike 0.00 points no interval" in screen
-    assert f"{verdict}: these ratings can show no gap, and do not show that there is none." in beneath
+    assert f"{verdict}: such ratings cannot show a gap, nor that there is none." in beneath
     for claim in ("rated 0.00 points", "No gap larger", "No average gap", "compatible with no"):
         assert claim not in screen
     assert "Any average gap is smaller" not in beneath
@@ -290,7 +290,7 @@ def test_an_identity_without_a_rating_is_none_of_those_that_the_interval_speaks_
     text, _ = page_of(Planted(refused(ratings, of_it), grouped(groups)))
     # Of five groups a verdict takes the groups as a sample, so that this is said of the gap over narratives alone.
     named = "(a term 01, a term 02, a term 03, a term 04, a term 05)"
-    assert f"δ over these narratives alone speaks of these identities {named}" in text
+    assert f"δ over these narratives alone holds for these identities {named}" in text
     assert "There is no rating at all with the perceiver 'a term 00'" in text
 
 
@@ -336,9 +336,7 @@ def test_an_echo_of_words_is_no_gap_between_groups() -> None:
     assert headline(analysis)["delta_points"] == pytest.approx(0, abs=0.2)
     assert "gap between groups" not in screen
     assert "No average gap found in these pairs of words" in screen
-    assert re.search(
-        r"Of pairs that have no word in common, against other groups\. In whatever words: \+1\.0\d", screen
-    )
+    assert re.search(r"δ counts only pairs described in different words\. Counting all pairs: \+1\.0\d", screen)
 
 
 def test_a_gap_of_other_words_is_one_of_these_pairs_and_of_five_groups_one_between_groups() -> None:
@@ -347,7 +345,10 @@ def test_a_gap_of_other_words_is_one_of_these_pairs_and_of_five_groups_one_betwe
     assert "Ask about five groups or more, with two terms each: fewer cannot carry a gap between groups." in screen
     assert "With a gap of their own, in these pairs of words: " in screen
     assert "Of 24 ways to deal the terms to groups, the true one gives the largest gap." in screen
-    assert re.search(r"In the very same words: \+1\.5\d \([^)]*\), and \+3\.\d\d \([^)]*\) for invented groups", screen)
+    assert re.search(
+        r"Counting pairs in the very same words: \+1\.5\d \([^)]*\), and \+3\.\d\d \([^)]*\) for invented groups",
+        screen,
+    )
     six = {f"a {word} {k}": f"group {k}" for k in range(6) for word in ("first", "second")}
     ratings = ratings_of(six, n=30, gap=lambda emotion, group: -1.5)
     repetition = Repetition({"identity": {term: term for term in six}})
@@ -370,7 +371,7 @@ def assert_labelled(page: str, alone: pd.Series, verdict: dict[str, Any]) -> Non
     assert after.startswith(f"estimate: {points(verdict['delta_points'])} points ({decided})")
     assert "with the groups as a sample of such groups." in after
     assert "these identities, over these narratives alone" in page
-    assert "Over these narratives alone, as many such narratives find a gap of " in page
+    assert "Over these narratives alone: with this many narratives, a true gap of " in page
     # Nowhere else does the interval over narratives alone stand as if it were the answer's.
     assert spread not in page.partition("All gaps ")[0]
 
@@ -409,7 +410,7 @@ def test_a_gap_in_these_wordings_alone_is_said_to_be_that() -> None:
     screen, analysis = first_screen(Planted(pd.concat(worded, ignore_index=True), planted.groups), worded=True)
     assert headline(analysis)["ci_low"] > 0.5
     assert "An average gap in these pairs of words, towards the in-group; not shown for other wordings" in screen
-    assert re.search(r"Over 8 wordings, and any such: \+1\.\d\d \(−", screen)
+    assert re.search(r"Over 8 wordings of the prompt, and any such wordings: \+1\.\d\d \(−", screen)
 
 
 def test_the_tipping_point_says_of_which_missing_ratings_it_is() -> None:
@@ -419,9 +420,9 @@ def test_the_tipping_point_says_of_which_missing_ratings_it_is() -> None:
     high = (ratings["perceiver"] == ratings["experiencer"]) & (ratings["rating"] > 56)
     missing = (high, high | of_one, of_one)
     own, both, one = (page_of(Planted(refused(ratings, gone), grouped(groups)))[0] for gone in missing)
-    assert re.search(r"Were all missing ratings \d\.\d\d points lower than is expected of them, δ would be 0\.", own)
+    assert re.search(r"If all missing ratings were \d\.\d\d points lower than expected, δ would be 0\.", own)
     some = "missing ratings (between identities that have some at all)"
-    assert re.search(re.escape(f"Were all {some}") + r" \d\.\d\d points lower than is expected of them, δ would", both)
+    assert re.search(re.escape(f"If all {some}") + r" were \d\.\d\d points lower than expected, δ would", both)
     assert "ould be 0." not in one
 
 
@@ -435,7 +436,7 @@ def test_a_tipping_point_is_told_where_ratings_lie_beyond_the_scale() -> None:
     row = analysis.tables["sensitivity"].set_index("check").loc["tipping_point"]
     assert row["note"].startswith("ratings lie beyond the scale")
     assert "would make δ 0" not in page
-    assert "Were all missing ratings" in page
+    assert "If all missing ratings were" in page
 
 
 def test_identities_that_add_up_and_nothing_else_are_told_as_no_gap_of_any_narrative() -> None:
@@ -452,7 +453,7 @@ def test_identities_that_add_up_and_nothing_else_are_told_as_no_gap_of_any_narra
     assert headline(analysis)["delta_points"] == 0
     assert "rated 0.00 points" not in text
     assert "identity No answer: δ has no interval 0.00 points no interval" in text
-    assert f"Every narrative's gap is 0, {BEYOND}: how certain that is could not be computed." in text
+    assert f"Every narrative's gap is 0, {BEYOND}: its uncertainty could not be computed." in text
     assert "for 0 tests" not in text
     ranks = analysis.tables["sensitivity"].set_index("check").loc["ranks"]
     assert abs(ranks["delta_points"]) > 1
@@ -530,4 +531,4 @@ def test_a_terminal_says_of_each_gap_whether_words_were_controlled() -> None:
     [plain] = control_lines(shown("b1-group")[2].tables["controls"])
     assert plain.startswith("group or words? identity (outside): Not controlled for repetition of words:")
     held = control_lines(first_screen(echoing(group=-1.5, words=3.0, invented=3.0))[1].tables["controls"])
-    assert "group or words? religion (outside): Of pairs that have no word in common" in next(held)
+    assert "group or words? religion (outside): δ counts only pairs described in different words" in next(held)

@@ -188,7 +188,7 @@ def test_the_page_says_what_a_questionnaire_of_a_model_is_not():
         "A questionnaire made for people says of a model only what it writes under a persona",
         "There is no total score",
         "none speaks of people, or of other models",
-        "A difference that is not found is not shown to be absent",
+        "If no difference is found, there may still be one",
         "Few situations",
         "Hindu, thirst:",  # planted, and far from the others
     ):

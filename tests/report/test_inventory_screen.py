@@ -15,7 +15,8 @@ from test_inventory_page import manifest_of
 from audit.report.summary import CHANGED
 from audit.tables.formatting import OF_GROUPS_AND_MODELS
 from audit.tasks.inventory.analysis import answer_outcomes, scored_tables
-from audit.tasks.inventory.page import _LIMITS, NOT_ALIKE, NOT_UNMOVED, render_inventory
+from audit.tasks.inventory.first_screen import LIMITS, NOT_ALIKE, NOT_UNMOVED
+from audit.tasks.inventory.page import render_inventory
 from stimuli.inventories import Inventory, Item
 from stimuli.prompts import Scale
 
@@ -191,7 +192,7 @@ def test_of_many_dimensions_those_with_the_most_found_are_shown() -> None:
     ],
 )
 def test_what_limits_the_answers_is_named_and_changed_files_are_denied(code: str, limit: str) -> None:
-    assert {"accepted", "unfinished", "no_answer", "many_missing", "number_mass", "few_narratives"} == {*_LIMITS}
+    assert {"accepted", "unfinished", "no_answer", "many_missing", "number_mass", "few_narratives"} == {*LIMITS}
     screen = screen_of(answers_of(alike), remarks=[Remarked(code)] if code else [])
     assert (CHANGED in screen) == (code == "accepted")
     assert (f"Read with care: {limit}. Why that matters" in screen) == bool(code)

@@ -10,17 +10,17 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from audit.report import tables as page_tables
 from audit.report.echo import NOT_CONTROLLED
 from audit.report.numbers import rows_of
-from audit.report.table_layout import number
-from audit.report.table_layout import table_of as lay_out
-from audit.report.tables import SHOWN, Place, Shown
+from audit.report.results import Results
+from audit.report.table_layout import IfKnown, Table, lay_out
 from audit.runs.manifest import Manifest, ManifestError
 from audit.statistics.verdict import Code, Verdict
 from audit.tables.cells import CELLS
-from audit.tables.formatting import points, unsigned
+from audit.tables.formatting import points
+from audit.tables.gap import GAP
 from audit.tables.ratings import OUTCOMES
+from audit.tables.replies import EPITOME, MEASURE_GAPS
 from audit.tables.run_of_ratings import TABLES
 from audit.tasks.intensity.page import render_report
 
@@ -235,7 +235,7 @@ def test_answer_has_gap_interval_p_and_counts() -> None:
     assert "δ = +0.49 points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012)" in text
     assert "from 408 narratives and 1,632 ratings." in text
     assert "Nothing was left out" in text
-    assert "These identities. This speaks of these identities (a Hindu, a Muslim), and of any such narratives." in text
+    assert "These identities. This holds for these identities (a Hindu, a Muslim), and for any such narratives." in text
 
 
 def test_interval_that_includes_zero_is_no_claim_of_no_bias() -> None:
@@ -281,7 +281,7 @@ def test_where_a_verdict_rests_on_another_estimate_the_gap_over_narratives_alone
     said = "Over these narratives alone, δ = +0.49 points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012)"
     rest = text.partition(f"{said}, from ")[2]
     assert f" The verdict rests on another estimate: +0.30 points (95% interval −0.10 to +0.70){how}. " in rest
-    assert "δ over these narratives alone speaks of these identities (a Hindu, a Muslim)" in rest
+    assert "δ over these narratives alone holds for these identities (a Hindu, a Muslim)" in rest
     assert "δ over these narratives alone and its 95% interval, in points of the 0–100 scale." in text
     assert "these identities, over these narratives alone" in text
     assert (
@@ -335,7 +335,7 @@ def test_every_dimension_and_variant_has_its_sentence() -> None:
     ):
         assert title in text
         assert f"δ = +{delta} points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012), from 408" in text
-    assert "not adjusted for there being 3 gaps" in text
+    assert "corrected p is corrected for all 3 gaps" in text
 
 
 def test_gap_that_is_not_estimable_says_so_and_why() -> None:
@@ -362,7 +362,7 @@ def test_gap_that_is_not_estimable_says_so_and_why() -> None:
 def test_gap_without_interval_says_that_certainty_is_unknown() -> None:
     row = gap_row(ci_low=math.nan, ci_high=math.nan, se=math.nan, df=math.nan, p=math.nan, d_z=math.nan, n_narratives=1)
     text = text_of(tables=tables(gap=[row]))
-    assert "how certain that is could not be computed" in text
+    assert "its uncertainty could not be computed" in text
     assert "(no interval), from 1 narrative and" in text
     assert "No answer: δ has no interval" in text
 
@@ -401,8 +401,8 @@ def test_intersection_compares_sharing_all_with_sharing_none() -> None:
 def test_published_statistic_is_shown_as_no_confidence_interval() -> None:
     text = text_of()
     assert "δz = +0.61; null interval −0.94 to +1.02 (10,000 random shuffles)." in text
-    assert "not comparable across models, dimensions or designs" in text
-    assert "it is no confidence interval" in text
+    assert "cannot be compared across models, dimensions or designs" in text
+    assert "It is no confidence interval" in text
     assert "for replication" not in text_of(tables=tables(gap=[gap_row(), published_row(delta_z=math.nan)]))
 
 
@@ -439,15 +439,15 @@ def test_remarks_stand_with_their_dimension_and_none_is_lost() -> None:
 def test_five_groups_speak_of_any_such_identities_too(low: float, said: str) -> None:
     given = tables(gap=[gap_row(), wider_row(ci_low=low)], leave_one_out=left_out(0.5, 0.41, 0.58, 0.49, 0.55))
     text = text_of(tables=given)
-    assert f"Any such identities. If these 5 groups stand for others like them, the 95% {said}" in text
-    assert "Without one group at a time, δ goes from +0.41 to +0.58 points." in text
+    assert f"Any such identities. Taking these 5 groups as a sample of such groups, the 95% {said}" in text
+    assert "Leaving out one group at a time, δ ranges from +0.41 to +0.58 points." in text
     assert "Nothing is claimed" not in text
     _, *rows = table_of("In-group minus out-group", tables=given)
     assert [row[:6] for row in rows] == [
         ["religion", "these identities", "+0.49", "+0.12 to +0.86", "0.19", "407"],
         ["religion", "any such identities", "+0.49", f"{points(low)} to +0.97", "0.19", "4"],
     ]
-    assert "not adjusted" not in text  # two scopes are one gap
+    assert "is corrected for all" not in text  # two scopes are one gap
 
 
 def test_four_groups_claim_nothing_of_others_but_show_how_each_matters() -> None:
@@ -456,7 +456,7 @@ def test_four_groups_claim_nothing_of_others_but_show_how_each_matters() -> None
     given = tables(gap=[gap_row(), wider_row(**nothing, note=why)], leave_one_out=left_out(-0.02, 0.6, 0.5, 0.4))
     text = text_of(tables=given)
     assert f"Any such identities. Nothing is claimed about other identities: {why}." in text
-    assert "Without one group at a time, δ goes from −0.02 to +0.60 points." in text
+    assert "Leaving out one group at a time, δ ranges from −0.02 to +0.60 points." in text
     assert "stand for others" not in text
     head, own, wider = table_of("In-group minus out-group", tables=given)
     assert (head[-1], own[-1], wider[-1]) == ("note", "", why)
@@ -484,7 +484,7 @@ def test_mean_over_dimensions_has_a_row_and_no_section() -> None:
         "all dimensions",
     ]
     assert "all dimensions: +0.40, +0.12 to +0.86" in page.all("img")[0]["alt"]
-    assert "not adjusted for there being 3 gaps" in page.text
+    assert "corrected p is corrected for all 3 gaps" in page.text
     anchors = [attributes["href"] for attributes in page.all("a") if attributes["href"].startswith("#part-")]
     assert sorted(set(anchors)) == ["#part-1", "#part-2"]
     assert "δ = +0.40" not in page.text
@@ -505,10 +505,10 @@ def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
     text = text_of(tables=tables(equivalence=[*others, equivalence_row()], power=[power], verdicts=[known]))
     assert "Any average gap is smaller than 0.86 points." in text
     assert "0.80" not in text
-    assert "As many such narratives find a gap of 0.53 points with a probability of 80%." in text
+    assert "With this many narratives, a true gap of 0.53 points would be detected 80% of the time." in text
     known = power | {"detectable_low": 0.4, "detectable_high": 0.812, "alpha": 0.05}
     text_too = text_of(tables=tables(equivalence=[equivalence_row()], power=[known]))
-    assert "that gap may lie between 0.40 and 0.81 points (95% interval)." in text_too
+    assert "the detectable gap may lie between 0.40 and 0.81 points (95% interval)." in text_too
     assert "Against the margin" not in text
     assert "No margin was set" in text
     assert "9.00" not in text
@@ -580,7 +580,7 @@ def test_a_verdict_is_said_as_it_was_decided(verdict: dict[str, Any], said: str)
         ("nothing", "Nothing: this is decided."),
         ("more_narratives", "Ask about at least 900 narratives (this run has 408)."),
         ("margin", "too small to matter (statistics.margin=POINTS), or ask about at least 900 narratives (this run"),
-        ("missing_shift", "(statistics.missing_shift=POINTS)."),
+        ("missing_shift", "set how far they may lie from what is expected (statistics.missing_shift=POINTS)."),
         ("narrower_bounds", "Ask again with narrower bounds of ratings (elicitation.max_pruned_points), in another"),
         ("finish", "Give the run's command again: it goes on where it stopped."),
         ("other_scale", "Ask on another scale or with another prompt, on which ratings do not crowd at an end."),
@@ -654,7 +654,7 @@ def test_plain_means_that_say_the_opposite_stand_on_the_first_screen(
 ) -> None:
     text = text_of(tables=tables(gap=[gap_row(raw_in=inside, raw_out=outside)]))
     screen, beneath = text.split("All gaps δ")
-    said = f"The plain means go the other way: {inside:.2f} in-group and {outside:.2f} out-group."
+    said = f"The plain means point the other way: {inside:.2f} in-group and {outside:.2f} out-group."
     assert (said in screen) == (said in beneath) == opposed
     assert (f"Plain means: {inside:.2f} in-group and {outside:.2f} out-group." in beneath) != opposed
 
@@ -692,7 +692,7 @@ def test_a_low_number_mass_is_said_in_the_card() -> None:
     void = verdict_row("no_verdict", reasons=("number_mass",), delta_points=0.49, ci_low=0.12, ci_high=0.86)
     text = text_of(tables=tables(outcomes=outcomes, verdicts=[void]), remarks=[note])
     screen = text[: text.index("All gaps δ")]
-    assert "That it answers with a number at all has a probability of 14.1% on average." in screen
+    assert "The probability that it answers with a number at all is 14.1% on average." in screen
     assert "No verdict: the model would mostly write something other than a number" in screen
 
 
@@ -710,7 +710,7 @@ def test_a_model_that_does_not_tell_identities_apart_has_no_gap_of_zero(
     void = verdict_row("no_verdict", reasons=("constant",))
     text = text_of(tables=tables(gap=[gap_row(**nothing, **gap)], modes=[row], verdicts=[void]))
     assert "religion No verdict: all identities are rated alike 0.00 points no interval" in text
-    assert f"{verdict}: these ratings can show no gap, and do not show that there is none." in text
+    assert f"{verdict}: such ratings cannot show a gap, nor that there is none." in text
     for claim in ("0.00 points higher", "ruled out", "No gap larger", "compatible with no"):
         assert claim not in text[: text.index("All gaps δ")]
 
@@ -778,7 +778,7 @@ def test_emotions_that_differ_only_together_are_said_to() -> None:
     test = row_of("heterogeneity", over="emotion", n_members=2, statistic=4.0, df=1.0, df_residual=10.0, p=0.01)
     rows = [differing("emotion", "sad", 0.3, 0.2)]
     text = text_of(tables=tables(families=rows, heterogeneity=[test | {"p_adjusted": 0.02}]))
-    assert "Over all emotions together the gaps differ (corrected p = .020), though none was found to" in text
+    assert "The gaps differ between emotions (corrected p = .020), but no single emotion stands out." in text
     head, row = table_of("is the gap the same in all emotions", tables=tables(families=rows, heterogeneity=[test]))
     assert (head[0], row[:5]) == ("over all", ["emotions", "2", "4.00", "1 and 10", ".010"])
 
@@ -822,7 +822,7 @@ def missing_row(outcome: str, **values: object) -> dict[str, object]:
         ({"ci_high": 1.0, "p": 0.2}, "Undecided: compatible with no refusal gap −11.50 percentage points"),
         ({"ci_high": 1.0, "n_with_outcome": 16}, ""),
         ({"n_with_outcome": 0}, ""),
-        ({"ci_low": math.nan, "ci_high": math.nan}, "Refusals, of which a gap has no interval −11.50 percentage"),
+        ({"ci_low": math.nan, "ci_high": math.nan}, "Refusals, whose gap has no interval −11.50 percentage"),
     ],
 )
 def test_a_refusal_gap_is_a_verdict_of_a_card_of_its_own(values: dict[str, float], verdict: str) -> None:
@@ -835,7 +835,7 @@ def test_a_refusal_gap_is_a_verdict_of_a_card_of_its_own(values: dict[str, float
 
 def test_refusal_gap_is_shown_in_percentage_points() -> None:
     rows = [missing_row("refused"), missing_row("failed", n_with_outcome=0), missing_row("missing", n_with_outcome=120)]
-    head, refused, either = table_of("ratings that are missing", tables=tables(missing=rows))
+    head, refused, either = table_of("missing ratings, as shares", tables=tables(missing=rows))
     assert head[3] == "gap, percentage points"
     assert refused == ["refused", "1.0%", "12.5%", "−11.50", "−13.00 to −10.00", "< .001", "408"]
     assert either[0] == "no rating, for any reason"  # and none of what never happened
@@ -872,8 +872,8 @@ def test_other_assumptions_are_named_with_their_gap_and_share() -> None:
 @pytest.mark.parametrize(
     ("shift", "said", "gap"),
     [
-        (11.74, "every missing rating 11.74 points higher than is expected of it", "0.00"),
-        (-3.0, "every missing rating 3.00 points lower than is expected of it", "0.00"),
+        (11.74, "every missing rating 11.74 points higher than expected", "0.00"),
+        (-3.0, "every missing rating 3.00 points lower than expected", "0.00"),
         (math.nan, "every missing rating shifted until δ is 0", "–"),
     ],
 )
@@ -881,9 +881,7 @@ def test_tipping_point_is_a_shift_in_words_and_no_gap(shift: float, said: str, g
     row = check_row("tipping_point", delta_points=math.nan, shift_points=shift, share=0.1)
     given = tables(sensitivity=[row])
     assert table_of("δ under other", tables=given)[1][:2] == [said, gap]
-    in_words = (
-        f"Were all missing ratings {said.removeprefix('every missing rating ').removesuffix('it')}them, δ would be 0."
-    )
+    in_words = f"If all missing ratings were {said.removeprefix('every missing rating ')}, δ would be 0."
     assert (in_words in text_of(tables=given)) == math.isfinite(shift)
 
 
@@ -891,7 +889,7 @@ def test_no_shift_on_the_scale_is_said_so() -> None:
     why = "no shift on the scale explains δ away"
     row = check_row("tipping_point", delta_points=math.nan, shift_points=250.0, share=0.1, note=why)
     given = tables(sensitivity=[row])
-    assert "Nothing that the missing ratings could have been, all alike, would make δ 0." in text_of(tables=given)
+    assert "No common shift of the missing ratings on the scale would make δ 0." in text_of(tables=given)
     assert table_of("δ under other", tables=given)[1][-1] == why
 
 
@@ -921,7 +919,7 @@ def test_each_family_has_its_table_with_its_correction() -> None:
     assert text.index("δ within each emotion") < text.index("Each group's own gap")
     title = "Each group's own gap: its ratings of its own, beyond how it rates others and others rate it"
     head, hindu, muslim = table_of(f"{title} (p corrected by Holm for 2 tests)", tables=tables(families=rows))
-    assert head == ["group", "gap, points", "95% interval", "p", "p, corrected", "narratives"]
+    assert head == ["group", "gap, points", "95% interval", "p", "corrected p", "narratives"]
     assert hindu == ["Hindu", "+0.30", "+0.10 to +0.50", ".002", ".020", "408"]
     assert muslim[4] == "–"
 
@@ -1028,15 +1026,15 @@ def test_figures_that_do_not_fit_are_named_and_those_of_all_dimensions_come_befo
     names = ["gaps", "cells-religion-origin", "interaction-religion-origin"]
     page = render(figures=dict.fromkeys(names, big), max_figures=9000)
     assert len(Page(page).all("img")) == 2
-    assert "Not in this file, for their size: cells-religion-origin." in Page(page).text
+    assert "Too large for this file: cells-religion-origin." in Page(page).text
 
 
 def test_a_figure_that_could_not_be_drawn_is_named() -> None:
     text = text_of(figures={"gaps": SVG, "cells-religion-origin": SVG})
-    assert "Not drawn, for want of ratings that it needs: interaction." in text
+    assert "Not drawn, because ratings that they need are missing: interaction." in text
     replicated = {**MANIFEST, "preset": "replication"}
     text = text_of(figures={"gaps": SVG, "cells-religion-origin": SVG}, manifest=replicated)
-    assert "Not drawn, for want of ratings that it needs: interaction, published, published-masked." in text
+    assert "Not drawn, because ratings that they need are missing: interaction, published, published-masked." in text
 
 
 def test_contents_lead_to_headings_with_unique_ids() -> None:
@@ -1142,26 +1140,57 @@ def test_report_is_the_same_for_the_same_input_and_leaves_it_alone() -> None:
         pd.testing.assert_frame_equal(table, before[name])
 
 
-def test_every_table_that_is_shown_as_it_is_is_one_of_a_run() -> None:
-    assert {each.name for each in SHOWN} <= set(TABLES)
+def test_a_table_is_shown_by_naming_it_and_its_columns() -> None:
+    given = pd.DataFrame([row_of("wording_shares", part="rest", sd=0.125, share=0.5, levels=4, note="")] * 2)
+    results = Results({"wording_shares": given}, TABLES, 0.9, title="religion")
+    shown = results.table("wording_shares", "what varies", ("part", "of what"), "sd", "share", "levels", "note")
+    assert shown is not None
+    assert shown.caption == "religion: what varies"
+    assert isinstance(shown.content, Table)
+    assert shown.content.head == ("of what", "SD", "share", "levels")  # a note that no row has is left out
+    cells = [(re.sub("<[^>]*>", "", cell), *re.findall('"([^"]*)"', cell)) for cell in shown.content.rows[1]]
+    assert cells == [
+        ("rest",), ("0.12", "0.125", "wording_shares:1:sd"), ("50.0%", "0.5", "wording_shares:1:share"),
+        ("4", "4", "wording_shares:1:levels"),
+    ]  # fmt: skip
+    assert results.table("wording_shares", "what varies", "sd", rows=[]) is None
+    assert results.table("controls", "absent", "delta_points") is None
 
 
-@pytest.mark.parametrize("place", list(Place))
-def test_a_table_is_shown_by_naming_it_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = Shown(
-        "variances",
-        place,
-        "what varies",
-        lambda rows, *, level: lay_out(
-            rows_of(rows, "variances"), number("of a rating, in squared points", "residual_variance", unsigned)
-        ),
-        heading="How much ratings vary",
-    )
-    monkeypatch.setattr(page_tables, "SHOWN", (*SHOWN, shown))
-    given = tables(variances=[row_of("variances", residual_variance=12.5)])
-    assert "How much ratings vary" in text_of(tables=given)
-    assert table_of("what varies", tables=given) == [["of a rating, in squared points"], ["12.50"]]
-    assert "How much ratings vary" not in text_of(tables=tables())
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ({"delta_points": 1.5, "ci_low": -0.25, "ci_high": 3.25}, ("+1.50", "−0.25 to +3.25")),
+        ({"delta_points": math.nan, "ci_low": math.nan, "ci_high": math.nan}, ("–", "–")),
+    ],
+)
+def test_an_interval_is_written_as_the_number_that_it_is_of(values: dict[str, float], shown: tuple[str, str]) -> None:
+    rows = rows_of(pd.DataFrame([row_of("gap", **values)]), "gap")
+    laid = lay_out(GAP, rows, ["dimension", "delta_points", "ci_low"], level="90%")
+    assert laid.head == ("dimension", "δ, points", "90% interval")
+    assert tuple(re.sub("<[^>]*>", "", cell).replace("\xa0", " ") for cell in laid.rows[0][1:]) == shown
+
+
+def test_an_interval_of_a_share_has_no_plus_and_one_of_a_measure_two_digits_of_its_width() -> None:
+    of_share = pd.DataFrame([{"by": "judge", "share": 0.25, "ci_low": 0.125, "ci_high": 0.375}])
+    laid = lay_out(EPITOME, rows_of(of_share, "epitome"), ["by", "share", "ci_low"], level="95%")
+    assert [re.sub("<[^>]*>", "", cell).replace("\xa0", " ") for cell in laid.rows[0]] == [
+        "judge", "25.0%", "12.5% to 37.5%"
+    ]  # fmt: skip
+    # Half the width is 30: two digits of it are whole numbers.
+    of_measure = pd.DataFrame([{"measure": "words", "delta": 12.34, "ci_low": -17.66, "ci_high": 42.34}])
+    laid = lay_out(MEASURE_GAPS, rows_of(of_measure, "measure_gaps"), ["measure", "delta", "ci_low"], level="95%")
+    assert [re.sub("<[^>]*>", "", cell).replace("\xa0", " ") for cell in laid.rows[0][1:]] == ["+12", "−18 to +42"]
+
+
+def test_a_column_that_is_shown_if_known_is_left_out_without_a_number() -> None:
+    def heads(**values: float) -> tuple[str, ...]:
+        rows = rows_of(pd.DataFrame([row_of("outcomes", **values)]), "outcomes")
+        columns = ["pairs", IfKnown("mean_number_mass"), IfKnown("n_inexact", unless_zero=True)]
+        return lay_out(OUTCOMES, rows, columns, level="95%").head
+
+    assert heads(mean_number_mass=math.nan, n_inexact=0) == ("pairs",)
+    assert heads(mean_number_mass=0.0, n_inexact=3) == ("pairs", "mean number mass", "inexact")
 
 
 GERMAN = {

@@ -8,7 +8,9 @@ import pytest
 from test_numbers import Numbers
 
 from audit.report.page import environment
+from audit.report.results import Results
 from audit.report.texts import text_section
+from audit.tables.run_of_ratings import TABLES
 from audit.tables.stages import MARKED_WORDS, STAGE_TEXTS
 
 ATTACK = "<script>alert(1)</script>"
@@ -50,8 +52,13 @@ def words(*rows):
     return pd.DataFrame(made, columns=list(MARKED_WORDS)).set_axis(range(3, 3 + len(made)))
 
 
+def results(table, marked=None, confidence=0.95):
+    tables = {"stage_texts": table, "marked_words": words() if marked is None else marked}
+    return Results(tables, TABLES, confidence, title="religion")
+
+
 def page_of(table, marked=None, confidence=0.95):
-    section = text_section(table, words() if marked is None else marked, title="religion", confidence=confidence)
+    section = text_section(results(table, marked, confidence=confidence))
     html = str(environment().get_template("macros.html.j2").module.show([section]))
     return html, unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", html)))
 
@@ -104,8 +111,8 @@ def test_what_differs_after_correction_is_said_in_a_sentence():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({}, "No difference between groups was found in these scores (p below .05 after correction for 9 tests), which "
-             "is not the same as none."),
+        ({}, "No difference between groups was found in these scores (p below .05 after correction for 9 tests). That "
+             "does not show that there is none."),
         ({"p_adjusted": math.nan}, "Whether the texts differ between groups could not be tested"),
     ],
 )  # fmt: skip
@@ -149,8 +156,8 @@ def test_naming_an_emotion_is_said_in_words_with_what_the_reading_misses():
         "emotion, where they named one, 8.25 percentage points more often (p = .012)." in text
     )
     assert "names an emotion, % of texts" in text
-    assert "a stage that is not shown the narrative can be right by chance alone" in text
-    assert "by chance alone" not in page_of(scores())[1]
+    assert "A stage that is not shown the narrative can be right only by chance" in text
+    assert "only by chance" not in page_of(scores())[1]
 
 
 def test_texts_without_the_score_are_counted_beside_all():
@@ -211,4 +218,4 @@ def test_groups_stages_and_words_are_escaped():
 
 
 def test_there_is_no_section_where_no_stage_wrote_anything():
-    assert text_section(scores().iloc[:0], words(), title="religion", confidence=0.95) is None
+    assert text_section(results(scores().iloc[:0])) is None

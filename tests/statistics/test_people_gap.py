@@ -12,8 +12,9 @@ from scipy import stats
 from audit.errors import NotEstimableError
 from audit.people.gap import fisher_interval, people_gap, people_gap_tables
 from audit.people.section import people_section
+from audit.report.results import Results
 from audit.report.section import Captioned
-from audit.tables.people import NORMING
+from audit.tables.run_of_ratings import TABLES
 
 GROUPS = ("Buddhist", "Christian", "Hindu", "Muslim")
 
@@ -210,11 +211,11 @@ def test_the_page_names_the_echo_free_gap_where_there_is_one(echo_free):
     given, members = people(np.random.default_rng(8), n=12, groups=tuple(WORDED))
     ratings = worded_ratings(gap=3.0, echo=8.0) if echo_free else model_ratings([f"n{k}" for k in range(12)])
     tables = people_gap_tables(given, members, ratings, confidence=0.95, stems=STEMS)
-    section = people_section(tables | {"norming": pd.DataFrame(columns=list(NORMING))}, level="95%")
+    section = people_section(Results(tables, TABLES, 0.95))
     gaps = next(block.content for block in section.content if isinstance(block, Captioned))
     head, [row] = gaps.head, gaps.rows
     assert len(row) == len(head)
-    assert gaps.words == {len(head) - 1}
+    assert gaps.words == ({head.index("note")} if "note" in head else set())
     assert ("δ of the model, echo-free" in head) == echo_free
     if echo_free:
         place = head.index("δ of the model, echo-free")

@@ -20,6 +20,7 @@ from audit.report.dimensions import keys_of
 from audit.report.echo import control_of, controls_of_measures
 from audit.report.manifest import view_manifest
 from audit.report.numbers import rows_of
+from audit.report.results import Results
 from audit.report.sentences import LIMITS
 from audit.report.verdicts import worded
 from audit.runs.derived import has_table
@@ -162,7 +163,7 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
         deciding = decided.to_dict("records")[0] if len(decided) else {}
         row = _first(headline, key)
         shown = deciding if math.isfinite(deciding.get("ci_low", math.nan)) else row
-        rated = Rated(key, "", known, {}, remarks, drawn=set(), view=view, several=False)
+        rated = Rated(Results(known, TABLES, view.confidence), key, "", remarks, view=view)
         outcomes = known["outcomes"].loc[[found == key for found in keys_of(known["outcomes"])]]
         asked = outcomes.loc[outcomes["pairs"].isin(["in_group", "out_group"]), "n_prompts"].sum()
         missing = row.get("n_missing", math.nan)

@@ -11,11 +11,13 @@ from audit.extras.paper.text import Line, Symbol, Told, line, told_names
 from audit.report.echo import NOT_CONTROLLED
 from audit.report.heterogeneity import variation
 from audit.report.numbers import rows_of
+from audit.report.results import Results
 from audit.report.sentences import LIMITS
 from audit.report.verdicts import worded
 from audit.statistics.limits import limits_of_gap
 from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answer_in, codes_of
 from audit.tables.formatting import coverage, dimension_title, either, plural, unsigned
+from audit.tables.run_of_ratings import TABLES
 from audit.tables.shared import OVERALL
 
 NOT_FOLLOWED: Final = {
@@ -103,11 +105,10 @@ def beneath(study: Study) -> Iterator[Line]:
     """Yield what an average gap of ratings hides: emotions, groups and pairs found to differ."""
     if not study.is_rated:
         return
-    alpha = 1 - study.manifest.statistics.confidence
+    confidence = study.manifest.statistics.confidence
     for gap in study.narrow:
-        names = ("families", "heterogeneity", "judged", "odd_pairs")
-        decided = next(iter(rows_of(study.own("verdicts", gap), "verdicts")), None)
-        found = variation(decided, *(rows_of(study.own(name, gap), name) for name in names), alpha=alpha)
+        names = ("verdicts", "families", "heterogeneity", "judged", "odd_pairs")
+        found = variation(Results({name: study.own(name, gap) for name in names}, TABLES, confidence))
         if found.found:
             words = " ".join(str(found.words.striptags()).split())
             yield line("Beneath the average of ", Told(_name(study, gap)), ": ", Told(words, whole=True))

@@ -1,13 +1,13 @@
 """What a run's page shows of one dimension and variant: the answers, and everything beneath them.
 
-Whatever is more than a table is made here or in a module named after it, in the order of `_beneath`. Plain tables are
-listed in :data:`audit.report.tables.SHOWN`.
+Its order is that of `_beneath`; the tables' columns are in :mod:`audit.tasks.intensity.dimension_tables`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
 from typing import Final
 
 import pandas as pd
@@ -15,12 +15,11 @@ from markupsafe import Markup
 
 from audit.report.cell_matrix import BASELINES
 from audit.report.dimensions import Key, RemarkLike, keys_of, own_rows, title_of
-from audit.report.effect_size import Circumstances
 from audit.report.elicitation_check import elicited
 from audit.report.manifest import ManifestView
-from audit.report.numbers import Row, rows_of, show
-from audit.report.page import picture
+from audit.report.numbers import Row, show
 from audit.report.refusals import RefusalGap, refusal_gap
+from audit.report.results import Results
 from audit.report.section import (
     Block,
     Captioned,
@@ -28,25 +27,16 @@ from audit.report.section import (
     Note,
     Paragraph,
     Section,
-    captioned,
     paragraph,
     present,
     section,
 )
 from audit.report.sentences import Answer, answer
-from audit.report.table_layout import Table
-from audit.report.tables import (
-    Place,
-    beneath_tables,
-    heterogeneity_table,
-    human_table,
-    sensitivity_table,
-    shown_at,
-)
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.wordings import wordings_section
-from audit.tables.formatting import coverage, points
+from audit.tables.formatting import points
 from audit.tables.shared import OVERALL
+from audit.tasks.intensity import dimension_tables
 from audit.tasks.intensity.first_screen import Told
 
 FIGURES: Final = {
@@ -85,7 +75,18 @@ _TOGETHER: Final = (
     *_MADE_OF,
     *(kind for kind in FIGURES if kind not in (*_HEATMAPS, *_APART)),
 )
-_WORST: Final = ("worst_case_low", "worst_case_high")
+_HUMAN: Final = Markup(
+    "People's intensities are of <bdi>{}</bdi>. A model that orders narratives as people do may still rate them higher "
+    "or lower, and can have any δ: the means are over all identities. The row of all emotions also counts how emotions "
+    "differ; the p of single emotions are corrected (Holm)."
+)
+_PUBLISHED_STATISTIC: Final = Markup(
+    "δ<sub>z</sub> is the difference of in-group and out-group cell means in standard deviations of this matrix's own "
+    "cells, after Hou, Daumé III and Rudinger (2025). It cannot be compared across models, dimensions or designs. The "
+    "null interval is the middle 95% of δ<sub>z</sub> over shuffled matrices. It is no confidence interval: it treats "
+    "the narratives as fixed, and main effects of single identities can move δ<sub>z</sub>. So it cannot show that "
+    "other narratives or identities would give a gap."
+)
 
 
 class Rated:
@@ -93,73 +94,51 @@ class Rated:
 
     Parameters
     ----------
+    results
+        Of the whole run, with the figures that fit in the page.
     anchor
         Of its part of the page.
-    tables
-        All tables of ``tables.TABLES``.
-    figures
-        SVG by name, of the figures that fit in the page.
-    drawn
-        Names of all figures that exist.
     remarks
         Those of the whole run.
+    drawn
+        Names of all figures that exist.
     several
         Whether the run has several variants.
     """
 
     def __init__(
         self,
+        results: Results,
         key: Key,
         anchor: str,
-        tables: Mapping[str, pd.DataFrame],
-        figures: Mapping[str, bytes],
         remarks: Sequence[RemarkLike],
         *,
-        drawn: Set[str],
         view: ManifestView,
-        several: bool,
+        drawn: Set[str] = frozenset(),
+        several: bool = False,
     ) -> None:
         self.key, self.anchor, self.title = key, anchor, title_of(key, several=several)
-        self._own = own = own_rows(tables, key)
-        self._figures, self._drawn, self._view = figures, drawn, view
-        self._level = coverage(view.confidence)
+        self._own = own = results.of(key, self.title)
+        self._drawn, self._view = drawn, view
         self._remarks = [remark for remark in remarks if (remark.dimension, remark.variant) == key]
-        self._refusals = refusal_gap(next(_of(own, "missing", outcome="refused"), None), confidence=view.confidence)
-        self.answer = _answer(
-            own,
-            key[0],
-            _identities(own["cells"]),
-            Circumstances(
-                outcomes=rows_of(own["outcomes"], "outcomes"),
-                modes=rows_of(own["modes"], "modes"),
-                families=rows_of(own["families"], "families"),
-                tests=rows_of(own["heterogeneity"], "heterogeneity"),
-                worst=[row for check in _WORST for row in _of(own, "sensitivity", check=check)],
-                controls=rows_of(own["controls"], "controls"),
-                followed=rows_of(tables["manipulation"], "manipulation"),
-                codes=_codes(remarks, [key]),
-                refusals_told=self._refusals is not None,
-                judged=rows_of(own["judged"], "judged"),
-                odd=rows_of(own["odd_pairs"], "odd_pairs"),
-                verdict=next(iter(rows_of(own["verdicts"], "verdicts")), None),
-            ),
-            view=view,
-        )
+        self._refusals = refusal_gap(own.row("missing", outcome="refused"), confidence=view.confidence)
+        self.answer = answer(
+            own, _identities(own.tables["cells"]), scale=view.scale, codes=_codes(remarks, [key]),
+            refusals_told=self._refusals is not None,
+        )  # fmt: skip
 
     def told(self) -> Told:
         """Return what the first screen tells."""
-        row = next(_of(self._own, "gap", headline=True, scope="narratives"), None)
+        row = self._own.row("gap", headline=True, scope="narratives")
         return Told(self.title, self.anchor, self.answer, row, self._refusals)
 
     def who(self) -> tuple[str, str] | None:
         """Return a perceiver and an experiencer of another group, as the prompts named them; None without ratings."""
-        cells = self._own["cells"]
-        cells = cells.loc[cells["n_rated"] > 0]
-        apart = cells["perceiver_group"] != cells["experiencer_group"]
-        for side in ("perceiver_group", "experiencer_group"):
-            apart &= ~cells[side].isin(BASELINES)
-        pairs = cells.loc[apart, ["perceiver", "experiencer"]].astype(str)
-        return (pairs["perceiver"].iloc[0], pairs["experiencer"].iloc[0]) if len(pairs) else None
+        for row in self._own.rows("cells"):
+            groups = row["perceiver_group"], row["experiencer_group"]
+            if row["n_rated"] > 0 and groups[0] != groups[1] and not {*groups} & {*BASELINES}:
+                return str(row["perceiver"]), str(row["experiencer"])
+        return None
 
     def cards(self, *, alone: bool) -> Iterator[Card]:
         """Yield the cards beneath the summary: the gap, and refusals if they matter.
@@ -183,103 +162,55 @@ class Rated:
 
     def part(self) -> Section:
         """Return what the page shows beneath the answers."""
-        together = section("", *(self._picture(kind) for kind in _TOGETHER), look="pair")
         content = present(
-            *_in_full(self.answer, self._refusals), *(Note(remark.text) for remark in self._remarks), together,
+            *_in_full(self.answer, self._refusals), *(Note(remark.text) for remark in self._remarks),
+            section("", *map(self._picture, _TOGETHER), look="pair"),
             *self._beneath(),
         )  # fmt: skip
         return Section(self.title, content, anchor=self.anchor, look="part")
 
     def _beneath(self) -> Iterator[Block | None]:
         """Yield the tables, in the page's order."""
-        own, level, title = self._own, self._level, self.title
-        yield from self._shown(Place.PROMPTS)
-        yield elicited(
-            rows_of(own["elicitation"], "elicitation"), rows_of(own["controls"], "controls"), self._view.noise,
-            self._view.noise_formats, title=title, level=level,
-        )  # fmt: skip
-        yield text_section(
-            own["stage_texts"], own["marked_words"], title=title, confidence=self._view.confidence,
-            figure=self._picture("texts"),
-        )  # fmt: skip
-        yield self._families()
-        yield from self._shown(Place.DELTA)
-        yield self._sensitivity()
-        yield wordings_section(
-            own["wordings"], own["controls"], own["wording_shares"],
-            title=title, level=level, figure=self._picture("wordings"),
-        )  # fmt: skip
-        yield from self._human()
-        yield from self._shown(Place.LAST)
-        yield section("The published heatmaps", *(self._picture(kind) for kind in _PUBLISHED), look="folded")
-        yield self._not_drawn()
+        own = self._own
+        yield from dimension_tables.prompts(own)
+        yield elicited(own, self._view.noise, self._view.noise_formats)
+        yield text_section(own, self._picture("texts"))
+        yield (
+            section(
+                "Beneath δ: groups, pairs, emotions",
+                Paragraph("Each interval is for its own row; the corrected p is for the whole family.", "small"),
+                dimension_tables.heterogeneity(own),
+                *dimension_tables.families(own),
+                look="folded",
+            )
+            if own.rows("families")
+            else None
+        )
+        yield dimension_tables.controls(own)
+        if table := dimension_tables.sensitivity(own):
+            yield section("If something else is assumed", table, look="folded")
+        yield wordings_section(own, self._picture("wordings"))
+        if table := dimension_tables.human(own):
+            yield table
+            yield Paragraph(_HUMAN.format(self._view.human), "small")
+        yield section("Your own model", dimension_tables.own_model(own), look="folded")
+        yield section("The published heatmaps", *map(self._picture, _PUBLISHED), look="folded")
+        kinds = _HEATMAPS if self._view.replicates else _MADE_OF
+        lacking = [kind for kind in kinds if "-".join((kind, *self.key)) not in self._drawn]
+        yield paragraph(
+            f"Not drawn, because ratings that they need are missing: {', '.join(lacking)}." if lacking else "", "absent"
+        )
         yield self._published()
-
-    def _shown(self, place: Place) -> Iterator[Block | None]:
-        return shown_at(place, self._own, level=self._level, title=self.title)
-
-    def _table(self, table: Table | None, caption: str) -> Captioned | None:
-        return captioned(table, f"{self.title}: {caption}")
 
     def _picture(self, kind: str) -> Captioned | None:
         caption, table = FIGURES[kind]
-        alt = f"Figure: {caption} Its numbers are in tables/{table}.csv."
-        return captioned(picture(self._figures, "-".join((kind, *self.key)), alt), f"{self.title}: {caption}")
-
-    def _families(self) -> Section | None:
-        tables = [
-            self._table(table, caption) for caption, table in beneath_tables(self._own["families"], level=self._level)
-        ]
-        if not tables:
-            return None
-        return section(
-            "Beneath δ: groups, pairs, emotions",
-            Paragraph("Intervals are for their own row; the corrected p is for the whole family.", "small"),
-            self._table(
-                heterogeneity_table(self._own["heterogeneity"]),
-                "is the gap the same in all emotions, and in all groups?",
-            ),
-            *tables,
-            look="folded",
-        )
-
-    def _sensitivity(self) -> Section | None:
-        table = self._table(
-            sensitivity_table(self._own["sensitivity"], level=self._level),
-            "δ under other assumptions; none of them replaces the headline",
-        )
-        if table is None:
-            return None
-        return section("If something else is assumed", table, look="folded")
-
-    def _human(self) -> Iterator[Block | None]:
-        table = self._table(
-            human_table(self._own["human"], level=self._level),
-            "does the model order the narratives as people do? Its mean rating of each, over all pairs of identities, "
-            "beside people's",
-        )
-        if table is not None:
-            yield table
-            yield Paragraph(
-                Markup(
-                    "People's intensities are of <bdi>{}</bdi>. That model and people order narratives alike says "
-                    "nothing about their levels, nor about δ: which identities were named is averaged out. The row of "
-                    "all emotions counts how emotions differ, too; the p of the others are corrected (Holm)."
-                ).format(self._view.human),
-                "small",
-            )
-
-    def _not_drawn(self) -> Paragraph | None:
-        kinds = _HEATMAPS if self._view.replicates else _MADE_OF
-        lacking = [kind for kind in kinds if "-".join((kind, *self.key)) not in self._drawn]
-        return paragraph(
-            f"Not drawn, for want of ratings that it needs: {', '.join(lacking)}." if lacking else "", "absent"
-        )
+        alt = f"{caption} Its numbers are in tables/{table}.csv."
+        return self._own.picture("-".join((kind, *self.key)), caption, alt=alt)
 
     def _published(self) -> Section | None:
         """Show the published study's statistic; None if it could not be estimated."""
-        rows = (row for row in _of(self._own, "gap", estimator="published") if math.isfinite(row["delta_z"]))
-        row = next(rows, None)
+        rows = self._own.rows("gap", estimator="published")
+        row = next((row for row in rows if math.isfinite(row["delta_z"])), None)
         if row is None:
             return None
         numbers = (show(row, name, points) for name in ("delta_z", "null_low", "null_high"))
@@ -287,27 +218,13 @@ class Rated:
         return section(
             "The published statistic, for replication",
             Paragraph(found),
-            Paragraph(
-                Markup(
-                    "δ<sub>z</sub> is the difference of in-group and out-group cell means in standard deviations of "
-                    "this matrix's own cells, after Hou, Daumé III and Rudinger (2025). It is not comparable across "
-                    "models, dimensions or designs. The null interval is the middle 95% of δ<sub>z</sub> over shuffled "
-                    "matrices; it is no confidence interval, it does not know that narratives are a sample, and main "
-                    "effects of single identities can move δ<sub>z</sub>. So it cannot show that a gap would be found "
-                    "with other narratives or other identities."
-                ),
-                "small",
-            ),
+            Paragraph(_PUBLISHED_STATISTIC, "small"),
             look="replication",
         )
 
 
 def told_overall(
-    narrow: Sequence[tuple[str, Row]],
-    tables: Mapping[str, pd.DataFrame],
-    remarks: Sequence[RemarkLike],
-    *,
-    view: ManifestView,
+    narrow: Sequence[tuple[str, Row]], results: Results, remarks: Sequence[RemarkLike], *, view: ManifestView
 ) -> Iterator[Told]:
     """Yield what the first screen tells of each variant's mean over dimensions.
 
@@ -315,20 +232,17 @@ def told_overall(
     """
     for title, row in narrow:
         if row["dimension"] == OVERALL:
-            key = str(row["dimension"]), str(row["variant"])
+            key = OVERALL, str(row["variant"])
             single = {each["dimension"]: each for _, each in narrow if _is_part(each, key[1])}
             parts = [(dimension, key[1]) for dimension in single]
-            known = Circumstances(
-                families=_rows_at(tables, "families", parts),
-                modes=_rows_at(tables, "modes", parts),
-                worst=[each for each in _rows_at(tables, "sensitivity", parts) if each["check"] in _WORST],
-                controls=_rows_at(tables, "controls", parts),
-                followed=rows_of(tables["manipulation"], "manipulation"),
-                codes=_codes_of_mean(remarks, parts),
-                dimensions=single,
-                verdict=next(iter(_rows_at(tables, "verdicts", [key])), None),
-            )
-            found = _answer(own_rows(tables, key), OVERALL, (), known, view=view)
+
+            tables = {**own_rows(results.tables, key), "manipulation": results.tables["manipulation"]}
+            del tables["outcomes"]  # the dimensions say what was left out
+            for name in ("families", "modes", "controls"):
+                rows = results.tables[name]
+                tables[name] = rows.loc[[found in parts for found in keys_of(rows)]]
+            own = replace(results, tables=tables, title=title, key=key)
+            found = answer(own, scale=view.scale, codes=_codes(remarks, parts), dimensions=single)
             yield Told(title, "gaps", found, row, of_all=True)
 
 
@@ -399,56 +313,14 @@ def _named(what: str, text: str) -> Paragraph | None:
     return Paragraph(Markup("<strong>{}</strong> {}").format(what, text)) if text else None
 
 
-def _answer(
-    own: Mapping[str, pd.DataFrame],
-    dimension: str,
-    identities: Sequence[str],
-    known: Circumstances,
-    *,
-    view: ManifestView,
-) -> Answer:
-    headline = {row["scope"]: row for row in _of(own, "gap", headline=True)}
-    narrow = headline.get("narratives")
-    return answer(
-        narrow,
-        known,
-        identities,
-        wider=headline.get("narratives_and_terms"),
-        left_out=rows_of(own["leave_one_out"], "leave_one_out"),
-        power=next(_of(own, "power"), None),
-        tipping=next(_of(own, "sensitivity", check="tipping_point"), None),
-        dimension=dimension,
-        scale=view.scale,
-        confidence=view.confidence,
-    )
-
-
 def _codes(remarks: Sequence[RemarkLike], keys: Sequence[tuple[str, str]]) -> frozenset[str]:
     """Codes of the remarks on these dimensions and variants, and on the whole run."""
     return frozenset(each.code for each in remarks if (each.dimension, each.variant) in {*keys, ("", "")})
 
 
-def _codes_of_mean(remarks: Sequence[RemarkLike], parts: Sequence[tuple[str, str]]) -> frozenset[str]:
-    """Codes of the remarks on a mean over dimensions: those of any part, but ``noise_floor`` only if all have it."""
-    codes = _codes(remarks, parts)
-    within = all("noise_floor" in _codes(remarks, [part]) for part in parts)
-    return codes if within else codes - {"noise_floor"}
-
-
-def _of(own: Mapping[str, pd.DataFrame], name: str, **values: object) -> Iterator[Row]:
-    """Yield a table's rows that have these values."""
-    rows = rows_of(own[name], name)
-    return (row for row in rows if all(row[column] == value for column, value in values.items()))
-
-
 def _is_part(row: Row, variant: str) -> bool:
     """Whether a headline is one of those that this variant's mean over dimensions is made of."""
     return row["variant"] == variant and row["dimension"] != OVERALL and "+" not in str(row["dimension"])
-
-
-def _rows_at(tables: Mapping[str, pd.DataFrame], name: str, keys: Sequence[tuple[str, str]]) -> list[Row]:
-    """Rows of one table for these dimensions and variants."""
-    return rows_of(tables[name].loc[[found in keys for found in keys_of(tables[name])]], name)
 
 
 def _identities(cells: pd.DataFrame) -> list[str]:

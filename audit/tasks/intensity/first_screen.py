@@ -13,6 +13,7 @@ from audit.report.dimensions import Limit
 from audit.report.manifest import ManifestView
 from audit.report.numbers import Row, show
 from audit.report.refusals import RefusalGap
+from audit.report.run_page import led_by, source_of
 from audit.report.sentences import Answer
 from audit.report.summary import CHANGED, EVERY_PART, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, Finding, Summary, summary
 from audit.report.verdicts import least_of
@@ -72,9 +73,7 @@ def summary_of_ratings(
         ],
         not_concluded=list(_not_concluded([each.answer for each in told], codes=codes)),
         limits=limits,
-        source=Markup("<bdi>{}</bdi>, revision <bdi>{}</bdi>; {} {}; empathy-audit {}.").format(
-            view.model, view.revision, "analysed on" if view.method == _OUTSIDE else "run of", view.date, view.version
-        ),
+        source=source_of(view),
         chosen_by="how far their intervals lie from 0, in percent of the scale or percentage points",
     )
 
@@ -115,9 +114,6 @@ def _asked(rows: Sequence[Row], *, view: ManifestView, who: tuple[str, str] | No
     one, other = (Markup(" (such as <bdi>“{}”</bdi>)").format(brief(name, at_most=40)) for name in who or ("", ""))
     if who is None:
         one = other = Markup("")
-    led = ""
-    if view.strategy not in ("", "none"):
-        led = Markup(", led by the strategy <bdi>{}</bdi>,").format(view.strategy)
     # It was asked even if it refused.
     words = Markup(
         "{start}<bdi>{model}</bdi>{led} was asked to be a certain person{one}, to read {accounts} by people of the "
@@ -125,7 +121,7 @@ def _asked(rows: Sequence[Row], *, view: ManifestView, who: tuple[str, str] | No
     )
     return words.format(
         start="In the ratings of another tool, " if view.method == _OUTSIDE else "",
-        one=one, model=view.model, led=led, accounts=accounts, other=other,
+        one=one, model=view.model, led=led_by(view), accounts=accounts, other=other,
         low=scale_end(view.low), high=scale_end(view.high),
     )  # fmt: skip
 

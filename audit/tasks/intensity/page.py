@@ -9,6 +9,7 @@ wordings are untrusted text and are escaped by Jinja2. Tables come unrounded; nu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import partial
 from typing import Final
 
 import pandas as pd
@@ -16,26 +17,36 @@ from markupsafe import Markup
 
 from audit.people.section import people_section
 from audit.report.dimensions import Key, Limit, RemarkLike, keys_of, note_on, title_of, where_noted
-from audit.report.downloads import pack
 from audit.report.elicitation import describe_elicitation
 from audit.report.explorer import Explorer
-from audit.report.manifest import ManifestView, view_manifest
-from audit.report.numbers import Row, rows_of
-from audit.report.page import picture, render_page
-from audit.report.section import Block, Paragraph, captioned, present
+from audit.report.manifest import view_manifest
+from audit.report.numbers import Row
+from audit.report.page import isolated, picture, prose
+from audit.report.results import Results
+from audit.report.run_page import (
+    MAX_DOWNLOADS,
+    OTHER_PROMPTS,
+    answer_section,
+    asked_section,
+    page_section,
+    render_run,
+)
+from audit.report.section import Block, captioned
 from audit.report.sentences import ALONE, LIMITS, describe_gaps
-from audit.report.tables import Place, gaps_table, shown_at
 from audit.runs.manifest import Manifest, ManifestError
 from audit.tables.formatting import MEANING, PHONE, brief, coverage
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.shared import OVERALL
+from audit.tasks.intensity import dimension_tables
 from audit.tasks.intensity.dimension_section import FIGURES, Rated, overall_card, told_overall
 from audit.tasks.intensity.first_screen import summary_of_ratings
 
 MAX_FIGURES: Final = 900_000
 """Bytes for all embedded figures together."""
-MAX_DOWNLOADS: Final = 500_000
-"""Bytes for all embedded tables together."""
+_WITH_RATINGS: Final = Markup(
+    'Every other prompt is shown with its rating: open a cell or a rating under <a href="#explore">Explore</a>.'
+)
+_prose: Final = partial(prose, "audit.tasks.intensity:prose")
 
 
 def render_report(
@@ -84,101 +95,116 @@ def render_report(
     ]
     several = len({variant for _, variant in measured}) > 1
     fitting, left_out = _fit(figures, measured, max_bytes=max_figures)
+    results = Results(known, TABLES, view.confidence, fitting)
     rated = [
-        Rated(key, f"part-{place}", known, fitting, remarks, drawn=set(figures), view=view, several=several)
+        Rated(results, key, f"part-{place}", remarks, drawn=set(figures), view=view, several=several)
         for place, key in enumerate(measured, start=1)
     ]
-    headlines = rows_of(known["gap"].loc[known["gap"]["headline"].astype(bool)], "gap")
+    headlines = [row for row in results.rows("gap") if row["headline"]]
     titled = [(title_of((row["dimension"], row["variant"]), several=several), row) for row in headlines]
     narrow = [(title, row) for title, row in titled if row["scope"] == "narratives"]
-    overall = list(told_overall(narrow, known, remarks, view=view))
+    overall = list(told_overall(narrow, results, remarks, view=view))
     limits = list(_limits(remarks, several=several))
+    told = [*(each.told() for each in rated), *overall]
     alone = {
-        (str(told.row["dimension"]), str(told.row["variant"]))
-        for told in (*(each.told() for each in rated), *overall)
-        if told.row is not None and told.answer.alone
+        (str(each.row["dimension"]), str(each.row["variant"]))
+        for each in told
+        if each.row is not None and each.answer.alone
     }
-    downloads, packed = pack(tables, max_bytes=max_downloads)
     limiting = {remark.text for remark in remarks if remark.code in LIMITS}
-    return render_page(
-        "report.html.j2",
-        styles=("style.css", "explore.css"),
-        scripts=("page.js", "explore.js", "downloads.js"),
-        run=view,
-        summary=summary_of_ratings(
-            [*(each.told() for each in rated), *overall],
-            view=view,
-            who=next((who for each in rated if (who := each.who())), None),
-            codes={remark.code for remark in remarks},
-            limits=limits,
-        ),
-        answers=[
-            *(card for each in rated for card in each.cards(alone=len(rated) == 1)),
-            *(overall_card(each) for each in overall),
-        ],
+    variants = ", ".join(dict.fromkeys(brief(variant) for _, variant in measured)) or view.variant
+    outside = view.method == "outside"
+    ratings_by = Markup("another tool") if outside else isolated(view.method)
+    explored = explorer if explorer and explorer.heatmaps else None
+    summary = summary_of_ratings(
+        told,
+        view=view,
+        who=next((who for each in rated if (who := each.who())), None),
+        codes={remark.code for remark in remarks},
         limits=limits,
-        notes=[
-            note_on(remark)
-            for remark in remarks
-            if (remark.dimension, remark.variant) not in measured and remark.text not in limiting
-        ],
-        gaps=list(_gaps(fitting, titled, narrow, known, view=view, alone=alone)),
-        parts=[each.part() for each in rated],
-        people=people_section(known, level=level),
-        figures_left_out=left_out,
-        explorer=explorer,
-        downloads=downloads,
-        packed=Markup(packed),
-        level=level,
-        narrower=coverage(2 * view.confidence - 1),
-        meaning=MEANING,
-        echo_free=any(each.answer.control_kind == "echo_free" for each in rated),
-        n_corrected=_n_corrected(known["verdicts"]),
-        elicitation=describe_elicitation(
-            view.method, scale=view.scale, parser=view.parser, asks_ends=view.asks_ends, begun=view.begun
+    )
+    cards = [card for each in rated for card in each.cards(alone=len(rated) == 1)]
+    cards += [overall_card(each) for each in overall]
+    notes = [
+        note_on(remark)
+        for remark in remarks
+        if (remark.dimension, remark.variant) not in measured and remark.text not in limiting
+    ]
+    echo_free = any(each.answer.control_kind == "echo_free" for each in rated)
+    elicitation = describe_elicitation(
+        view.method, scale=view.scale, parser=view.parser, asks_ends=view.asks_ends, begun=view.begun
+    )
+    sections = [
+        answer_section(
+            "Does this model rate the feelings of in-group and out-group differently?",
+            summary,
+            _prose("lede", MEANING, view.scale, echo_free),
+            _prose("beneath", level, _n_corrected(known["verdicts"]), view.margin is None) if cards else None,
+            *notes,
+            limits=limits, cards=cards, none="No dimension was measured.",
         ),
-        variants=", ".join(dict.fromkeys(brief(variant) for _, variant in measured)) or view.variant,
-    )  # fmt: skip
+        page_section("explore", "Explore", "Explore the pairs and the ratings", prose("explore", "explore", explored))
+        if explored
+        else None,
+        page_section("gaps", "All gaps", "All gaps", *_gaps(results, titled, narrow, scale=view.scale, alone=alone)),
+        page_section(
+            "dimensions", "Dimensions", "Dimension by dimension",
+            *(each.part() for each in rated), _prose("figures", left_out),
+        ),
+        people_section(results),
+        page_section("meaning", "What δ means", "What δ is and is not", _prose("meaning", MEANING)),
+        asked_section(
+            view,
+            {
+                "Analysed" if outside else "Run started": view.date,
+                "Preset": "" if outside else isolated(view.preset),
+                "Narratives": isolated(view.stimuli),
+                "Prompt variant": isolated(variants),
+                "Strategy": view.strategy and isolated(view.strategy),
+                "Elicitation": Markup("{}, {}{}").format(
+                    ratings_by, view.scale, Markup(", begun with <bdi>“{}”</bdi>").format(view.begun) * bool(view.begun)
+                ),
+            },
+            _prose("asked", view, elicitation),
+            _WITH_RATINGS if explorer and not explorer.no_prompts else OTHER_PROMPTS,
+        ),
+        page_section("method", "Method", "The method", _prose("method", level)),
+    ]  # fmt: skip
+    return render_run(
+        view,
+        summary,
+        sections,
+        title=f"Intergroup empathy gap: {view.model}",
+        heading=Markup("Intergroup empathy gap of <bdi>{}</bdi>").format(view.model),
+        kicker="report",
+        tables=tables,
+        cite=_prose("cite", view, variants, ratings_by, outside),
+        asked=[_prose("in_language", view)] if view.language else (),
+        styles=("explore.css",),
+        scripts=("explore.js",),
+        max_downloads=max_downloads,
+    )
 
 
 def _gaps(
-    fitting: Mapping[str, bytes],
+    results: Results,
     titled: Sequence[tuple[str, Row]],
     narrow: Sequence[tuple[str, Row]],
-    tables: Mapping[str, pd.DataFrame],
     *,
-    view: ManifestView,
+    scale: str,
     alone: Set[Key],
-) -> Iterator[Block]:
+) -> Iterator[Block | None]:
     """Yield what covers all dimensions; ``alone`` are those whose verdict rests on another estimate."""
-    level = coverage(view.confidence)
-    yield from present(
-        captioned(
-            picture(fitting, "gaps", describe_gaps(narrow, confidence=view.confidence)),
-            f"δ{f' {ALONE}' if alone else ''} and its {level} interval, in points of the {view.scale} "
-            "scale. An interval that crosses the line at 0 is compatible with no average gap.",
-        ),
-        captioned(gaps_table(titled, alone=alone, level=level), "In-group minus out-group, in both scopes"),
+    yield captioned(
+        picture(results.figures, "gaps", describe_gaps(narrow, confidence=results.confidence)),
+        f"δ{f' {ALONE}' if alone else ''} and its {results.level} interval, in points of the {scale} scale. If the "
+        "interval crosses the line at 0, the data are compatible with no average gap.",
     )
+    yield dimension_tables.gaps(results, titled, alone=alone)
     if titled:
-        n_gaps = len(dict.fromkeys(title for title, _ in titled))
-        yield Paragraph(
-            "“These identities” means: these, with any such narratives. “Any such identities” means: others of the "
-            "kind too; it takes five groups or more to say something about them."
-            + (
-                f" Each interval and p is for its own row, not adjusted for there being {n_gaps} gaps; corrected p is."
-                if n_gaps > 1
-                else ""
-            )
-            + (
-                f" “{ALONE.capitalize()}” means: every pair of words is taken as fixed; the verdict above rests on "
-                "another estimate, which stands beside it."
-                if alone
-                else ""
-            ),
-            "small",
-        )
-    yield from present(*shown_at(Place.ALL_GAPS, tables, level=level))
+        yield _prose("gaps", len({title for title, _ in titled}), ALONE if alone else "")
+    yield dimension_tables.manipulation(results)
+    yield dimension_tables.comparisons(results)
 
 
 def _n_corrected(verdicts: pd.DataFrame) -> int:

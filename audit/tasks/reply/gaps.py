@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import told_apart_by
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.families import adjust_p
 from audit.statistics.outcome import Found, Outcome, analyse_outcome, spread_of
 from audit.statistics.ratings import compact_ratings, without_dimensions
@@ -44,7 +44,7 @@ def measure_tables(
     outcomes: Sequence[Outcome],
     *,
     seed: int,
-    settings: Settings,
+    settings: AnalysisSettings,
     valence: Mapping[str, str] | None = None,
     clusters: Mapping[str, Mapping[str, str]] | None = None,
     conversation_of: Callable[[str], str] | None = None,
@@ -120,7 +120,7 @@ def analyse_outcomes(
     outcomes: Sequence[Outcome],
     *,
     seed: int,
-    settings: Settings,
+    settings: AnalysisSettings,
     conversation_of: Callable[[str], str] | None = None,
     repetition: Repetition | None = None,
 ) -> Iterator[tuple[Outcome, Found]]:

@@ -1,0 +1,130 @@
+"""The page of a run, whatever its task: the answer first, the task's own sections, and how the run can be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+from markupsafe import Markup
+
+from audit.report.dimensions import Limit
+from audit.report.downloads import pack
+from audit.report.manifest import ManifestView
+from audit.report.page import isolated, prose, render_page
+from audit.report.section import Block, Card, Paragraph, Section, present
+from audit.report.summary import Summary
+
+MAX_DOWNLOADS = 500_000
+"""Bytes for all embedded tables together."""
+OTHER_PROMPTS = Markup("<code>python -m audit prompts</code> with the run's options writes all of them.")
+_OUTSIDE = "outside"
+
+
+def render_run(
+    view: ManifestView,
+    summary: Summary,
+    sections: Sequence[Section | None],
+    *,
+    title: str,
+    heading: str,
+    kicker: str,
+    tables: Mapping[str, pd.DataFrame],
+    cite: Markup,
+    asked: Sequence[str] = (),
+    styles: tuple[str, ...] = (),
+    scripts: tuple[str, ...] = (),
+    max_downloads: int = MAX_DOWNLOADS,
+) -> str:
+    """Render a run's page.
+
+    Parameters
+    ----------
+    view
+        What the run recorded of itself.
+    summary
+        The first screen; who was asked stands beneath the heading.
+    sections
+        The task's own, in order, beginning with :func:`answer_section`.
+    tables
+        To download.
+    cite
+        How to cite the run.
+    asked
+        What else stands beneath the heading.
+    styles, scripts
+        Besides those of all pages.
+    """
+    downloads, packed = pack(tables, max_bytes=max_downloads)
+    see = Markup(' <a href="#example-prompt">See one prompt</a>')
+    outside = view.method == _OUTSIDE
+    return render_page(
+        "run.html.j2",
+        styles=("style.css", *styles),
+        scripts=("page.js", *scripts, "downloads.js"),
+        title=title,
+        heading=heading,
+        kicker=f"empathy-audit {kicker}, {'analysed on' if outside else 'run of'} {view.date}",
+        asked=[summary.asked + (see if view.has_prompt else Markup("")), *asked],
+        sections=present(
+            *sections,
+            page_section("downloads", "Downloads", "Downloads", prose("run_parts", "downloads", downloads)),
+            page_section(
+                "reproduce", "Reproduce", "How to reproduce it", prose("run_parts", "reproduce", view, outside)
+            ),
+            page_section("cite", "Cite", "How to cite it", cite),
+            page_section("manifest", "Manifest", "The manifest", prose("run_parts", "manifest", view)),
+        ),
+        packed=Markup(packed),
+    )
+
+
+def page_section(anchor: str, label: str, title: str, *content: Block | Markup | None) -> Section:
+    """Return a section of the page, which the contents list by its ``label``."""
+    return Section(title, present(*content), anchor=anchor, label=label, look="page")
+
+
+def answer_section(
+    question: str,
+    summary: Summary,
+    lede: str,
+    *content: Block | None,
+    limits: Sequence[Limit],
+    cards: Sequence[Card],
+    none: str,
+    of: str = "data",
+) -> Section:
+    """Return the first section: the summary, what the number is, its limits, an answer a dimension, and remarks.
+
+    ``none`` stands in place of the findings if there are none; ``of`` names what the limits are about.
+    """
+    first = prose("macros", "summarise", summary, none), Paragraph(lede, "lede")
+    return page_section(
+        "answer", "Answer", question, *first, prose("macros", "banner", limits, of), prose("macros", "cards", cards),
+        *content,
+    )  # fmt: skip
+
+
+def asked_section(
+    view: ManifestView, facts: Mapping[str, str], about: str = "", others: Markup = OTHER_PROMPTS
+) -> Section:
+    """Return the section on how the model was asked.
+
+    ``facts`` are by name, empty ones left out; ``about`` stands beneath them; ``others`` says where the other prompts
+    are.
+    """
+    known = [(name, value) for name, value in facts.items() if value]
+    return page_section("asked", "Prompts", "How it was asked", prose("run_parts", "asked", view, known, about, others))
+
+
+def source_of(view: ManifestView) -> Markup:
+    """Name what the numbers are of, for a page that is passed on."""
+    said = Markup("{}, revision {}; {} {}; empathy-audit {}.")
+    when = "analysed on" if view.method == _OUTSIDE else "run of"
+    return said.format(isolated(view.model), isolated(view.revision), when, view.date, view.version)
+
+
+def led_by(view: ManifestView) -> Markup:
+    """Name the strategy, to follow the model's name; empty without one."""
+    if view.strategy in ("", "none"):
+        return Markup("")
+    return Markup(", led by the strategy {},").format(isolated(view.strategy))

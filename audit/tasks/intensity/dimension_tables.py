@@ -1,0 +1,240 @@
+"""The tables of a ratings page: which columns of each, in which words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence, Set
+from typing import Final
+
+from markupsafe import Markup
+
+from audit.report.dimensions import Key
+from audit.report.numbers import Row, show
+from audit.report.results import Results
+from audit.report.section import Captioned
+from audit.report.sentences import ALONE, direction
+from audit.report.table_layout import Column, IfKnown, degrees, interval, out_of, said
+from audit.report.tables import COMPARISONS, CONTROLS, calls
+from audit.tables.formatting import SCOPES, bare_p, brief, count, plural, points, rate, unsigned
+from audit.tables.shared import OVERALL
+
+_PAIRS: Final = {
+    "in_group": "in-group pairs",
+    "out_group": "out-group pairs",
+    "baseline": "pairs with a baseline",
+    "all": "all pairs",
+}
+_FAMILIES: Final = {
+    "uplift": "Against the unspecified perceiver: what of δ is in-group rated higher, and what out-group rated lower",
+    "degree": "Gap by the number of shared dimensions, against sharing none",
+    "valence": "δ within positive, negative and neutral emotions",
+    "emotion": "δ within each emotion",
+    "cluster": "Cultural clusters: pairs within one, and each cluster's gap to the others",
+    "group": "Each group's own gap: its ratings of its own, beyond how it rates others and others rate it",
+    "cue": "δ by how experiencers' terms tell their group: by its label, a first name, or what its members do",
+    "pair": "Gaps of pairs of groups",
+}
+_HEADS: Final = {"uplift": "part", "degree": "shared dimensions"}
+_SHOWN_PAIRS: Final = 20
+_OUTCOMES: Final = {"inexact": "known too inexactly", "missing": "no rating, for any reason"}
+_CHECKS: Final = {
+    "listwise": "complete narratives alone",
+    "equal_narratives": "every narrative's own gap, equally weighted",
+    "within_narratives": "least squares within narratives",
+    "mixed_crossed": "a mixed model with random perceivers and experiencers",
+    "worst_case_low": "every missing rating at the end that lowers δ most",
+    "worst_case_high": "every missing rating at the end that raises δ most",
+    "tipping_point": "every missing rating shifted until δ is 0",
+    "number_mass_weighted": "ratings weighted by number mass",
+    "number_mass_above": "ratings of enough number mass alone",
+    "ranks": "ranks within each narrative (percentile points)",
+    "mode": "the most probable number in place of the mean",
+    "tobit": "a scale that goes on beyond its ends (tobit)",
+}
+_OF_MISSING: Final = ("listwise", "worst_case_low", "worst_case_high", "tipping_point")
+"""Checks that equal the headline if no rating is missing."""
+_MISSING_SHARE: Final = "of prompts without a rating"
+_SHARES: Final = {
+    "listwise": "of narratives complete",
+    "worst_case_low": _MISSING_SHARE,
+    "worst_case_high": _MISSING_SHARE,
+    "tipping_point": _MISSING_SHARE,
+    "number_mass_weighted": "of prompts below the minimum",
+    "number_mass_above": "of ratings kept",
+    "tobit": "of ratings at an end",
+}
+_MANIPULATIONS: Final = {
+    "emotion": "the narrative's own emotion, against a wrong one",
+    "intensity": "the strong version of a situation, against the mild one",
+}
+_FOLLOWED: Final = {"follows": "yes", "does_not_follow": "no", "not_shown": "not shown"}
+
+
+# --- All dimensions together -----------------------------------------------------------------------------------------
+
+
+def gaps(results: Results, titled: Sequence[tuple[str, Row]], *, alone: Set[Key]) -> Captioned | None:
+    """Show the headline gaps, each in both scopes, with their sizes in proportion.
+
+    ``titled`` has each row's title. ``alone`` are dimensions and variants whose verdict rests on other numbers than the
+    gap over narratives alone.
+    """
+    titles = {row.line: title for title, row in titled}
+
+    def speaks_of(row: Row) -> str:
+        narrow = row["scope"] == "narratives" and (str(row["dimension"]), str(row["variant"])) in alone
+        return f"{SCOPES[row['scope']]}, {ALONE}" if narrow else SCOPES[row["scope"]]
+
+    return results.table(
+        "gap",
+        "In-group minus out-group, in both scopes",
+        Column("dimension", lambda row: titles[row.line]),
+        Column("speaks of", speaks_of, words=True),
+        "delta_points", "ci_low", "se", "df", "p", "p_adjusted", "percent_of_scale", ("delta_sd", "SD of ratings"),
+        ("raw_in", "plain mean, in-group"), ("raw_out", "plain mean, out-group"), "d_z",
+        out_of("narratives", "n_narratives", "n_narratives_asked"), "n_ratings", "estimator", "note",
+        rows=[row for _, row in titled],
+    )  # fmt: skip
+
+
+def manipulation(results: Results) -> Captioned | None:
+    """Show whether ratings follow the narrative when no identity is given."""
+    return results.table(
+        "manipulation",
+        "Do the ratings follow the story? Ratings without any identity. They follow it if the interval lies above the "
+        "least response, and do not if it lies below. The check of emotions decides: a model that does not follow them "
+        "gets no verdict. If it does not follow intensities alone, no gap is ruled out",
+        said("check", "which is rated higher", _MANIPULATIONS),
+        ("mean_higher", "mean"), ("mean_lower", "mean of the other"), ("difference", "difference, points"), "ci_low",
+        "least_response", said("answer", "followed", _FOLLOWED), ("share_higher", "higher in"),
+        out_of("narratives", "n_pairs", "n_asked", words=True), IfKnown("n_needed", "narratives to decide"), "note",
+    )  # fmt: skip
+
+
+def comparisons(results: Results) -> Captioned | None:
+    """Show the paired differences of δ between variants."""
+    return results.table(
+        "comparisons", "Paired differences of δ between variants, on the narratives that both have", *COMPARISONS
+    )
+
+
+# --- One dimension and variant ---------------------------------------------------------------------------------------
+
+
+def prompts(own: Results) -> Iterator[Captioned | None]:
+    """Yield what became of the prompts, of the strategy's calls, and of ratings that are missing."""
+    yield calls(own)
+    yield own.table(
+        "outcomes",
+        "what became of the prompts, and ratings at the ends of the scale",
+        said("pairs", "pairs", _PAIRS),
+        "n_prompts", "n_rated", _with_share("refused", "refusal_rate"), _with_share("unparseable", "unparseable_rate"),
+        "n_failed", IfKnown("n_inexact", unless_zero=True),
+        ("floor_share", "at lower end"), ("ceiling_share", "at upper end"),
+        IfKnown("n_below_scale", unless_zero=True), IfKnown("n_above_scale", unless_zero=True),
+        IfKnown("mean_number_mass"),
+        IfKnown("low_mass_share", "of low number mass"),
+    )  # fmt: skip
+    yield own.table(
+        "missing",
+        "missing ratings, as shares of prompts, and their own gap",
+        said("outcome", "outcome", _OUTCOMES),
+        ("rate_in_group", "in-group"), ("rate_out_group", "out-group"), ("gap_pp", "gap, percentage points"), "ci_low",
+        "p", "n_narratives", "note",
+        rows=[row for row in own.rows("missing") if row["n_with_outcome"] > 0],
+    )  # fmt: skip
+
+
+def controls(own: Results) -> Captioned | None:
+    """Show δ without repeated words, and of invented groups."""
+    return own.table("controls", "group or words? δ without repeated words, and of invented groups", *CONTROLS)
+
+
+def own_model(own: Results) -> Captioned | None:
+    """Show the terms of the user's own model."""
+    return own.table(
+        "own_model", "terms of the formula in statistics.formula, by statsmodels", "term", "component", "estimate",
+        "ci_low", "p", ("message", "note"),
+    )  # fmt: skip
+
+
+def families(own: Results) -> Iterator[Captioned | None]:
+    """Yield a table for each family of contrasts; of pairs only those with the smallest p."""
+    for family, title in _FAMILIES.items():
+        rows = own.rows("families", family=family)
+        if not rows:
+            continue
+        n_tests, n_rows = max(row["family_size"] for row in rows), len(rows)
+        shown = f"{title} (p corrected by {rows[0]['method']} for {plural(n_tests, 'test')})" if n_tests else title
+        if family == "pair":
+            rows = sorted(rows, key=lambda row: (math.isnan(row.number("p")), row.number("p")))[:_SHOWN_PAIRS]
+        if len(rows) < n_rows:
+            shown += f": the {_SHOWN_PAIRS} of {count(n_rows)} with the smallest p; all are in tables/families.csv"
+        yield own.table(
+            "families", shown, Column(_HEADS.get(family, family), _members), ("delta_points", "gap, points"), "ci_low",
+            "p", "p_adjusted", IfKnown("delta_rest", "gap of the rest"), IfKnown("change_points", "difference"),
+            IfKnown("change_p_adjusted", "its p, corrected"), "n_narratives", "note",
+            rows=rows,
+        )  # fmt: skip
+
+
+def heterogeneity(own: Results) -> Captioned | None:
+    """Show the tests of whether the gap is the same in all emotions and groups."""
+    return own.table(
+        "heterogeneity",
+        "is the gap the same in all emotions, and in all groups?",
+        Column("over all", lambda row: f"{row['over']}s"),
+        ("n_members", "compared"), "statistic",
+        Column("df", lambda row: Markup("{} and {}").format(*(show(row, n, degrees) for n in ("df", "df_residual")))),
+        "p", "p_adjusted", "note",
+    )  # fmt: skip
+
+
+def sensitivity(own: Results) -> Captioned | None:
+    """Show how δ changes under other assumptions; those about missing ratings only if one is missing."""
+    rows = own.rows("sensitivity")
+    complete = any(row["check"] == "worst_case_low" and row["share"] == 0 for row in rows)
+    return own.table(
+        "sensitivity",
+        "δ under other assumptions; none of them replaces the headline",
+        Column("instead of the headline", lambda row: _check(row)[0]),
+        Column("δ, points", lambda row: _check(row)[1]),
+        interval(own.level),
+        "p", "n_narratives", ("n_ratings", "ratings" if complete else "ratings, filled ones included"),
+        Column("share", _share, words=True), "note",
+        rows=[row for row in rows if not (complete and row["check"] in _OF_MISSING)],
+    )  # fmt: skip
+
+
+def human(own: Results) -> Captioned | None:
+    """Show how far the model orders narratives as people do."""
+    return own.table(
+        "human",
+        "does the model order the narratives as people do? Its mean rating of each narrative, over all pairs of "
+        "identities, and people's",
+        "emotion", "rho", "rho_low", "tau", "tau_low",
+        Column("corrected p", lambda row: show(row, "p" if row["emotion"] == OVERALL else "p_adjusted", bare_p)),
+        ("n", "narratives"), "note",
+    )  # fmt: skip
+
+
+def _with_share(name: str, share: str) -> Column:
+    return Column(name, lambda row: Markup("{} ({})").format(show(row, f"n_{name}", count), show(row, share, rate)))
+
+
+def _members(row: Row) -> str:
+    return " and ".join(brief(str(row[side])) for side in ("member", "partner") if row[side])
+
+
+def _share(row: Row) -> str:
+    return Markup("{} {}").format(show(row, "share", rate), _SHARES[row["check"]]) if row["check"] in _SHARES else ""
+
+
+def _check(row: Row) -> tuple[str, str]:
+    """Name an assumption, and write the δ under it."""
+    shift = row.number("shift_points")
+    if row["check"] != "tipping_point" or not math.isfinite(shift):
+        return _CHECKS.get(row["check"], str(row["check"])), show(row, "delta_points", points)
+    size = show(row, "shift_points", lambda value: unsigned(abs(value)))
+    words = Markup("every missing rating {} points {} than expected").format(size, direction(shift))
+    return words, points(0.0)

@@ -1,0 +1,292 @@
+"""The first screen of a run of replies: which measures show a gap, and what does not follow from them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from audit.report.dimensions import Limit
+from audit.report.echo import NOT_CONTROLLED
+from audit.report.manifest import ManifestView
+from audit.report.numbers import Row, rounded, show, show_rounded_interval
+from audit.report.results import Results
+from audit.report.run_page import led_by, source_of
+from audit.report.section import Card, Paragraph, bullets, paragraph, present
+from audit.report.sentences import LIMITS
+from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, Finding, Summary, summary
+from audit.report.task_words import TaskWords
+from audit.report.verdicts import NOT_TOLD_APART, reason_in_words, reasons_of, worded
+from audit.tables.formatting import OF_GROUPS_AND_MODELS, count, coverage, either, plural, points, unsigned
+
+_SHOWN_GAPS: Final = 5
+"""Most gaps named in an answer; the table has the others."""
+_FREE: Final = "echo_free"
+_CLAIMS: Final = {
+    "groups": " between groups", "pairs": " in these pairs of words",
+    "uncontrolled": ", which repeated words alone could make,",
+}  # fmt: skip
+"""What a found gap is between, to follow "a gap"."""
+_OF_RUN: Final = {"accepted", "unfinished"}
+"""Reasons why a whole run has no verdict."""
+_OF_ZERO: Final = {"holds_zero", "not_corrected"}
+"""Reasons why a gap that could have been found was not."""
+Measures = Mapping[str, Row]
+"""The measures by name, for their titles and units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdicts on all measures of one dimension and variant, combined.
+
+    Attributes
+    ----------
+    kind
+        For the style sheet.
+    lead
+        What was tested, and what limits it.
+    found
+        The verdicts that are a gap, smallest p first.
+    n_tested, n_untested
+        Measures with and without a verdict.
+    n_alike
+        Measures not told apart from invented groups.
+    claims
+        What the found gaps are between; see :class:`audit.statistics.verdict.Verdict`.
+    """
+
+    kind: str
+    words: str
+    lead: Markup
+    found: tuple[Row, ...] = ()
+    n_tested: int = 0
+    n_untested: int = 0
+    n_alike: int = 0
+    claims: frozenset[str] = frozenset()
+
+    @property
+    def counted(self) -> str:
+        """Say how many measures the verdict is about, to follow it."""
+        lacking = f", {count(self.n_untested)} could not be" if self.n_untested else ""
+        return f" ({count(self.n_tested)} tested{lacking})" if self.n_tested else ""
+
+
+class Written:
+    """One dimension and variant of a run of replies.
+
+    Parameters
+    ----------
+    own
+        Its results.
+    anchor
+        Of its part of the page.
+    measures
+        The measures by name, for their titles and units.
+    """
+
+    def __init__(self, own: Results, anchor: str, measures: Measures) -> None:
+        self.own, self.title, self.anchor, self._measures = own, own.title, anchor, measures
+        self.narrow = self.headlines("narratives")
+        self.verdict = combined(own.rows("verdicts"), measures, confidence=own.confidence)
+
+    def headlines(self, scope: str) -> list[Row]:
+        """Return the headline gaps of this scope."""
+        return [row for row in self.own.rows("measure_gaps", scope=scope) if row["headline"]]
+
+    def name_of(self, row: Row) -> str:
+        """Name a row's measure."""
+        return _named(row, self._measures)
+
+    def unit_of(self, row: Row) -> str:
+        """Name the unit of a row's measure."""
+        return str(self._measures[str(row["measure"])]["unit"])
+
+    def _told(self, row: Row, words: str) -> Markup:
+        shown = show(row, "delta", rounded(row))
+        return Markup(words).format(self.name_of(row), shown, self.unit_of(row), show_rounded_interval(row))
+
+    def finding(self) -> Finding:
+        """Return what the first screen says, with the gap of the smallest p."""
+        found, spread = self.verdict.found, Markup("")
+        if found:
+            words = f"Smallest p: {{}} <strong>{{}}</strong> {{}}, {self.own.level} interval {{}}"
+            spread = self._told(found[0], words)
+        return Finding(
+            self.title, self.verdict.words + self.verdict.counted, spread=spread, kind=self.verdict.kind,
+            anchor=self.anchor, weight=len(found),
+        )  # fmt: skip
+
+    def card(self) -> Card:
+        """Say beneath the summary what was found, with the gaps of the smallest p."""
+        found = self.verdict.found
+        first = f"The {_SHOWN_GAPS} gaps of the smallest p" if len(found) > _SHOWN_GAPS else "δ"
+        content = present(
+            Paragraph(self.verdict.words, "verdict"),
+            Paragraph(self.verdict.lead, "lead"),
+            paragraph(f"{first}, in-group minus out-group, with {self.own.level} intervals:" if found else "", "lead"),
+            bullets(self._told(row, "{}: <strong>{} {}</strong> ({})") for row in found[:_SHOWN_GAPS]),
+        )
+        return Card(self.title, content, kind=self.verdict.kind, anchor=self.anchor)
+
+
+def summary_of_replies(
+    written: Sequence[Written], *, words: TaskWords, view: ManifestView, limits: Sequence[Limit]
+) -> Summary:
+    """Write the first screen: which measures show a gap, how large the largest is, and what does not follow."""
+    one, more = words.about
+    about = Markup(more)
+    narrow = [row for each in written for row in each.narrow]
+    largest = max(narrow, key=lambda row: row.number("n_narratives_asked"), default=None)
+    if largest is not None and largest.number("n_narratives_asked") > 0:
+        n = largest.number("n_narratives_asked")
+        about = Markup("{} {}").format(show(largest, "n_narratives_asked", count), either(n, one, more))
+    # It was asked even if it refused.
+    asked = Markup("<bdi>{}</bdi>{} was asked to be a certain person and to {}.").format(
+        view.model, led_by(view), Markup(words.to).format(about)
+    )
+    verdicts = [each.verdict for each in written]
+    return summary(
+        asked,
+        [each.finding() for each in written],
+        [("How big", _size(written, words)), ("How it varies", _ways(verdicts))],
+        not_concluded=list(_not_concluded(verdicts, words=words, limits=limits)),
+        limits=limits,
+        source=source_of(view),
+        chosen_by="how many gaps were found",
+    )
+
+
+def _size(written: Sequence[Written], words: TaskWords) -> Markup:
+    """Say how large the largest gap found is, over the spread of its measure."""
+    sized = [(row, each) for each in written for row in each.verdict.found if math.isfinite(row.number("delta_sd"))]
+    if not sized:
+        return Markup("")
+    row, own = max(sized, key=lambda each: abs(each[0].number("delta_sd")))
+    several = len({each.title for each in written}) > 1
+    return Markup("the largest that is found, {}{}, is {} times the spread (SD) of that measure over all {}.").format(
+        own.name_of(row),
+        Markup(" (<bdi>{}</bdi>)").format(own.title) if several else "",
+        show(row, "delta_sd", lambda value: unsigned(abs(value))),
+        words.texts,
+    )
+
+
+def _ways(verdicts: Sequence[Verdict]) -> Markup:
+    """Count measures by the sign of the δ found, and those not told apart from invented groups."""
+    found = [row for verdict in verdicts for row in verdict.found]
+    n = sum(verdict.n_tested for verdict in verdicts)
+    if not n:
+        return Markup("")
+    above = sum(row.number("direction") > 0 for row in found)
+    words = Markup("δ is above 0 in {} of {}, below 0 in {} and undecided in {}").format(
+        count(above), plural(n, "test"), count(len(found) - above), count(n - len(found))
+    )
+    alike = sum(verdict.n_alike for verdict in verdicts)
+    if alike:
+        words += Markup("; {} not {}").format(count(alike), NOT_TOLD_APART.removeprefix("not "))
+    return words + "."
+
+
+def _not_concluded(verdicts: Sequence[Verdict], *, words: TaskWords, limits: Sequence[Limit]) -> Iterator[str]:
+    if any(limit.title == LIMITS["accepted"][0] for limit in limits):
+        yield CHANGED
+    if any(verdict.kind in ("undecided", "absent") for verdict in verdicts):
+        yield NO_GAP
+    elif any(len(verdict.found) < verdict.n_tested for verdict in verdicts):
+        yield "that measures in which no gap is found have none"
+    if any(verdict.n_alike for verdict in verdicts):
+        yield NO_GROUPS
+    if any("pairs" in verdict.claims for verdict in verdicts):
+        yield "that other words for these groups, or other groups, show the same gap"
+    if any("uncontrolled" in verdict.claims for verdict in verdicts):
+        yield NOT_THE_GROUPS
+    yield words.no_better
+    yield "that a measure is empathy"
+    yield OF_GROUPS_AND_MODELS
+
+
+def combined(rows: Sequence[Row], measures: Measures, *, confidence: float) -> Verdict:
+    """Combine the verdicts on measures: which show a gap, between what, and why the others do not.
+
+    Nothing is decided here; see :mod:`audit.statistics.verdict`.
+    """
+    if not rows:
+        return Verdict("absent", str(worded(None).words), Markup("Make the run's report again to get one."))
+    tested = [row for row in rows if row["code"] not in ("no_verdict", "no_estimate")]
+    if not tested:
+        of_run = {code for row in rows for code in reasons_of(row)} & _OF_RUN
+        lead = Markup("{}.").format(_capital(_reasons(rows)))
+        return Verdict("absent", "No verdict" if of_run else "Nothing could be tested", lead, n_untested=len(rows))
+    found = sorted((row for row in tested if row["code"] == "gap"), key=lambda row: row.number("p"))
+    open_ones = [row for row in tested if row["code"] != "gap"]
+    lead = Markup("Tested: {}, with p corrected for their number").format(plural(len(tested), "measure"))
+    n_untested = len(rows) - len(tested)
+    if n_untested:
+        lead += Markup("; {} more could not be tested").format(count(n_untested))
+    if any(row["control"] == _FREE for row in tested):
+        lead += Markup(". δ counts only pairs described in different words, where a measure allows it")
+    claims = frozenset(str(row["claim"]) for row in found)
+    if "pairs" in claims:
+        lead += Markup(". In these pairs of words alone: {}").format(
+            "; ".join(dict.fromkeys(str(row["why_pairs"]) for row in found if row["claim"] == "pairs"))
+        )
+    if "uncontrolled" in claims:
+        lead += Markup(". {}").format(NOT_CONTROLLED.rstrip("."))
+    alike = [row for row in open_ones if row["control"] == "placebo" and "holds_zero" in reasons_of(row)]
+    if alike:
+        lead += Markup(". {}: {}").format(_capital(NOT_TOLD_APART), _few(alike, measures))
+    others = [row for row in open_ones if not any(row is each for each in alike)]
+    if others:
+        lead += Markup(". Undecided: {}").format(_reasons(others))
+    counts = len(tested), n_untested, len(alike)
+    if found:
+        return Verdict("gap", _words(found), lead + ".", tuple(found), *counts, claims)
+    reach = _reach(tested, level=coverage(confidence))
+    said = Markup("{}. That none is found does not mean that there is none{}.").format(lead, reach)
+    by_zero = all(set(reasons_of(row)) <= _OF_ZERO for row in open_ones)
+    words = _capital(NOT_TOLD_APART) if len(alike) == len(tested) else "No gap is found" if by_zero else "Undecided"
+    return Verdict("undecided", words, said, (), *counts)
+
+
+def _words(found: Sequence[Row]) -> str:
+    """Say in how many measures a gap is found, by what it is between."""
+    n_of = {claim: sum(row["claim"] == claim for row in found) for claim in _CLAIMS}
+    said = [f"a gap{words} in {plural(n_of[claim], 'measure')}" for claim, words in _CLAIMS.items() if n_of[claim]]
+    return _capital(", ".join(said))
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _few(rows: Sequence[Row], measures: Measures) -> Markup:
+    """Name the first measures, and count the others."""
+    named = Markup(", ").join(_named(row, measures) for row in rows[:_SHOWN_GAPS])
+    more = len(rows) - _SHOWN_GAPS
+    return named + (Markup(" and {} more").format(count(more)) if more > 0 else Markup(""))
+
+
+def _reasons(rows: Sequence[Row]) -> Markup:
+    """Count the reasons that prevent verdicts."""
+    n_of = Counter(reason_in_words(code, row) for row in rows for code in reasons_of(row))
+    return Markup("; ").join(Markup("{} ({})").format(words, count(n)) for words, n in n_of.most_common())
+
+
+def _reach(rows: Sequence[Row], *, level: str) -> Markup:
+    """Say how large a gap the intervals leave possible."""
+    in_sd = [row for row in rows if math.isfinite(row.number("sd_ci_low"))]
+    if not in_sd:
+        return Markup("")
+    low = min(in_sd, key=lambda row: row.number("sd_ci_low"))
+    high = max(in_sd, key=lambda row: row.number("sd_ci_high"))
+    return Markup(": the {} intervals of single replies' measures reach from {} to {} standard deviations").format(
+        level, show(low, "sd_ci_low", points), show(high, "sd_ci_high", points)
+    )
+
+
+def _named(row: Row, measures: Measures) -> str:
+    return str(measures[str(row["measure"])]["title"])
