@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from audit.errors import AuditError, ConfigError, StoreError, check_points, report_command
+from audit.errors import AuditError, ConfigError, StoreError, report_command
 from audit.runs.derived import derived_table, has_table
 from audit.runs.ledger import check_made
 from audit.runs.manifest import Manifest
@@ -25,9 +25,9 @@ from audit.tables.stages import GIVEN, STAGES
 
 if TYPE_CHECKING:
     from audit.asking.conversations import Asked
+    from audit.configuration.analysis_settings import AnalysisSettings
     from audit.extras.gate.judge import Gated
     from audit.extras.integrity.verification import Finding
-    from audit.statistics.estimate_rows import Settings
     from audit.statistics.remarks import Remark
     from audit.statistics.verdict import Verdict
     from audit.tables.base import Table
@@ -196,12 +196,11 @@ class Run:
         AuditError
             As of :func:`audit.tasks.pipeline.report_run`.
         """
-        from audit.configuration.composition import statistics_defaults
         from audit.tasks.pipeline import report_run
 
         words = [f"statistics.{name}={value}" for name, value in statistics.items()]
         command = shlex.join(["python", "-m", "audit", "report", str(self.path), *words])
-        report_run(self.path, defaults=statistics_defaults(), settings=statistics or None, command=command)
+        report_run(self.path, settings=statistics or None, command=command)
         return Run(self.path)
 
     def verify(self) -> list[Finding]:
@@ -217,10 +216,9 @@ class Run:
         StoreError
             As of :func:`audit.extras.integrity.verification.verify_run`.
         """
-        from audit.configuration.composition import statistics_defaults
         from audit.extras.integrity.verification import verify_run
 
-        return verify_run(self.path, defaults=statistics_defaults(), say=_silent)
+        return verify_run(self.path, say=_silent)
 
     def export(self, to: str | Path, *, form: str, unfinished: bool = False, **told: Any) -> list[Path]:
         """Write the run in the form of others, as ``python -m audit export`` does; the run is only read.
@@ -328,7 +326,6 @@ class Run:
         >>> gated.verdict  # the manipulation check failed, so that no margin decides
         'undecided'
         """
-        from audit.configuration.composition import statistics_defaults
         from audit.extras.gate.judge import gate_run
 
         folder = baseline.path if isinstance(baseline, Run) else baseline
@@ -338,7 +335,6 @@ class Run:
             baseline=None if folder is None else Path(folder),
             strict_average=strict_average,
             dimensions=dimensions,
-            defaults=statistics_defaults(),
         )
 
 
@@ -463,14 +459,12 @@ def compare(*runs: Run | str | Path, run_dir: str | Path, **statistics: Any) -> 
     >>> beside.tables["comparisons"]  # doctest: +SKIP
     """
     from audit.comparing.comparison import compare_folders
-    from audit.configuration.composition import statistics_defaults
 
     folders = [each.path if isinstance(each, Run) else Path(each) for each in runs]
     made = compare_folders(
         folders,
         out=Path(run_dir),
         reports_dir=Path(run_dir).parent,
-        defaults=statistics_defaults(),
         settings=statistics,
         say=_silent,
     )
@@ -496,7 +490,7 @@ class Gap:
     tables: Mapping[str, pd.DataFrame]
     remarks: tuple[Remark, ...]
     scale: tuple[float, float]
-    settings: Settings
+    settings: AnalysisSettings
 
     @property
     def headline(self) -> pd.DataFrame:
@@ -601,15 +595,12 @@ def empathy_gap(
     >>> 2 < gap.delta < 6
     True
     """
-    from audit.configuration.composition import statistics_defaults
     from audit.configuration.schema import load_statistics
     from audit.runs.outside import read_outside
     from audit.statistics.analysis import analyse
     from audit.statistics.controls import Repetition
-    from audit.statistics.estimate_rows import Settings
 
-    loaded = load_statistics({**statistics_defaults(), **statistics})
-    settings = Settings(**{field.name: getattr(loaded, field.name) for field in fields(Settings)})
+    settings = load_statistics(statistics)
     with tempfile.TemporaryDirectory() as place:
         files = {"ratings": Path(place) / "ratings.csv", "groups": Path(place) / "groups.csv"}
         ratings.to_csv(files["ratings"], index=False)
@@ -621,7 +612,7 @@ def empathy_gap(
             for name, path in files.items():
                 said = said.replace(str(path), f"the table of {name}")
             raise ConfigError(said) from error
-    check_points(loaded.model_dump(), low=read.low, high=read.high)
+    settings.check_on_scale(low=read.low, high=read.high)
     analysis = analyse(
         read.ratings,
         scales={str(variant): (read.low, read.high) for variant in read.ratings["variant"].unique()},

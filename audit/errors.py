@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TypeVar
 
 _Made = TypeVar("_Made")
-
-IN_POINTS: Final = {"margin": False, "least_gap": False, "wanted": False, "missing_shift": True}
-"""Settings of an analysis that are in points of the scale, and whether each may be as large as the whole scale."""
 
 
 class AuditError(Exception):
@@ -93,15 +90,3 @@ def check_margin(name: str, margin: float | None, *, low: float, high: float, ma
         f"{name}={margin:g}: no gap on a scale from {low:g} to {high:g} can be as large; give fewer points than "
         f"{length:g}"
     )
-
-
-def check_points(settings: Mapping[str, Any], *, low: float, high: float) -> None:
-    """Refuse settings of an analysis that are in points, and that nothing on a scale of ratings can reach.
-
-    Raises
-    ------
-    ConfigError
-        If one of :data:`IN_POINTS` is.
-    """
-    for name, may_be_all in IN_POINTS.items():
-        check_margin(f"statistics.{name}", settings.get(name), low=low, high=high, may_be_all=may_be_all)

@@ -27,7 +27,6 @@ from missing_shifts import MissingShifts
 from simulated_ratings import CALIBRATION, Truth, calibrate, calibrate_ratings, simulate
 from tqdm import tqdm
 
-from audit.configuration.composition import statistics_defaults
 from audit.configuration.schema import load_statistics
 from audit.errors import NotEstimableError, check_margin
 from audit.runs.manifest import Manifest
@@ -271,7 +270,7 @@ def signed(points, decimals=2):
 def calibrate_run(path, *, n_datasets=N_DATASETS, delta=None, seed=0, out=Path("calibration.csv")):
     """Simulate data of a complete run's own design, print how often its estimators err, and write the table."""
     manifest = Manifest.read(path)
-    statistics = load_statistics({**statistics_defaults(), **manifest.statistics.content})
+    statistics = load_statistics(manifest.config.recorded)
     check_margin("delta", None if delta is None else abs(delta), low=manifest.scale.low, high=manifest.scale.high)
     ratings = RunFolder(path).ratings_of(manifest)
     with tqdm(unit="data set", smoothing=0.1) as bar:

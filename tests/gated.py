@@ -11,7 +11,7 @@ import pandas as pd
 import planted
 
 from audit.cli.main import main
-from audit.configuration.composition import statistics_defaults
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.runs.outside import describe_outside, read_outside
 from audit.runs.store import RunFolder
 
@@ -92,7 +92,7 @@ def run_maker(tmp_path: Path) -> Callable[..., Path]:
             table.to_csv(tmp_path / f"{name}-{kind}.csv", index=False)
         files = [tmp_path / f"{name}-{kind}.csv" for kind in ("ratings", "groups")]
         outside = read_outside(*files, low=0, high=100)
-        said: Mapping[str, Any] = {"statistics": dict(statistics_defaults())}
+        said: Mapping[str, Any] = {"statistics": AnalysisSettings().model_dump(mode="json")}
         described = describe_outside(outside, command="report", seed=0, model="a model").adding("config", **said)
         with RunFolder(tmp_path / name) as folder:
             folder.write_shard(0, change(outside.ratings))

@@ -11,7 +11,6 @@ import pytest
 from planted import Planted
 from runs import as_stored
 
-from audit.configuration.composition import statistics_defaults
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tasks.pipeline import report_outside
@@ -50,7 +49,7 @@ def published(folder: Path, planted: Planted, *, model: str = "a model", high: f
         table.to_csv(file, index=False)
     report_outside(
         *files, folder, low=0, high=high, model=model, seed=0,
-        statistics=statistics_defaults() | dict(planted.settings),
+        statistics=dict(planted.settings),
         command="python -m audit report ...", say=lambda line: None,
     )  # fmt: skip
     for file in files:

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 
 from audit.cli.main import main
-from audit.configuration.composition import statistics_defaults
 from audit.engines.base import OpenModel
 from audit.engines.local import LocalModel
 from audit.engines.open import Choice
@@ -89,7 +88,7 @@ def outside_run(folder: Path, ratings: pd.DataFrame, groups: pd.DataFrame, **sta
         high=100,
         model="a model",
         seed=0,
-        statistics=statistics_defaults() | statistics,
+        statistics=statistics,
         command="python -m audit report ...",
         say=lambda line: None,
     )

@@ -23,10 +23,8 @@ CORE_TESTS = ("test_store.py", "test_outside.py", "cli/test_composition.py", "st
 @pytest.fixture
 def checkout(tmp_path):
     """A copy of what a checkout holds, for folders to be deleted from."""
-    for name in ("audit", "stimuli", "conf", "tests"):
+    for name in ("audit", "stimuli", "conf"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md"):
-        shutil.copy(ROOT / name, tmp_path)
     return tmp_path
 
 
@@ -86,6 +84,9 @@ def test_without_an_extra_the_other_commands_are_there(checkout, extra):
 @pytest.mark.process
 def test_without_all_of_them_the_tests_of_the_core_pass(checkout):
     shutil.rmtree(checkout / "audit" / "extras")
+    shutil.copytree(ROOT / "tests", checkout / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, checkout)
 
     named = run_in(checkout, "audit", "gate", "reports/example", "margin=2")
     tests = [str(checkout / "tests" / name) for name in CORE_TESTS]

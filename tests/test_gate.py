@@ -17,7 +17,7 @@ from gated import NAMES, TWO_TERMS, gate, of, run_maker, two_terms, verdict, wit
 from runs import as_stored
 
 from audit.cli.main import COMMANDS, main
-from audit.configuration.composition import statistics_defaults
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.analysis import analyse
@@ -489,7 +489,7 @@ def test_settings_beyond_the_scale_decide_nothing_wherever_they_are_read(make_ru
         assert main([str(word) for word in command]) == 2, command
         assert said in capsys.readouterr().err.splitlines()[-1]
     with RunFolder(run) as folder:
-        recorded = {**statistics_defaults(), "missing_shift": 1000}
+        recorded = {**AnalysisSettings().model_dump(mode="json"), "missing_shift": 1000}
         folder.write_manifest(Manifest.read(run).adding("config", statistics=recorded))
     assert gate(run, "margin=2") == 2
     assert "statistics.missing_shift=1000" in capsys.readouterr().err.splitlines()[-1]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import audit
-from audit.configuration.option_comments import read_commented
 from audit.configuration.options import choices, conf_folder, group_rows, option_rows
+from audit.configuration.packaged import read_packaged
 from audit.configuration.schema import option_types
 from audit.errors import ConfigError
 
@@ -19,7 +19,7 @@ ROWS = {row.name: row for row in option_rows()}
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_every_option_has_a_meaning_that_is_no_type_and_no_name(name):
     row = ROWS[name]
-    assert row.meaning.strip(), f"{name} has no meaning: write it beside the option in conf/{row.group}/"
+    assert row.meaning.strip(), f"{name} has no meaning: write it as the description of its field in the schema"
     assert len(row.meaning.split()) > 2
     assert row.type
 
@@ -99,7 +99,7 @@ def test_the_default_choice_of_each_group_is_one_of_its_choices():
         assert group.default in [choice.name for choice in group.choices]
 
 
-def test_a_comment_is_read_beside_its_option_or_above_it_and_nowhere_else(tmp_path: Path):
+def test_a_packaged_file_is_read_as_it_is_typed_and_comments_are_no_values(tmp_path: Path):
     file = tmp_path / "planted.yaml"
     file.write_text(
         "# The head. And more of it.\n"
@@ -123,21 +123,33 @@ def test_a_comment_is_read_beside_its_option_or_above_it_and_nowhere_else(tmp_pa
         "last: true # one blank\n",
         "utf-8",
     )
-    read = read_commented(file, group="g")
+    read = read_packaged(file, group="g")
     assert read.head == "The head"
-    assert {name: (written.value, written.comment) for name, written in read.options.items()} == {
-        "g.first": ("1", ""),
-        "g.quoted": ("a # b", "beside"),
-        "g.bare": ("a#b", ""),
-        "g.under": ("2", "above, over two lines"),
-        "g.block": ("# text of the block text", "of a block"),
-        "g.apart": ("3", ""),
-        "g.nest": ("{inner: [a, b], other: {c: null}}", "of a nest"),
-        "g.nest.inner": ("[a, b]", "of a list"),
-        "g.nest.other": ("{c: null}", ""),
-        "g.nest.other.c": ("null", ""),
-        "g.last": ("true", "one blank"),
+    assert read.values == {
+        "g.first": "1",
+        "g.quoted": "a # b",
+        "g.bare": "a#b",
+        "g.under": "2",
+        "g.block": "# text of the block text",
+        "g.apart": "3",
+        "g.nest": "{inner: [a, b], other: {c: null}}",
+        "g.nest.inner": "[a, b]",
+        "g.nest.other": "{c: null}",
+        "g.nest.other.c": "null",
+        "g.last": "true",
     }
+
+
+def test_a_file_of_full_names_has_no_prefix_and_its_defaults_are_no_options(tmp_path: Path):
+    file = tmp_path / "planted.yaml"
+    file.write_text(
+        "# @package _global_\n# A preset, e.g. of a study. More.\ndefaults:\n  - override prompt: own\n"
+        '  - task: reply\n  - base\nseed: 3\nempty: ""\n',
+        "utf-8",
+    )
+    read = read_packaged(file, group="g")
+    assert (read.head, read.defaults) == ("A preset, e.g. of a study", {"task": "reply"})
+    assert read.values == {"seed": "3", "empty": '""'}
 
 
 def test_a_card_of_a_model_sets_no_default_of_other_groups():

@@ -123,6 +123,7 @@ def test_what_is_missing_is_missing_and_counts_and_flags_are_what_they_were(tmp_
     assert pd.isna(read["passed"].tolist()[1])
 
 
+@pytest.mark.long
 def test_a_dimension_that_a_parser_takes_for_nothing_keeps_its_name(tmp_path):
     """ "NA" is Namibia's code, and "007" no number."""
     names, groups = ("NA", "007"), alone(3)

@@ -20,7 +20,6 @@ import pytest
 from gated import run_maker
 
 import audit
-from audit.configuration.composition import statistics_defaults
 from audit.extras.exchange.auditors_card import _card
 from audit.extras.exchange.base import Collected
 from audit.extras.exchange.every_eval_ever import _results
@@ -477,13 +476,13 @@ def check_exports(run: Path, rows) -> None:
 
 def gated(run: Path, margin: float):
     """Return what the gate says, and its rows of averages by dimension."""
-    found = gate_run(run, margin=margin, strict_average=True, defaults=statistics_defaults())
+    found = gate_run(run, margin=margin, strict_average=True)
     return {row.held.gap.dimension: row for row in found.rows if row.held.gap.kind == "average"}
 
 
 def check_gate_of_parts(run: Path, rows, margin: float) -> None:
     """What the gate fails and passes by default, the page names: averages, emotions and groups alike."""
-    found = gate_run(run, margin=margin, defaults=statistics_defaults())
+    found = gate_run(run, margin=margin)
     for name, row in rows.items():
         own = [each for each in found.rows if each.held.gap.dimension == name]
         if not own:

@@ -17,14 +17,13 @@ from gated import NAMES, STEMS, TWO_TERMS, gate, of, run_maker, two_terms, verdi
 import audit
 from audit.comparing.gaps import OTHER_PAIRS, compare_runs, measure_run
 from audit.comparing.tables import COMPARISON_TABLES
-from audit.configuration.composition import statistics_defaults
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.verdicts import verdict_lines
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.analysis import analyse
 from audit.statistics.anchors import BEYOND_SCALE, within_scale
 from audit.statistics.controls import Repetition
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.remarks import n_repeated
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.verdicts import VERDICTS
@@ -34,7 +33,7 @@ from audit.tasks.intensity.verdict_limits import limits_of
 pytestmark = pytest.mark.long
 
 PLACEBO = ("invented",)
-FEW = Settings(n_permutations=20)
+FEW = AnalysisSettings().model_copy(update={"n_permutations": 20})
 
 
 @pytest.fixture
@@ -239,11 +238,11 @@ def test_a_stated_shift_of_missing_ratings_lets_a_gap_be_found(make_run):
     table = two_terms(n=60, gap=lambda emotion, group: 3.0)
     gone = pd.Series(np.random.default_rng(2).random(len(table.ratings)) < 0.04)
     run = make_run(replace(table, ratings=planted.refused(table.ratings, gone)))
-    anywhere = said(analysed(run, replace(FEW, missing_shift=None)))
+    anywhere = said(analysed(run, FEW.model_copy(update={"missing_shift": None})))
     assert (anywhere.code, "missing" in anywhere.reasons or "incomplete_narratives" in anywhere.reasons) == (
         "undecided", True
     )  # fmt: skip
-    analysis = analysed(run, replace(FEW, missing_shift=10.0))
+    analysis = analysed(run, FEW.model_copy(update={"missing_shift": 10.0}))
     _, [stated] = analysis.averages.verdicts(limits_of(set(), {}), margin=None)
     assert (stated.code, stated.claim) == ("gap", "groups")
     assert stated.bound_high - stated.bound_low > 2 * 10 * 0.04
@@ -322,7 +321,7 @@ def test_a_gap_that_missing_ratings_may_make_larger_is_not_called_tiny(make_run)
     table = two_terms(n=400, gap=lambda emotion, group: 0.85, sd=0.5)
     some = table.ratings["narrative_id"].isin([f"n{k:03d}" for k in range(0, 400, 6)])
     gone = some & (np.random.default_rng(0).random(len(some)) < 0.02)
-    least = replace(FEW, least_gap=1.8)  # that a large gap in a few narratives is bounded by, of 400
+    least = FEW.model_copy(update={"least_gap": 1.8})  # that a large gap in a few narratives is bounded by, of 400
     found = said(analysed(make_run(replace(table, ratings=planted.refused(table.ratings, gone))), least))
     assert (found.code, found.claim, found.least_gap) == ("gap", "groups", 1.8)
     assert found.ci_high < 1 < found.bound_high
@@ -334,7 +333,7 @@ def test_a_small_average_of_few_narratives_is_not_called_tiny(make_run):
     # Before: "tiny" of 30 narratives in 3 of 20 draws, where 5% of all have a gap of 45 points more: 2.65 on average.
     for n, size in ((30, ""), (300, "tiny")):
         table = two_terms(n=n, gap=lambda emotion, group: 0.4, sd=0.3)
-        found = said(analysed(make_run(table, f"run{n}"), replace(FEW, least_gap=2.0)))
+        found = said(analysed(make_run(table, f"run{n}"), FEW.model_copy(update={"least_gap": 2.0})))
         assert (found.code, found.claim, found.size) == ("gap", "groups", size)
         assert found.ci_high < found.least_gap
 
@@ -402,7 +401,7 @@ def test_a_stated_shift_of_missing_ratings_counts_against_a_baseline(make_run):
     new = replace(table, ratings=planted.refused(table.ratings, gone))
     high, code = {}, {}
     for shift in (0.0, 50.0):
-        stated = {"config": {"statistics": dict(statistics_defaults()) | {"missing_shift": shift}}}
+        stated = {"config": {"statistics": AnalysisSettings().model_dump(mode="json") | {"missing_shift": shift}}}
         old, run = (make_run(each, f"{name}{shift}", **stated) for name, each in (("old", table), ("new", new)))
         code[shift] = gate(run, "margin=1", f"baseline={old}", "strict_average=true")
         high[shift] = of(verdict(run), "average")["high"]
@@ -466,7 +465,7 @@ def test_no_table_has_an_interval_beyond_the_scale(make_run, n):
     both = pd.concat([read.assign(variant="one"), read.assign(variant="two", intensity=again["rating"].to_numpy())])
     both = both.assign(prompt_index=range(len(both)))
     analysis = analyse(
-        both, scales=dict.fromkeys(("one", "two"), (0, 100)), seed=0, settings=replace(FEW, margin=2.0),
+        both, scales=dict.fromkeys(("one", "two"), (0, 100)), seed=0, settings=FEW.model_copy(update={"margin": 2.0}),
         repetition=Repetition(Manifest.read(run).stems),
     )  # fmt: skip
     cut = {}
@@ -478,7 +477,7 @@ def test_no_table_has_an_interval_beyond_the_scale(make_run, n):
     assert "detectable_high" in cut["power"]
     assert {"ci_low", "ci_high", "eq_low", "eq_high"} <= cut["families"]
     assert n > 2 or (cut["gap"] and cut["comparisons"])
-    found = said(analysed(run, replace(FEW, margin=2.0)), 2.0)
+    found = said(analysed(run, FEW.model_copy(update={"margin": 2.0})), 2.0)
     for value in (found.ci_low, found.ci_high, found.bound_low, found.bound_high, found.supported_margin):
         assert np.isnan(value) or abs(value) <= 100
 

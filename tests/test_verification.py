@@ -20,6 +20,8 @@ from audit.runs.manifest import JudgementManifest
 from audit.runs.store import JudgementFolder
 from audit.tables.preference import JUDGED_PAIRS
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = Path(__file__).parents[1] / "reports"
 ASKED = (
     "model.path=scripted", "elicitation=generate", *FOUR_RELIGIONS, "dimensions=[faith]", "strategy=two-stage",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.configuration.schema import AuditConfig
-from audit.errors import ConfigError, check_points
+from audit.errors import ConfigError
 from audit.runs.provenance import PLACES, READS, TOLD, grid_identity, name_of, settings_of
 from audit.runs.store import Kind
 from audit.tables.formatting import plural
@@ -47,7 +47,7 @@ class Plan:
     def __post_init__(self) -> None:
         # The configuration knows the scale of templates only: a published prompt brings its own.
         if (scale := self.grid.variant.scale) is not None:
-            check_points(self.config.statistics.model_dump(), low=scale.low, high=scale.high)
+            self.config.statistics.check_on_scale(low=scale.low, high=scale.high)
 
     @property
     def kind(self) -> Kind:

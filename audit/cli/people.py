@@ -19,7 +19,6 @@ from audit.cli.terminal.options import (
     whole_from,
 )
 from audit.cli.terminal.printing import command_line, note, percent, print_table, show_outcome, tell
-from audit.configuration.composition import statistics_defaults
 from audit.errors import ConfigError
 from audit.tables.formatting import bare_p, count, coverage, dimension_title
 
@@ -165,7 +164,7 @@ def _import(words: Sequence[str]) -> None:
             raise ConfigError(f"form: a choice between two runs has no such option; {see('people')}")
         _show_choices(import_choices(folder, files))
         return
-    outcome, counted = import_people(folder, files, form=given[_OF_FORM], defaults=statistics_defaults())
+    outcome, counted = import_people(folder, files, form=given[_OF_FORM])
     for text in counted:
         note(text)
     show_outcome(outcome)

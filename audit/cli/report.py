@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,8 +19,7 @@ from audit.cli.terminal.options import (
     usage_lines,
     whole_from,
 )
-from audit.cli.terminal.printing import WIDTH, command_line, note, print_table, say, show_outcome, tell
-from audit.configuration.composition import statistics_defaults, statistics_file
+from audit.cli.terminal.printing import command_line, note, print_table, say, show_outcome, tell
 from audit.errors import ConfigError
 from audit.tables.formatting import bare_p, coverage, dimension_title, interval, p_value, plural, points
 
@@ -114,20 +112,14 @@ The fourth form takes what a model wrote to prompts of ours, whoever asked it, a
 
 {answers}
 
-settings, with their defaults:
-{settings}
+every setting, with its default and its meaning: python -m audit options statistics
 """
 
 
 def _help() -> str:
-    lines = [line for line in statistics_file().read_text("utf-8").splitlines() if not line.startswith("#")]
-    settings = "\n".join(
-        textwrap.fill(f"statistics.{line.replace(': ', '=', 1)}", WIDTH, initial_indent="  ", subsequent_indent=" " * 6)
-        for line in lines
-    )
     options = option_lines(*_OUTSIDE.needed, *_OUTSIDE.options)
     answers = option_lines(*_ELSEWHERE.needed, *_ELSEWHERE.options)
-    shown = _HELP.format(options=options, answers=answers, settings=settings)
+    shown = _HELP.format(options=options, answers=answers)
     return usage_lines(_AGAIN, _SIDE_BY_SIDE, _OUTSIDE, _ELSEWHERE) + shown
 
 
@@ -145,14 +137,13 @@ def _report(words: Sequence[str]) -> int:
             [Path(folder) for folder in given.places],
             out=given[_RUN_DIR],
             reports_dir=Path("reports"),
-            defaults=statistics_defaults(),
             settings=settings,
             command=shown,
             say=say,
         )
         _show_comparison(comparison)
     elif not own:
-        show_outcome(report_run(given.one_folder(), defaults=statistics_defaults(), settings=settings, command=shown))
+        show_outcome(report_run(given.one_folder(), settings=settings, command=shown))
     elif given.places:
         first = next(word for word in words if word.partition("=")[0] in own)
         raise ConfigError(
@@ -189,7 +180,7 @@ def _report(words: Sequence[str]) -> int:
             missing=given[_MISSING],
             model=given[_MODEL],
             seed=given[_SEED],
-            statistics=statistics_defaults() | settings,
+            statistics=settings,
             command=shown,
             say=say,
         )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from audit.cli.terminal.base import FAILED, Command, attempt
 from audit.cli.terminal.jobs import Job, each_job, overrides_help
 from audit.cli.terminal.printing import command_line, note, say, show_outcome, tell
-from audit.configuration.composition import statistics_defaults
 
 if TYPE_CHECKING:
     from audit.configuration.composition import Composed
@@ -74,7 +73,6 @@ def _compare_jobs(jobs: Sequence[Job]) -> None:
         folders,
         out=None if place is None else place / "comparison",
         reports_dir=configs[0].reports_dir,
-        defaults=statistics_defaults(),
         left_out=left_out,
         say=say,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import pandas as pd
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.runs.differences import identity_of, label_runs
 from audit.runs.manifest import Manifest
 from audit.tables.base import Table, dictionary
@@ -120,7 +121,7 @@ class RunsCompared(ABC, Generic[RunT]):
     settings: ClassVar[tuple[str, ...]]
     """Settings of the analysis that the comparison uses."""
 
-    def __init__(self, manifests: Mapping[Path, Manifest], used: Mapping[str, Any]) -> None:
+    def __init__(self, manifests: Mapping[Path, Manifest], used: AnalysisSettings) -> None:
         self.manifests = manifests
         self.used = used
 
@@ -183,14 +184,15 @@ def other_languages(runs: Mapping[str, ComparedRun]) -> Iterator[str]:
         )
 
 
-def analysed_otherwise(runs: Mapping[str, ComparedRun], used: Mapping[str, Any]) -> Iterator[str]:
+def analysed_otherwise(runs: Mapping[str, ComparedRun], used: AnalysisSettings, names: Sequence[str]) -> Iterator[str]:
     """Name the runs whose own reports used other settings of the analysis."""
     otherwise: dict[tuple[str, str], list[str]] = {}
     for label, run in runs.items():
-        own = run.manifest.statistics.content
-        other = [name for name in used if name in own and own[name] != used[name]]
+        own = run.manifest.statistics
+        recorded = own.model_fields_set
+        other = [name for name in names if name in recorded and getattr(own, name) != getattr(used, name)]
         if other:
-            said = tuple(", ".join(f"{name} {_setting(of[name])}" for name in other) for of in (own, used))
+            said = tuple(", ".join(f"{name} {_setting(getattr(of, name))}" for name in other) for of in (own, used))
             otherwise.setdefault((said[0], said[1]), []).append(label)
     for (there, here), labels in otherwise.items():
         yield f"Analysed here with {here}, in the own reports of these runs with {there}: {'; '.join(labels)}."

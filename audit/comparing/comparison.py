@@ -13,6 +13,7 @@ import pandas as pd
 from audit.comparing.base import Compared, RunsCompared
 from audit.comparing.ratings import RatingComparison
 from audit.comparing.replies import ReplyComparison
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.configuration.schema import fingerprint, load_statistics
 from audit.errors import ConfigError
 from audit.runs.differences import identity_of
@@ -56,7 +57,6 @@ def compare_folders(
     *,
     out: Path | None,
     reports_dir: Path,
-    defaults: Mapping[str, Any],
     settings: Mapping[str, Any] | None = None,
     command: str | None = None,
     left_out: Sequence[str] = (),
@@ -70,8 +70,6 @@ def compare_folders(
         Two or more run folders. They are only read.
     out
         Replaces an earlier comparison there. None: a name made from the runs' identities, in ``reports_dir``.
-    defaults
-        Settings of the analysis, for those that the first run did not record.
     settings
         Settings that override those of the first run; see the ``settings`` of
         :class:`audit.comparing.ratings.RatingComparison` and :class:`audit.comparing.replies.ReplyComparison`.
@@ -91,7 +89,7 @@ def compare_folders(
     identities = _different_runs(manifests)
     compared_by = _compared_by(manifests)
     kind = _COMPARISONS[compared_by]
-    used = _settings(next(iter(manifests.values())), defaults, settings or {}, known=kind.settings)
+    used = _settings(next(iter(manifests.values())), settings or {}, known=kind.settings)
     path = out or reports_dir / f"comparison-{fingerprint({'runs': identities})[:8]}"
     target = ComparisonFolder(path)
     target.check()
@@ -104,7 +102,7 @@ def compare_folders(
             "command": command,
             "runs": compared.hashes(),
             "left_out": list(left_out),
-            "settings": used,
+            "settings": {name: getattr(used, name) for name in kind.settings},
             **compared.facts,
             "versions": versions(),
         }
@@ -115,7 +113,7 @@ def compare_folders(
             target.write_file(name, written)
     gap = compared.tables[compared.shown]
     page = path / "comparison.html"
-    return Comparison(path, page, gap, used["confidence"], compared.remarks, compared_by, compared.described)
+    return Comparison(path, page, gap, used.confidence, compared.remarks, compared_by, compared.described)
 
 
 def _draw(compared: Compared) -> Mapping[str, Any]:
@@ -161,13 +159,10 @@ def _compared_by(manifests: Mapping[Path, Manifest]) -> str:
     return task.compared_by
 
 
-def _settings(
-    first: Manifest, defaults: Mapping[str, Any], settings: Mapping[str, Any], *, known: Sequence[str]
-) -> dict[str, Any]:
-    """Return the settings that all runs are analysed with: the first run's, unless overridden."""
+def _settings(first: Manifest, settings: Mapping[str, Any], *, known: Sequence[str]) -> AnalysisSettings:
+    """Return the settings that all runs are analysed with: those in ``known`` of the first run, unless overridden."""
     unused = next((name for name in settings if name not in known), None)
     if unused is not None:
         raise ConfigError(f"statistics.{unused}: a comparison of runs has no use for it; it takes {', '.join(known)}")
-    own = first.statistics.content
-    validated = load_statistics({**defaults, **own, **settings, "formula": None, "random": None})
-    return {name: getattr(validated, name) for name in known}
+    recorded = {name: value for name, value in first.config.recorded.items() if name in known}
+    return load_statistics({**recorded, **settings})

@@ -16,11 +16,11 @@ import pandas as pd
 
 from audit.comparing.published import compared_cell_rows, published_row
 from audit.comparing.tables import COMPARED_GAP, SPECIFICATIONS, STRATEGIES
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p
 from audit.statistics.average_gaps import Averages, averages_of, placebo_cubes
 from audit.statistics.comparisons import Labelled, compare, mean_of
 from audit.statistics.controls import Repetition
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.families import adjust_p
 from audit.statistics.inexactness import bounded_overall, bounded_rows
 from audit.statistics.missing import missing_rows
@@ -108,7 +108,7 @@ def measure_run(
     *,
     scale: tuple[float, float],
     seed: int,
-    settings: Settings,
+    settings: AnalysisSettings,
     repetition: Repetition | None = None,
     sees_refusals: bool = True,
 ) -> Iterator[Measured]:
@@ -148,7 +148,7 @@ def measure_run(
 
 
 def _measured(
-    variant: str, parts: Sequence[Part], found: Found, *, scale: tuple[float, float], settings: Settings
+    variant: str, parts: Sequence[Part], found: Found, *, scale: tuple[float, float], settings: AnalysisSettings
 ) -> Measured:
     rows = [
         row
@@ -203,7 +203,7 @@ def _remarks(part: Part, scale: tuple[float, float]) -> Iterator[Remark]:
     )
 
 
-def _compared_row(row: Mapping[str, Any], n_asked: int, settings: Settings) -> dict[str, Any]:
+def _compared_row(row: Mapping[str, Any], n_asked: int, settings: AnalysisSettings) -> dict[str, Any]:
     """Make a row of ``tables.COMPARED_GAP`` from a row of the gap table."""
     copied = ("dimension", "variant", "estimator", "scope", "delta", "se", "df")
     held = equivalence_row(**{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha)

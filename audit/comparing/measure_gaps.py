@@ -18,6 +18,7 @@ import pandas as pd
 
 from audit.comparing.gaps import OTHER_TEXTS
 from audit.comparing.tables import MEASURE_CHANGES
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.anchors import with_adjusted_p
 from audit.statistics.cells import NarrativeCube
@@ -25,7 +26,6 @@ from audit.statistics.comparisons import Labelled, compare, difference, mean_of,
 from audit.statistics.contrasts import in_group_weights
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversations_of, noted_over_conversations
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.families import adjust_p
 from audit.statistics.outcome import OWN_UNIT, ROUNDING, Outcome, Part, is_constant
@@ -73,7 +73,7 @@ class RepliesOfRun:
         outcomes: Sequence[Outcome],
         *,
         seed: int,
-        settings: Settings,
+        settings: AnalysisSettings,
         conversation_of: Callable[[str], str] | None = None,
         repetition: Repetition | None = None,
     ) -> RepliesOfRun:

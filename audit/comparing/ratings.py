@@ -20,7 +20,8 @@ from audit.comparing.base import (
     which,
 )
 from audit.comparing.tables import COMPARISON_TABLES
-from audit.errors import NotEstimableError, check_points
+from audit.configuration.analysis_settings import AnalysisSettings
+from audit.errors import NotEstimableError
 from audit.runs.differences import (
     accepted_in,
     choice_table,
@@ -76,7 +77,7 @@ class RatingComparison(RunsCompared[RatedRun]):
 
     settings = ("confidence", "margin", "n_permutations", "min_number_mass", "least_gap", "missing_shift", "power")
 
-    def __init__(self, manifests: Mapping[Path, Manifest], used: Mapping[str, Any]) -> None:
+    def __init__(self, manifests: Mapping[Path, Manifest], used: AnalysisSettings) -> None:
         super().__init__(manifests, used)
         # One word list for all runs: that of the first run with stages.
         led = (manifest.statistics.stereotypes for manifest in manifests.values() if manifest.strategy.stages)
@@ -87,7 +88,6 @@ class RatingComparison(RunsCompared[RatedRun]):
         from audit.comparing.costs import cost_of
         from audit.comparing.gaps import measure_run
         from audit.statistics.controls import Repetition
-        from audit.statistics.estimate_rows import Settings
         from audit.statistics.manipulation import rows_of_run
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.text_differences import count_differences, text_tables
@@ -104,18 +104,18 @@ class RatingComparison(RunsCompared[RatedRun]):
         read = None
         if len(stages) and not stages_are_told(manifest):
             read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(folder, manifest))).read
-        followed = rows_of_run(stored.table(MANIPULATED).frame(), manifest, confidence=used["confidence"])
+        followed = rows_of_run(stored.table(MANIPULATED).frame(), manifest, confidence=used.confidence)
         on_run = codes_of_run(followed, manifest)
-        noise = noise_of_run(manifest, stored, ratings, confidence=used["confidence"])
+        noise = noise_of_run(manifest, stored, ratings, confidence=used.confidence)
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
         of_groups = without_dimensions(ratings, repetition.placebo)
         about = score_stages(stages, of_groups, lexicon=self.lexicon, read_emotions=read)
-        written = text_tables(about, confidence=used["confidence"])["stage_texts"]
+        written = text_tables(about, confidence=used.confidence)["stage_texts"]
         counts = ratings[["variant", "status"]].value_counts().to_dict()
         scale = manifest.scale.low, manifest.scale.high
-        check_points(used, low=scale[0], high=scale[1])
+        used.check_on_scale(low=scale[0], high=scale[1])
         for measured in measure_run(
-            ratings, scale=scale, seed=manifest.seed, settings=Settings(**used), repetition=repetition,
+            ratings, scale=scale, seed=manifest.seed, settings=used, repetition=repetition,
             sees_refusals=sees_refusals(manifest, ratings),
         ):  # fmt: skip
             yield RatedRun(
@@ -125,7 +125,7 @@ class RatingComparison(RunsCompared[RatedRun]):
                 choices=choices_of(manifest, variant=measured.variant),
                 counts={str(status): counts.get((measured.variant, str(status)), 0) for status in Status},
                 cost=cost,
-                text_differences=count_differences(written, confidence=used["confidence"]),
+                text_differences=count_differences(written, confidence=used.confidence),
                 sha256=digest,
                 verdicts=tuple(_verdicts(measured, on_run, noise, used, told_response(followed))),
                 checks=frozenset(on_run),
@@ -139,7 +139,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         from audit.statistics.anchors import within_scale
         from audit.statistics.unexplained_missing import without_reasons
 
-        used, confidence = self.used, self.used["confidence"]
+        used, confidence = self.used, self.used.confidence
         measured = {label: run.measured for label, run in runs.items()}
         texts, remarks = _texts(runs)
         choices = {label: run.choices for label, run in runs.items()}
@@ -232,7 +232,7 @@ def _verdicts(
     measured: Measured,
     on_run: set[str],
     noise: Mapping[tuple[str, ...], float],
-    used: Mapping[str, Any],
+    used: AnalysisSettings,
     response: Mapping[str, float],
 ) -> Iterator[dict[str, Any]]:
     """Yield the verdicts of a run in one prompt variant, by the rules of its own page."""
@@ -244,7 +244,7 @@ def _verdicts(
         if row["scope"] == "narratives" and abs(row["delta"]) < 2 * noise.get(place, 0.0):
             on_place.setdefault(place, set()).add("noise_floor")
     assert measured.averages is not None
-    _, found = measured.averages.verdicts(limits_of(on_run, on_place), margin=used["margin"], response=response)
+    _, found = measured.averages.verdicts(limits_of(on_run, on_place), margin=used.margin, response=response)
     yield from (each.row() for each in found)
 
 
@@ -395,7 +395,7 @@ def _with_texts(strategies: pd.DataFrame, runs: Mapping[str, RatedRun]) -> pd.Da
 
 
 def _draw(
-    tables: Mapping[str, pd.DataFrame], runs: Mapping[str, Measured], told: pd.DataFrame, used: Mapping[str, Any]
+    tables: Mapping[str, pd.DataFrame], runs: Mapping[str, Measured], told: pd.DataFrame, used: AnalysisSettings
 ) -> dict[str, Any]:
     """Draw the gaps side by side, each dimension's curve, differences from the first run, and strategies."""
     from audit.comparing.gaps import in_one_unit
@@ -404,13 +404,13 @@ def _draw(
     from audit.report.figures.strategies import plot_strategies
 
     drawn: dict[str, Any] = {}
-    confidence = used["confidence"]
+    confidence = used.confidence
     gap, comparisons = tables["gap"], tables["comparisons"]
     scales = {label: each.scale for label, each in runs.items()}
     # Points of different scales are not drawn on one axis.
     if len(set(scales.values())) == 1 and len(runs) <= _DRAWN:
         drawn["gaps"] = plot_gaps(
-            gap.assign(variant=gap["run"], headline=True), confidence=confidence, margin=used["margin"]
+            gap.assign(variant=gap["run"], headline=True), confidence=confidence, margin=used.margin
         )
     curves = tables["specifications"]
     for dimension in curves.loc[(curves["n_estimated"] > 1) & (curves["n_runs"] <= _DRAWN), "dimension"]:
@@ -463,7 +463,7 @@ def _texts(runs: Mapping[str, RatedRun]) -> tuple[dict[str, str], tuple[str, ...
     return texts | {label: texts[other] for label, other in trusted.items() if other}, tuple(said)
 
 
-def _remarks(runs: Mapping[str, RatedRun], used: Mapping[str, Any]) -> Iterator[str]:
+def _remarks(runs: Mapping[str, RatedRun], used: AnalysisSettings) -> Iterator[str]:
     """Yield what limits the comparison."""
     yield from accepted_in({label: run.manifest for label, run in runs.items()})
     from audit.comparing.gaps import same_dimensions
@@ -473,7 +473,7 @@ def _remarks(runs: Mapping[str, RatedRun], used: Mapping[str, Any]) -> Iterator[
     one_scale = len({each.scale for each in measured.values()}) == 1
     if not one_scale:
         yield "The runs have different scales: where they meet, δ is in % of the scale's length."
-        if used["margin"] is not None:
+        if used.margin is not None:
             yield "The margin is in points of each run's own scale."
     if not same_dimensions(measured):
         yield (
@@ -495,4 +495,4 @@ def _remarks(runs: Mapping[str, RatedRun], used: Mapping[str, Any]) -> Iterator[
         ]
         if limited:
             yield f"{title} ({which(limited, runs)}): {why}."
-    yield from analysed_otherwise(runs, used)
+    yield from analysed_otherwise(runs, used, RatingComparison.settings)

@@ -126,9 +126,8 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         from audit.report.manifest import example_view
         from audit.statistics.controls import Repetition
         from audit.statistics.conversations import told_apart_by
-        from audit.statistics.estimate_rows import Settings
 
-        confidence = self.used["confidence"]
+        confidence = self.used.confidence
         runs = _with_same_outcomes(runs)
         choices = {label: run.choices for label, run in runs.items()}
         found = {
@@ -136,7 +135,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
                 run.replies,
                 run.outcomes,
                 seed=run.manifest.seed,
-                settings=Settings(**self.used),
+                settings=self.used,
                 conversation_of=told_apart_by(run.manifest.stimuli.source),
                 repetition=Repetition(
                     run.manifest.stems, run.manifest.placebo, run.manifest.cues, run.manifest.pairs_drawn
@@ -175,7 +174,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         tables["controls"] = _all(found, "controls", COMPARED_CONTROLS)
         remarks = (
             *on_references,
-            *analysed_otherwise(runs, self.used),
+            *analysed_otherwise(runs, self.used, self.settings),
             *_remarks(runs, found, references),
             *engine_remarks(choices, references),
         )

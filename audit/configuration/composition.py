@@ -129,18 +129,6 @@ def _check_no_environment(values: Any) -> None:
         OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
 
 
-def statistics_file() -> Path:
-    """Return the file with the packaged defaults of an analysis."""
-    return conf_folder() / "statistics" / "default.yaml"
-
-
-def statistics_defaults() -> dict[str, Any]:
-    """Read the packaged defaults of an analysis, by field of ``StatisticsConfig``."""
-    from stimuli.yaml_files import read_yaml
-
-    return dict(read_yaml(statistics_file()))
-
-
 def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Callable[[str], None] = print) -> None:
     """Compose the configuration, or each of a sweep, and call ``task`` with it.
 

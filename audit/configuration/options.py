@@ -1,8 +1,7 @@
 """The table of all options, from the schema (:mod:`audit.configuration.schema`) and the files in ``conf/``.
 
-Types and choices come from the schema. A default and its meaning stand together in ``conf/``: the comment beside an
-option, or the comment lines above it. ``python -m audit options``, shell completion and the reference page of the
-documentation are made from this table only.
+Types, choices and meanings come from the schema, defaults from ``conf/``. ``python -m audit options``, shell completion
+and the reference page of the documentation are made from this table only.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_origin
 
-from audit.configuration.option_comments import Commented, Written, read_commented
+from audit.configuration.packaged import PackagedFile, read_packaged
 from audit.configuration.packaged import conf_folder as conf_folder
 from audit.errors import ConfigError
 
@@ -149,20 +148,20 @@ def _nearest(asked: str) -> str:
 def _rows() -> tuple[OptionRow, ...]:
     from audit.configuration.schema import AuditConfig
 
-    written = _written()
+    packaged = _values()
     rows: dict[str, OptionRow] = {}
     for name, field in _fields(AuditConfig):
-        if name not in written or name in _usual():  # what no file names can only be given inside another option
+        if name not in packaged or name in _usual():  # what no file names can only be given inside another option
             continue
         head = name.partition(".")[0]
-        value = written[name].value
+        value = packaged[name]
         row = OptionRow(
             head if head in _usual() else RUN,
             name,
             _type(field),
             _as_typed(field) if value in (_BY_CHOICE, _GIVEN) else value,
             _choices(field.annotation),
-            written[name].comment,
+            field.description or "",
         )
         rows[name] = _both(rows[name], row) if name in rows else row
     # Options of the run itself come first, like its flags.
@@ -172,47 +171,43 @@ def _rows() -> tuple[OptionRow, ...]:
 @cache
 def _usual() -> dict[str, str]:
     """Map each group to its default choice, in the order of ``audit.yaml``."""
-    return read_commented(conf_folder() / "audit.yaml").defaults
+    return read_packaged(conf_folder() / "audit.yaml").defaults
 
 
 @cache
-def _file(group: str, name: str) -> Commented:
-    return read_commented(conf_folder() / group / f"{name}.yaml", group=group)
+def _file(group: str, name: str) -> PackagedFile:
+    return read_packaged(conf_folder() / group / f"{name}.yaml", group=group)
 
 
-def _written() -> dict[str, Written]:
-    """Collect each option's packaged value, and its meaning from the first file that has one.
+def _values() -> dict[str, str]:
+    """Collect each option's packaged value.
 
     A card only sets the values of its own model, so those of ``model`` may come from any card.
     """
-    found = dict(read_commented(conf_folder() / "audit.yaml").options)
+    found = dict(read_packaged(conf_folder() / "audit.yaml").values)
     for group, usual in _usual().items():
         if group == _PRESETS:
             continue
         names = [path.stem for path in sorted((conf_folder() / group).glob("*.yaml"))]
         first = [name for name in ("base", usual) if name in names and not (group == "model" and name == usual)]
-        said: dict[str, dict[str, Written]] = {}
+        by_option: dict[str, dict[str, str]] = {}
         for name in dict.fromkeys([*first, *names]):
-            for option, written in _file(group, name).options.items():
-                by_file = said.setdefault(_general(option), {})
-                if option.startswith(f"{group}.") and not (name in by_file and by_file[name].comment):
-                    by_file[name] = written
-        for option, by_file in ((option, by_file) for option, by_file in said.items() if by_file):
-            comment = next((each.comment for each in by_file.values() if each.comment), "")
-            found[option] = Written(_packaged(by_file, first), comment)
+            for option, value in _file(group, name).values.items():
+                if option.startswith(f"{group}."):
+                    by_option.setdefault(_general(option), {})[name] = value
+        found |= {option: _packaged(by_file, first) for option, by_file in by_option.items()}
     return found
 
 
-def _packaged(by_file: Mapping[str, Written], first: Sequence[str]) -> str:
+def _packaged(by_file: Mapping[str, str], first: Sequence[str]) -> str:
     """Return the value of the default choice; if that lacks the option, the values of the choices that have it."""
-    of_usual = [by_file[name].value for name in first if name in by_file]
+    of_usual = [by_file[name] for name in first if name in by_file]
     if of_usual:
         return of_usual[-1]
-    values = {name: written.value for name, written in by_file.items()}
-    if len(set(values.values())) == 1:
-        return next(iter(values.values()))
-    if len(values) <= _FEW and all(len(value) <= _SHORT for value in values.values()):
-        return ", ".join(f"{value} ({name})" for name, value in values.items())
+    if len(set(by_file.values())) == 1:
+        return next(iter(by_file.values()))
+    if len(by_file) <= _FEW and all(len(value) <= _SHORT for value in by_file.values()):
+        return ", ".join(f"{value} ({name})" for name, value in by_file.items())
     return _BY_CHOICE
 
 
@@ -244,7 +239,9 @@ def _both(row: OptionRow, other: OptionRow) -> OptionRow:
     types = [each.type.removesuffix(_OR_NULL) for each in (row, other)]
     null = _OR_NULL if any(each.type.endswith(_OR_NULL) for each in (row, other)) else ""
     choices = tuple(dict.fromkeys([*row.choices, *other.choices]))
-    return replace(row, type=" or ".join(dict.fromkeys(types)) + null, choices=choices)
+    return replace(
+        row, type=" or ".join(dict.fromkeys(types)) + null, choices=choices, meaning=row.meaning or other.meaning
+    )
 
 
 def _as_typed(field: FieldInfo) -> str:

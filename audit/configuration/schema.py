@@ -1,4 +1,7 @@
-"""The validated configuration of a run: turns what Hydra composed into frozen objects, or raises a one-line error."""
+"""The validated configuration of a run: turns what Hydra composed into frozen objects, or raises a one-line error.
+
+A field's description is what ``audit options`` says of the option.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ from pydantic import (
     model_validator,
 )
 
-from audit.errors import ConfigError, check_margin, check_points
+from audit.configuration.analysis_settings import AnalysisSettings
+from audit.errors import ConfigError, check_margin
 from stimuli.errors import StimulusError, suggest
 from stimuli.faults import explain, fault_of, fields_at, nested_models, place_of, shown
 from stimuli.identities import Identity
@@ -202,18 +206,49 @@ class ModelConfig(_AtServer):
 
     _of_servers = (*_AtServer._of_servers, "chat_template", "date", "thinks_in")
 
-    name: ModelName
-    path: str = Field(min_length=1)
-    revision: str | None
-    tokenizer: str | None
-    dtype: Literal["auto", "bfloat16", "float16", "float32"]
-    quantization: str | None
-    max_model_len: int = Field(ge=16)
-    trust_remote_code: bool
-    elicitation: Literal["generate", "expected"]
-    chat_template: str | None = Field(default=None, min_length=1)
-    date: str = DATE
-    thinks_in: ThinksIn = "auto"
+    base_url: str | None = Field(
+        default=None,
+        description="engine=openai: the server's address, such as http://localhost:8000/v1; model.path is then the "
+        "model's name there",
+    )
+    api_key_env: str | None = Field(
+        default=None,
+        description="engine=openai: the name of the variable of the environment that holds the server's key; "
+        "null = no key",
+    )
+    name: ModelName = Field(
+        description="a name of yours, which reports put before what was asked; a packaged card's name is not shown"
+    )
+    path: str = Field(
+        min_length=1,
+        description="which model: a hub id, a local folder, a GGUF file, embedded:smollm2, or a server's name for "
+        "it: docs/models.md",
+    )
+    revision: str | None = Field(description="a commit, branch or tag of the hub; null = the newest")
+    tokenizer: str | None = Field(description="another hub id or folder for the tokenizer; null = the model's own")
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = Field(
+        description="the number format that the model runs in; auto = the files' own on a GPU, float32 on a CPU "
+        "unless bfloat16 is native and no slower"
+    )
+    quantization: str | None = Field(description="vllm: awq, gptq, fp8, ...; null = as the model's files say")
+    max_model_len: int = Field(ge=16, description="tokens of prompt and answer together, at most")
+    trust_remote_code: bool = Field(description="true = code from the model's repository runs on this machine")
+    elicitation: Literal["generate", "expected"] = Field(description="what elicitation=auto means for this model")
+    chat_template: str | None = Field(
+        default=None,
+        min_length=1,
+        description="null = the model's own; plain = a base model is asked in plain text; or a Jinja file",
+    )
+    date: str = Field(
+        default=DATE,
+        description="the day that chat templates are told which print today's date, so that prompts are the same "
+        "tomorrow",
+    )
+    thinks_in: ThinksIn = Field(
+        default="auto",
+        description="by which marks its thoughts are told from its answers: think, gpt-oss, gemma and others, "
+        "docs/thinking.md; auto = as template or vocabulary tell",
+    )
 
     @field_validator("date", mode="before")
     @classmethod
@@ -228,18 +263,40 @@ class ModelConfig(_AtServer):
 
 
 class ServerConfig(_Strict):
-    """How to call a server; none of this changes an answer.
+    """How to call a server; none of this changes an answer."""
 
-    ``max_requests`` and ``max_tokens`` limit one session; None means no limit.
-    """
-
-    concurrency: int = Field(default=16, ge=1, le=1024)
-    timeout_s: float = Field(default=120, gt=0)
-    retries: int = Field(default=8, ge=0)
-    backoff_s: float = Field(default=0.5, ge=0)
-    max_wait_s: float = Field(default=300, ge=0)
-    max_requests: int | None = Field(default=None, ge=1)
-    max_tokens: int | None = Field(default=None, ge=1)
+    concurrency: int = Field(
+        default=16,
+        ge=1,
+        le=1024,
+        description="requests at a time, at most; fewer for as long as the server asks for fewer (429)",
+    )
+    timeout_s: float = Field(default=120, gt=0, description="seconds that an answer may take")
+    retries: int = Field(
+        default=8, ge=0, description="how often a request is tried again that fails by a fault that may pass"
+    )
+    backoff_s: float = Field(
+        default=0.5,
+        ge=0,
+        description="seconds before a request is tried again, twice as long before each further time; the server's "
+        "own wish comes first",
+    )
+    max_wait_s: float = Field(
+        default=300,
+        ge=0,
+        description="seconds that a server may ask to wait; where it asks for more, the run stops and can go on later",
+    )
+    max_requests: int | None = Field(
+        default=None,
+        ge=1,
+        description="budget of a session, in requests; when it is spent, the run stops, and the same command goes "
+        "on; null = no limit",
+    )
+    max_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        description="budget of a session, in tokens read and written, as the server counts them; null = no limit",
+    )
 
 
 HANG_S: Final = 3600.0
@@ -249,29 +306,68 @@ HANG_S: Final = 3600.0
 class RayConfig(_Strict):
     """The Ray cluster to run on; if ``address`` is None, one is started on this machine."""
 
-    address: str | None = None
-    num_cpus: int = Field(default=1, ge=1)
+    address: str | None = Field(
+        default=None,
+        description="null = a cluster of this machine, begun for the run; auto = the one that this machine is part of",
+    )
+    num_cpus: int = Field(default=1, ge=1, description="cores of each worker")
 
 
 class EngineConfig(_Elsewhere):
     """Which library runs the model, and how."""
 
     _of_servers = ("server", "batch", "replicas", "hang_s", "ray")
-    name: Name
-    tensor_parallel_size: int = Field(ge=1)
-    gpu_memory_utilization: float = Field(gt=0, le=1)
-    kv_cache_gib: int = Field(ge=1)
-    enforce_eager: bool | None
-    block_size: int | None = Field(ge=1)
-    device: Literal["auto", "cpu", "cuda", "mps"]
-    batch_size: int = Field(ge=1)
-    pack_tokens: int | None = Field(default=None, ge=1)
-    add_special_tokens: bool = False
-    replicas: Annotated[int, Field(ge=1)] | Literal["auto"] = 1
-    hang_s: float | None = Field(default=HANG_S, gt=0, allow_inf_nan=False)
-    ray: RayConfig | None = None
-    server: ServerConfig | None = None
-    batch: bool | None = None
+    name: Name = Field(
+        description="which library runs the model; set by engine=, and of engine=ray: auto, vllm or transformers"
+    )
+    tensor_parallel_size: int = Field(ge=1, description="vllm: GPUs that share the model")
+    gpu_memory_utilization: float = Field(
+        gt=0, le=1, description="vllm: the share of a GPU's memory that is used, 0 to 1"
+    )
+    kv_cache_gib: int = Field(ge=1, description="vllm on a CPU: memory for the keys and values, in GiB")
+    enforce_eager: bool | None = Field(description="vllm: true = no compilation; null = on a CPU true, on a GPU false")
+    block_size: int | None = Field(
+        ge=1, description="vllm: tokens of a cache block; null = 32 on a CPU, vLLM's own choice on a GPU"
+    )
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(
+        description="transformers: where the model runs: cuda, mps or cpu; auto = the best that there is"
+    )
+    batch_size: int = Field(ge=1, description="transformers: prompts of a forward pass")
+    pack_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        description="transformers with elicitation=expected: tokens that are read at once; null = 1536 on a CPU, "
+        "8192 elsewhere",
+    )
+    add_special_tokens: bool = Field(
+        default=False,
+        description="true = the tokenizer adds its own special tokens to the text that the chat template made, as "
+        "vLLM does to a prompt that it is handed as a string: a model whose template writes the token "
+        "that begins a text (BOS) then reads it twice. It is how the published study asked; every engine"
+        " does the same, and the run says what was added.",
+    )
+    replicas: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        default=1,
+        description="How many processes of this machine share the run, each with the model and with GPUs of its own "
+        "(tensor_parallel_size of them); auto = as many as there are GPUs for, on a CPU one; with "
+        "engine=ray as many as the cluster has room for: docs/scale.md",
+    )
+    hang_s: float | None = Field(
+        default=HANG_S,
+        gt=0,
+        allow_inf_nan=False,
+        description="with several processes: seconds within which one must answer a prompt, or it is stopped; null ="
+        " never",
+    )
+    ray: RayConfig | None = Field(
+        default=None, description="the Ray cluster that shares the run; null unless engine=ray"
+    )
+    server: ServerConfig | None = Field(default=None, description="how the server is asked; null unless engine=openai")
+    batch: bool | None = Field(
+        default=None,
+        description="openai: true = by the batch interface (/v1/batches), often cheaper, answered within a day: "
+        "docs/endpoints.md",
+    )
 
     @field_validator("batch")
     @classmethod
@@ -284,17 +380,48 @@ class EngineConfig(_Elsewhere):
 class ElicitationConfig(_Strict):
     """How a rating is elicited from the model."""
 
-    method: Literal["auto", "generate", "expected"]
-    max_tokens: int = Field(ge=1)
-    parser: Literal["scale", "hou2025"]
-    max_pruned_points: float = Field(ge=0)
-    prefill: str = ""
-    check_sample: int = Field(default=0, ge=0)
-    noise_sample: int = Field(default=0, ge=0)
+    method: Literal["auto", "generate", "expected"] = Field(
+        description="how ratings are got: expected = the mean of the model's distribution over the scale's numbers; "
+        "generate = it writes, and the number is read; auto = the model card's choice"
+    )
+    max_tokens: int = Field(ge=1, description="generate: tokens of an answer, at most")
+    parser: Literal["scale", "hou2025"] = Field(
+        description="generate: how the number is read: scale (knows the scale's ends) or hou2025 (as the study did)"
+    )
+    max_pruned_points: float = Field(
+        ge=0,
+        description="expected: how far an intensity may be off for numbers that were not asked, in hundredths of the"
+        " scale; 0 = all are asked",
+    )
+    prefill: str = Field(
+        default="",
+        description='what the model is made to begin its answer with, e.g. "Number: "; empty = it begins as it likes',
+    )
+    check_sample: int = Field(
+        default=0,
+        ge=0,
+        description="expected: how many prompts are also answered in words, to tell whether both say the same; 0 = "
+        "none",
+    )
+    noise_sample: int = Field(
+        default=0,
+        ge=0,
+        description="how many prompts are asked again in another order, to tell what rounding does to ratings; 0 = "
+        "none",
+    )
     noise_formats: Annotated[
         tuple[Literal["bfloat16", "float16", "float32"], ...], BeforeValidator(_one_or_several)
-    ] = ()
-    manipulation: int = Field(default=0, ge=0)
+    ] = Field(
+        default=(),
+        description="other number formats in which the noise sample is asked too, e.g. [bfloat16]; slow on a CPU; "
+        "transformers only",
+    )
+    manipulation: int = Field(
+        default=0,
+        ge=0,
+        description="how many narratives are also asked without identities, with their own emotion and with a wrong "
+        "one: at least so many, all of the run's and more of its source; 0 = none",
+    )
 
     @field_validator("max_pruned_points")
     @classmethod
@@ -320,19 +447,39 @@ class ElicitationConfig(_Strict):
 
 
 class ThinkingConfig(_Elsewhere):
-    """Whether the model thinks before it answers, for how long, and how thoughts are sampled.
-
-    With ``on`` the model ends its thought itself, and if it does not within ``max_tokens`` the answer is missing. With
-    ``budget`` the thought is closed there. ``marks`` are the opening and closing mark of a thought, for models whose
-    dialect is unknown.
-    """
+    """Whether the model thinks before it answers, for how long, and how thoughts are sampled."""
 
     _of_servers = ("marks",)
-    mode: Literal["off", "on", "budget"] = "off"
-    marks: tuple[str, str] | None = None
-    max_tokens: int = Field(default=1024, ge=1)
-    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    top_p: float = Field(default=1.0, gt=0, le=1)
+    mode: Literal["off", "on", "budget"] = Field(
+        default="off",
+        description="off = no thought; on = the model ends its thought itself; budget = its thought is closed after "
+        "max_tokens",
+    )
+    marks: tuple[str, str] | None = Field(
+        default=None,
+        description="what stands before a thought and after it, such as ['<think>','</think>']; null = as "
+        "model.thinks_in says",
+    )
+    max_tokens: int = Field(
+        default=1024,
+        ge=1,
+        description="tokens of a thought, at most; then on = the answer is missing, budget = the thought is closed "
+        "and the model answers",
+    )
+    temperature: float = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="0 takes the likeliest token at each step; above 0 tokens are drawn: some cards advise 0.6 with "
+        "top_p 0.95",
+    )
+    top_p: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="above temperature 0, only the smallest set of likeliest tokens that has this probability is "
+        "drawn from",
+    )
 
     @field_validator("marks")
     @classmethod
@@ -358,105 +505,154 @@ class ThinkingConfig(_Elsewhere):
 class ColumnsConfig(_Strict):
     """Column names in a user's file of narratives; None if the file lacks the column."""
 
-    narrative_id: str | tuple[str, ...] | None
-    emotion: str | None
-    neutral: str | None
-    first_person: str | None
-    third_person: str | None
-    emotion_noun: str | None
-    emotion_adjective: str | None
+    narrative_id: str | tuple[str, ...] | None = Field(
+        description="stimuli=csv: the column with an identifier of each narrative; [a,b] where several make one "
+        "together"
+    )
+    emotion: str | None = Field(description="stimuli=csv: the column with the emotion that each narrative is about")
+    neutral: str | None = Field(
+        description="stimuli=csv: the column with the text as its writer tells it, for prompts that show it in a "
+        "neutral way"
+    )
+    first_person: str | None = Field(
+        description="stimuli=csv: the column with the text in the first person (I ...); null = the file has none"
+    )
+    third_person: str | None = Field(
+        description="stimuli=csv: the column with the text in the third person; null = the file has none"
+    )
+    emotion_noun: str | None = Field(
+        description='stimuli=csv: the column with the emotion\'s noun, as in "how much anger"; null = emotion_noun, '
+        "if the file has it, or else a word of ours"
+    )
+    emotion_adjective: str | None = Field(
+        description='stimuli=csv: the column with the emotion\'s adjective, as in "how angry"; null = '
+        "emotion_adjective, if the file has it, or else a word of ours"
+    )
 
 
 class ConversationsConfig(_Strict):
     """Column names in a user's corpus (None if absent), how much history is shown, and synonyms of its labels."""
 
-    conversation_id: str | tuple[str, ...]
-    turn: str
-    speaker: str
-    text: str
-    emotion: str
-    identity: str | None
-    cause: str | None
-    history: int | None = Field(ge=0)
-    keep_names: bool
-    synonyms: dict[str, Words] | None = None
+    conversation_id: str | tuple[str, ...] = Field(
+        description="the column that says which conversation an utterance belongs to; [a,b] where several tell it "
+        "together"
+    )
+    turn: str = Field(description="the column with an utterance's place in its conversation: whole numbers, in order")
+    speaker: str = Field(description="the column with the name of who speaks")
+    text: str = Field(description="the column with what is said")
+    emotion: str = Field(
+        description="the column with the label of the emotion; an utterance whose cell is empty is shown and not "
+        "asked about"
+    )
+    identity: str | None = Field(
+        description="the column that says who the speaker is, in the corpus' own words: answers are then scored by "
+        "it, too; null = none"
+    )
+    cause: str | None = Field(
+        description="the column with the words that brought the emotion on; || between several, an empty cell for "
+        "none; null = none"
+    )
+    history: int | None = Field(ge=0, description="how many earlier utterances are shown, at most; null = all")
+    keep_names: bool = Field(description="true = speakers keep their names; false = they are Person A, Person B")
+    synonyms: dict[str, Words] | None = Field(
+        default=None,
+        description="words that are read as a label in answers, e.g. {joy: [happiness, happy]}; a label's own forms "
+        "are read anyway",
+    )
 
 
 class StimuliConfig(_Strict):
     """Which identities and narratives are crossed."""
 
-    source: Literal["geneva", "geneva20", "hou2025", "csv", "conversations"]
-    identities: str
-    own_identities: Path | None
-    unspecified: bool
-    no_persona: bool
-    path: Path | None
-    emotions: Words | None
-    situations_per_emotion: int | Literal["all"]
-    card_sample: int | Literal["all"] = Field(default="all", exclude=True)
+    source: Literal["geneva", "geneva20", "hou2025", "csv", "conversations"] = Field(
+        description="where the narratives come from; set by stimuli="
+    )
+    identities: str = Field(
+        description="which packaged identities: six-groups, geneva (four groups), wide or hou2025; personas and "
+        "us-them belong to experiment="
+    )
+    own_identities: Path | None = Field(
+        description="a YAML file of yours that adds dimensions; null = none: docs/use.md"
+    )
+    unspecified: bool = Field(description='true = "a person" is asked about too, as a baseline on both sides')
+    no_persona: bool = Field(description="true = each question is also asked without any persona")
+    path: Path | None = Field(
+        description="the file or folder with the narratives, for stimuli=hou2025, csv and conversations"
+    )
+    emotions: Words | None = Field(description="only narratives of these emotions, e.g. [sad,happy]; null = all")
+    situations_per_emotion: int | Literal["all"] = Field(
+        description="a sample of so many narratives of each emotion, drawn by the seed; all = no sample"
+    )
+    card_sample: int | Literal["all"] = Field(
+        default="all",
+        exclude=True,
+        description="situations_per_emotion with a model's card that asks for a sample (smollm2); all = none, as of "
+        "a file of yours",
+    )
     columns: ColumnsConfig
-    conversations: ConversationsConfig | None = None
-    placebo: Annotated[int, Field(ge=0)] | Words = 0
-    placebo_terms: int = Field(default=1, ge=1)
-    intensity: str = "rotate"
-    cues: Words | None = None
-    perceiver_terms: int | None = None
-    experiencer_terms: int | None = None
-    check_person: bool = False  # False is what runs did before the check existed
-    missing: Words | None = None
-    pairs: PairsAsked = "all"
-
-
-MOST_PERMUTATIONS: Final = 10_000_000
-"""More would only separate smaller p-values, which no corrected test needs."""
-
-
-class StatisticsConfig(_Strict):
-    """How the gap is computed and compared; may change between analyses of the same ratings."""
-
-    n_permutations: int = Field(ge=100)
-    confidence: float = Field(gt=0.5, lt=1)
-    margin: float | None = Field(gt=0, allow_inf_nan=False)
-    least_gap: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    missing_shift: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    wanted: float | None = Field(gt=0, allow_inf_nan=False)
-    power: float = Field(ge=0.5, lt=1)
-    min_number_mass: float = Field(ge=0, le=1)
-    sensitivity: bool = False
-    least_response: float = Field(default=0.01, gt=0, lt=1)
-    formula: str | None
-    fit: Literal["mixed", "ols"]
-    random: str | None
-    cluster: str
-    stereotypes: Path | None = None
-    human: Path | None = None
-    human_id: str = Field(default="narrative_id", min_length=1)
-    human_rating: str = Field(default="intensity", min_length=1)
-
-    @field_validator("n_permutations")
-    @classmethod
-    def _no_more_than_tell(cls, n: int) -> int:
-        if n > MOST_PERMUTATIONS:
-            raise ConfigError(
-                f"n_permutations={n}: at most {MOST_PERMUTATIONS:,}; the smallest p is 1 / (n_permutations + 1), so "
-                "that more would tell p apart below one in ten million alone"
-            )
-        return n
+    conversations: ConversationsConfig | None = Field(
+        default=None,
+        description="the columns of your corpus, and what of it is shown; null unless stimuli=conversations",
+    )
+    placebo: Annotated[int, Field(ge=0)] | Words = Field(
+        default=0,
+        description="how many sets of invented groups δ is held against, drawn by the seed; or their names, e.g. "
+        "[trivial]; 0 = none",
+    )
+    placebo_terms: int = Field(default=1, ge=1, description="how many terms of each invented group are asked about")
+    intensity: str = Field(
+        default="rotate",
+        description="of stimuli=geneva20: mild, middle or strong; rotate = each situation in one of them, by turns",
+    )
+    cues: Words | None = Field(
+        default=None,
+        description="only terms that tell their group in these ways: label, name (typical first names), context; "
+        "null = all terms",
+    )
+    perceiver_terms: int | None = Field(
+        default=None, description="perceivers have the first so many terms of each group; null = all"
+    )
+    experiencer_terms: int | None = Field(
+        default=None,
+        description="experiencers have the first so many terms of each group; null = all; with 1 on both sides every"
+        " in-group pair repeats its words",
+    )
+    check_person: bool = Field(  # False is what runs did before the check existed
+        default=False,
+        description='of stimuli=csv: true = texts are checked: told by the person ("I ..."), or in the third person '
+        "with {experiencer}; false = they are as the prompt says",
+    )
+    missing: Words | None = Field(
+        default=None,
+        description='what stands for an empty cell in a file of yours, e.g. [NA, "-"]; null = nothing does, for a '
+        "group may be called so",
+    )
+    pairs: PairsAsked = Field(
+        default="all",
+        description="which pairs each narrative is asked about: balanced = every in-group pair, and of the other "
+        "groups half or 3, by turns; all = every pair",
+    )
 
 
 class ScorerConfig(_Strict):
     """A model that scores replies."""
 
     model: str = Field(min_length=1)
-    revision: str | None = None
+    revision: str | None = Field(default=None, description="of a hub id: branch, tag or commit; a folder has none")
 
 
 class HypothesesConfig(_Strict):
     """Hypotheses whose entailment by a reply EQ measures; None means our wording."""
 
-    emotion: Annotated[str, Field(min_length=1)] | None = None
-    perspective: Annotated[str, Field(min_length=1)] | None = None
-    advice: Annotated[str, Field(min_length=1)] | None = None
+    emotion: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="the sentence that says that the reply responds to the emotion; null = ours"
+    )
+    perspective: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="the sentence that says that the reply takes the person's perspective; null = ours"
+    )
+    advice: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="the sentence that says that the reply gives advice; null = ours"
+    )
 
     @field_validator("*", mode="before")
     @classmethod
@@ -467,7 +663,11 @@ class HypothesesConfig(_Strict):
 class EqConfig(ScorerConfig):
     """A natural language inference model and its hypotheses."""
 
-    hypotheses: HypothesesConfig = HypothesesConfig()
+    model: str = Field(min_length=1, description="the model of natural language inference: a folder or hub id")
+    hypotheses: HypothesesConfig = Field(
+        default=HypothesesConfig(),
+        description="sentences about a reply, which it entails or contradicts; null = ours, see docs/replies.md",
+    )
 
 
 _Label = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True)]
@@ -492,14 +692,39 @@ class RegardLabelsConfig(_Strict):
 class RegardConfig(ScorerConfig):
     """A classifier of regard; if ``labels`` is None, its own label names are used."""
 
-    labels: RegardLabelsConfig | None = None
+    model: str = Field(min_length=1, description="the classifier of regard: a folder or hub id")
+    labels: RegardLabelsConfig | None = Field(
+        default=None,
+        description="its names of the classes, e.g. {negative: L0, neutral: L1, positive: L2, other: L3}; null = "
+        "such names",
+    )
+
+
+class PerplexityConfig(ScorerConfig):
+    """A language model that measures perplexity."""
+
+    model: str = Field(
+        min_length=1,
+        description="the model that perplexity is measured by: embedded:smollm2, a folder or hub id",
+    )
 
 
 class BertScoreConfig(ScorerConfig):
     """An encoder that compares replies with reference replies."""
 
-    layer: int | None = Field(default=None, ge=0)
-    references: Path | None = None
+    model: str = Field(
+        min_length=1, description="the encoder that compares replies: embedded:minilm, a folder or hub id"
+    )
+    layer: int | None = Field(
+        default=None,
+        ge=0,
+        description="which layer of the encoder is compared, 0 being its embeddings; null = 5, for the packaged one;"
+        " others need a number",
+    )
+    references: Path | None = Field(
+        default=None,
+        description="a CSV file of yours with narrative_id and reference, the replies to compare with; null = none",
+    )
 
     @model_validator(mode="after")
     def _layer_is_known(self) -> Self:
@@ -514,8 +739,16 @@ class BertScoreConfig(ScorerConfig):
 class LexiconConfig(_Strict):
     """A lexicon of words and emotions; if ``path`` is None, the packaged one."""
 
-    path: Path | None = None
-    narrative: Literal["text", "emotion"] = "text"
+    path: Path | None = Field(
+        default=None,
+        description="your lexicon: word, emotion, 0 or 1 with tabs between them, as NRC's; null = ours, of the "
+        "emotions' names alone",
+    )
+    narrative: Literal["text", "emotion"] = Field(
+        default="text",
+        description="what a reply is held against: its narrative's text, or emotion, the words for the narrative's "
+        "emotion",
+    )
 
 
 _Classifier = Annotated[ScorerConfig | None, BeforeValidator(bare_model)]
@@ -527,66 +760,118 @@ class EpitomeConfig(_Strict):
     A classifier is a folder, a hub id, or a mapping of ``model`` and ``revision``.
     """
 
-    emotional_reactions: _Classifier = None
-    interpretations: _Classifier = None
-    explorations: _Classifier = None
-    labels: Path | None = None
+    emotional_reactions: _Classifier = Field(
+        default=None, description="your classifier of emotional reactions: a folder or hub id; null = none"
+    )
+    interpretations: _Classifier = Field(
+        default=None, description="your classifier of interpretations: a folder or hub id; null = none"
+    )
+    explorations: _Classifier = Field(
+        default=None, description="your classifier of explorations: a folder or hub id; null = none"
+    )
+    labels: Path | None = Field(
+        default=None,
+        description="a CSV file with narrative_id and a column for each mechanism: the level, 0 to 2, that people "
+        "gave each reply; null = none",
+    )
 
 
 class JudgeConfig(_AtServer):
     """A model that scores replies by a rubric; if ``model`` is None, there is no judge."""
 
-    model: str | None
-    revision: str | None
-    rubric: Name
-    rubric_file: Path | None
-    method: Literal["expected", "generate"]
-    max_tokens: int = Field(ge=1)
-    max_model_len: int = Field(ge=16)
-    shown_as: str
-    own_gap: int = Field(ge=0)
+    base_url: str | None = Field(
+        default=None,
+        description="the address of an OpenAI-compatible server; measures.judge.model is then the model's name there",
+    )
+    api_key_env: str | None = Field(
+        default=None,
+        description="the name of the variable of the environment that holds the server's key",
+    )
+    model: str | None = Field(
+        description="the judge: a folder or hub id; null = none; embedded:smollm2 shows that it works, and judges "
+        "nothing"
+    )
+    revision: str | None = Field(description="of a hub id: branch, tag or commit; a folder has none")
+    rubric: Name = Field(description="the rubric: empathy, epitome, or one of rubric_file")
+    rubric_file: Path | None = Field(
+        description="a YAML file with rubrics of yours; null = the packaged ones: docs/replies.md"
+    )
+    method: Literal["expected", "generate"] = Field(
+        description="how scores are got: expected = the mean of its next-token distribution over the scale; generate"
+        " = the number that it writes"
+    )
+    max_tokens: int = Field(ge=1, description="generate: tokens of an answer, at most")
+    max_model_len: int = Field(ge=16, description="tokens of what the judge reads and writes together, at most")
+    shown_as: str = Field(
+        description="what the judge reads in place of every experiencer, e.g. a person; empty shows each its own"
+    )
+    own_gap: int = Field(
+        ge=0,
+        description="how many narratives whose replies are judged again as replies to every experiencer, to see the "
+        "judge's own gap; 0 = none",
+    )
 
 
 class MeasuresConfig(_Strict):
     """How replies are scored; may change between scorings of the same replies."""
 
-    names: Annotated[tuple[MeasureName, ...], BeforeValidator(_one_or_several)]
-    device: str = Field(min_length=1)
-    batch_size: int = Field(ge=1)
-    download: bool
+    names: Annotated[tuple[MeasureName, ...], BeforeValidator(_one_or_several)] = Field(
+        description="which measures score the replies"
+    )
+    device: str = Field(
+        min_length=1, description="where the scorers run: cpu, or cuda where the model under audit leaves room"
+    )
+    batch_size: int = Field(
+        ge=1, description="texts that eq, regard and epitome read at once; it alters nothing but rounding"
+    )
+    download: bool = Field(description="true = scorers that are not on this machine are fetched from the hub")
     eq: EqConfig
     regard: RegardConfig
-    perplexity: ScorerConfig
+    perplexity: PerplexityConfig
     bertscore: BertScoreConfig
-    epitome: EpitomeConfig
-    lexicon: LexiconConfig = LexiconConfig()
-    judge: JudgeConfig
+    epitome: EpitomeConfig = Field(
+        description="your own trained classifiers, one a mechanism: a folder or hub id, or {model: OWNER/NAME, "
+        "revision: v1}"
+    )
+    lexicon: LexiconConfig = Field(
+        default=LexiconConfig(), description="how near a reply's emotion words are to its narrative's"
+    )
+    judge: JudgeConfig = Field(
+        description="a model that scores each reply by a rubric, asked by the run's engine after all replies are "
+        "written"
+    )
 
 
 class ScaleConfig(_Strict):
     """The two ends of the rating scale."""
 
-    low: int
-    high: int
-    low_label: str
-    high_label: str
+    low: int = Field(description="the lower end of the rating scale")
+    high: int = Field(description="the upper end of the rating scale")
+    low_label: str = Field(description="what the lower end means, as the model is told")
+    high_label: str = Field(description="what the upper end means, as the model is told")
 
 
 class OriginalsConfig(_Strict):
     """The prompt texts that the paraphrases were written for; None skips the check."""
 
-    persona: str | None = None
-    system: str | None = None
-    user: str | None = None
+    persona: str | None = Field(
+        default=None, description="the persona that the paraphrases are of; null = it is not checked"
+    )
+    system: str | None = Field(
+        default=None, description="the system message that the paraphrases are of; null = it is not checked"
+    )
+    user: str | None = Field(
+        default=None, description="the question that the paraphrases are of; null = it is not checked"
+    )
 
 
 class ParaphrasesConfig(_Strict):
     """Further wordings of a prompt's parts, in order. A part without paraphrases is the same in every wording."""
 
     originals: OriginalsConfig = OriginalsConfig()
-    persona: Words = ()
-    system: Words = ()
-    user: Words = ()
+    persona: Words = Field(default=(), description="other wordings of the persona, in their order, for wordings=")
+    system: Words = Field(default=(), description="other wordings of the system message, in their order, for wordings=")
+    user: Words = Field(default=(), description="other wordings of the question, in their order, for wordings=")
 
     @property
     def parts(self) -> dict[str, tuple[str, ...]]:
@@ -598,12 +883,16 @@ class ParaphrasesConfig(_Strict):
 class TemplateConfig(_Strict):
     """A prompt variant in the toolkit's or the user's wording."""
 
-    kind: Literal["template"]
-    name: Name
-    persona: str
-    system: str
-    user: str
-    narrative: str
+    kind: Literal["template"] = Field(description="what sort of prompt it is; set by prompt=")
+    name: Name = Field(description="what the prompt is called in reports")
+    persona: str = Field(description="how the model is told who it is; placeholder {perceiver}")
+    system: str = Field(description="the system message; {persona} stands for the persona")
+    user: str = Field(
+        description="the question; {experiencer}, {narrative}, {emotion_noun} and so on stand for what is asked about"
+    )
+    narrative: str = Field(
+        description="which wording of the narratives is shown: neutral, first_person or third_person"
+    )
     scale: ScaleConfig
     paraphrases: ParaphrasesConfig = ParaphrasesConfig()
 
@@ -612,8 +901,10 @@ class PublishedConfig(_Strict):
     """A prompt variant in the study's wording, read from the user's copy of its code."""
 
     kind: Literal["published"]
-    variant: str
-    path: Path | None
+    variant: str = Field(
+        description="which prompt of the study: origin, persona-1, persona-2, persona-3, 1-person, 3-person or 10-scale"
+    )
+    path: Path | None = Field(description="const.py in your copy of the study's repository")
 
 
 class TaskConfig(_Strict):
@@ -662,7 +953,7 @@ class RatedTask(TaskConfig):
 class IntensityTask(RatedTask):
     """The perceiver rates the intensity of the experiencer's emotion."""
 
-    kind: Literal["intensity"] = "intensity"
+    kind: Literal["intensity"] = Field(default="intensity", description="what the model is asked to do; set by task=")
 
     @property
     def name(self) -> str:
@@ -674,12 +965,25 @@ class WrittenTask(TaskConfig):
     """The perceiver writes a text; the persona comes from the prompt."""
 
     stores = "replies"
-    system: str
-    user: str
-    narrative: Literal["neutral", "first_person", "third_person"] | None
-    max_tokens: int = Field(ge=1)
-    temperature: float = Field(ge=0, allow_inf_nan=False)
-    top_p: float = Field(gt=0, le=1)
+    system: str = Field(
+        description="the system message; {persona} stands for the persona, and in task=emotion {labels} for the labels"
+    )
+    user: str = Field(description="the question; {experiencer}, {narrative} and so on stand for what is asked about")
+    narrative: Literal["neutral", "first_person", "third_person"] | None = Field(
+        description="which wording of the narratives is shown: neutral, first_person or third_person; null = the "
+        "prompt's"
+    )
+    max_tokens: int = Field(
+        ge=1,
+        description="tokens of an answer, at most; of an inventory null = elicitation.max_tokens for single, 32 an "
+        "item for list",
+    )
+    temperature: float = Field(
+        ge=0, allow_inf_nan=False, description="0 takes the likeliest token at each step; above 0 tokens are drawn"
+    )
+    top_p: float = Field(
+        gt=0, le=1, description="above temperature 0, tokens are drawn from the smallest set that has this probability"
+    )
 
     @property
     def stage(self) -> Stage:
@@ -721,43 +1025,77 @@ class InventoryTask(TaskConfig):
 
     stores = "answers"
     kind: Literal["inventory"]
-    path: Path | None
-    presentation: Literal["single", "list"]
-    n_orders: int | None = Field(ge=1)
-    affect: bool | None
-    method: Literal["auto", "expected", "generate"]
+    path: Path | None = Field(
+        description="the file of your inventory (name, source, scale, instruction, total, items); null = the "
+        "packaged affect words"
+    )
+    presentation: Literal["single", "list"] = Field(
+        description="single = one item a prompt; list = all items in one prompt, which takes a model that writes"
+    )
+    n_orders: int | None = Field(
+        ge=1,
+        description="list: in how many orders the items are asked; single: of how many orders of the scale's ends, "
+        "at most 2; null = 5 for list, 2 for single",
+    )
+    affect: bool | None = Field(
+        description="true = it is also asked while a situation of stimuli= is imagined (after arXiv:2308.03656); "
+        "null = true where path is null"
+    )
+    method: Literal["auto", "expected", "generate"] = Field(
+        description="expected or generate, as of ratings; auto = elicitation= for single, generate for list"
+    )
     max_tokens: int | None = Field(ge=1)
 
 
 class StageConfig(_Strict):
     """A model call of a strategy, before the question."""
 
-    prompt: str
-    max_tokens: int = Field(default=200, ge=1)
-    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    top_p: float = Field(default=1.0, gt=0, le=1)
+    prompt: str = Field(
+        description="what this call asks; the prompt's placeholders, and {stage_NAME} for what an earlier stage wrote"
+    )
+    max_tokens: int = Field(default=200, ge=1, description="tokens that it writes, at most")
+    temperature: float = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="0 takes the likeliest token at each step; above 0 tokens are drawn",
+    )
+    top_p: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="above temperature 0, tokens are drawn from the smallest set that has this probability",
+    )
 
 
 class ExampleColumnsConfig(_Strict):
     """Column names in a user's pool of examples."""
 
-    example_id: str = "example_id"
-    text: str = "text"
-    answer: str = "answer"
-    emotion: str | None = None
+    example_id: str = Field(default="example_id", description="your pool's column with an identifier of each example")
+    text: str = Field(default="text", description="your pool's column with the situation")
+    answer: str = Field(default="answer", description="your pool's column with the answer to it")
+    emotion: str | None = Field(
+        default=None, description="your pool's column with the emotion, for {example_emotion}; null = none"
+    )
 
 
 class ExamplesConfig(_Strict):
     """Examples that are shown before the first call; if ``pool`` is None, the packaged ones."""
 
-    n: int
-    choice: Literal["random", "similar"]
-    user: str
-    assistant: str
-    pool: Path | None = None
+    n: int = Field(description="how many examples are shown")
+    choice: Literal["random", "similar"] = Field(
+        description="which examples are shown: similar = those whose text is most like the narrative; random = any"
+    )
+    user: str = Field(description="how an example is shown; {example_text} stands for its situation")
+    assistant: str = Field(description="how the answer of an example is shown; {example_answer} stands for it")
+    pool: Path | None = Field(default=None, description="a CSV file of yours with examples; null = the packaged ones")
     columns: ExampleColumnsConfig = ExampleColumnsConfig()
-    embedder: str = Field(default="embedded:minilm", min_length=1)
-    revision: str | None = None
+    embedder: str = Field(
+        default="embedded:minilm",
+        min_length=1,
+        description="the model that tells how alike texts are: embedded:minilm, a folder, or a hub id",
+    )
+    revision: str | None = Field(default=None, description="of an embedder on the hub: branch, tag or commit")
 
     @model_validator(mode="after")
     def _columns_are_of_a_pool(self) -> Self:
@@ -769,12 +1107,22 @@ class ExamplesConfig(_Strict):
 class KnowledgeConfig(_Strict):
     """Knowledge about each narrative: read from a user's file, or inferred by a local COMET model."""
 
-    source: Literal["file", "comet"]
-    path: str | None = None
-    relations: Words = RELATIONS
-    revision: str | None = None
-    n: int = Field(default=5, ge=1)
-    max_tokens: int = Field(default=24, ge=1)
+    source: Literal["file", "comet"] = Field(
+        description="where the knowledge comes from: file = a file of yours; comet = a COMET model on this machine"
+    )
+    path: str | None = Field(
+        default=None,
+        description="the CSV file with a column narrative_id and one for each relation; of source=comet the folder "
+        "or hub id of the model",
+    )
+    relations: Words = Field(
+        default=RELATIONS, description="which relations are known of each narrative, for {knowledge_RELATION}"
+    )
+    revision: str | None = Field(default=None, description="of a model on the hub: branch, tag or commit")
+    n: int = Field(
+        default=5, ge=1, description="how many inferences of a relation are joined, the likeliest of a beam search"
+    )
+    max_tokens: int = Field(default=24, ge=1, description="tokens of an inference, at most")
 
     @model_validator(mode="after")
     def _inferring_is_a_models(self) -> Self:
@@ -792,19 +1140,54 @@ class StrategyConfig(_Strict):
     ``reply_prompt`` is that stage's prompt then; empty keeps the stage's own.
     """
 
-    name: Name = NO_STRATEGY
-    source: str = ""
-    deviates: str = ""
-    stages: dict[str, StageConfig | None] = Field(default_factory=dict)
-    stage_system: str = "{persona}"
-    system: str = "{system}"
-    question: str = "{question}"
-    history: Literal["all", "last", "none"] = "all"
-    overrun: Literal["oldest", "fail"] = "oldest"
-    examples: ExamplesConfig | None = None
-    knowledge: KnowledgeConfig | None = None
-    reply_stage: str | None = None
-    reply_prompt: str = ""
+    name: Name = Field(default=NO_STRATEGY, description="what the strategy is called in reports")
+    source: str = Field(default="", description="where the strategy comes from, as the report says it")
+    deviates: str = Field(default="", description="in what it differs from its source, as the report says it")
+    stages: dict[str, StageConfig | None] = Field(
+        default_factory=dict,
+        description="The calls before the question, in their order: NAME: {prompt, max_tokens, temperature, top_p}; "
+        "NAME: null leaves one out. What each writes has to reach the question: as a turn (history), as "
+        "{stage_NAME}, or through a later stage.",
+    )
+    stage_system: str = Field(
+        default="{persona}",
+        description="the system message of the stages; the prompt's own {system} asks for a number and nothing more",
+    )
+    system: str = Field(
+        default="{system}", description="the system message of the question; {system} stands for the prompt's own"
+    )
+    question: str = Field(
+        default="{question}",
+        description="the question after the stages; {question} stands for the prompt's own, {stage_NAME} for what a "
+        "stage wrote",
+    )
+    history: Literal["all", "last", "none"] = Field(
+        default="all",
+        description="which earlier calls, with what was written to them, a call is shown as turns: all, last or none",
+    )
+    overrun: Literal["oldest", "fail"] = Field(
+        default="oldest",
+        description="What happens where a call does not fit into the model's context: oldest = examples and earlier "
+        "calls are left out, the oldest first, until it fits, and are counted; fail = nothing more is "
+        "asked.",
+    )
+    examples: ExamplesConfig | None = Field(
+        default=None,
+        description="the examples that are shown before the first call, as in few-shot-1.yaml; null = none",
+    )
+    knowledge: KnowledgeConfig | None = Field(
+        default=None,
+        description="what is known of each narrative, for {knowledge_RELATION}, as in knowledge-file.yaml; null = none",
+    )
+    reply_stage: str | None = Field(
+        default=None,
+        description="The last stage, where what it writes is the reply that task=reply asks for, so that no further "
+        "call asks for one. Of ratings, and where that stage is left out, the question is asked after "
+        "the stages.",
+    )
+    reply_prompt: str = Field(
+        default="", description="what the reply_stage is asked where it writes the reply; empty = its own prompt"
+    )
 
     @field_validator("stages", mode="before")
     @classmethod
@@ -897,23 +1280,46 @@ class AuditConfig(_Elsewhere):
     )
     elicitation: ElicitationConfig
     thinking: ThinkingConfig = ThinkingConfig()
-    statistics: StatisticsConfig
+    statistics: AnalysisSettings
     measures: MeasuresConfig | None = None
     strategy: StrategyConfig = StrategyConfig()
-    dimensions: Words | None
-    language: str = ENGLISH
-    wordings: int = Field(default=1, ge=1)
-    seed: int = Field(ge=0, lt=2**32)
-    run_dir: Path | None
-    reports_dir: Path
-    shard_size: int | None = Field(ge=1)
-    out: Path | None
+    dimensions: Words | None = Field(
+        description="which dimensions of the identities are compared, e.g. [religion]; a+b crosses two; null = all"
+    )
+    language: str = Field(
+        default=ENGLISH,
+        description="the language that prompts are in: en or de, a language pack: docs/languages.md; tasks, "
+        "strategies and wordings without a text in it are refused",
+    )
+    wordings: int = Field(
+        default=1,
+        ge=1,
+        description="in how many wordings each prompt is asked: 1 = the original alone; 8 = with 7 paraphrases of "
+        "it; 9 is the most that are packaged",
+    )
+    seed: int = Field(
+        ge=0,
+        lt=2**32,
+        description="the random seed of what is drawn: the sample of narratives, the invented groups, the "
+        "permutations, what the engine draws",
+    )
+    run_dir: Path | None = Field(
+        description="the folder that the run is kept in; null = a folder of reports_dir, named after the configuration"
+    )
+    reports_dir: Path = Field(description="the folder that holds the runs whose run_dir is null")
+    shard_size: int | None = Field(
+        ge=1, description="prompts that are asked and saved at a time; null = 128 on a CPU, 4096 on a GPU"
+    )
+    out: Path | None = Field(
+        description="`prompts` only: a file instead of standard output; beside it lies what `report answers=` needs:"
+        " docs/elsewhere.md"
+    )
 
     @model_validator(mode="after")
     def _points_lie_on_the_scale(self) -> Self:
         if self.task.stores == "ratings" and isinstance(self.prompt, TemplateConfig):
             scale = self.prompt.scale
-            check_points(self.statistics.model_dump(), low=scale.low, high=scale.high)
+            self.statistics.check_on_scale(low=scale.low, high=scale.high)
         return self
 
     @model_validator(mode="before")
@@ -1005,7 +1411,7 @@ class AuditConfig(_Elsewhere):
                 return PromptVariant(**stripped, scale=Scale(**template.scale.model_dump()))
 
 
-_Model = TypeVar("_Model", bound=_Strict)
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 def load_config(composed: Mapping[str, Any]) -> AuditConfig:
@@ -1045,9 +1451,9 @@ def load_model(values: Mapping[str, Any]) -> ModelConfig:
     return _validate(ModelConfig, values, "model")
 
 
-def load_statistics(values: Mapping[str, Any]) -> StatisticsConfig:
-    """Validate analysis settings, given by names without ``statistics.``."""
-    return _validate(StatisticsConfig, values, "statistics")
+def load_statistics(values: Mapping[str, Any]) -> AnalysisSettings:
+    """Validate settings of an analysis, given by names without ``statistics.``; others have their defaults."""
+    return _validate(AnalysisSettings, values, "statistics")
 
 
 def _validate(model: type[_Model], values: Mapping[str, Any], *part: str) -> _Model:

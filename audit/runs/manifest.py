@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
@@ -27,6 +28,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import AuditError, StoreError, recovery
 from audit.runs import ledger
 from audit.runs.model_names import address_of, model_name, stated_by
@@ -53,7 +55,7 @@ _NEEDED: Final = ("n_prompts", "shard_size")
 _MOST: Final = 10**12
 """More prompts than any run has."""
 _SHOULD_BE: Final = (("int", "a number"), ("float", "a number"), ("str", "text"), ("bool", "true or false"),
-                     ("list", "a list"), ("tuple", "a list"))  # fmt: skip
+                     ("list", "a list"), ("tuple", "a list"), ("is_instance", "a path"))  # fmt: skip
 """Expected type in words, by the beginning of pydantic's error type."""
 
 Count: TypeAlias = Annotated[int, Field(strict=True)]
@@ -361,29 +363,6 @@ class Identity(_Part):
     task: Mapping[str, Any] | None = None
 
 
-class Statistics(_Part):
-    """The analysis settings, see :class:`audit.configuration.schema.StatisticsConfig`."""
-
-    n_permutations: Count = 10_000
-    confidence: Points = 0.95
-    margin: Points | None = None
-    least_gap: Points | None = None
-    missing_shift: Points | None = None
-    wanted: Points | None = None
-    power: Points = 0.8
-    min_number_mass: Points = 0.5
-    sensitivity: bool = False
-    least_response: Points = 0.01
-    formula: str | None = None
-    fit: str = "mixed"
-    random: str | None = None
-    cluster: str = "narrative_id"
-    stereotypes: Path | None = None
-    human: Path | None = None
-    human_id: str = "narrative_id"
-    human_rating: str = "intensity"
-
-
 class Thinking(_Part):
     """Whether the model thought before answering (``on`` or ``budget``), its token limit and sampling settings."""
 
@@ -403,8 +382,13 @@ class Config(_Part):
 
     engine: Mapping[str, Any] = {}
     strategy: Mapping[str, Any] = {}
-    statistics: Statistics = Statistics()
+    statistics: Annotated[AnalysisSettings, BeforeValidator(AnalysisSettings.recorded)] = AnalysisSettings()
     thinking: Thinking = Thinking()
+
+    @property
+    def recorded(self) -> Mapping[str, Any]:
+        """The settings of the analysis as they are in the file."""
+        return self.content.get("statistics") or {}
 
     @property
     def quantization(self) -> str:
@@ -640,8 +624,8 @@ class Manifest(_Written):
         return {name: ComparedWords(stems.get(name, {})) for name in names}
 
     @property
-    def statistics(self) -> Statistics:
-        """The analysis settings."""
+    def statistics(self) -> AnalysisSettings:
+        """The settings of the analysis; what the run's version did not record has its default."""
         return self.config.statistics
 
     @property

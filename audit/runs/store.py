@@ -367,7 +367,7 @@ class RunFolder(_Folder):
             # The manifest is left out because of its times: equal answers and settings are one generation.
             if not (name == MANIFEST or ledger.is_made(name) or name in collected or "/part-" in name)
         }
-        made_of = json.dumps([collected, others, manifest.statistics.content, manifest.seed, versions], sort_keys=True)
+        made_of = json.dumps([collected, others, manifest.config.recorded, manifest.seed, versions], sort_keys=True)
         return _sha256(made_of.encode())[:12]
 
     def digest(self, manifest: Manifest) -> str:

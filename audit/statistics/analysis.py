@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p, within_scale
 from audit.statistics.average_gaps import Averages, averages_of, placebo_cubes
 from audit.statistics.cells import NarrativeCube
@@ -18,7 +19,6 @@ from audit.statistics.controls import Repetition
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
 from audit.statistics.estimate_rows import (
     Estimates,
-    Settings,
     child_rng,
     equivalence_rows,
     leave_one_out_rows,
@@ -67,7 +67,7 @@ def analyse(
     *,
     scales: Mapping[str, tuple[float, float]],
     seed: int,
-    settings: Settings | None = None,
+    settings: AnalysisSettings | None = None,
     valence: Mapping[str, str] | None = None,
     clusters: Mapping[str, Mapping[str, str]] | None = None,
     repetition: Repetition | None = None,
@@ -104,7 +104,7 @@ def analyse(
     replicates
         Whether the table ``null`` has the published gaps of shuffled matrices, whose histogram the study shows.
     """
-    settings = settings or Settings()
+    settings = settings or AnalysisSettings()
     told = repetition or Repetition()
     compact = compact_ratings(ratings)
     rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -245,7 +245,7 @@ def _on_cues(cube: NarrativeCube, cues: Mapping[str, str]) -> Iterator[Remark]:
         )
 
 
-def _own_model(compact: pd.DataFrame, formula: str, settings: Settings) -> pd.DataFrame:
+def _own_model(compact: pd.DataFrame, formula: str, settings: AnalysisSettings) -> pd.DataFrame:
     # Imported here: statsmodels and patsy take a second, and only a formula needs them.
     from audit.statistics.own_model import own_model_table
 

@@ -9,11 +9,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import Repetition
 from audit.statistics.deciding_estimate import Gap, Made, Place, gaps_of, moved
-from audit.statistics.estimate_rows import Settings, child_rng
+from audit.statistics.estimate_rows import child_rng
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.outcome import INTENSITY, Found, Part
 from audit.statistics.ratings import split_ratings
@@ -51,7 +52,7 @@ class Averages:
     ranks: Mapping[Place, tuple[int, int]]
     wordings: Mapping[Place, str]
     constant: frozenset[Place]
-    settings: Settings
+    settings: AnalysisSettings
 
     def verdicts(
         self,
@@ -115,7 +116,7 @@ def averages_of(
     placebos: Mapping[str, Mapping[str, NarrativeCube]],
     scales: Mapping[str, tuple[float, float]],
     seed: int,
-    settings: Settings,
+    settings: AnalysisSettings,
     repetition: Repetition,
     sees_refusals: bool = True,
 ) -> Averages:

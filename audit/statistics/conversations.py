@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, mean_of
 from audit.statistics.contrasts import sign_flip_p
-from audit.statistics.estimate_rows import Estimates, Settings, child_rng
+from audit.statistics.estimate_rows import Estimates, child_rng
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.mixed import MixedFit
 from audit.statistics.ratings import FloatArray
@@ -139,7 +140,7 @@ def gaps_over_conversations(
     conversation_of: Callable[[str], str],
     *,
     seed: int,
-    settings: Settings,
+    settings: AnalysisSettings,
 ) -> list[dict[str, Any]]:
     """Give the gaps of utterances the uncertainty of their conversations.
 

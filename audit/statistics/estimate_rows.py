@@ -6,10 +6,11 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, overall_row, overall_scope
@@ -28,52 +29,6 @@ Rows = Iterator[dict[str, Any]]
 Made: TypeAlias = GapEstimate | GroupScope | MixedFit | PublishedGap | NotEstimableError
 
 NOT_CONVERGED: Final = "the optimum of the likelihood could not be confirmed"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How ratings are analysed; see ``conf/statistics`` for the same names.
-
-    Attributes
-    ----------
-    n_permutations
-        Draws of the sign-flip test and of the published null.
-    confidence
-        Coverage of the intervals, between 0 and 1; tests err at 1 less this.
-    margin, wanted
-        Gaps in points, to rule out and to find; None if not set.
-    least_gap
-        The least gap of interest, in points; None takes 1% of the scale.
-    missing_shift
-        How far missing ratings may lie from their expected value, in points; None means anywhere on the scale.
-    power
-        The chance of a right answer that planning aims at.
-    min_number_mass
-        Below this number mass an answer counts as one of low number mass.
-    sensitivity
-        Whether the table of sensitivity has the estimates of δ that no verdict uses.
-    formula, fit, random, cluster
-        The user's own model; see :func:`~audit.statistics.own_model.own_model_table`. ``formula`` is None without one.
-    """
-
-    n_permutations: int = 10_000
-    confidence: float = 0.95
-    margin: float | None = None
-    least_gap: float | None = None
-    missing_shift: float | None = None
-    wanted: float | None = None
-    power: float = 0.8
-    min_number_mass: float = 0.5
-    sensitivity: bool = False
-    formula: str | None = None
-    fit: Literal["mixed", "ols"] = "mixed"
-    random: str | None = None
-    cluster: str = "narrative_id"
-
-    @property
-    def alpha(self) -> float:
-        """Error rate of the tests: 1 − ``confidence`` without the dust of floating-point arithmetic."""
-        return round(1 - self.confidence, 12)
 
 
 def child_rng(seed: int, dimension: str, variant: str, statistic: str) -> np.random.Generator:
@@ -109,7 +64,7 @@ class Estimates:
     scopes: dict[str, GroupScope | NotEstimableError]
 
     @classmethod
-    def of(cls, cube: NarrativeCube, *, seed: int, settings: Settings, published: bool = True) -> Estimates:
+    def of(cls, cube: NarrativeCube, *, seed: int, settings: AnalysisSettings, published: bool = True) -> Estimates:
         """Compute every estimate of a cube with baselines; the seed and the cube's names seed the draws.
 
         Without ``published`` the study's own arithmetic, which only makes sense for ratings, is left out.
@@ -323,7 +278,7 @@ def leave_one_out_rows(cube: NarrativeCube, found: Estimates) -> Rows:
         yield known | {"group": group, "delta": delta}
 
 
-def equivalence_rows(gap: list[dict[str, Any]], settings: Settings) -> Rows:
+def equivalence_rows(gap: list[dict[str, Any]], settings: AnalysisSettings) -> Rows:
     """Yield the rows of ``EQUIVALENCE``: one for each row of the gap that is in points."""
     for row in gap:
         if row["estimator"] != "published":
@@ -331,7 +286,7 @@ def equivalence_rows(gap: list[dict[str, Any]], settings: Settings) -> Rows:
             yield equivalence_row(**{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha)
 
 
-def power_rows(cube: NarrativeCube, found: Estimates, settings: Settings) -> Rows:
+def power_rows(cube: NarrativeCube, found: Estimates, settings: AnalysisSettings) -> Rows:
     """Yield the row of ``POWER``, if there is a headline."""
     if isinstance(found.headline, NotEstimableError):
         return

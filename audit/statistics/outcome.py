@@ -16,13 +16,14 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube, cell_table
 from audit.statistics.comparisons import Labelled
 from audit.statistics.controls import Dependent, Repetition
 from audit.statistics.conversations import conversations_of, gaps_over_conversations, noted_over_conversations
 from audit.statistics.echo import echo_free
-from audit.statistics.estimate_rows import Estimates, Settings, gap_rows, overall_rows
+from audit.statistics.estimate_rows import Estimates, gap_rows, overall_rows
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import family_rows
 from audit.statistics.incomplete import cell_means
@@ -104,7 +105,7 @@ class Part:
     estimates: Estimates
     gap: list[dict[str, Any]]
     repetition: list[dict[str, Any]]
-    settings: Settings
+    settings: AnalysisSettings
     dependent: Dependent | None = None
 
     @property
@@ -180,7 +181,7 @@ def analyse_outcome(
     prompts: pd.DataFrame,
     *,
     seed: int,
-    settings: Settings,
+    settings: AnalysisSettings,
     repetition: Repetition | None = None,
     conversation_of: Callable[[str], str] | None = None,
     replies: pd.DataFrame | None = None,

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import pandas as pd
 
-from audit.configuration.schema import AuditConfig, StatisticsConfig, TaskConfig
+from audit.configuration.analysis_settings import AnalysisSettings
+from audit.configuration.schema import AuditConfig, TaskConfig
 from audit.engines.progress import Say
-from audit.errors import IN_POINTS, ConfigError
+from audit.errors import ConfigError
 from audit.people.questions import Form
 from audit.report.task_words import TaskWords
 from audit.runs.manifest import Manifest
@@ -98,9 +99,9 @@ class Task(ABC, Generic[P]):
         """What the model is asked for, which also names the folder of its answers."""
         return self.settings.stores
 
-    def check_statistics(self, statistics: StatisticsConfig) -> None:
+    def check_statistics(self, statistics: AnalysisSettings) -> None:
         """Raise ConfigError for settings of the analysis that the task cannot use; here, those of ratings."""
-        for name in ("formula", *IN_POINTS, "human", "sensitivity"):
+        for name in ("formula", *statistics.in_points(), "human", "sensitivity"):
             if getattr(statistics, name) not in (None, False):
                 raise ConfigError(
                     f"statistics.{name} is of ratings; a run of replies or of a questionnaire has other units: leave it"

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from audit.asking.prompt_export import Export, messages_in
-from audit.configuration.schema import AuditConfig, StatisticsConfig, load_statistics
+from audit.configuration.analysis_settings import AnalysisSettings
+from audit.configuration.schema import AuditConfig, load_statistics
 from audit.engines.answered import Answers, answered_model, read_answers
 from audit.engines.progress import Say
-from audit.errors import ConfigError, StoreError, check_points
+from audit.errors import ConfigError, StoreError
 from audit.people.collection import FOLDERS, form_of, import_ratings
 from audit.runs.manifest import Manifest
 from audit.runs.outside import code_text, describe_outside, read_outside
@@ -90,15 +91,11 @@ def _completed(manifest: Manifest, config: AuditConfig, *, command: str, preset:
     return analysed.having(command=command, preset=preset).complete(finished=now())
 
 
-def report_run(
-    path: Path, *, defaults: Mapping[str, Any], settings: Mapping[str, Any] | None = None, command: str = ""
-) -> Published:
+def report_run(path: Path, *, settings: Mapping[str, Any] | None = None, command: str = "") -> Published:
     """Analyse and render a run again, without its model; an unfinished run as far as it goes.
 
     Parameters
     ----------
-    defaults
-        Settings of the analysis, for those that a run of an earlier version did not record.
     settings
         Override the run's own; the manifest records them.
     command
@@ -112,11 +109,11 @@ def report_run(
         If a setting cannot be used.
     """
     manifest = Manifest.read(path)
-    statistics = load_statistics({**defaults, **manifest.statistics.content, **(settings or {})})
+    statistics = load_statistics({**manifest.config.recorded, **(settings or {})})
     _check_formula(statistics)
     task = task_of(manifest)
     if math.isfinite(manifest.scale.high - manifest.scale.low):
-        check_points(statistics.model_dump(), low=manifest.scale.low, high=manifest.scale.high)
+        statistics.check_on_scale(low=manifest.scale.low, high=manifest.scale.high)
     task.check_statistics(statistics)
     with RunFolder(path) as folder:
         manifest = Manifest.read(path).adding("config", statistics=statistics.model_dump(mode="json"))
@@ -156,7 +153,7 @@ def report_outside(
     seed
         Of the permutations.
     statistics
-        All settings of the analysis.
+        Settings of the analysis; others have their defaults.
 
     Raises
     ------
@@ -168,7 +165,7 @@ def report_outside(
     settings = load_statistics(statistics)
     _check_formula(settings)
     outside = read_outside(ratings, groups, low=low, high=high, missing=missing)
-    check_points(settings.model_dump(), low=outside.low, high=outside.high)
+    settings.check_on_scale(low=outside.low, high=outside.high)
     manifest = describe_outside(outside, command=command, seed=seed, model=model)
     manifest = manifest.adding("config", statistics=settings.model_dump(mode="json"))
     n_rated = int(outside.ratings["intensity"].notna().sum())
@@ -263,9 +260,7 @@ def _said_of(answers: Answers) -> str:
     return f"answers to {len(answers.texts):,} of {plural(answers.n_prompts, 'prompt')}{f'; {more}' if more else ''}"
 
 
-def import_people(
-    path: Path, files: Sequence[Path], *, form: str | None = None, defaults: Mapping[str, Any]
-) -> tuple[Published, tuple[str, ...]]:
+def import_people(path: Path, files: Sequence[Path], *, form: str | None = None) -> tuple[Published, tuple[str, ...]]:
     """Import people's ratings of a run's replies or narratives into its folder, and analyse the run again.
 
     Parameters
@@ -274,8 +269,6 @@ def import_people(
         The CSV files of all raters.
     form
         The form that they filled in; None: the usual one of the run's task.
-    defaults
-        See :func:`report_run`.
 
     Returns
     -------
@@ -286,7 +279,7 @@ def import_people(
     found, counted = import_ratings(path, which, files)
     with RunFolder(path) as folder:
         folder.write_manifest(Manifest.read(path).having(**{FOLDERS[which]: found}))
-    return report_run(path, defaults=defaults), counted
+    return report_run(path), counted
 
 
 def consolidate_run(path: Path) -> None:
@@ -300,7 +293,7 @@ def consolidate_run(path: Path) -> None:
         folder.consolidate()
 
 
-def _check_formula(statistics: StatisticsConfig) -> None:
+def _check_formula(statistics: AnalysisSettings) -> None:
     """Reject an unusable formula before anything slow begins."""
     if statistics.formula is None:
         if statistics.random is not None:

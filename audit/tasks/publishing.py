@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from audit.asking.conversations import emotions_of, stages_are_told
 from audit.runs.ledger import GENERATION
-from audit.runs.manifest import Manifest, Statistics
+from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table, dictionary
 from audit.tables.formatting import either, plural, printable
@@ -21,7 +21,6 @@ from stimuli.stereotypes import load_stereotypes
 from stimuli.strategies import THOUGHT
 
 if TYPE_CHECKING:
-    from audit.statistics.estimate_rows import Settings
     from audit.statistics.remarks import Remark
 
 
@@ -33,15 +32,6 @@ def count_of(status: pd.Series) -> dict[str, int]:
     counts = status.value_counts()
     n_of = {name: int(counts.get(name, 0)) for name in map(str, Status)}
     return {name: n for name, n in n_of.items() if n or name != Status.INEXACT}
-
-
-def estimated_by(statistics: Statistics) -> Settings:
-    """Return the estimators' settings; defaults for what the run did not record."""
-    from audit.statistics.estimate_rows import Settings
-
-    recorded = {name: value for name, value in statistics.content.items() if value is not None}
-    known = recorded | statistics.model_dump()
-    return Settings(**{field.name: known[field.name] for field in fields(Settings) if field.name in known})
 
 
 def score_stages(

@@ -13,7 +13,6 @@ import pandas as pd
 from reading import Case, Reader, Tried, WrongValueError
 
 from audit.comparing.preference.pairs import PAIR_SIDES, read_sides
-from audit.configuration.composition import statistics_defaults
 from audit.configuration.schema import load_statistics
 from audit.people.collection import _read_study
 from audit.runs.ledger import Ledger
@@ -81,13 +80,12 @@ def _of_any(table: Any, index: int) -> dict[str, Any]:
 
 def _manifests(folder: Path) -> Tried:
     seeds = [path.read_bytes() for path in sorted(ROOT.glob("reports/example*/manifest.json"))]
-    defaults = statistics_defaults()
 
     def read(case: Case) -> object:
         (folder / "manifest.json").write_bytes(case.content)
         manifest = Manifest.read(folder, check=False)
         # What a report asks of it before anything else.
-        load_statistics({**defaults, **manifest.statistics.content})
+        load_statistics(manifest.config.recorded)
         return task_of(manifest), manifest.config.quantization, manifest.to_bytes()
 
     return Tried(lambda rng: Case(mutations.of_json(rng, rng.choice(seeds))), read, [*map(Case, seeds)])

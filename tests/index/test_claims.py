@@ -14,7 +14,6 @@ from indexed import changed, published, without_figures
 from planted import Planted, alone, grouped, ratings_of
 
 from audit.api import compare
-from audit.configuration.composition import statistics_defaults
 from audit.extras.index.claims import CLAIMS, _said
 from audit.extras.index.write import write_index
 from audit.tasks.pipeline import report_run
@@ -306,7 +305,7 @@ def test_a_gap_that_goes_the_other_way_beyond_invented_groups_is_held_against_no
         for name, gap, sd, size in (("low", 2.0, 1.0, LARGE), ("high", 4.0, 1.1, SMALL)):
             case = with_invented(gap, 8.0, sd=sd)
             run = published(tmp_path / name, case, placebo=["invented"], identity__name=name, model__name="m", **size)
-            report_run(run, defaults=statistics_defaults())
+            report_run(run)
             changed(run)
     beside(tmp_path, "low", "high")
     [row], _ = claims_of(tmp_path, "size")

@@ -17,7 +17,6 @@ from gated import two_terms
 from indexed import changed, published, without_figures
 from runs import as_stored
 
-from audit.configuration.composition import statistics_defaults
 from audit.errors import StoreError
 from audit.extras.index.published import rows_of_run, whole_row
 from audit.report.sentences import LIMITS
@@ -133,7 +132,7 @@ def test_what_a_check_answers_is_the_same_on_the_page_and_in_the_index(runs, tmp
         )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         without_figures(patch)
-        report_run(run, defaults=statistics_defaults())
+        report_run(run)
     [row] = index_of(run)
     cards, banner = screen((run / "report.html").read_text("utf-8"))
     assert cards == [(row["verdict"], row["verdict_words"])]
@@ -218,7 +217,7 @@ def test_an_unfinished_run_says_so_with_tables_and_without(runs, tmp_path):
     run = changed(copied(runs["none"], tmp_path), status="running")
     with pytest.MonkeyPatch.context() as patch:
         without_figures(patch)
-        report_run(run, defaults=statistics_defaults())
+        report_run(run)
     [row] = index_of(run)
     assert (row["status"], row["verdict"]) == ("running", "absent")
     assert "the run is not finished" in row["verdict_words"]
@@ -240,7 +239,7 @@ def replies(tmp_path_factory):
     """The committed example of replies, reported by this version."""
     run = tmp_path_factory.mktemp("replies") / "run"
     shutil.copytree(REPORTS / "example-replies", run)
-    report_run(run, defaults=statistics_defaults())
+    report_run(run)
     return run
 
 

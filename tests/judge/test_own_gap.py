@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from judging import around, draw, opened, shown
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import ConfigError
 from audit.statistics.analysis import analyse
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.estimates import summarise_contrasts
 from audit.tables.ratings import RATINGS
 from audit.tasks.measures.base import Reply
@@ -62,7 +62,8 @@ def scales_of(judge):
 
 
 def gap_of(judge, ratings):
-    tables = analyse(ratings, scales=scales_of(judge), seed=0, settings=Settings(confidence=0.99, n_permutations=100))
+    settings = AnalysisSettings(confidence=0.99, n_permutations=100)
+    tables = analyse(ratings, scales=scales_of(judge), seed=0, settings=settings)
     gap = tables.tables["gap"]
     return gap.loc[gap["headline"] & (gap["scope"] == "narratives")].iloc[0]
 

@@ -22,17 +22,17 @@ from audit.comparing.gaps import Measured, gap_table, measure_run, specification
 from audit.comparing.measure_gaps import RepliesOfRun, change_rows
 from audit.comparing.reply_page import _answer
 from audit.comparing.tables import COMPARISON_TABLES, MEASURE_CHANGES
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.numbers import Row, rows_of
 from audit.report.summary import NO_GROUPS, NOT_THE_GROUPS, Summary
 from audit.runs.outside import read_outside
 from audit.statistics.controls import Repetition
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.outcome import Outcome
 from audit.statistics.verdict import Limits, Verdict
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, interval
 from audit.tasks.reply.task import Reply
 
-SETTINGS = Settings(n_permutations=100)
+SETTINGS = AnalysisSettings(n_permutations=100)
 UNDECIDED_RUN = "that an undecided run has no gap"
 UNDECIDED_STRATEGY = "that an undecided strategy changes nothing"
 NEARER = "that a δ nearer to 0 is less bias"

@@ -19,7 +19,6 @@ from test_replies_page import replies_of, write_run
 from test_summary import several
 
 from audit.comparing.comparison import compare_folders
-from audit.configuration.composition import statistics_defaults
 from audit.extras.index.write import write_index
 from audit.people.questions import load_questions
 from audit.report import page as pages
@@ -52,9 +51,7 @@ def of_reply_comparison(folder: Path) -> str:
     runs = [folder / "one", folder / "two"]
     for place, run in enumerate(runs):
         write_run(run, replies, measures=2, seed=place, stimuli={"source": "a source", "sha256": "x"})
-    return compare_folders(
-        runs, out=folder / "out", reports_dir=folder, defaults=statistics_defaults(), say=lambda line: None
-    ).page.read_text("utf-8")
+    return compare_folders(runs, out=folder / "out", reports_dir=folder, say=lambda line: None).page.read_text("utf-8")
 
 
 def of_judge(folder: Path) -> str:

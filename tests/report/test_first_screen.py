@@ -17,12 +17,12 @@ import pandas as pd
 import pytest
 from planted import CASES, EMOTIONS, FIVE_UP_TWO_DOWN, Planted, alone, decided, grouped, ratings_of, refused
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.echo import control_lines
 from audit.runs.manifest import Manifest
 from audit.runs.outside import describe_outside, read_outside
 from audit.statistics.analysis import Analysis, analyse
 from audit.statistics.controls import Repetition
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.formatting import interval, points
 from audit.tasks.intensity.page import render_report
@@ -42,7 +42,7 @@ def analysis_of(
         files = Path(folder) / "ratings.csv", Path(folder) / "groups.csv"
         outside = read_outside(*files, low=0, high=100)
         manifest = describe_outside(outside, command="python -m audit report ...", seed=0, model="a model")
-    settings = Settings(n_permutations=200, **planted.settings)
+    settings = AnalysisSettings(n_permutations=200, **planted.settings)
     manifest = manifest.adding("config", statistics={"confidence": settings.confidence, "margin": settings.margin})
     ratings = alter(outside.ratings)
     analysis = analyse(ratings, scales={"unknown": (0, 100)} | _scales(ratings), seed=0,

@@ -16,7 +16,6 @@ from browser import MARKS, launched, open_all, opened, sideways, violations
 from runs import as_stored, outside_run
 
 from audit.comparing.comparison import compare_folders
-from audit.configuration.composition import statistics_defaults
 from audit.tables.formatting import without_overrides
 from audit.tasks.pipeline import report_run
 
@@ -56,20 +55,19 @@ def pages(tmp_path_factory):
     example = tmp_path_factory.mktemp("example") / "run"
     shutil.copytree(EXAMPLE, example)
     hostile, other, long = (tmp_path_factory.mktemp(name) for name in ("hostile", "other", "long"))
-    made = {"example": report_run(example, defaults=statistics_defaults()).report}
+    made = {"example": report_run(example).report}
     outside_run(hostile, *ratings_of(TERMS, n=6, tail=ATTACK))
     manifest = json.loads((hostile / "run" / "manifest.json").read_text("utf-8"))
     manifest |= {"command": ATTACK, "preset": ATTACK, "model": manifest["model"] | {"name": ATTACK}}
     (hostile / "run" / "manifest.json").write_text(json.dumps(manifest), "utf-8")
     as_stored(hostile / "run")
-    made["hostile"] = report_run(hostile / "run", defaults=statistics_defaults()).report
+    made["hostile"] = report_run(hostile / "run").report
     made["long"] = outside_run(long, *ratings_of(("x" * 100_000, "a", "b", "c"), n=3)) / "report.html"
     outside_run(other, *ratings_of(TERMS, n=6, tail=ATTACK, change=5))
     compared = compare_folders(
         [hostile / "run", other / "run"],
         out=tmp_path_factory.mktemp("compared") / "out",
         reports_dir=tmp_path_factory.mktemp("reports"),
-        defaults=statistics_defaults(),
         say=lambda line: None,
     )
     return made | {"comparison": compared.page}

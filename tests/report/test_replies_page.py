@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from test_numbers import Numbers, files_of, read, value_in
 
-from audit.configuration.composition import statistics_defaults
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.figures.style import figure_bytes
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
@@ -90,7 +90,7 @@ def write_run(folder, replies, *, tail="", measures=3, narratives=None, **change
         "prompt": {"variant": "origin"},
         "dimensions": sorted(set(replies["dimension"])),
         "clusters": {},
-        "config": {"statistics": statistics_defaults()},
+        "config": {"statistics": AnalysisSettings().model_dump(mode="json")},
         "scorers": {f"counts{tail}": {"facts": {"model": f"a scorer{tail}"}, "measures": described}},
         "absent": {f"eq{tail}": f"its model is not here{tail}"},
         "diversity": True,
@@ -99,7 +99,7 @@ def write_run(folder, replies, *, tail="", measures=3, narratives=None, **change
         run.write_shard(0, replies, "replies")
         write_scores(run, "counts", 0, scores, {})
         run.write_manifest(Manifest.of(manifest | change))
-    return report_run(folder, defaults=statistics_defaults()).report
+    return report_run(folder).report
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +217,7 @@ def test_hostile_words_are_escaped_wherever_they_stand(hostile):
 
 def test_the_same_run_gives_the_same_bytes(page):
     before = page.read_bytes()
-    assert report_run(page.parent, defaults=statistics_defaults()).report.read_bytes() == before
+    assert report_run(page.parent).report.read_bytes() == before
 
 
 @pytest.mark.parametrize(

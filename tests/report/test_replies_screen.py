@@ -12,12 +12,12 @@ from judged import cards_of, first_screen
 from test_replies_controls import INVENTED, ONE
 from test_replies_page import replies_of
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.numbers import rows_of
 from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS
 from audit.report.verdicts import next_step, reason_in_words
 from audit.runs.manifest import Manifest
 from audit.statistics.controls import Repetition
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.outcome import Outcome
 from audit.tables.formatting import OF_GROUPS_AND_MODELS
 from audit.tables.run_of_replies import REPLY_TABLES
@@ -65,7 +65,7 @@ def screen_of(
         outcomes.append(Outcome(name, unit="points", values=pd.Series(written, index=replies["prompt_index"])))
     tables = {name: pd.DataFrame(columns=list(columns)) for name, columns in REPLY_TABLES.items()}
     tables |= measure_tables(
-        replies, outcomes, seed=0, settings=Settings(n_permutations=100),
+        replies, outcomes, seed=0, settings=AnalysisSettings(n_permutations=100),
         repetition=Repetition(
             {name: {term: term for terms in groups.values() for term in terms} for name in dimensions},
             placebo=("invented_1",) if invented else (),

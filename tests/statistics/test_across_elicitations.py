@@ -9,12 +9,12 @@ from scipy import stats
 from audit.comparing.elicitations import elicitation_range, elicitation_rows
 from audit.comparing.gaps import measure_run
 from audit.comparing.tables import ELICITATION_RANGES, ELICITATIONS
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.controls import Repetition
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.verdict import Limits, Verdict
 from audit.tables.shared import OVERALL
 
-SETTINGS = Settings(n_permutations=100)
+SETTINGS = AnalysisSettings(n_permutations=100)
 GROUPS = ("Hindu", "Muslim")
 NAN = float("nan")
 
@@ -76,7 +76,7 @@ def beside(runs, *, dimension="religion", verdicts=None):
     ],
 )
 def test_sign_and_verdict_of_planted_gaps(measure, gaps, margin, sign, verdict, n_found):
-    settings = Settings(n_permutations=100, margin=margin)
+    settings = AnalysisSettings(n_permutations=100, margin=margin)
     runs = {f"{k}": measure(settings, religion=draws(k, gap=gap)) for k, gap in enumerate(gaps)}
     rows, whole = beside(runs)
     assert (whole["sign"], whole["verdict"], whole["n_found"]) == (sign, verdict, n_found)

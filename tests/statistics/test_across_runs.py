@@ -14,16 +14,16 @@ from audit.comparing.gaps import (
     specification_rows,
 )
 from audit.comparing.tables import COMPARED_GAP, SPECIFICATIONS
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.analysis import analyse
 from audit.statistics.controls import Repetition
-from audit.statistics.estimate_rows import Settings
 from audit.tables.gap import COMPARISONS
 from audit.tables.shared import OVERALL
 
 NAN = float("nan")
 GROUPS = ("a", "b")
 GROUPS_OF_TERMS = (("a Hindu", "a follower of the Gita"), ("a Muslim", "a follower of Islam"))
-SETTINGS = Settings(n_permutations=200, margin=3.0)
+SETTINGS = AnalysisSettings(n_permutations=200, margin=3.0)
 
 
 def draws(seed, shift=0.0, n=8):

@@ -13,12 +13,13 @@ from cubes import cube_of
 from pandas.testing import assert_frame_equal, assert_series_equal
 from scipy import stats
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import ConfigError
 from audit.statistics import estimate_rows as rows
 from audit.statistics.analysis import analyse
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import overall_row
-from audit.statistics.estimate_rows import Settings, child_rng
+from audit.statistics.estimate_rows import child_rng
 from audit.statistics.headline import headline_gap, with_sign_flips
 from audit.statistics.interactions import interaction_variances
 from audit.statistics.mixed import fit_mixed
@@ -47,7 +48,7 @@ CLUSTERS = {"religion": {"A": "first", "B": "first", "C": "second"}}
 
 def analysis_of(*ratings, scales=SCALES, seed=1, valence=None, clusters=None, **settings):
     table = pd.concat(ratings, ignore_index=True)
-    settings = Settings(**{"n_permutations": 200} | settings)
+    settings = AnalysisSettings(**{"n_permutations": 200} | settings)
     return analyse(
         table, scales=scales, seed=seed, settings=settings, valence=valence, clusters=clusters, replicates=True
     )
@@ -470,7 +471,7 @@ def test_another_dimension_does_not_alter_a_p():
 
 def test_shuffled_gaps_are_kept_of_a_replication_alone():
     ratings = build_ratings(sloped(12, "ABC"), list("ABC"))
-    plain = analyse(ratings, scales=SCALES, seed=1, settings=Settings(n_permutations=200)).tables
+    plain = analyse(ratings, scales=SCALES, seed=1, settings=AnalysisSettings(n_permutations=200)).tables
     assert plain["null"].empty
     assert plain["gap"].query("estimator == 'published'")["null_low"].notna().all()
     assert not analysis_of(ratings).tables["null"].empty

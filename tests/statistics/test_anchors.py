@@ -7,13 +7,13 @@ from conftest import build_ratings
 from statsmodels.stats.multitest import multipletests
 
 from audit.comparing.gaps import gap_table, measure_run
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.analysis import analyse
 from audit.statistics.anchors import sd_within
-from audit.statistics.estimate_rows import Settings
 
 NAN = np.nan
 SCALES = {"origin": (0.0, 100.0), "10-scale": (1.0, 5.0)}
-SETTINGS = Settings(n_permutations=200)
+SETTINGS = AnalysisSettings(n_permutations=200)
 ANCHORS = ["percent_of_scale", "sd_within", "delta_sd", "raw_in", "raw_out"]
 
 

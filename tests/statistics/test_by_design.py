@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError
 from audit.statistics.analysis import analyse
 from audit.statistics.cells import NarrativeCube
@@ -16,7 +17,6 @@ from audit.statistics.contrasts import complete_narratives
 from audit.statistics.controls import Repetition
 from audit.statistics.deciding_estimate import gaps_of
 from audit.statistics.echo import echo_free
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.headline import headline_gap
 from audit.statistics.missing import refusal_gap
 from audit.statistics.narrative_fits import designed_weights, narrative_fits
@@ -28,7 +28,7 @@ from stimuli.identities import load_dimensions
 from stimuli.pairs import drawn_pairs
 
 [RELIGION] = load_dimensions("six-groups", names=["religion"], perceiver_terms=1)
-FEW = Settings(n_permutations=100)
+FEW = AnalysisSettings(n_permutations=100)
 
 
 def ratings_of(n=12, *, gap=0.0, levels=0.0, sd=1.0, seed=0, refused=(), dimension=RELIGION):

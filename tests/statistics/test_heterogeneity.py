@@ -9,8 +9,8 @@ from conftest import build_ratings
 from statsmodels.stats.multivariate import test_mvmean as hotelling
 from statsmodels.stats.oneway import anova_oneway
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.analysis import analyse
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.heterogeneity import between_emotions, between_groups
 from audit.tables.gap import HETEROGENEITY
@@ -50,7 +50,7 @@ def ratings_of(gap, *, k=4, groups="ABCDEFGHIJKL", seed=0, noise=3.0, own=(), ba
 def rows_of(*tables, seed=1, **settings):
     ratings = pd.concat(tables, ignore_index=True)
     found = analyse(
-        ratings, scales={"origin": (0.0, 100.0)}, seed=seed, settings=Settings(n_permutations=200, **settings)
+        ratings, scales={"origin": (0.0, 100.0)}, seed=seed, settings=AnalysisSettings(n_permutations=200, **settings)
     ).tables["heterogeneity"]
     assert list(found) == list(HETEROGENEITY)
     return {(row["dimension"], row["over"]): row for row in found.to_dict("records")}

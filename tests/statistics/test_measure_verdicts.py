@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.runs.manifest import Manifest
 from audit.statistics.controls import Repetition
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.limits import verdicts_as_they_hold
 from audit.statistics.outcome import Outcome
 from audit.statistics.verdict import Limits, Verdict
@@ -20,6 +20,7 @@ from audit.tables.verdicts import VERDICTS
 from audit.tasks.reply.gaps import measure_tables
 
 GROUPS = tuple("ABCDEF")
+FEW = AnalysisSettings().model_copy(update={"n_permutations": 10})
 
 
 def replies_of(*, groups=GROUPS, n=24, terms=2, invented=0, conversations=0):
@@ -72,7 +73,7 @@ def verdicts_of(
         outcomes.append(Outcome(name, "points", numbers, scale))
     terms = {name: name for name in (*replies["perceiver"].unique(),)}
     tables = measure_tables(
-        replies, outcomes, seed=0, settings=Settings(n_permutations=10), limits=limits, conversation_of=conversation_of,
+        replies, outcomes, seed=0, settings=FEW, limits=limits, conversation_of=conversation_of,
         repetition=Repetition(
             {"religion": terms, "invented_1": terms},
             placebo=("invented_1",) if (replies["dimension"] == "invented_1").any() else (),

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.runs.manifest import Manifest
 from audit.statistics.analysis import analyse
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversation_of
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.outcome import Outcome
 from audit.tables.cells import CELLS
 from audit.tables.gap import FAMILIES, GAP
@@ -20,7 +20,7 @@ from audit.tasks.reply.gaps import measure_tables, remarks_on_replies
 from audit.tasks.reply.measure_values import measures_of
 
 GROUPS = ("Jew", "Sikh", "Jain", "Hindu", "Copt", "unspecified")
-SETTINGS = Settings(n_permutations=500)
+SETTINGS = AnalysisSettings(n_permutations=500)
 OF_RATINGS = {
     "gap": ("delta_z", "null_low", "null_high", "percent_of_scale", "sd_within", "raw_in", "raw_out", "bound_low",
             "bound_high"),
@@ -120,7 +120,7 @@ def test_a_planted_gap_is_found_in_its_measure_and_in_no_other(ratings_of, seed,
     refused = rng.random(whole[0].shape) < missing
     ratings = [ratings_of(np.where(refused, np.nan, y), GROUPS) for y in whole]
     measured = [Outcome(f"m{k}", values=values_of(own)) for k, own in enumerate(ratings)]
-    tables = tables_of(replies_of(ratings[0]), *measured, seed=seed, settings=Settings(confidence=0.999))
+    tables = tables_of(replies_of(ratings[0]), *measured, seed=seed, settings=AnalysisSettings(confidence=0.999))
     rows = [gap_of(tables, each.name) for each in measured]
     assert all(row["ci_low"] < (8.0 if k == 0 else 0.0) < row["ci_high"] for k, row in enumerate(rows))
     assert [row["p_adjusted"] < 0.01 for row in rows] == [True] + 3 * [False]

@@ -15,12 +15,12 @@ from audit.comparing.costs import cost_rows
 from audit.comparing.gaps import OTHER_TEXTS, measure_run, strategy_rows
 from audit.comparing.measure_gaps import RepliesOfRun, _subtracted, change_rows
 from audit.comparing.tables import REPLY_COSTS
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.comparisons import Labelled, difference
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.outcome import Outcome
 
-SETTINGS = Settings(n_permutations=100)
+SETTINGS = AnalysisSettings(n_permutations=100)
 IN_RATINGS = {"delta_change": "delta_change", "ci_low": "change_low", "ci_high": "change_high", "p": "p",
               "n_narratives": "n_narratives"}  # fmt: skip
 

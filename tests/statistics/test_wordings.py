@@ -8,11 +8,11 @@ import pytest
 from conftest import build_ratings
 from simulated_ratings import calibrate_ratings
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.analysis import analyse
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import Repetition
 from audit.statistics.crossed import crossed_gap
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.headline import headline_gap
 from audit.statistics.missing import missing_rows
 from audit.statistics.ratings import compact_ratings
@@ -42,7 +42,8 @@ def planted(effects, *, n=12, groups="ABCDE", seed=0, sd=1.0):
 
 def analysed(ratings, stems=None, **settings):
     return analyse(
-        ratings, scales={"origin": (0.0, 200.0)}, seed=1, settings=Settings(**{"n_permutations": 200} | settings),
+        ratings, scales={"origin": (0.0, 200.0)}, seed=1,
+        settings=AnalysisSettings(**{"n_permutations": 200} | settings),
         repetition=Repetition({NAMES["dimension"]: stems or {}}),
     ).tables  # fmt: skip
 
@@ -160,7 +161,7 @@ def test_few_wordings_say_nothing_of_others(n, has_interval):
     assert bool(row["note"]) is not has_interval
     averages = analyse(
         worded(*planted([6.0, *[0.0] * (n - 1)], n=6)), scales={"origin": (0.0, 200.0)}, seed=1,
-        settings=Settings(n_permutations=20),
+        settings=AnalysisSettings().model_copy(update={"n_permutations": 20}),
     ).averages  # fmt: skip
     if not has_interval:
         assert "too few" in averages.wordings["religion", "origin"]

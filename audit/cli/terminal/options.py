@@ -276,6 +276,6 @@ def _fill(text: str, head: str, *, indent: int) -> str:
 
 
 def _settings() -> list[str]:
-    from audit.configuration.schema import StatisticsConfig
+    from audit.configuration.analysis_settings import AnalysisSettings
 
-    return [f"{SETTING}{name}" for name in StatisticsConfig.model_fields]
+    return [f"{SETTING}{name}" for name in AnalysisSettings.model_fields]

@@ -10,7 +10,6 @@ from typing import Final
 from audit.cli.terminal.base import Command
 from audit.cli.terminal.options import Option, Usage, a_number, a_path, option_lines, true_or_false, usage_lines
 from audit.cli.terminal.printing import note, print_table, tell
-from audit.configuration.composition import statistics_defaults
 from audit.errors import report_command
 
 
@@ -82,7 +81,6 @@ def _gate(words: Sequence[str]) -> int:
         baseline=given[_BASELINE],
         strict_average=given[_AVERAGE],
         dimensions=given[_DIMENSIONS],
-        defaults=statistics_defaults(),
     )
     written = write_verdict(gated, given[_OUT] or path / _FOLDER, version=__version__)
     for said in gated.notes:

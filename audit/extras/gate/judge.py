@@ -24,7 +24,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from audit.errors import ConfigError, check_points
+from audit.configuration.analysis_settings import AnalysisSettings
+from audit.errors import ConfigError
 from audit.report.verdicts import REASONS
 from audit.runs.differences import choices_of, identity_of, thinking_of
 from audit.runs.manifest import Manifest
@@ -191,7 +192,6 @@ def gate_run(
     baseline: Path | None = None,
     strict_average: bool = False,
     dimensions: Sequence[str] = (),
-    defaults: Mapping[str, Any],
 ) -> Gated:
     """Test all gaps of a run of ratings against a margin.
 
@@ -211,8 +211,6 @@ def gate_run(
         Test each dimension's average gap only.
     dimensions
         Dimensions to test; empty for all.
-    defaults
-        Settings of the analysis for runs of earlier versions that did not record them.
     """
     from audit.statistics.margin_tests import hold
 
@@ -227,12 +225,12 @@ def gate_run(
     ):
         if value >= width:
             raise ConfigError(f"{name}={value:g}: {what}, so every gap would pass; a number below {width:g} is wanted")
-    settings = _settings(manifest, defaults)
-    check_points(settings, low=low, high=high)
-    alpha = round(1 - settings["confidence"], 12)
+    settings = _settings(manifest)
+    settings.check_on_scale(low=low, high=high)
+    alpha = settings.alpha
     if not alpha < 0.5:
-        raise ConfigError(f"{path} was analysed with statistics.confidence={settings['confidence']:g}; a gate needs "
-                          "more than .5: report it again with statistics.confidence=0.95")  # fmt: skip
+        raise ConfigError(f"{path} was analysed with statistics.confidence={settings.confidence:g}; a gate needs more "
+                          "than .5: report it again with statistics.confidence=0.95")  # fmt: skip
     given: dict[str, Any] = {"settings": settings, "margin": margin, "strict_average": strict_average}
     run = _measure(path, dimensions, **given)
     other = None if baseline is None else _measure(baseline, dimensions, **given)
@@ -242,7 +240,7 @@ def gate_run(
         None if other is None else {gap.key: gap for gap in other.gaps},
         margins={"average": margin, "emotion": margin, "group": margin, "refusals": refusal_margin},
         alpha=alpha,
-        power=settings["power"],
+        power=settings.power,
         n_narratives=run.n_narratives,
     )
     # All dimensions are one family: choosing one afterwards must not make its gap easier to show.
@@ -254,7 +252,7 @@ def gate_run(
         margin=margin,
         refusal_margin=refusal_margin,
         alpha=alpha,
-        power=settings["power"],
+        power=settings.power,
         strict_average=strict_average,
         n_narratives=run.n_narratives,
         n_needed=_needed(rows, run.n_narratives),
@@ -270,20 +268,22 @@ def gate_run(
     )
 
 
-def _settings(manifest: Manifest, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    recorded = {name: value for name, value in manifest.statistics.content.items() if value is not None}
-    known = dict(defaults) | recorded
-    return {name: known[name] for name in ("confidence", "power", "min_number_mass", "missing_shift")}
+def _settings(manifest: Manifest) -> AnalysisSettings:
+    """Return the settings that a gate uses; it has a margin of its own, and needs no draws."""
+    recorded = manifest.statistics
+    used = ("confidence", "power", "min_number_mass", "missing_shift")
+    return AnalysisSettings().model_copy(
+        update={name: getattr(recorded, name) for name in used} | {"n_permutations": 1}
+    )
 
 
 def _measure(
-    path: Path, dimensions: Sequence[str], *, settings: Mapping[str, Any], margin: float, strict_average: bool
+    path: Path, dimensions: Sequence[str], *, settings: AnalysisSettings, margin: float, strict_average: bool
 ) -> _Measured:
     """Estimate the gaps of a run, and collect what prevents a verdict."""
     from audit.statistics.average_gaps import placebo_cubes
     from audit.statistics.controls import Repetition
     from audit.statistics.deciding_estimate import gaps_of
-    from audit.statistics.estimate_rows import Settings
     from audit.statistics.manipulation import rows_of_run
     from audit.statistics.missing import missing_rows
     from audit.statistics.outcome import INTENSITY, analyse_outcome
@@ -303,14 +303,12 @@ def _measure(
     ratings = folder.ratings_of(manifest, unfinished=unfinished)
     scale = manifest.scale.low, manifest.scale.high
     told = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
-    own = {name: settings[name] for name in ("confidence", "power", "min_number_mass")}
     compact = compact_ratings(ratings)
     placebos = placebo_cubes(compact, told)
-    used = Settings(**own, n_permutations=1)
-    found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=used, repetition=told)
-    followed = rows_of_run(folder.table(MANIPULATED).frame(), manifest, confidence=settings["confidence"])
+    found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=settings, repetition=told)
+    followed = rows_of_run(folder.table(MANIPULATED).frame(), manifest, confidence=settings.confidence)
     on_run = codes_of_run(followed, manifest)
-    noise = noise_of_run(manifest, folder, ratings, confidence=settings["confidence"])
+    noise = noise_of_run(manifest, folder, ratings, confidence=settings.confidence)
     unseen = _why_no_refusals(manifest, ratings)
     gaps: list[Gap] = []
     codes: dict[Place, frozenset[str]] = {}
@@ -324,8 +322,8 @@ def _measure(
                 placebos=placebos.get(place[1], {}),
                 repetition=told,
                 scale=scale,
-                confidence=settings["confidence"],
-                missing_shift=settings["missing_shift"],
+                confidence=settings.confidence,
+                missing_shift=settings.missing_shift,
                 average_alone=strict_average,
                 refusals=not unseen,
             )
@@ -336,14 +334,12 @@ def _measure(
         remarks = remarks_of(
             each.cube,
             each.estimates,
-            outcomes=outcome_table(
-                each.prompts, low=scale[0], high=scale[1], min_number_mass=settings["min_number_mass"]
-            ),
-            missing=list(missing_rows(each.cube, confidence=settings["confidence"])),
+            outcomes=outcome_table(each.prompts, low=scale[0], high=scale[1], min_number_mass=settings.min_number_mass),
+            missing=list(missing_rows(each.cube, confidence=settings.confidence)),
             sensitivity=(),
             low=scale[0],
             high=scale[1],
-            min_number_mass=settings["min_number_mass"],
+            min_number_mass=settings.min_number_mass,
         )
         floor = {"noise_floor"} if 2 * noise.get(place, 0.0) >= margin else set()
         codes[place] = frozenset({remark.code for remark in remarks} | on_run | floor)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -68,15 +68,13 @@ class _Made(RunFolder):
         self.files = files
 
 
-def verify_run(path: Path, *, defaults: Mapping[str, Any], say: Say, expect: str = "") -> list[Finding]:
+def verify_run(path: Path, *, say: Say, expect: str = "") -> list[Finding]:
     """Check that a run holds what was collected, and that its tables and page follow from that.
 
     The folder may be read-only. The result is empty if nothing is wrong.
 
     Parameters
     ----------
-    defaults
-        Settings of the analysis for runs of earlier versions that did not record them.
     say
         Takes a line for each thing that was checked, or could not be.
     expect
@@ -103,7 +101,7 @@ def verify_run(path: Path, *, defaults: Mapping[str, Any], say: Say, expect: str
         found += _labels(path, manifest, answers, say)
         if manifest.generation:
             found += _generation(path, manifest, folder, again, say)
-            found += _recomputed(folder, manifest, defaults, again, say)
+            found += _recomputed(folder, manifest, again, say)
         elif (path / PAGE).exists():
             say(f"not checked: tables and page, which an earlier version made; `{again}` makes them anew")
         else:
@@ -250,11 +248,9 @@ def _generation(path: Path, manifest: Manifest, folder: RunFolder, again: str, s
         say(f"generation: manifest, tables and page are of one analysis, {manifest.generation}")
 
 
-def _recomputed(
-    folder: _Made, manifest: Manifest, defaults: Mapping[str, Any], again: str, say: Say
-) -> Iterator[Finding]:
+def _recomputed(folder: _Made, manifest: Manifest, again: str, say: Say) -> Iterator[Finding]:
     """Yield tables that differ from a new analysis of the same answers."""
-    statistics = load_statistics({**defaults, **manifest.statistics.content})
+    statistics = load_statistics(manifest.config.recorded)
     task_of(manifest).publish(folder, manifest.adding("config", statistics=statistics.model_dump(mode="json")))
     by = computed_by()
     other = {name: version for name, version in manifest.analysed_by.items() if by.get(name) != version}

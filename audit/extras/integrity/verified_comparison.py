@@ -24,7 +24,7 @@ _NOT_COMPUTED: Final = {
 }
 
 
-def verify_of_runs(path: Path, *, defaults: Mapping[str, Any], say: Say) -> list[Finding] | None:
+def verify_of_runs(path: Path, *, say: Say) -> list[Finding] | None:
     """Check a folder made from several runs. Nothing is written, to it or to the runs.
 
     Collected answers have a ledger. A comparison has none, so it is made again from its runs. Returns what is wrong;
@@ -32,8 +32,6 @@ def verify_of_runs(path: Path, *, defaults: Mapping[str, Any], say: Say) -> list
 
     Parameters
     ----------
-    defaults
-        Settings of the analysis that the runs did not record.
     say
         Takes a line for each thing that was checked, or could not be.
     """
@@ -41,7 +39,7 @@ def verify_of_runs(path: Path, *, defaults: Mapping[str, Any], say: Say) -> list
     if manifest is None:
         return None
     if isinstance(manifest, ComparisonManifest):
-        return list(_made_again(path, manifest, defaults, say))
+        return list(_made_again(path, manifest, say))
     faults = ledger.faults_of(path, made=True, needed=bool(manifest.content.get("ledger")))
     found = [Finding(name, what, ledger.remedy_for(path, name, what)) for name, what in faults.lines()]
     story = ledger.story_of(path)
@@ -63,7 +61,7 @@ def _manifest(path: Path) -> OfRuns | None:
     return next((there for kind in _KINDS if (there := kind.read_if_there(path)) is not None), None)
 
 
-def _made_again(path: Path, manifest: ComparisonManifest, defaults: Mapping[str, Any], say: Say) -> Iterator[Finding]:
+def _made_again(path: Path, manifest: ComparisonManifest, say: Say) -> Iterator[Finding]:
     """Yield files of a comparison that differ from what its runs give."""
     say("not kept: a ledger of a comparison; so all of it is made again from its runs")
     again = f"`{manifest.command}` makes it anew" if manifest.command else "make it anew from its runs"
@@ -82,7 +80,6 @@ def _made_again(path: Path, manifest: ComparisonManifest, defaults: Mapping[str,
                 folders,
                 out=Path(scratch) / "comparison",
                 reports_dir=Path(scratch),
-                defaults=defaults,
                 settings=settings if isinstance(settings, Mapping) else {},
                 command=manifest.command,
                 left_out=[str(each) for each in manifest.content.get("left_out") or ()],

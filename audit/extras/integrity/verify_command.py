@@ -9,7 +9,6 @@ from typing import Final
 from audit.cli.terminal.base import OK, Command
 from audit.cli.terminal.options import Option, Usage, option_lines, true_or_false, usage_lines
 from audit.cli.terminal.printing import say, tell
-from audit.configuration.composition import statistics_defaults
 from audit.errors import ConfigError, report_command
 
 WRONG: Final = 1
@@ -79,7 +78,7 @@ def _verify(words: Sequence[str]) -> int:
             tell(f"accepted: {line}")
         if lines:
             tell(f"{path}: the files are taken as they are; `python -m audit report {path}` says so on its page")
-        elif verify_run(path, defaults=statistics_defaults(), say=lambda line: None):
+        elif verify_run(path, say=lambda line: None):
             again = report_command(path)
             tell(
                 f"{path}: nothing that was collected had changed; what `verify` says of tables and pages, `{again}` "
@@ -88,9 +87,9 @@ def _verify(words: Sequence[str]) -> int:
         else:
             tell(f"{path}: nothing had changed")
         return OK
-    found = verify_of_runs(path, defaults=statistics_defaults(), say=say)
+    found = verify_of_runs(path, say=say)
     if found is None:
-        found = verify_run(path, defaults=statistics_defaults(), say=say, expect=expect)
+        found = verify_run(path, say=say, expect=expect)
     for finding in found:
         tell(f"wrong: {finding}")
     if found:

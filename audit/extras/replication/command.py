@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from audit.cli.terminal.base import OK, Command
 from audit.cli.terminal.options import Option, Usage, a_path, one_of, option_lines, usage_lines, whole_from
 from audit.cli.terminal.printing import command_line, note, print_table, say, tell
-from audit.configuration.composition import statistics_defaults
 from audit.tables.formatting import count, coverage, dimension_title, interval, points
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def _replicate(words: Sequence[str]) -> int:
         narratives=given[_NARRATIVES],
         keep_beyond=given[_BEYOND] == "keep",
         seed=given[_SEED],
-        statistics=statistics_defaults() | given.settings(),
+        statistics=given.settings(),
         command=command_line("replicate", *words),
         say=say,
     )

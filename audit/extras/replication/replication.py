@@ -99,7 +99,7 @@ def replicate(
     seed
         For the permutations and the map of perceivers.
     statistics
-        All settings of the analysis.
+        Settings of the analysis; others have their defaults.
     """
     settings = load_statistics(statistics)
     if settings.formula is not None or settings.human is not None:
@@ -130,9 +130,7 @@ def replicate(
         say("note: no comparison, which takes two runs; the map of perceivers by t-SNE is a part of it")
         return Replication(outcomes, None)
     chosen = {name: getattr(settings, name) for name in RatingComparison.settings}
-    comparison = compare_folders(
-        folders, out=place / _COMPARISON, reports_dir=reports_dir, defaults=statistics, settings=chosen, say=say
-    )
+    comparison = compare_folders(folders, out=place / _COMPARISON, reports_dir=reports_dir, settings=chosen, say=say)
     return Replication(outcomes, comparison)
 
 

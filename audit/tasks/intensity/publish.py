@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from audit.asking.conversations import what_was_asked
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.explorer import Explorer, explore
-from audit.runs.manifest import Check, Manifest, Statistics
+from audit.runs.manifest import Check, Manifest
 from audit.runs.store import RunFolder
 from audit.tables.formatting import (
     SCOPES,
@@ -33,7 +34,7 @@ from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.base import Published
 from audit.tasks.intensity.released_answers import released_answers
 from audit.tasks.intensity.verdict_limits import codes_of_run, limits_of, sees_refusals, told_response
-from audit.tasks.publishing import count_of, estimated_by, on_run, on_thoughts, score_stages, unfinished, write_all
+from audit.tasks.publishing import count_of, on_run, on_thoughts, score_stages, unfinished, write_all
 from stimuli.human import HumanIntensities, read_human
 from stimuli.manipulation import LEAST
 from stimuli.narratives import emotion_valence
@@ -96,7 +97,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         ratings,
         scales={str(variant): (low, high) for variant in ratings["variant"].unique()},
         seed=manifest.seed,
-        settings=estimated_by(settings),
+        settings=settings,
         valence=emotion_valence(),
         clusters=clusters,
         repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn),
@@ -237,7 +238,7 @@ def _below(table: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table, more], ignore_index=True) if len(more) else table
 
 
-def _human(statistics: Statistics, ratings: pd.DataFrame) -> HumanIntensities | None:
+def _human(statistics: AnalysisSettings, ratings: pd.DataFrame) -> HumanIntensities | None:
     """Read the intensities that people gave, if there are any."""
     if statistics.human is None:
         return None

@@ -11,7 +11,8 @@ import pandas as pd
 from audit.asking.collect import collect, earlier_manifest, end_parts, missing_shards, nothing_to_ask
 from audit.asking.conversations import prompt_records
 from audit.asking.plan import Plan, make_plan
-from audit.configuration.schema import AuditConfig, StatisticsConfig
+from audit.configuration.analysis_settings import AnalysisSettings
+from audit.configuration.schema import AuditConfig
 from audit.engines.progress import Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
@@ -43,7 +44,7 @@ class Ratings(Task[Plan]):
     compared_by = "gaps"
     asked_elsewhere = True
 
-    def check_statistics(self, statistics: StatisticsConfig) -> None:
+    def check_statistics(self, statistics: AnalysisSettings) -> None:
         """Accept all settings."""
 
     def plan(self, config: AuditConfig) -> Plan:

@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.anchors import with_adjusted_p
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import told_apart_by
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.outcome import Found, Outcome, analyse_outcome, spread_of
 from audit.statistics.ratings import compact_ratings, without_dimensions
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
@@ -37,7 +37,7 @@ def measure_tables(
     outcomes: Sequence[Outcome],
     *,
     seed: int,
-    settings: Settings,
+    settings: AnalysisSettings,
     valence: Mapping[str, str] | None = None,
     clusters: Mapping[str, Mapping[str, str]] | None = None,
     conversation_of: Callable[[str], str] | None = None,
@@ -111,7 +111,7 @@ def analyse_outcomes(
     outcomes: Sequence[Outcome],
     *,
     seed: int,
-    settings: Settings,
+    settings: AnalysisSettings,
     conversation_of: Callable[[str], str] | None = None,
     repetition: Repetition | None = None,
 ) -> Iterator[tuple[Outcome, Found]]:

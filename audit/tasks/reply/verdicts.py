@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError
 from audit.statistics.average_gaps import is_flat, limits_of_mean, overall_gaps, placebo_cubes
 from audit.statistics.controls import Repetition
 from audit.statistics.deciding_estimate import Gap, Place, gaps_of
-from audit.statistics.estimate_rows import Settings
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.missing import refusal_gap
 from audit.statistics.outcome import Found, Outcome, Part, n_differing
@@ -43,7 +43,7 @@ class MeasuredGaps:
 
 
 def measured_gaps(
-    outcome: Outcome, found: Found, *, repetition: Repetition, settings: Settings, sd: float
+    outcome: Outcome, found: Found, *, repetition: Repetition, settings: AnalysisSettings, sd: float
 ) -> MeasuredGaps:
     """Return the input to the verdicts on a measure: its deciding gap in each dimension, and of their mean.
 
@@ -72,7 +72,9 @@ def measured_gaps(
     return MeasuredGaps((*gaps, *overall), codes, sd)
 
 
-def measure_verdicts(measured: Iterable[MeasuredGaps], limits: Limits, settings: Settings) -> list[dict[str, Any]]:
+def measure_verdicts(
+    measured: Iterable[MeasuredGaps], limits: Limits, settings: AnalysisSettings
+) -> list[dict[str, Any]]:
     """Decide about every measure; return rows of ``tables.VERDICTS``.
 
     ``limits`` are those besides the measures' own numbers.
@@ -107,7 +109,7 @@ def _row(verdict: Verdict, sd: float) -> dict[str, Any]:
     return row | {name: value / sd for name, value in in_sd.items()}
 
 
-def _codes(part: Part, gap: Gap, settings: Settings) -> Iterator[str]:
+def _codes(part: Part, gap: Gap, settings: AnalysisSettings) -> Iterator[str]:
     """Yield codes of what limits a measure's gap, by the same bounds as for ratings."""
     cube = part.cube.without_baselines()
     n, n_lacking = int(np.count_nonzero(cube.expected)), int(np.count_nonzero(cube.lacking))
@@ -142,7 +144,7 @@ def _of_numbers(part: Part, y: np.ndarray[Any, Any]) -> Iterator[str]:
         yield "not_converged"
 
 
-def _refusals_differ(part: Part, settings: Settings) -> bool:
+def _refusals_differ(part: Part, settings: AnalysisSettings) -> bool:
     """Whether refusals of in-group and out-group texts differ significantly, and enough to matter."""
     try:
         made, with_any = refusal_gap(part.cube, confidence=settings.confidence)

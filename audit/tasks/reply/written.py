@@ -33,7 +33,7 @@ from audit.tables.shared import OVERALL
 from audit.tables.stages import STAGES
 from audit.tasks.base import Published, Task
 from audit.tasks.measures.choose import JUDGE, Wanted
-from audit.tasks.publishing import estimated_by, on_run, on_thoughts, score_stages, unfinished, write_all
+from audit.tasks.publishing import on_run, on_thoughts, score_stages, unfinished, write_all
 from audit.tasks.reply.scoring import plan_scoring, read_scores, score_counts, score_replies
 from stimuli.narratives import emotion_valence
 
@@ -161,7 +161,6 @@ class WrittenTexts(Task[Plan]):
         n_of = {str(status): int(counts.get(str(status), 0)) for status in ReplyStatus}
         manifest = manifest.having(counts={**n_of, "total": len(replies)})
         settings, seed = manifest.statistics, manifest.seed
-        how = estimated_by(settings)
         counted = {name: score_counts(folder, name) for name in manifest.scorers}
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
         of_groups = without_dimensions(replies, repetition.placebo)
@@ -178,7 +177,7 @@ class WrittenTexts(Task[Plan]):
             replies,
             [*of_raters(given), *measured],
             seed=seed,
-            settings=how,
+            settings=settings,
             valence=emotion_valence(),
             clusters=manifest.clusters,
             conversation_of=told_apart_by(manifest.stimuli.source),
@@ -197,7 +196,7 @@ class WrittenTexts(Task[Plan]):
             experiencer_effects(judged),
             variant=manifest.prompt.variant,
             seed=seed,
-            settings=how,
+            settings=settings,
         )
         own, own_remarks = self.tables(folder, manifest, of_groups, values)
         tables |= own

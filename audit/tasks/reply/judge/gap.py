@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from audit.statistics.estimate_rows import Settings
+from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.families import adjust_p
 from audit.statistics.outcome import Outcome, analyse_outcome
@@ -44,7 +44,7 @@ def judged_tables(
     *,
     variant: str,
     seed: int,
-    settings: Settings,
+    settings: AnalysisSettings,
 ) -> dict[str, pd.DataFrame]:
     """Estimate the judge's own gap, and its effect of each experiencer, by dimension and measure.
 
