@@ -16,6 +16,7 @@ from runs import as_stored, of_before
 
 from audit.cli.main import main
 from audit.extras.exchange.every_eval_ever import SCHEMA
+from audit.tables.run_of_ratings import TABLES
 
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / "reports" / "example"
@@ -44,7 +45,8 @@ def record_in(folder):
 def exact(name):
     """Read a table of the run with all digits of its numbers, which pandas 2 rounds."""
     rows = pd.read_csv(RUN / "tables" / f"{name}.csv", dtype=str)
-    return rows.map(lambda text: float(text) if re.fullmatch(r"-?[\d.]+(e-?\d+)?", str(text)) else text)
+    rows = rows.map(lambda text: float(text) if re.fullmatch(r"-?[\d.]+(e-?\d+)?", str(text)) else text)
+    return TABLES[name].renamed(rows)
 
 
 def decides(run, **values):
