@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from audit.errors import AuditError, ConfigError, StoreError, report_command
+from audit.runs.derived import derived_table, has_table
 from audit.runs.ledger import check_made
 from audit.runs.manifest import Manifest
-from audit.tables.reading import read_table
 from audit.tables.stages import GIVEN, STAGES
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def _silent(line: str) -> None:
 class Tables(Mapping[str, pd.DataFrame]):
     """The tables of a folder by name, each read when it is first asked for, and all of one analysis.
 
-    Every column is described in the table ``dictionary``. Numbers are unrounded; what is missing is NaN.
+    Every column is described in the table ``dictionary``. Numbers are unrounded; what is missing is NaN. A table
+    without rows has no file, and is empty here.
     """
 
     def __init__(self, folder: Path, described: Mapping[str, Table]) -> None:
@@ -55,24 +56,25 @@ class Tables(Mapping[str, pd.DataFrame]):
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in self._read:
-            path = self._folder / f"{name}.csv"
-            if not path.is_file():
+            path, run = self._folder / f"{name}.csv", self._folder.parent
+            if not (path.is_file() or (name in self._described and has_table(run, name))):
                 there = ", ".join(self) or "none"
                 raise KeyError(
                     f"{self._folder} has no table {name!r}; there are: {there}. `python -m audit report` makes all"
                 )
-            again = f"`{report_command(self._folder.parent)}` makes it anew"
-            of = check_made(self._folder.parent, f"tables/{name}.csv", remedy=again)
+            again = f"`{report_command(run)}` makes it anew"
+            of = check_made(run, f"tables/{name}.csv", remedy=again)
             if self._of not in (None, of):
                 raise StoreError(
                     f"{path} is of a later analysis than the tables that were read before; open the folder again"
                 )
             self._of = of
-            self._read[name] = read_table(path, self._described.get(name))
+            self._read[name] = derived_table(run, name, self._described.get(name))
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(path.stem for path in self._folder.glob("*.csv")))
+        there = {path.stem for path in self._folder.glob("*.csv")}
+        return iter(sorted(there | {name for name in self._described if has_table(self._folder.parent, name)}))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -10,20 +10,30 @@ estimator gives an interval: how many those are stands in brackets where they ar
 
 The headline claims a coverage of 93 to 97% and 3 to 7% of false positives in the cases that are marked so. Each is
 compared with these bounds, and the exit code is 1 if one lies outside by more than chance allows.
+
+Run as ``python benchmarks/calibration.py RUN_DIR [n_datasets=1000] [delta=POINTS] [seed=0] [out=calibration.csv]`` it
+simulates data of that run's own design instead, with its identities, narratives, variances and missing ratings: with no
+gap, and with a gap of ``delta`` points (the smallest that the run can detect, unless given).
 """
 
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from missing_shifts import MissingShifts
+from simulated_ratings import CALIBRATION, Truth, calibrate, calibrate_ratings, simulate
+from tqdm import tqdm
 
-from audit.errors import NotEstimableError
-from audit.statistics.calibration import Truth, calibrate, simulate
+from audit.configuration.schema import load_statistics
+from audit.errors import NotEstimableError, check_margin
+from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
 from audit.statistics.cells import NarrativeCube
+from audit.statistics.controls import Repetition
 from audit.statistics.headline import headline_gap
-from audit.statistics.missing_grid import MissingShifts
 
 N_DATASETS = 1_000
 N_BATCHES = 20
@@ -163,7 +173,7 @@ def sees(fields):
 
 
 def at_shifts(cube, truth, n_datasets, *, rng):
-    """Draw data sets; of each the headline's error, how much a point of shift moves it, and what the grid needs."""
+    """Draw data sets; of each the headline's error, how much a point of shift moves it, and what shifts need."""
     found = []
     for child in rng.spawn(n_datasets):
         drawn, target = simulate(truth, cube, delta=0.0, rng=child)
@@ -257,7 +267,56 @@ def signed(points, decimals=2):
     return f"{round(points, decimals) + 0.0:+.{decimals}f}".replace("-", "−")  # + 0.0: no −0.00
 
 
+def calibrate_run(path, *, n_datasets=N_DATASETS, delta=None, seed=0, out=Path("calibration.csv")):
+    """Simulate data of a complete run's own design, print how often its estimators err, and write the table."""
+    manifest = Manifest.read(path)
+    statistics = load_statistics(manifest.config.recorded)
+    check_margin("delta", None if delta is None else abs(delta), low=manifest.scale.low, high=manifest.scale.high)
+    ratings = RunFolder(path).ratings_of(manifest)
+    with tqdm(unit="data set", smoothing=0.1) as bar:
+
+        def say(done, total):
+            bar.total = total
+            bar.update(done - bar.n)
+
+        table = calibrate_ratings(
+            ratings,
+            n_datasets=n_datasets,
+            delta=delta,
+            seed=seed,
+            confidence=statistics.confidence,
+            power=statistics.power,
+            say=say,
+            repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn),
+        )
+    out.write_bytes(CALIBRATION.csv(table))
+    print(*of_run(table), sep="\n")
+    print(f"table: {out}")
+    return table
+
+
+def of_run(table):
+    """Lay out a run's calibration as a Markdown table; what has no gap says why."""
+    yield "| dimension | variant | true gap | estimator | scope | false positives | coverage | power | bias | n |"
+    yield "|---" * 10 + "|"
+    for row in table.to_dict("records"):
+        if not row["n_datasets"]:
+            yield f"| {row['dimension']} | {row['variant']} | {row['note']} |" + " – |" * 7
+            continue
+        shares = (
+            "–" if pd.isna(row[name]) else percent(row[name]) for name in ("false_positives", "coverage", "power")
+        )
+        bias = "–" if pd.isna(row["bias"]) else signed(row["bias"], 3)
+        of_gap = f"{signed(row['delta'])} | {row['estimator']} | {row['scope'] or '–'} | {' | '.join(shares)} | {bias}"
+        yield f"| {row['dimension']} | {row['variant']} | {of_gap} | {row['n_estimable']:,.0f} |"
+
+
 def main():
+    if sys.argv[1:] and not sys.argv[1].isdecimal():
+        read = {"n_datasets": int, "delta": float, "seed": int, "out": Path}
+        given = [word.split("=", 1) for word in sys.argv[2:]]
+        calibrate_run(Path(sys.argv[1]), **{name: read[name](value) for name, value in given})
+        return 0
     n_datasets = int(sys.argv[1]) if len(sys.argv) > 1 else N_DATASETS
     workers = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     large = sys.argv[3:] == ["published-scale"]

@@ -15,8 +15,11 @@ import pytest
 from drawing import every_format, svg_alone
 from durations import TESTS, seconds
 from hypothesis import settings
-from simulations import chosen, what_to_run
+from simulations import chosen, draw_of, what_to_run
 from tiers import guarded, is_quick, mark
+
+# Tests import the scripts of benchmarks/ by name; at the end, so that they hide no module of the tests.
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 # How long an example takes says how busy the machine is, and nothing of the code. (CI has a profile of its own.)
 settings.register_profile("patient", deadline=None)
@@ -80,9 +83,11 @@ def pytest_runtest_call(item):
 @pytest.hookimpl(trylast=True)  # after -k and -m, which narrow what there is to draw from
 def pytest_collection_modifyitems(config, items):
     quick_alone = config.getoption("quick")
-    simulations = [item.nodeid for item in items if item.get_closest_marker("simulation")]
-    not_drawn = set(simulations) - chosen(simulations, config.getoption("simulations"))
-    left_out = [item for item in items if item.nodeid in not_drawn or (quick_alone and not is_quick(item))]
+    draws = {item: draw_of(item) for item in items if item.get_closest_marker("simulation")}
+    drawn = chosen(set(draws.values()), config.getoption("simulations"))
+    left_out = [
+        item for item in items if (item in draws and draws[item] not in drawn) or (quick_alone and not is_quick(item))
+    ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
     gone = set(left_out)

@@ -7,6 +7,8 @@ import math
 import random
 from collections.abc import Collection
 
+import pytest
+
 SHARE = 0.125
 
 
@@ -20,6 +22,13 @@ def chosen(names: Collection[str], asked: str) -> set[str]:
     if asked == "none":
         return set()
     return set(random.Random(int(asked)).sample(sorted(names), math.ceil(SHARE * len(names))))
+
+
+def draw_of(item: pytest.Item) -> str:
+    """Return what a simulation is drawn by: its own name, or one that it shares with all that need the same set-up."""
+    mark = item.get_closest_marker("simulation")
+    assert mark is not None
+    return str(mark.kwargs.get("together", item.nodeid))
 
 
 def what_to_run(given: str) -> str:

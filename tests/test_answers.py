@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 from runs import FOUR_RELIGIONS
 
+from stimuli.examples import EXAMPLES_FILE
+
 sys.path.insert(0, str(Path(__file__).parent / "engines"))
 from hostile import KEY, Hostile, rating_of
 
@@ -368,7 +370,7 @@ def test_a_strategy_that_only_words_the_question_otherwise_goes_the_same_way(aud
     [
         (["task=inventory"], "answers of task=inventory are not read from a file"),
         (["strategy=two-stage"], "asks after what the model itself writes before, which stands in brackets"),
-        (["strategy=few-shot-1-random"], "brings examples or knowledge"),
+        (["strategy=few-shot-1-random", f"strategy.examples.pool={EXAMPLES_FILE}"], "brings examples or knowledge"),
         (["-m", "seed=0,1"], "it has the prompts of several runs"),
     ],
 )

@@ -14,6 +14,7 @@ import pytest
 
 import audit
 from audit import api
+from audit.tasks.registry import task_of
 
 EXAMPLES = Path(__file__).parents[1] / "reports"
 ORIGIN, PERSONA = (EXAMPLES / "example-sweep" / name for name in ("origin", "persona-1"))
@@ -51,7 +52,8 @@ def test_a_run_that_is_opened_has_what_its_folder_holds():
     gap = pd.read_csv(EXAMPLES / "example" / "tables" / "gap.csv")
     pd.testing.assert_series_equal(run.tables["gap"]["delta_points"], gap["delta_points"])
     assert run.tables["gap"]["note"].notna().all()
-    assert set(run.tables) == {path.stem for path in (EXAMPLES / "example" / "tables").glob("*.csv")}
+    there = {path.stem for path in (EXAMPLES / "example" / "tables").glob("*.csv")}
+    assert set(run.tables) == {*there, *task_of(run.manifest).described}
     assert len(run.answers) == run.manifest.n_prompts
     assert run.tables["gap"] is run.tables["gap"]
     with pytest.raises(KeyError, match=r"no table 'gaps'; there are: .*gap"):
@@ -149,7 +151,8 @@ def test_the_gap_of_a_table_of_ratings_is_the_planted_one():
     # Each group has one term, which all its in-group pairs repeat.
     assert "Not controlled for repetition of words" in repr(found)
     assert found.scale == (0, 100)
-    assert {"gaps", "null-identity-outside"} <= set(found.figures)
+    assert {"gaps", "cells-identity-outside"} <= set(found.figures)
+    assert not any(name.startswith(("null", "published")) for name in found.figures)
 
 
 def test_the_gap_of_a_run_s_own_ratings_is_the_run_s():

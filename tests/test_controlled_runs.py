@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from calibration import calibrate_run
 from runs import command_fixture
 from test_planted_strategy import GAP, SHRINKS, Scripted
 
@@ -89,7 +90,7 @@ def test_the_comparison_has_the_gap_of_each_run_s_own_report(runs):
         assert gap.loc[strategy, "delta_points"] == pytest.approx(headline)
 
 
-def test_invented_groups_are_not_calibrated(command, runs):
+def test_invented_groups_are_not_calibrated(runs):
     run = folder_of(runs, "none")
-    assert command("calibrate", run, "n_datasets=2") == 0
-    assert set(pd.read_csv(run / "calibration.csv")["dimension"]) == {"religion"}
+    table = calibrate_run(run, n_datasets=2, out=run.parent / "calibration.csv")
+    assert set(table["dimension"]) == {"religion"}

@@ -22,7 +22,6 @@ READERS = {
     "report with a setting": ["report", "run", "statistics.margin=2"],
     "gate": ["gate", "run", "margin=2"],
     "gate by a baseline": ["gate", "other", "margin=2", "baseline=run"],
-    "calibrate": ["calibrate", "run", "n_datasets=2"],
     "consolidate": ["consolidate", "run"],
     "people export": ["people", "export", "run", "n=3"],
     "people import": ["people", "import", "run", "file.csv"],
@@ -100,7 +99,7 @@ def test_a_damaged_parquet_file_is_named_by_all_that_read_it(damage, runs, capsy
         content = content.replace(b'["part-000000", ', b'["part-00000x", ')
     path.write_bytes(content)
     as_stored(runs / "run")  # what a ledger does not tell, the file itself does
-    named = ("report", "report beside another", "gate", "gate by a baseline", "calibrate", "consolidate")
+    named = ("report", "report beside another", "gate", "gate by a baseline", "consolidate")
     for name in named:
         line = refused(READERS[name], capsys)
         assert "run/ratings.parquet cannot be read (" in line

@@ -50,7 +50,6 @@ CALLED_FIRST = {
     "audit.statistics.published": ("exact_null", "standardise_cells"),
     "audit.statistics.scopes": ("adjusted_gap",),
     "audit.statistics.text_differences": ("log_odds_ratio",),
-    "audit.statistics.wordings": ("best_split",),
 }  # fmt: skip
 
 

@@ -8,8 +8,8 @@ import durations
 import pytest
 
 RECORD = json.loads(durations.FILE.read_text(encoding="utf-8"))
-MOST_MINUTES = {"quick": 5, "all": 18}
-"""Of wall time on two cores: `make test`, and `make test-all`, beside which a gate of 25 minutes has 7 for the rest."""
+MOST_MINUTES = {"quick": 5, "all": 23}
+"""Of wall time on two cores: `make test`; `make test-all` with a gate's simulations, which is to come to 18."""
 SHARE = {"quick": 0.05, "all": 0.03}
 """A file's budget, as a share of what all of them take, since machines differ."""
 MORE = {

@@ -154,7 +154,7 @@ def test_runs_that_differ_in_more_are_no_set(audit, tmp_path, other):
     plant(tmp_path / "A", gap=2, **READ)
     plant(tmp_path / "B", gap=-2, **WORDS | other)
     assert audit("report", "A", "B", "run_dir=out") == 0
-    assert table_of(tmp_path / "out", "elicitations").empty
+    assert not (tmp_path / "out" / "tables" / "elicitations.csv").exists()
     assert section(tmp_path / "out") == ""
     assert 'href="#elicitations"' not in (tmp_path / "out" / "comparison.html").read_text("utf-8")
 

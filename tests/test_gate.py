@@ -477,7 +477,7 @@ def test_a_verdict_is_withdrawn_before_the_run_is_read(make_run):
 
 
 def test_settings_beyond_the_scale_decide_nothing_wherever_they_are_read(make_run, capsys):
-    """An earlier version may have recorded them; and a comparison, a calibration and a report are told them."""
+    """An earlier version may have recorded them; and a comparison and a report are told them."""
     run, other = make_run(two_terms()), make_run(two_terms(sd=4.0), "other")
     for command, said in (
         (
@@ -485,7 +485,6 @@ def test_settings_beyond_the_scale_decide_nothing_wherever_they_are_read(make_ru
             "statistics.least_gap",
         ),
         (["report", run, "statistics.missing_shift=100.5"], "statistics.missing_shift=100.5"),
-        (["calibrate", run, "delta=101", "n_datasets=2"], "delta=101"),
     ):
         assert main([str(word) for word in command]) == 2, command
         assert said in capsys.readouterr().err.splitlines()[-1]

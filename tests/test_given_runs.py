@@ -13,9 +13,10 @@ from test_strategy_runs import N_PROMPTS, manifest_of, overrides
 from audit.cli.main import main
 from audit.runs.store import RunFolder
 from audit.tables.stages import GIVEN, STAGES
+from stimuli.examples import EXAMPLES_FILE
 
 USE = Path(__file__).parents[1] / "docs" / "use.md"
-RANDOM = ("strategy=few-shot-1-random",)
+RANDOM = ("strategy=few-shot-1-random", f"strategy.examples.pool={EXAMPLES_FILE}")
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +121,7 @@ def test_another_pool_is_another_run(part, tiny_model, tmp_path, capsys, finishe
     pool = tmp_path / "pool.csv"
     pool.write_text("example_id,text,answer\na,A long day at sea.,How good!\n", encoding="utf-8")
     other = {"pool": f"strategy.examples.pool={pool}", "seed": "seed=1"}[part]
-    assert main(["run", *overrides(tiny_model, "run", *RANDOM, other)]) == 2
+    assert main(["run", *overrides(tiny_model, "run", *(RANDOM[:1] if part == "pool" else RANDOM), other)]) == 2
     assert f"run_dir=run holds another run: {'strategy.examples.pool' if part == 'pool' else 'seed'}" in (
         capsys.readouterr().err
     )
@@ -128,11 +129,16 @@ def test_another_pool_is_another_run(part, tiny_model, tmp_path, capsys, finishe
 
 def test_examples_that_do_not_fit_are_left_out_and_counted(tiny_model, tmp_path):
     n = 16  # without the baseline, since long prompts take their time
-    whole = ["strategy=few-shot-5-random", "model.max_model_len=2048", "stimuli.unspecified=false"]
+    whole = ["strategy=few-shot-5-random", RANDOM[1], "model.max_model_len=2048", "stimuli.unspecified=false"]
     assert main(["run", *overrides(tiny_model, "whole", *whole)]) == 0
     with RunFolder(tmp_path / "whole") as folder:
         longest = int(folder.read_ratings(n_prompts=n)["n_prompt_tokens"].max())
-    tight = ["strategy=few-shot-5-random", f"model.max_model_len={longest - 10}", "stimuli.unspecified=false"]
+    tight = [
+        "strategy=few-shot-5-random",
+        RANDOM[1],
+        f"model.max_model_len={longest - 10}",
+        "stimuli.unspecified=false",
+    ]
     assert main(["run", *overrides(tiny_model, "tight", *tight)]) == 0
     with RunFolder(tmp_path / "tight") as folder:
         ratings = folder.read_ratings(n_prompts=n)

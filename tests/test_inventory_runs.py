@@ -146,9 +146,9 @@ def test_a_report_is_rendered_again_without_the_model_and_by_other_settings(affe
     ("words", "said"),
     [
         (("report", "{run}", "{copy}"), "is a run of task=inventory, of which there is no comparison"),
-        (("calibrate", "{run}"), "is a run of answers and has no ratings; name a run of ratings"),
         (("people", "export", "{run}"), "nothing for people to rate"),
         (("report", "{run}", "statistics.margin=2"), "statistics.margin is of ratings"),
+        (("report", "{run}", "statistics.sensitivity=true"), "statistics.sensitivity is of ratings"),
     ],
 )
 def test_what_takes_ratings_or_replies_refuses_answers_in_one_line(words, said, affect, audit, tmp_path, capsys):

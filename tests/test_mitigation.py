@@ -17,6 +17,8 @@ from audit.tables.formatting import points, unsigned
 from audit.tables.ratings import RATINGS
 from audit.tables.stages import STAGES
 
+pytestmark = pytest.mark.long
+
 COMMITTED = Path(__file__).parents[1] / "reports" / "example-strategies" / "comparison"
 LED = {"name": "ecn", "stages": ["perspective", "synthesis"]}
 

@@ -15,10 +15,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from calibration import CALIBRATION, calibrate_run
 from runs import FOUR_RELIGIONS, as_stored, collected, in_parts
 
+from audit.errors import ConfigError
 from audit.runs.store import RunFolder
-from audit.tables.gap import CALIBRATION
 from audit.tables.ratings import RATINGS
 from audit.tables.run_of_ratings import TABLES
 
@@ -173,9 +174,9 @@ def test_a_run_writes_its_folder_and_nothing_else(uninterrupted):
     shards = json.loads(pq.read_metadata(uninterrupted / "ratings.parquet").metadata[b"audit.parts"])
     assert [name for name, _, _ in shards] == [f"part-{k:06}" for k in range(8)]
     assert [n_rows for _, n_rows, _ in shards] == [7] * 7 + [1]
-    assert [*tables_of(uninterrupted)] == sorted(
-        ["generation.txt", *(f"{name}.csv" for name in (*TABLES, "dictionary"))]
-    )
+    tables = {path.stem for path in (uninterrupted / "tables").glob("*.csv")}
+    assert {"dictionary", "verdicts", "gap", "cells", "narratives"} <= tables <= {"dictionary", *TABLES}
+    assert [*tables_of(uninterrupted)] == sorted(["generation.txt", *(f"{name}.csv" for name in tables)])
     assert "<html" in (uninterrupted / "report.html").read_text()
 
 
@@ -468,7 +469,7 @@ def test_a_formula_gives_its_table(audit, finished):
     assert set(rows["formula"]) == {"intensity ~ in_group + C(perceiver)"}
     assert rows.set_index("term").loc["in_group", ["n_ratings", "n_clusters"]].tolist() == [32, 2]
     assert audit("report", "run", "statistics.formula=null") == 0
-    assert table_of(finished, "own_model").empty
+    assert not (finished / "tables" / "own_model.csv").exists()
 
 
 @pytest.mark.usefixtures("no_model")
@@ -550,7 +551,7 @@ def having(**changes):
 @pytest.mark.usefixtures("no_model")
 def test_a_damaged_manifest_ends_in_one_line(damage, said, tiny_model, audit, finished, uninterrupted, capsys):
     (finished / "manifest.json").write_text(damage(manifest_of(finished)))
-    for command in (("report", "run"), ("run", *overrides(tiny_model, "run")), ("calibrate", "run")):
+    for command in (("report", "run"), ("run", *overrides(tiny_model, "run"))):
         assert audit(*command) == 2
         line = capsys.readouterr().err.splitlines()[-1]
         assert line.startswith("audit: run/manifest.json ")
@@ -631,29 +632,42 @@ def test_a_disk_too_full_to_consolidate_is_noted_and_the_run_ends_well(
     assert tables_of(finished) == tables_of(uninterrupted)
 
 
-# --- Calibration ------------------------------------------------------------------------------------------------------
-
-
-def test_calibration_is_printed_and_kept_the_same_for_the_same_seed(audit, finished, uninterrupted, capsys):
-    files = []
-    for seed in (0, 0, 1):
-        assert audit("calibrate", "run", "n_datasets=20", f"seed={seed}") == 0
-        files.append((finished / "calibration.csv").read_bytes())
-    out = capsys.readouterr().out
-    assert files[0] == files[1] != files[2]
-    table = pd.read_csv(finished / "calibration.csv")
-    assert list(table.columns) == list(CALIBRATION)
-    assert set(table["n_datasets"]) == {20}
-    assert out.count("table: run/calibration.csv\n") == 3
-    lines = out.split("table: ")[0].splitlines()
-    assert len(lines) == 1 + len(table)
-    assert max(map(len, lines)) <= 140
+def test_estimates_that_no_verdict_uses_are_made_where_they_are_asked_for(audit, finished, uninterrupted):
+    more = {"equal_narratives", "within_narratives", "mixed_crossed", "ranks"}
+    plain = pd.read_csv(finished / "tables" / "sensitivity.csv")
+    assert not set(plain["check"]) & more
+    assert audit("report", "run", "statistics.sensitivity=true") == 0
+    asked = pd.read_csv(finished / "tables" / "sensitivity.csv")
+    assert set(asked["check"]) == set(plain["check"]) | more
+    pd.testing.assert_frame_equal(asked.loc[~asked["check"].isin(more)].reset_index(drop=True), plain)
+    assert "a mixed model with random perceivers and experiencers" in (finished / "report.html").read_text()
+    assert audit("report", "run", "statistics.sensitivity=false") == 0
     assert tables_of(finished) == tables_of(uninterrupted)
 
 
-def test_the_gap_of_a_calibration_can_be_chosen(audit, finished):
-    assert audit("calibrate", "run", "n_datasets=5", "delta=3.5") == 0
-    assert set(pd.read_csv(finished / "calibration.csv")["delta"]) == {0, 3.5}
+# --- Calibration ------------------------------------------------------------------------------------------------------
+
+
+def test_the_benchmark_calibrates_a_run_the_same_for_the_same_seed(finished, uninterrupted, tmp_path, capsys):
+    files = []
+    for seed in (0, 0, 1):
+        calibrate_run(finished, n_datasets=20, seed=seed, out=tmp_path / "calibration.csv")
+        files.append((tmp_path / "calibration.csv").read_bytes())
+    assert files[0] == files[1] != files[2]
+    table = pd.read_csv(tmp_path / "calibration.csv")
+    assert list(table.columns) == list(CALIBRATION)
+    assert set(table["n_datasets"]) == {20}
+    out = capsys.readouterr().out
+    assert out.count("calibration.csv\n") == 3
+    assert len(out.split("table: ")[0].splitlines()) == 2 + len(table)
+    assert tables_of(finished) == tables_of(uninterrupted)
+
+
+def test_the_gap_of_a_calibration_can_be_chosen(finished, tmp_path):
+    table = calibrate_run(finished, n_datasets=5, delta=3.5, out=tmp_path / "calibration.csv")
+    assert set(table["delta"]) == {0, 3.5}
+    with pytest.raises(ConfigError, match="delta=101"):
+        calibrate_run(finished, n_datasets=5, delta=101.0, out=tmp_path / "calibration.csv")
 
 
 # --- Ratings of another tool ------------------------------------------------------------------------------------------
@@ -779,10 +793,10 @@ def test_a_formula_is_refused_before_the_outside_folder_is_made(outside, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
-def test_calibration_of_a_run_without_a_gap_says_why_there_is_none(outside, audit, tmp_path, capsys):
+def test_calibration_of_a_run_without_a_gap_says_why_there_is_none(outside, tmp_path, capsys):
     nothing = {place: {"rating": None, "status": "refused"} for place in range(12)}
     assert outside(changed=nothing, status=True) == 0
-    audit("calibrate", "out", "n_datasets=5")
+    calibrate_run(tmp_path / "out", n_datasets=5, out=tmp_path / "calibration.csv")
     assert "no pair of identities has a rating" in capsys.readouterr().out
 
 

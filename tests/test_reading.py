@@ -18,6 +18,7 @@ from audit.runs.manifest import ComparisonManifest, Manifest
 from audit.tables.gap import GAP
 from audit.tables.ratings import MANIPULATION
 from audit.tables.reading import read_table
+from audit.tables.run_of_ratings import TABLES
 from audit.tasks.registry import task_of
 
 REPORTS = Path(__file__).parents[1] / "reports"
@@ -30,6 +31,43 @@ def test_a_table_that_is_read_is_written_as_the_same_bytes(path):
     """The oracle is the file: numbers that lost their last digit, or texts that became numbers, write other bytes."""
     read = read_table(path, _tables_of(path.parents[1]).get(path.stem))
     assert read.to_csv(index=False).encode("utf-8") == path.read_bytes() or _with_counts(read) == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "path", [*REPORTS.rglob("tables/*.csv")], ids=lambda path: path.relative_to(REPORTS).as_posix()
+)
+def test_a_table_that_is_written_has_a_row(path):
+    assert len(pd.read_csv(path))
+
+
+def test_a_table_without_rows_has_no_file_and_is_read_as_an_empty_one(tmp_path):
+    groups = alone(3)
+    run = outside_run(tmp_path, ratings_of(groups, n=6), grouped(groups))
+    tables = audit.open_run(run).tables
+    without = [name for name in TABLES if not (run / "tables" / f"{name}.csv").exists()]
+    assert {"own_model", "wordings", "human"} <= set(without) < set(tables)
+    for name in without:
+        assert tables[name].empty
+        assert list(tables[name]) == list(TABLES[name])
+    assert {*TABLES} <= set(tables["dictionary"]["table"])
+    collected = Collected.read(run, unfinished=False, texts=False)
+    assert collected.statistics("own_model").empty
+    # A table that had rows, and is gone, is no empty table.
+    (run / "tables" / "gap.csv").unlink()
+    assert "gap" not in audit.open_run(run).tables
+    with pytest.raises(audit.AuditError, match=r"has no tables/gap\.csv; make it"):
+        collected.statistics("gap")
+    assert {each.name for each in audit.open_run(run).verify()} == {"tables/gap.csv"}
+
+
+def test_rows_that_the_answers_do_not_give_are_found(tmp_path):
+    groups = alone(3)
+    run = outside_run(tmp_path, ratings_of(groups, n=6), grouped(groups))
+    (run / "tables" / "human.csv").write_text("dimension,variant\nreligion,origin\n")
+    (run / "tables" / "wordings.csv").write_text("dimension,variant\n")  # as earlier versions wrote them
+    faults = {(each.name, each.what) for each in audit.open_run(run).verify()}
+    assert ("tables/human.csv", "has rows, and the answers give none") in faults
+    assert ("tables/wordings.csv", "has rows, and the answers give none") not in faults
 
 
 def _tables_of(folder):
@@ -82,6 +120,7 @@ def test_what_is_missing_is_missing_and_counts_and_flags_are_what_they_were(tmp_
     assert pd.isna(read["passed"].tolist()[1])
 
 
+@pytest.mark.long
 def test_a_dimension_that_a_parser_takes_for_nothing_keeps_its_name(tmp_path):
     """ "NA" is Namibia's code, and "007" no number."""
     names, groups = ("NA", "007"), alone(3)

@@ -611,7 +611,6 @@ def test_a_folder_whose_name_is_no_utf_8_is_like_any_other(once, tmp_path, monke
     (Path(folder) / "manifest.json").unlink()
     assert main(["recover", name]) == 0
     assert main(["gate", name, "margin=2"]) in (0, 1, 3)
-    assert main(["calibrate", name, "n_datasets=2"]) == 0
 
 
 # --- By the ledger ----------------------------------------------------------------------------------------------------

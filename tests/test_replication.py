@@ -115,6 +115,7 @@ def replicated(tmp_path_factory):
     return here / "out", planted
 
 
+@pytest.mark.long
 def test_every_published_number_is_the_study_s_own(replicated):
     out, planted = replicated
     table = table_of(out / "comparison", "published").set_index("prompt")
@@ -222,6 +223,7 @@ def quick(monkeypatch):
     monkeypatch.setattr("audit.comparing.comparison._draw", lambda *_: {})
 
 
+@pytest.mark.long
 def test_perceivers_are_mapped_by_their_rows_with_cultural_clusters(audit, tmp_path, monkeypatch):
     pytest.importorskip("sklearn")
     monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from types import SimpleNamespace
 
 import pytest
-from simulations import chosen, what_to_run
+from simulations import chosen, draw_of, what_to_run
 
 NAMES = [f"tests/test_a.py::test_{k}" for k in range(40)]
 
@@ -29,6 +30,20 @@ def test_a_number_draws_the_same_whatever_the_order_and_another_number_draws_oth
 def test_every_one_gets_its_turn():
     # One of 40 is left out by 140 numbers with a probability of .875^140 = 8e-9.
     assert set.union(*(chosen(NAMES, str(seed)) for seed in range(140))) == set(NAMES)
+
+
+def test_those_that_share_their_set_up_are_drawn_together():
+    alone, shared = pytest.mark.simulation.mark, pytest.mark.simulation(together="x").mark
+    items = [
+        SimpleNamespace(nodeid=name, get_closest_marker=lambda _, m=mark: m)
+        for name, mark in (("a", alone), ("b", shared), ("c", shared))
+    ]
+    assert [draw_of(item) for item in items] == ["a", "x", "x"]
+
+
+def test_both_engines_on_the_embedded_model_are_one_draw(request):
+    found = [item for item in request.session.items if "test_agreement" in item.nodeid and "[embedded" in item.nodeid]
+    assert len({draw_of(item) for item in found}) <= 1
 
 
 @pytest.mark.parametrize("given", ["some", "", "-1", "0.5"])

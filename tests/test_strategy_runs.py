@@ -15,6 +15,9 @@ from audit.cli.main import main
 from audit.runs.parts import Parts, part_name
 from audit.runs.store import RunFolder
 from audit.tables.stages import GIVEN, STAGES
+from stimuli.examples import EXAMPLES_FILE
+
+EXAMPLES = ("strategy=few-shot-1-random", f"strategy.examples.pool={EXAMPLES_FILE}")
 
 N_PROMPTS = 25  # 5 perceivers x 5 experiencers x 1 narrative, in shards of ten: 10, 10 and 5
 SHARDS = [0, 1, 2]
@@ -95,7 +98,7 @@ def test_naming_an_emotion_is_scored_of_stages_that_were_not_told_it(told, tiny_
 
 
 def test_examples_are_shown_as_what_the_model_did_not_write(tiny_model, tmp_path):
-    assert main(["run", *overrides(tiny_model, "run", "strategy=few-shot-1-random", "model.max_model_len=1024")]) == 0
+    assert main(["run", *overrides(tiny_model, "run", *EXAMPLES, "model.max_model_len=1024")]) == 0
     with RunFolder(tmp_path / "run") as folder:
         [given] = folder.table(GIVEN).rows()
     shown = shown_in(tmp_path / "run")["calls"]["columns"]

@@ -17,6 +17,9 @@ from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.stages import STAGES
 from audit.tasks.publishing import on_thoughts
+from stimuli.examples import EXAMPLES_FILE
+
+EXAMPLES = ("strategy=few-shot-5-random", f"strategy.examples.pool={EXAMPLES_FILE}")
 
 MESSAGES = "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
 TEMPLATES = {
@@ -370,7 +373,7 @@ def test_what_a_thought_is_shown_is_what_its_answer_is_shown(run, reasoner):
     # Of a short context, examples are left out until thought and answer fit; the answer sees what the thought saw.
     engine = reasoner()
     engine.max_model_len = 1010
-    words = ("thinking=on", "strategy=few-shot-5-random", "thinking.max_tokens=200", "elicitation.max_tokens=16")
+    words = ("thinking=on", *EXAMPLES, "thinking.max_tokens=200", "elicitation.max_tokens=16")
     path = run(engine, "short", *words)
     thoughts, answers = thoughts_of(path), pd.read_parquet(path / "ratings.parquet").set_index("prompt_index")
     assert thoughts["n_dropped"].nunique() > 1
@@ -396,7 +399,7 @@ def test_what_an_answer_is_begun_with_has_room_after_a_thought_too(run, reasoner
 
     engine.written, engine.max_model_len = written, 1010
     begun = "All things considered, and with my feelings aside, the number that I would write down is "
-    words = ("thinking=on", "strategy=few-shot-5-random", "thinking.max_tokens=150", "elicitation.max_tokens=16")
+    words = ("thinking=on", *EXAMPLES, "thinking.max_tokens=150", "elicitation.max_tokens=16")
     path = run(engine, "begun", *words, f"elicitation.prefill='{begun}'")
     thoughts, answers = thoughts_of(path), pd.read_parquet(path / "ratings.parquet").set_index("prompt_index")
     assert set(thoughts["status"]) == {"written"}

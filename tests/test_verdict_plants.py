@@ -495,7 +495,10 @@ def test_no_table_of_a_comparison_has_an_interval_beyond_its_run_s_scale(tmp_pat
     audit.compare(*runs, run_dir=tmp_path / "beside")
     cut = {}
     for name, described in COMPARISON_TABLES.items():
-        table = pd.read_csv(tmp_path / "beside" / "tables" / f"{name}.csv")
+        path = tmp_path / "beside" / "tables" / f"{name}.csv"
+        if not path.exists():  # it has no rows
+            continue
+        table = pd.read_csv(path)
         outside, cut[name] = beyond(table, described)
         assert not outside, name
     assert {"ci_low", "ci_high"} <= cut["gap"]

@@ -20,6 +20,8 @@ from audit.runs.manifest import JudgementManifest
 from audit.runs.store import JudgementFolder
 from audit.tables.preference import JUDGED_PAIRS
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = Path(__file__).parents[1] / "reports"
 ASKED = (
     "model.path=scripted", "elicitation=generate", *FOUR_RELIGIONS, "dimensions=[faith]", "strategy=two-stage",
@@ -167,7 +169,6 @@ def test_what_was_silent_is_named_by_every_command_that_reads_a_run(how, command
         ["gate", "run", "margin=2"],
         ["report", "run", "once", "run_dir=both"],
         ["people", "export", "run"],
-        ["calibrate", "run"],
         ["consolidate", "run"],
     ):
         code, _, err = said_by(command, capsys, *words)

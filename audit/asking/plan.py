@@ -157,7 +157,8 @@ class Plan:
 def make_plan(config: AuditConfig) -> Plan:
     """Build the prompts of a configuration and check that its parts fit together.
 
-    Refuses examples that are among the narratives asked about, and narratives that lack knowledge.
+    Refuses examples that are among the narratives asked about or replies where a rating is asked, and narratives that
+    lack knowledge.
     """
     conversations = _read_corpus(config)
     grid = build_grid(config, conversations)
@@ -167,6 +168,11 @@ def make_plan(config: AuditConfig) -> Plan:
     _check_wordings(config, strategy)
     pool = knowledge = None
     if (examples := config.strategy.examples) is not None:
+        if examples.pool is None and config.task.stores == "ratings":
+            raise ConfigError(
+                f"strategy={config.strategy.name}: its examples are replies, and a rating is asked; add task=reply, or "
+                "name a pool of yours whose answers are ratings (strategy.examples.pool=FILE)"
+            )
         pool = load_pool(examples.pool, examples.columns.model_dump())
         check_unseen(pool, grid.narratives)
         check_enough(examples.n, pool)

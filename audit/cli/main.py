@@ -18,7 +18,7 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from typing import Final, NoReturn
 
-from audit.cli import calibrate, consolidate, described, init, judge, people, prompts, report, run
+from audit.cli import consolidate, described, init, judge, people, prompts, report, run
 from audit.cli.completion import completing
 from audit.cli.terminal.base import FAILED, INTERRUPTED, OK, Command, attempt
 from audit.cli.terminal.printing import PROGRAM, WIDTH, say, speak_any_encoding
@@ -35,7 +35,6 @@ _CORE: Final = {
         report.COMMAND,
         people.COMMAND,
         judge.COMMAND,
-        calibrate.COMMAND,
         consolidate.COMMAND,
         prompts.COMMAND,
     )

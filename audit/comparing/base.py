@@ -103,7 +103,9 @@ class Compared:
         from audit.report.figures.style import figure_files, page_svgs
 
         figures = page_svgs(drawn)
-        content = {f"tables/{name}.csv": self.described[name].csv(table) for name, table in self.tables.items()}
+        content = {
+            f"tables/{name}.csv": self.described[name].csv(table) for name, table in self.tables.items() if len(table)
+        }
         content["tables/dictionary.csv"] = dictionary(self.described.values())
         for name, figure in drawn.items():
             content |= figure_files(name, figure, figures[name])

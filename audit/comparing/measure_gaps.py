@@ -25,13 +25,11 @@ from audit.statistics.comparisons import Labelled, compare, difference, mean_of,
 from audit.statistics.contrasts import in_group_weights
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversations_of, noted_over_conversations
-from audit.statistics.corpora import NO_SUCH_NUMBER, ROUNDING, complete_ids, corpus_numbers, pseudo_values
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.families import adjust_p
-from audit.statistics.outcome import NO_INTERVAL, OWN_UNIT, Outcome, Part, is_constant, spread_of
+from audit.statistics.outcome import OWN_UNIT, ROUNDING, Outcome, Part, is_constant
 from audit.statistics.ratings import FloatArray, without_dimensions
 from audit.statistics.scopes import slope_variance
-from audit.tables.formatting import either, plural
 from audit.tables.replies import MEASURE_CONTROLS, MEASURE_GAPS
 from audit.tables.shared import OVERALL
 from audit.tasks.reply.gaps import analyse_outcomes, gap_rows_of, in_unit, spread_among, with_corrected_p
@@ -54,10 +52,7 @@ class RepliesOfRun:
     gaps, controls
         Columns of ``tables.MEASURE_GAPS``, headlines only, and of ``MEASURE_CONTROLS``.
     own
-        The gap narrative by narrative, or why there is none, by measure and dimension. Corpus measures are absent,
-        since their gap depends on which narratives the other run has.
-    corpora
-        Which replies belong to a corpus, without baselines, by measure and dimension.
+        The gap narrative by narrative, or why there is none, by measure and dimension.
     conversation_of
         Maps a narrative to its conversation; None if narratives are no utterances.
     """
@@ -67,7 +62,6 @@ class RepliesOfRun:
     gaps: pd.DataFrame
     controls: pd.DataFrame
     own: Mapping[str, Mapping[str, Labelled | NotEstimableError]]
-    corpora: Mapping[str, Mapping[str, NarrativeCube]]
     conversation_of: Callable[[str], str] | None = None
 
     @classmethod
@@ -87,16 +81,12 @@ class RepliesOfRun:
         gaps: list[dict[str, Any]] = []
         controls: list[dict[str, Any]] = []
         own: dict[str, dict[str, Labelled | NotEstimableError]] = {}
-        corpora: dict[str, dict[str, NarrativeCube]] = {}
         for outcome, found in analyse_outcomes(
             replies, outcomes, seed=seed, settings=settings, conversation_of=conversation_of, repetition=told
         ):
             gaps += gap_rows_of(outcome, found, spread_among(outcome, of_groups))
             controls += (in_unit(row, outcome) for part in found.parts for row in part.repetition)
-            if outcome.corpus is None:
-                own[outcome.name] = {part.cube.dimension: _own_gap(part) for part in found.parts}
-            else:
-                corpora[outcome.name] = {part.cube.dimension: part.cube.without_baselines() for part in found.parts}
+            own[outcome.name] = {part.cube.dimension: _own_gap(part) for part in found.parts}
         headlines = [row for row in with_corrected_p(gaps) if row["headline"]]
         return cls(
             of_groups,
@@ -104,7 +94,6 @@ class RepliesOfRun:
             pd.DataFrame(headlines, columns=list(MEASURE_GAPS)),
             pd.DataFrame(controls, columns=list(MEASURE_CONTROLS)),
             own,
-            corpora,
             conversation_of,
         )
 
@@ -124,9 +113,8 @@ class RepliesOfRun:
         return rows.loc[(rows["dimension"] == dimension) & rows["in_group"].notna().to_numpy()]
 
     def sd(self, measure: str) -> float:
-        """Return the standard deviation (n − 1) of a measure over scored replies; NaN for corpus measures."""
-        values = self.outcomes[measure].values
-        return float("nan") if values is None else spread_of(values, self.replies)
+        """Return the standard deviation (n − 1) of a measure over scored replies."""
+        return spread_among(self.outcomes[measure], self.replies)
 
     def gap(self, measure: str, dimension: str, label: str) -> Labelled:
         """Return the run's own gap under this label. NotEstimableError says why there is none."""
@@ -179,15 +167,11 @@ def change_rows(
     The change is that of :func:`audit.statistics.comparisons.compare`, of each narrative's own gaps. p is corrected by
     Holm over all changes of a dimension: of every measure, and of every run against its reference.
 
-    The number of a corpus depends on which narratives it holds. So both runs' corpora are taken over the narratives
-    that are complete in both, and the difference of the two jackknifed gaps is that of their pseudo-values, see
-    :func:`audit.tasks.reply.gaps.measure_tables`; likewise for the mean over pairs.
-
     The change of the mean uses a narrative's pairs that have a number in both runs, so that missing replies do not move
     it; its t interval is over narratives.
 
     For utterances the uncertainty is that of their conversations, as for a run's own gaps; see
-    :func:`audit.statistics.conversations.over_conversations`. A corpus measure then has no interval.
+    :func:`audit.statistics.conversations.over_conversations`.
     """
     rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for label, reference in references.items():
@@ -216,10 +200,6 @@ def _changes(
     made: dict[str, _Change] = {}
     for dimension in run.dimensions:
         if dimension not in reference.dimensions:
-            continue
-        if run.outcomes[measure].corpus is not None:
-            found = attempt(partial(_corpora, pair, measure, dimension, labels, confidence=confidence))
-            made[dimension] = _Change(found, found, 0) if isinstance(found, NotEstimableError) else found
             continue
         gaps = attempt(partial(_gaps, pair, measure, dimension, labels))
         means, n_both = _matched(pair, measure, dimension, labels, confidence=confidence)
@@ -294,41 +274,6 @@ def _by_narrative(
     return first, second
 
 
-def _corpora(
-    pair: tuple[RepliesOfRun, RepliesOfRun],
-    measure: str,
-    dimension: str,
-    labels: Sequence[str],
-    *,
-    confidence: float,
-) -> _Change:
-    """Compute both runs' corpora over the narratives complete in both. NotEstimableError says why that fails."""
-    cubes = [run.corpora[measure][dimension] for run in pair]
-    complete = [complete_ids(cube) for cube in cubes]
-    names = tuple(name for name in complete[0] if name in set(complete[1]))
-    if len(names) < 2:
-        raise NotEstimableError(
-            f"{plural(len(names), 'narrative')} {either(len(names), 'has', 'have')} a reply to every pair in "
-            "both: too few to take the replies together"
-        )
-    gaps, means = [], []
-    for run, cube in zip(pair, cubes, strict=True):
-        corpus = run.outcomes[measure].corpus
-        assert corpus is not None
-        weights = in_group_weights(cube)
-        numbers = corpus_numbers(cube, run.between(dimension), corpus, names)
-        gaps.append(pseudo_values(*numbers, weights))
-        means.append(pseudo_values(*numbers, np.full_like(weights, 1 / weights.size)))
-    if not np.isfinite([*gaps, *means]).all():
-        raise NotEstimableError(NO_SUCH_NUMBER)
-    rounding = len(names) * ROUNDING
-    return _Change(
-        _by_narrative(np.array(gaps), names, labels, rounding, confidence),
-        _by_narrative(np.array(means), names, labels, rounding, confidence),
-        len(names) * cubes[0].in_group.size,
-    )
-
-
 def _overall(parts: Mapping[str, _Change], *, confidence: float) -> _Change:
     """Average gaps and means over dimensions, with equal weights."""
     return _Change(
@@ -356,7 +301,6 @@ def _row(
         _subtracted,
         dimension=dimension,
         conversation_of=pair[0].conversation_of,
-        of_corpora=pair[0].outcomes[measure].corpus is not None,
         confidence=confidence,
     )
     row = _blank("") | {"n_both": change.n_both}
@@ -382,7 +326,6 @@ def _subtracted(
     *,
     dimension: str,
     conversation_of: Callable[[str], str] | None,
-    of_corpora: bool,
     confidence: float,
 ) -> dict[str, Any]:
     """Compare two estimates narrative by narrative; for utterances, with the uncertainty of their conversations."""
@@ -394,8 +337,6 @@ def _subtracted(
     units = conversations_of(shared, conversation_of)
     if not units or not np.isfinite(found["se"]):
         return found
-    if of_corpora:
-        return found | dict.fromkeys(_INTERVAL, float("nan")) | {"scope": "", "note": NO_INTERVAL}
     over, note = noted_over_conversations(change, units, confidence=confidence)
     # Differences between utterances partly cancel in their conversation's mean, so its slopes vary less.
     slopes = min(slope_variance(over), over.se**2)

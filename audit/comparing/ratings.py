@@ -189,8 +189,11 @@ class RatingComparison(RunsCompared[RatedRun]):
         lengths = {label: abs(each.scale[1] - each.scale[0]) for label, each in measured.items()}
         tables = within_scale(tables, COMPARISON_TABLES, lengths)
         clusters = _clusters(runs)
-        tables |= _published_tables(runs)
-        tables["perceiver_map"], unmapped = _perceiver_map(tables["published_cells"], runs, clusters)
+        tables["published"] = _published_table(runs)
+        unmapped: list[str] = []
+        if all(run.manifest.replicates for run in runs.values()):
+            tables["published_cells"] = _published_cells(runs)
+            tables["perceiver_map"], unmapped = _perceiver_map(tables["published_cells"], runs, clusters)
         tables["strategies"] = _with_texts(tables["strategies"], runs)
         unexplained = {label: not run.manifest.outside.status_given for label, run in runs.items()}
         tables["runs"] = without_reasons(tables["runs"], of=tables["runs"]["run"].map(unexplained).astype(bool))
@@ -305,28 +308,34 @@ def _clusters(runs: Mapping[str, RatedRun]) -> dict[str, dict[str, str]]:
     return clusters
 
 
-def _published_tables(runs: Mapping[str, RatedRun]) -> dict[str, pd.DataFrame]:
-    """Make the published study's table and the cells of its heatmaps, by dimension."""
+def _published_dimensions(measured: Mapping[str, Measured]) -> list[str]:
+    return list(dict.fromkeys(row["dimension"] for each in measured.values() for row in each.published))
+
+
+def _published_table(runs: Mapping[str, RatedRun]) -> pd.DataFrame:
+    """Make the published study's table, by dimension."""
     measured = {label: run.measured for label, run in runs.items()}
-    names = dict.fromkeys(row["dimension"] for each in measured.values() for row in each.published)
     rows = [
         {"run": label, "model": runs[label].choices["model"], "prompt": runs[label].choices["prompt"], **row}
-        for name in names
+        for name in _published_dimensions(measured)
         for label, each in measured.items()
         for row in each.published
         if row["dimension"] == name
     ]
+    return pd.DataFrame(rows, columns=list(COMPARISON_TABLES["published"]))
+
+
+def _published_cells(runs: Mapping[str, RatedRun]) -> pd.DataFrame:
+    """Make the cells of the published study's heatmaps, by dimension."""
+    measured = {label: run.measured for label, run in runs.items()}
     cells = [
         {"run": label, **row}
-        for name in names
+        for name in _published_dimensions(measured)
         for label, each in measured.items()
         for row in each.published_cells
         if row["dimension"] == name
     ]
-    return {
-        "published": pd.DataFrame(rows, columns=list(COMPARISON_TABLES["published"])),
-        "published_cells": pd.DataFrame(cells, columns=list(COMPARISON_TABLES["published_cells"])),
-    }
+    return pd.DataFrame(cells, columns=list(COMPARISON_TABLES["published_cells"]))
 
 
 def _perceiver_map(

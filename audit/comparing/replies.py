@@ -51,7 +51,6 @@ from audit.tables.formatting import dimension_title
 from audit.tables.people_of_replies import PEOPLE_SCORES
 from audit.tables.replies import SCORES, ReplyStatus
 from audit.tables.stages import STAGES
-from audit.tasks.measures.choose import CORPORA
 from audit.tasks.measures.outcomes import OUTCOMES
 from audit.tasks.registry import task_of
 from audit.tasks.reply.scoring import read_scores
@@ -344,8 +343,7 @@ def _why_not(name: str, run: WrittenRun, reference: WrittenRun, label: str) -> s
 
 def _scorers(run: WrittenRun) -> dict[str, set[str]]:
     """Return the names of each scorer's measures."""
-    own = {scorer: {measure["name"] for measure in taken.measures} for scorer, taken in run.manifest.scorers.items()}
-    return own | {"diversity": {measure.name for measure in CORPORA.values()}}
+    return {scorer: {measure["name"] for measure in taken.measures} for scorer, taken in run.manifest.scorers.items()}
 
 
 def _all(runs: Mapping[str, RepliesOfRun], table: str, columns: Table) -> pd.DataFrame:

@@ -67,6 +67,11 @@ class AnalysisSettings(BaseModel):
         description="elicitation=expected: an answer whose numbers have less probability than this is of low number "
         "mass",
     )
+    sensitivity: bool = Field(
+        default=False,
+        description="true = δ is also estimated in four ways that no verdict uses, into sensitivity.csv: "
+        "equal_narratives, within_narratives, mixed_crossed, ranks",
+    )
     least_response: float = Field(
         default=0.01,
         gt=0,

@@ -87,6 +87,8 @@ class ManifestView:
         SHA-256 of prompts and answers; empty if not recorded.
     preset
         The chosen experiment, or a substitute if there is none.
+    replicates
+        Whether the run is of the published study.
     config
         The composed configuration, as YAML.
     human
@@ -128,6 +130,7 @@ class ManifestView:
     report_command: str
     digest: str
     preset: str
+    replicates: bool
     config: str
     human: str
     noise: Noise | None
@@ -198,6 +201,7 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
         report_command=_text(manifest.report_command, absent=""),
         digest=manifest.digest,
         preset=_text(manifest.preset),
+        replicates=manifest.replicates,
         config=_config(manifest.config.content),
         human=_text(manifest.human.where, absent=""),
         noise=noise if _is_known(noise) else None,

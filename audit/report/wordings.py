@@ -11,7 +11,7 @@ from audit.report.numbers import Row, show, show_interval
 from audit.report.results import Results
 from audit.report.section import Captioned, Paragraph, Section, section
 from audit.report.table_layout import Column, said
-from audit.tables.formatting import count, fixed, plural, points
+from audit.tables.formatting import count, points
 
 _PARTS: Final = {
     "narratives": "narratives: which situation it is",
@@ -43,7 +43,6 @@ def wordings_section(own: Results, figure: Captioned | None) -> Section | None:
             rows=[*([] if crossed is None else [crossed]), *wordings],
         ),
         varies,
-        Paragraph(_split(own.rows("wording_splits")), "small") if varies else None,
         look="open",
     )  # fmt: skip
 
@@ -75,24 +74,3 @@ def _name(row: Row) -> str:
     if row.table == "controls":
         return "any such wordings"
     return f"{row['wording']}, the original" if row["wording"] == 0 else str(row["wording"])
-
-
-def _split(rows: list[Row]) -> Markup:
-    """Say which split of as many prompts, and of twice as many, would give the smallest standard error."""
-    by_name = {row["split"]: row for row in rows}
-    if not by_name:
-        return Markup("")
-    asked, best, more = (by_name[name] for name in ("asked", "best", "best of twice as many"))
-
-    def spent(row: Row) -> Markup:
-        of_wordings = plural(int(row["n_wordings"]), "wording")
-        return Markup("{} narratives in {} (SE {})").format(
-            show(row, "n_narratives", count),
-            of_wordings,
-            show(row, "se", lambda value: fixed(value, decimals=3)),
-        )
-
-    return Markup(
-        "Asked were {}. If these variances hold, as many prompts give the least standard error in {}, and twice as "
-        "many in {}. The variance between wordings is known from few of them: a guide, no more."
-    ).format(spent(asked), spent(best), spent(more))

@@ -628,6 +628,11 @@ class Manifest(_Written):
         """The settings of the analysis; what the run's version did not record has its default."""
         return self.config.statistics
 
+    @property
+    def replicates(self) -> bool:
+        """Whether the run is of the published study: of its released results, or asked anew as it asked."""
+        return self.outside.released or self.preset == "replication"
+
     @classmethod
     def read(cls, folder: Path, *, file: str = FILE, check: bool = True) -> Self:
         """Read a run folder's manifest and check the stored files against the ledger.

@@ -31,7 +31,6 @@ from audit.statistics.families import adjust_p
 from audit.statistics.heterogeneity import heterogeneity_rows
 from audit.statistics.inexactness import bounded_overall, bounded_rows
 from audit.statistics.missing import missing_rows
-from audit.statistics.missing_grid import missing_grid_rows
 from audit.statistics.most_common_answers import mode_rows
 from audit.statistics.odd_pairs import odd_pairs
 from audit.statistics.outcome import INTENSITY, Part, analyse_outcome
@@ -74,6 +73,7 @@ def analyse(
     repetition: Repetition | None = None,
     sees_refusals: bool = True,
     reasons_known: bool = True,
+    replicates: bool = False,
 ) -> Analysis:
     """Compute every table of statistics from the ratings, dimension by dimension and variant by variant.
 
@@ -101,6 +101,8 @@ def analyse(
     reasons_known
         Whether statuses say why a rating is missing. If not, the numbers, rates and gaps of each reason are missing
         too.
+    replicates
+        Whether the table ``null`` has the published gaps of shuffled matrices, whose histogram the study shows.
     """
     settings = settings or AnalysisSettings()
     told = repetition or Repetition()
@@ -124,6 +126,8 @@ def analyse(
         ]
         remarks += _of_ratings(part, scales[cube.variant], seed, rows, frames, reasons_known=reasons_known)
         remarks += _on_cues(cube, told.cues.get(cube.dimension, {}))
+        if replicates and isinstance(part.estimates.published, PublishedGap):
+            rows["null"] += null_rows(cube, part.estimates.published.shuffled)
     overall = list(bounded_overall(list(anchored_overall(found.overall, rows["gap"], scales)), rows["gap"]))
     rows["gap"] = list(with_adjusted_p([*rows["gap"], *overall]))
     rows["heterogeneity"] = _corrected(rows["heterogeneity"])
@@ -165,7 +169,6 @@ def _of_ratings(
         every = cube_of_prompts(part.prompts, dimension=cube.dimension, variant=cube.variant)
         rows["wordings"] += part.worded.rows()
         rows["wording_shares"] += part.worded.shares(found.scopes["contrast"], found.contrast)
-        rows["wording_splits"] += part.worded.splits()
     missing = list(missing_rows(cube, confidence=confidence))
     if not reasons_known:
         outcomes, missing = without_reasons(outcomes), list(rows_without_reasons(missing))
@@ -186,17 +189,19 @@ def _of_ratings(
     rows["modes"] += mode_rows(every)
     sensitivity = list(
         sensitivity_rows(
-            cube, headline=found.headline, low=low, high=high, confidence=confidence, min_number_mass=min_number_mass
+            cube,
+            headline=found.headline,
+            low=low,
+            high=high,
+            confidence=confidence,
+            min_number_mass=min_number_mass,
+            every=settings.sensitivity,
         )
     )
     rows["sensitivity"] += sensitivity
-    if found.estimator == "contrast" and isinstance(found.headline, GapEstimate):
-        rows["missing_grid"] += missing_grid_rows(cube, found.headline, low=low, high=high, confidence=confidence)
     rows["cell_emotions"] += cell_emotion_rows(cube)
     rows["narratives"] += narrative_rows(cube, _contrasts(cube, found))
     rows["distributions"] += distribution_rows(every, low=low, high=high)
-    if isinstance(found.published, PublishedGap):
-        rows["null"] += null_rows(cube, found.published.shuffled)
     rows["published_cells"] += published_cell_rows(cube)
     frames["outcomes"].append(outcomes)
     return list(

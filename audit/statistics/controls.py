@@ -72,7 +72,6 @@ class Repetition:
         ratings: pd.DataFrame,
         *,
         confidence: float,
-        gap_of: GapOf | None = None,
         dependent: Dependent | None = None,
     ) -> Iterator[tuple[NarrativeCube, pd.DataFrame, list[dict[str, Any]]]]:
         """Yield each dimension and variant with its controls; sets of invented groups have no turn of their own.
@@ -98,7 +97,6 @@ class Repetition:
                 placebo_stems=self.stems,
                 confidence=confidence,
                 n_missing=_n_missing([cube]),
-                gap_of=gap_of,
                 dependent=dependent,
             )
             yield without_echo(cube, stems), part, list(rows)
@@ -112,7 +110,6 @@ def control_rows(
     placebo_stems: Mapping[str, Mapping[str, str]],
     confidence: float,
     n_missing: int,
-    gap_of: GapOf | None = None,
     dependent: Dependent | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of ``CONTROLS`` for the repetition of words.
@@ -129,8 +126,6 @@ def control_rows(
         By set of invented groups, the ratings of the same variant and the stems of its wordings.
     n_missing
         Prompts between the dimension's identities without a rating.
-    gap_of
-        Estimates δ; None takes :func:`~audit.statistics.headline.headline_gap`.
     dependent
         Widens intervals if narratives are not independent; None if they are.
 
@@ -142,7 +137,7 @@ def control_rows(
     (:func:`~audit.statistics.crossed.crossed_gap`); fewer say nothing about other sets, and the interval is of these;
     so it is of any number where narratives are dependent.
     """
-    estimate_gap = gap_of or partial(headline_gap, confidence=confidence)
+    estimate_gap = partial(headline_gap, confidence=confidence)
 
     def own(which: Callable[[NarrativeCube, Mapping[str, str]], NarrativeCube]) -> GapEstimate | NotEstimableError:
         return attempt(lambda: estimate_gap(which(cube, stems)))
@@ -182,7 +177,6 @@ def beyond_placebo(
     placebos: Mapping[str, NarrativeCube],
     stems: Mapping[str, Mapping[str, str]],
     confidence: float,
-    gap_of: GapOf | None = None,
     independent: bool = True,
 ) -> GapEstimate:
     """Estimate how much further a gap goes than that of invented groups, narrative by narrative.
@@ -199,7 +193,7 @@ def beyond_placebo(
     independent
         Whether narratives are independent; if not, the result speaks of these sets only.
     """
-    sets, refused = _placebo_gaps(placebos, stems, gap_of or partial(headline_gap, confidence=confidence))
+    sets, refused = _placebo_gaps(placebos, stems, partial(headline_gap, confidence=confidence))
     if not sets:
         raise NotEstimableError(refused)
     pool = partial(_pool, confidence=confidence, sampled=independent and len(sets) >= RANDOM_SETS)

@@ -31,11 +31,6 @@ class Crossed:
     wordings: float
     rest: float
 
-    def se_of(self, n_narratives: int, n_wordings: int) -> float:
-        """Return the standard error that so many narratives and wordings would have, in points."""
-        n, v = n_narratives, n_wordings
-        return float((self.narratives / n + self.wordings / v + self.rest / (n * v)) ** 0.5)
-
 
 def crossed_gap(gaps: FloatArray, *, confidence: float, n_ratings: int) -> Crossed:
     """Average gaps over narratives and wordings, both of which are a sample.

@@ -33,7 +33,6 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import RANDOM_SETS, Repetition, beyond_placebo
 from audit.statistics.conversations import wider_over_conversations
 from audit.statistics.echo import same_words
-from audit.statistics.estimate_rows import Estimates
 from audit.statistics.estimates import GapEstimate, with_variance
 from audit.statistics.families import own_group_gaps
 from audit.statistics.headline import headline_gap
@@ -327,13 +326,10 @@ class _Layout:
         return _Estimated(widened(left, samples, confidence=self.confidence), samples, plain=wide)
 
     def _gap_of(self, cube: NarrativeCube) -> GapEstimate:
-        if self.part.corpora is not None:
-            return self.part.corpora.gap(cube)
         return headline_gap(cube, confidence=self.confidence)
 
     def _scope_of(self, cube: NarrativeCube, narrow: GapEstimate) -> GroupScope:
-        means = None if self.part.corpora is None else self.part.corpora.means(cube)
-        return group_scope(cube, narrow, confidence=self.confidence, means=means)
+        return group_scope(cube, narrow, confidence=self.confidence)
 
     def _over(self, narrow: GapEstimate, narrative_ids: Sequence[Any]) -> GapEstimate:
         """Widen an estimate over conversations, where narratives are utterances of them."""
@@ -361,7 +357,7 @@ class _Layout:
         self, narrow: GapEstimate, narrative_ids: Sequence[Any], placebos: Mapping[str, NarrativeCube]
     ) -> GapEstimate:
         return beyond_placebo(
-            narrow, narrative_ids, placebos=placebos, stems=self.stems, confidence=self.confidence, gap_of=self._gap_of,
+            narrow, narrative_ids, placebos=placebos, stems=self.stems, confidence=self.confidence,
             independent=self.part.dependent is None,
         )  # fmt: skip
 
@@ -437,8 +433,6 @@ class _Layout:
             return NotEstimableError("some prompts were never asked")
         if not any(each.lacking.any() for each in cubes):
             return None
-        if self.part.corpora is not None:
-            return NotEstimableError("what a missing text would make of the number of a pair's texts cannot be told")
         own = attempt(weights)
         if isinstance(own, NotEstimableError):
             return own
@@ -463,10 +457,11 @@ class _Layout:
 
 def _headline(part: Part) -> tuple[GapEstimate, GroupScope] | None:
     """Return the run's headline and its wider scope, as the table of gaps has them; None if there is no headline."""
-    if not isinstance(part.made, Estimates) or isinstance(part.made.headline, NotEstimableError):
+    found = part.estimates
+    if isinstance(found.headline, NotEstimableError):
         return None
-    scope = part.made.scopes[part.made.estimator]
-    return None if isinstance(scope, NotEstimableError) else (part.made.headline, scope)
+    scope = found.scopes[found.estimator]
+    return None if isinstance(scope, NotEstimableError) else (found.headline, scope)
 
 
 def moved(estimate: GapEstimate, by: float) -> GapEstimate:

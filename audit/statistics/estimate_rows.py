@@ -28,7 +28,7 @@ from audit.tables.shared import OVERALL
 Rows = Iterator[dict[str, Any]]
 Made: TypeAlias = GapEstimate | GroupScope | MixedFit | PublishedGap | NotEstimableError
 
-_NOT_CONVERGED: Final = "the optimum of the likelihood could not be confirmed"
+NOT_CONVERGED: Final = "the optimum of the likelihood could not be confirmed"
 
 
 def child_rng(seed: int, dimension: str, variant: str, statistic: str) -> np.random.Generator:
@@ -59,7 +59,6 @@ class Estimates:
     contrast: GapEstimate | NotEstimableError
     listwise: GapEstimate | NotEstimableError
     mixed: MixedFit | NotEstimableError
-    crossed: MixedFit | NotEstimableError
     published: PublishedGap | NotEstimableError
     interactions: InteractionVariances | NotEstimableError
     scopes: dict[str, GroupScope | NotEstimableError]
@@ -82,7 +81,6 @@ class Estimates:
         own = attempt(contrast)
         listwise = attempt(lambda: complete_gap(compared, confidence=confidence))
         mixed = attempt(lambda: fit_mixed(compared))
-        crossed = attempt(lambda: fit_mixed(compared, crossed=True))
         in_z: PublishedGap | NotEstimableError = NotEstimableError("not asked for")
         if published:
             in_z = attempt(
@@ -100,7 +98,7 @@ class Estimates:
         estimator, headline = "contrast", own
         if isinstance(own, NotEstimableError) and not isinstance(mixed, NotEstimableError):
             estimator, headline = "mixed", mixed.estimate(confidence=confidence)
-        return cls(estimator, headline, own, listwise, mixed, crossed, in_z, interactions, scopes)
+        return cls(estimator, headline, own, listwise, mixed, in_z, interactions, scopes)
 
     def without(self, estimator: str) -> tuple[Mapping[str, float], ...]:
         """Return an estimator's δ without each group, by sample of groups; empty if it speaks of pairs alone."""
@@ -121,7 +119,6 @@ def gap_rows(cube: NarrativeCube, found: Estimates, *, confidence: float, n_miss
         ("contrast", "narratives_and_terms", found.scopes["contrast"]),
         ("mixed", "narratives", found.mixed),
         ("mixed", "narratives_and_terms", found.scopes["mixed"]),
-        ("mixed_crossed", "narratives", found.crossed),
         ("published", None, found.published),
     )
     for estimator, scope, each in made:
@@ -166,7 +163,7 @@ def _gap_row(
         case GroupScope():
             estimate, note = made.estimate, made.note
         case MixedFit():
-            estimate, note = made.estimate(confidence=confidence), "" if made.converged else _NOT_CONVERGED
+            estimate, note = made.estimate(confidence=confidence), "" if made.converged else NOT_CONVERGED
         case PublishedGap():
             return row | {name: getattr(made, name) for name in (*_NUMBERS[-3:], *_COUNTS)} | {"note": made.null}
         case GapEstimate():
@@ -244,7 +241,7 @@ def _wider_row(
 
 
 def variance_rows(cube: NarrativeCube, found: Estimates) -> Rows:
-    """Yield the rows of ``VARIANCES``: from the narratives' own fits, and from the two mixed models."""
+    """Yield the rows of ``VARIANCES``: from the narratives' own fits, and from the mixed model."""
     nothing = dict.fromkeys(VARIANCES, float("nan")) | {"n_narratives": 0, "n_informative": 0, "n_ratings": 0}
     known = {"dimension": cube.dimension, "variant": cube.variant, "note": ""}
     own, contrast = found.interactions, found.contrast
@@ -263,13 +260,12 @@ def variance_rows(cube: NarrativeCube, found: Estimates) -> Rows:
     if isinstance(contrast, GapEstimate):
         row |= {"slope_variance": contrast.slope_variance, "n_informative": contrast.n_narratives}
     yield row
-    for estimator, fit in (("mixed", found.mixed), ("mixed_crossed", found.crossed)):
-        row = nothing | known | {"estimator": estimator}
-        if isinstance(fit, NotEstimableError):
-            yield row | {"note": str(fit)}
-        else:
-            fitted = {name: getattr(fit, name) for name in VARIANCES if hasattr(fit, name)}
-            yield row | fitted | {"note": "" if fit.converged else _NOT_CONVERGED}
+    row, fit = nothing | known | {"estimator": "mixed"}, found.mixed
+    if isinstance(fit, NotEstimableError):
+        yield row | {"note": str(fit)}
+    else:
+        fitted = {name: getattr(fit, name) for name in VARIANCES if hasattr(fit, name)}
+        yield row | fitted | {"note": "" if fit.converged else NOT_CONVERGED}
 
 
 def leave_one_out_rows(cube: NarrativeCube, found: Estimates) -> Rows:

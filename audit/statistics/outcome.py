@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final
 
@@ -17,28 +17,28 @@ import numpy as np
 import pandas as pd
 
 from audit.configuration.analysis_settings import AnalysisSettings
-from audit.errors import NotEstimableError, attempt
+from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube, cell_table
 from audit.statistics.comparisons import Labelled
 from audit.statistics.controls import Dependent, Repetition
 from audit.statistics.conversations import conversations_of, gaps_over_conversations, noted_over_conversations
-from audit.statistics.corpora import JACKKNIFE, ROUNDING, Corpora, Corpus, is_scored
 from audit.statistics.echo import echo_free
 from audit.statistics.estimate_rows import Estimates, gap_rows, overall_rows
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import family_rows
 from audit.statistics.incomplete import cell_means
-from audit.statistics.ratings import FloatArray
+from audit.statistics.ratings import BoolArray, FloatArray
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE
 from audit.statistics.wordings import Worded
 from audit.tables.formatting import count, plural, rate
+from audit.tables.replies import SCORED
 
 OWN_UNIT: Final = (0.0, 1.0)
 """Stands for the scale of an outcome without one, so that its differences stay in its own unit."""
-NO_INTERVAL: Final = "no interval: utterances of a conversation are not independent"
+ROUNDING: Final = 1e-12
+"""Smaller differences, relative to the largest number, are floating-point arithmetic."""
 _ESTIMATORS: Final = ("contrast", "mixed")
 """Estimators of outcomes other than ratings: random perceivers and experiencers, and δ_z, are for ratings."""
-_DEPENDENT: Final = ("se", "df", "ci_low", "ci_high", "p", "p_sign_flip")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +49,7 @@ class Outcome:
     ----------
     values
         By ``prompt_index``; NaN or no entry for a prompt without such a number. None if the prompts hold it, as ratings
-        do, or if it is of a corpus.
-    corpus
-        In place of values, makes one number from the texts of a pair of identities.
+        do.
     scale
         The two ends of its scale; None without one.
     rated
@@ -62,7 +60,6 @@ class Outcome:
     name: str
     unit: str = ""
     values: pd.Series | None = None
-    corpus: Corpus | None = None
     scale: tuple[float, float] | None = None
     rated: bool = False
 
@@ -82,12 +79,10 @@ class Part:
         The same, as compacted ratings.
     conversations
         The conversation of each narrative; empty if narratives are independent.
-    made
-        The estimates; for a corpus its gap, or why it has none.
+    estimates
+        All estimates.
     gap, repetition
         Rows of ``GAP``, and of ``CONTROLS`` for the repetition of words.
-    corpora
-        The replies of each pair taken together, if the outcome is of a corpus.
     dependent
         Gives an estimate the uncertainty of conversations; None if narratives are independent.
     """
@@ -96,29 +91,20 @@ class Part:
     prompts: pd.DataFrame
     told: Repetition
     conversations: tuple[str, ...]
-    made: Estimates | GapEstimate | NotEstimableError
+    estimates: Estimates
     gap: list[dict[str, Any]]
     repetition: list[dict[str, Any]]
-    corpora: Corpora | None
     settings: AnalysisSettings
     dependent: Dependent | None = None
 
     @property
-    def estimates(self) -> Estimates:
-        """All estimates; only for an outcome that has a value by prompt."""
-        assert isinstance(self.made, Estimates)
-        return self.made
-
-    @property
     def headline(self) -> GapEstimate | NotEstimableError:
         """The headline estimate, or why there is none."""
-        return self.made.headline if isinstance(self.made, Estimates) else self.made
+        return self.estimates.headline
 
     @cached_property
     def worded(self) -> Worded | None:
-        """Its gaps in each wording of the prompt; None for a corpus, or if there is one wording."""
-        if self.corpora is not None:
-            return None
+        """Its gaps in each wording of the prompt; None if there is one wording."""
         # A wording whose ratings do not allow the headline's estimate has no δ, rather than another kind of δ.
         stems = self.told.stems.get(self.cube.dimension, {})
         free = {} if self.cube.nuisance is None else {"within": partial(echo_free, stems=stems)}
@@ -132,23 +118,20 @@ class Part:
     def families(
         self, valence: Mapping[str, str] | None, clusters: Mapping[str, Mapping[str, str]] | None
     ) -> Iterator[dict[str, Any]]:
-        """Yield the rows of ``FAMILIES``, as :func:`~audit.statistics.families.family_rows`; none for a corpus."""
-        if self.corpora is None:
-            dimension, confidence = self.cube.dimension, self.settings.confidence
-            over = partial(noted_over_conversations, conversations=self.conversations, confidence=confidence)
-            yield from family_rows(
-                self.cube,
-                confidence=confidence,
-                valence=valence or {},
-                clusters=(clusters or {}).get(dimension, {}),
-                cues=self.told.cues.get(dimension, {}),
-                over=over if self.conversations else None,
-            )
+        """Yield the rows of ``FAMILIES``, as :func:`~audit.statistics.families.family_rows`."""
+        dimension, confidence = self.cube.dimension, self.settings.confidence
+        over = partial(noted_over_conversations, conversations=self.conversations, confidence=confidence)
+        return family_rows(
+            self.cube,
+            confidence=confidence,
+            valence=valence or {},
+            clusters=(clusters or {}).get(dimension, {}),
+            cues=self.told.cues.get(dimension, {}),
+            over=over if self.conversations else None,
+        )
 
     def cells(self) -> pd.DataFrame:
-        """Return the columns of ``CELLS``; for a corpus those of ``MEASURE_CELLS``."""
-        if self.corpora is not None:
-            return self.corpora.cells(self.cube)
+        """Return the columns of ``CELLS``."""
         cells = cell_table(self.prompts)
         if self.cube.by_design:  # each pair was asked in other narratives, whose levels differ
             means = cell_means(self.cube.y.reshape(len(self.cube.y), -1))
@@ -194,8 +177,7 @@ def analyse_outcome(
     Parameters
     ----------
     prompts
-        Compacted ratings, one row a prompt, with the outcome's number in place of an intensity; for a corpus any number
-        where a text belongs to it.
+        Compacted ratings, one row a prompt, with the outcome's number in place of an intensity.
     seed
         Each dimension and variant is seeded with this and its names, so that the other prompts do not alter a p, and
         all outcomes have their signs flipped alike.
@@ -208,57 +190,41 @@ def analyse_outcome(
     """
     told = repetition or Repetition()
     confidence = settings.confidence
-    corpora = None
-    if outcome.corpus is not None:
-        assert replies is not None
-        corpora = Corpora(replies, outcome.corpus, confidence)
-    dependent = _dependent(conversation_of, of_corpora=corpora is not None, confidence=confidence)
+    dependent = _dependent(conversation_of, confidence=confidence)
     parts: list[Part] = []
     labelled: defaultdict[str, list[Labelled]] = defaultdict(list)
-    for cube, own, controls in told.controlled(
-        prompts,
-        confidence=confidence,
-        gap_of=None if corpora is None else corpora.gap,
-        dependent=dependent,
-    ):
-        made: Estimates | GapEstimate | NotEstimableError
-        if corpora is None:
-            made = Estimates.of(cube, seed=seed, settings=settings, published=outcome.rated)
-            rows = gap_rows(cube, made, confidence=confidence, n_missing=n_missing(own))
-            gap = list(rows if outcome.rated else _measured_rows(rows, cube, *_n_numberless(replies, own)))
-        else:
-            made = attempt(partial(corpora.gap, cube))
-            gap = [corpora.row(cube, made, n_missing=n_missing(own))]
-            controls = [row | {"estimator": JACKKNIFE} for row in controls]
+    for cube, own, controls in told.controlled(prompts, confidence=confidence, dependent=dependent):
+        made = Estimates.of(cube, seed=seed, settings=settings, published=outcome.rated)
+        rows = gap_rows(cube, made, confidence=confidence, n_missing=n_missing(own))
+        gap = list(rows if outcome.rated else _measured_rows(rows, cube, *_n_numberless(replies, own)))
         part = Part(
             cube=cube,
             prompts=own,
             told=told,
             conversations=conversations_of(cube.narrative_ids, conversation_of),
-            made=made,
+            estimates=made,
             gap=gap,
             repetition=controls,
-            corpora=corpora,
             settings=settings,
             dependent=dependent,
         )
         parts.append(part)
         if isinstance(part.headline, GapEstimate):
             scale = outcome.scale or OWN_UNIT
-            without = part.made.without(part.made.estimator) if isinstance(part.made, Estimates) else ()
+            without = made.without(made.estimator)
             labelled[cube.dimension].append(Labelled(cube.variant, part.headline, cube.narrative_ids, scale, without))
     of_parts = [row for part in parts for row in part.gap]
     overall = list(overall_rows(of_parts, labelled, confidence=confidence))
-    if corpora is not None:
-        overall = [row | {"estimator": JACKKNIFE} for row in overall]
     gap = [*of_parts, *overall]
     if conversation_of is not None and any(part.conversations for part in parts):
-        if corpora is not None:
-            gap = [_without_interval(row) for row in gap]
-        else:
-            found = [(part.cube, part.estimates) for part in parts]
-            gap = gaps_over_conversations(gap, found, labelled, conversation_of, seed=seed, settings=settings)
+        found = [(part.cube, part.estimates) for part in parts]
+        gap = gaps_over_conversations(gap, found, labelled, conversation_of, seed=seed, settings=settings)
     return Found(tuple(parts), overall, gap, labelled, prompts)
+
+
+def is_scored(replies: pd.DataFrame) -> BoolArray:
+    """Mark the replies that measures are taken of."""
+    return np.asarray(replies["status"].isin(SCORED), dtype=np.bool_)
 
 
 def n_missing(prompts: pd.DataFrame) -> int:
@@ -321,9 +287,7 @@ def _remark(y: FloatArray, n_without: int, n_scored: int) -> str:
     return "; ".join(said)
 
 
-def _dependent(
-    conversation_of: Callable[[str], str] | None, *, of_corpora: bool, confidence: float
-) -> Dependent | None:
+def _dependent(conversation_of: Callable[[str], str] | None, *, confidence: float) -> Dependent | None:
     """Make the function that gives a control's estimate the uncertainty of conversations; None without them."""
     if conversation_of is None:
         return None
@@ -332,18 +296,6 @@ def _dependent(
         units = conversations_of(narrative_ids, conversation_of)
         if not units:
             return estimate, ""
-        if of_corpora:
-            unknown = float("nan")
-            blank = replace(estimate, se=unknown, df=unknown, ci_low=unknown, ci_high=unknown, p=unknown)
-            return replace(blank, not_estimable=NO_INTERVAL), ""
         return noted_over_conversations(estimate, units, confidence=confidence)
 
     return over
-
-
-def _without_interval(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Blank the uncertainty that would take utterances of a conversation for independent."""
-    if np.isnan(row["se"]) and np.isnan(row["p"]):
-        return dict(row)
-    note = "; ".join(filter(None, (row["note"], NO_INTERVAL)))
-    return {**row, **dict.fromkeys(_DEPENDENT, float("nan")), "note": note}

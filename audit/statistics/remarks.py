@@ -200,8 +200,8 @@ def _on_refusals(refusals: Row, *, has_gap: bool) -> Iterator[tuple[str, str]]:
     certain = refusals["n_narratives"] > 1 and not refusals["ci_low"] <= 0.0 <= refusals["ci_high"]
     if abs(refusals["gap_pp"]) > REFUSAL_GAP and certain:
         others = (
-            " δ is of the ratings that there are; the run's grid of shifts shows what it would be if the missing ones "
-            "were higher or lower than these let one expect."
+            " δ is of the ratings that there are; sensitivity.csv shows what it would be if the missing ones were at "
+            "their worst, and by how much they would have to be shifted for δ to be 0."
         )
         yield (
             "refusal_gap",
@@ -272,10 +272,10 @@ def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
                 f"{plural(estimate.n_narratives, 'narrative')}, and may still be biased if what is missing depends on "
                 "what it would have been.",
             )
-    if any(isinstance(fit, MixedFit) and not fit.converged for fit in (found.mixed, found.crossed)):
+    if isinstance(found.mixed, MixedFit) and not found.mixed.converged:
         yield (
             "not_converged",
-            "The optimum of a mixed model could not be confirmed: do not rely on the rows of that estimator.",
+            "The optimum of the mixed model could not be confirmed: do not rely on the rows of that estimator.",
         )
     if isinstance(published, NotEstimableError) and str(published) not in (str(contrast), str(headline)):
         yield "published_not_estimable", f"The published δ_z cannot be computed: {published}."

@@ -67,13 +67,11 @@ def group_scope(
     *,
     confidence: float,
     fit: MixedFit | None = None,
-    means: FloatArray | None = None,
 ) -> GroupScope:
     """Widen an estimate of δ from "these identities" to "any such identities".
 
     Only the uncertainty of ``narrow`` changes. ``fit`` is the mixed model, if the estimate is its own: its cell means
-    and slope variance are taken. ``means``, shape (P, E), has the number of each pair between identities, if the
-    estimate is of such; else those of the cube are taken.
+    and slope variance are taken.
 
     Notes
     -----
@@ -98,11 +96,10 @@ def group_scope(
     k leave with it. Where every cell has a rating, all groups count.
     """
     compared = cube.without_baselines()
-    if fit is None and means is None:
+    if fit is None:
         means = cell_means(compared.y.reshape(len(compared.y), -1)).reshape(compared.in_group.shape)
-    elif fit is not None:
+    else:
         means = fit.cell_means
-    assert means is not None
     left_out, uncounted, reason = _leave_one_out(compared, means)
     n_groups = len(left_out)
     gaps = np.array(list(left_out.values()))

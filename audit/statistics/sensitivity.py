@@ -17,10 +17,11 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.clustered import clustered
 from audit.statistics.contrasts import effect_columns, in_group_weights
+from audit.statistics.estimate_rows import NOT_CONVERGED
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts, with_spread
 from audit.statistics.headline import complete_gap, headline_gap
 from audit.statistics.incomplete import equal_weight_gap
-from audit.statistics.missing_grid import MissingShifts
+from audit.statistics.mixed import fit_mixed
 from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.ratings import BoolArray, FloatArray, divide
 from audit.statistics.scale_ends import END_SHARE, end_shares, tobit_gap
@@ -47,6 +48,7 @@ def sensitivity_rows(
     high: float,
     confidence: float,
     min_number_mass: float,
+    every: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each check of how much δ depends on what is assumed.
 
@@ -56,7 +58,8 @@ def sensitivity_rows(
 
     ``low`` and ``high`` are the two ends of the scale, in points. Only the tipping point uses ``headline``, the cube's
     :func:`~audit.statistics.headline.headline_gap` or why there is none. ``min_number_mass``, between 0 and 1, is the
-    number mass from which on a rating counts as the model's answer. Baselines are left out.
+    number mass from which on a rating counts as the model's answer. Baselines are left out. ``every`` adds the
+    estimates that no verdict uses: ``equal_narratives``, ``within_narratives``, ``mixed_crossed`` and ``ranks``.
 
     Notes
     -----
@@ -66,7 +69,7 @@ def sensitivity_rows(
     the filled contrasts: from ``ci_low`` of the low row to ``ci_high`` of the high one they cover sampling too.
 
     *Tipping point.* The headline is the mean over all narratives of their contrasts with the missing ratings filled by
-    what is expected of them (:class:`~audit.statistics.missing_grid.MissingShifts`). Let all of these be s points
+    what is expected of them: the narratives' own fits, drawn to δ. Let all of these be s points
     higher, and m_ipe = 1 where a rating is missing:
 
         δ(s) = mean_i Σ w_pe (y_ipe + s m_ipe) = δ + s Σ w_pe r_pe,   r_pe = mean_i m_ipe,
@@ -84,8 +87,9 @@ def sensitivity_rows(
     compared = cube.without_baselines()
     low, high, beyond = _ends(compared, low=low, high=high)
     checks = _checks(
-        compared, headline=headline, low=low, high=high, confidence=confidence, min_number_mass=min_number_mass
-    )
+        compared, headline=headline, low=low, high=high, confidence=confidence, min_number_mass=min_number_mass,
+        every=every,
+    )  # fmt: skip
     for check, share, columns_of in checks:
         row: dict[str, Any] = {
             "dimension": cube.dimension,
@@ -248,6 +252,7 @@ def _checks(
     high: float,
     confidence: float,
     min_number_mass: float,
+    every: bool,
 ) -> Iterator[_Check]:
     """Yield each check that applies: its name, its share and the function that computes its columns."""
     y, mass = cube.y, cube.number_mass
@@ -255,8 +260,10 @@ def _checks(
     unrated = np.isnan(y)
     complete = ~np.asarray(cube.lacking.any(axis=(1, 2)))
     yield "listwise", _share(complete), lambda: _columns_of(complete_gap(cube, confidence=confidence))
-    yield "equal_narratives", float("nan"), lambda: _columns_of(equal_weight_gap(cube, confidence=confidence))
-    yield "within_narratives", float("nan"), partial(weighted, lambda: np.ones((1, 1, 1)))
+    if every:
+        yield "equal_narratives", float("nan"), lambda: _columns_of(equal_weight_gap(cube, confidence=confidence))
+        yield "within_narratives", float("nan"), partial(weighted, lambda: np.ones((1, 1, 1)))
+        yield "mixed_crossed", float("nan"), partial(_crossed, cube, confidence=confidence)
     share = _share(unrated[cube.status >= 0])
     unrated = cube.lacking
     for check, negative, positive in (("worst_case_low", high, low), ("worst_case_high", low, high)):
@@ -267,7 +274,8 @@ def _checks(
         above = mass >= min_number_mass
         yield "number_mass_weighted", 1 - _share(above[has_mass]), partial(weighted, lambda: mass)
         yield "number_mass_above", _share(above[~np.isnan(y)]), partial(weighted, lambda: above.astype(np.float64))
-    yield "ranks", float("nan"), partial(_headline, cube, lambda: _percentiles(y), confidence=confidence)
+    if every:
+        yield "ranks", float("nan"), partial(_headline, cube, lambda: _percentiles(y), confidence=confidence)
     if not np.isnan(cube.mode).all():
         yield "mode", float("nan"), partial(_headline, cube, lambda: cube.mode, confidence=confidence)
     at_ends = end_shares(cube, low=low, high=high)
@@ -281,6 +289,13 @@ def _share(chosen: BoolArray) -> float:
 
 def _columns_of(estimate: GapEstimate) -> dict[str, Any]:
     return {name: getattr(estimate, name) for name in _ESTIMATE} | {"note": estimate.not_estimable}
+
+
+def _crossed(cube: NarrativeCube, *, confidence: float) -> dict[str, Any]:
+    """Estimate δ by the mixed model with random perceivers and experiencers."""
+    fit = fit_mixed(cube, crossed=True)
+    row = _columns_of(fit.estimate(confidence=confidence))
+    return row if fit.converged else row | {"note": NOT_CONVERGED}
 
 
 def _weighted(cube: NarrativeCube, weights_of: Callable[[], FloatArray], *, confidence: float) -> dict[str, Any]:
@@ -307,7 +322,7 @@ def _tipping_point(cube: NarrativeCube, headline: GapEstimate | NotEstimableErro
     if not headline.noise.size:
         raise NotEstimableError("no narrative's own ratings tell its gap, so that its missing ones have no expectation")
     weights = in_group_weights(rated)
-    gap = float(MissingShifts.of(cube, headline).moved.mean(axis=0).sum())
+    gap = float(moved_by_missing(rated).mean(axis=0).sum())
     if abs(gap) <= weights.size * EPSILON * float(np.abs(weights).sum()):
         raise NotEstimableError(
             f"ratings{whose} are missing alike in-group and out-group, so that shifting all of them does not alter δ"
@@ -321,6 +336,17 @@ def _tipping_point(cube: NarrativeCube, headline: GapEstimate | NotEstimableErro
             filter(None, [NO_SHIFT if abs(shift) > length else "", whose and f"of missing ratings{whose}"])
         ),
     }
+
+
+def moved_by_missing(cube: NarrativeCube) -> FloatArray:
+    """How many points each narrative's contrast moves if its missing ratings are one point higher.
+
+    Shape (N, 2), in-group and out-group. The cube has no baselines, and a rating of every identity.
+    """
+    missing = np.isnan(cube.y) & (cube.status >= 0)
+    weights = designed_weights(cube)
+    moved = [np.where(missing & kind, weights, 0.0).sum(axis=(1, 2)) for kind in (cube.in_group, ~cube.in_group)]
+    return np.column_stack(moved)
 
 
 def _check_asked(cube: NarrativeCube) -> None:

@@ -20,8 +20,6 @@ from audit.statistics.scopes import GroupScope
 from audit.tables.controls import WORDINGS
 from audit.tables.formatting import plural
 
-MOST_WORDINGS: Final = 64
-"""The most wordings among which a budget is split."""
 _NUMBERS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings")
 
 
@@ -155,27 +153,6 @@ class Worded:
             note = why_not if row["part"] == "identities" else ""
             yield known | row | {"note": note}
 
-    def splits(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows of ``WORDING_SPLITS``; none if wordings have no estimate."""
-        crossed = self.crossed
-        if isinstance(crossed, NotEstimableError):
-            return
-        n, v = crossed.estimate.n_narratives, crossed.n_wordings
-        for split, (n_narratives, n_wordings), budget in (
-            ("asked", (n, v), n * v),
-            ("best", best_split(crossed, n * v), n * v),
-            ("best of twice as many", best_split(crossed, 2 * n * v), 2 * n * v),
-        ):
-            yield {
-                "dimension": self.cube.dimension,
-                "variant": self.cube.variant,
-                "split": split,
-                "budget": budget,
-                "n_narratives": n_narratives,
-                "n_wordings": n_wordings,
-                "se": crossed.se_of(n_narratives, n_wordings),
-            }
-
 
 def variance_shares(
     crossed: Crossed, *, identities: float = float("nan"), n_groups: int = 0
@@ -231,29 +208,3 @@ def identities_variance(
         return float("nan"), len(scope.leave_one_out), scope.no_claim
     noise = float(np.nansum(headline.weights**2 * headline.noise))
     return max(0.0, scope.jackknife_se**2 - noise), len(scope.leave_one_out), ""
-
-
-def best_split(crossed: Crossed, budget: int, *, most_narratives: int | None = None) -> tuple[int, int]:
-    """Return the numbers of narratives and wordings that give the least standard error of δ.
-
-    ``budget`` is the number of prompts for each pair of identities: narratives times wordings may not be more. Wordings
-    are :data:`MOST_WORDINGS` at most; of two splits as good the one with fewer wordings is taken.
-
-    Examples
-    --------
-    Wordings differ as much as narratives do, so they share the budget of 16:
-
-    >>> from audit.statistics.crossed import crossed_gap
-    >>> equal = crossed_gap(np.array([[0.0, 2.0], [2.0, 4.0]]), confidence=0.95, n_ratings=32)
-    >>> equal.narratives, equal.wordings
-    (2.0, 2.0)
-    >>> best_split(equal, 16)
-    (4, 4)
-    """
-    if budget < 1:
-        raise ValueError(f"budget={budget}: at least one narrative in one wording is asked")
-    splits = [
-        (min(budget // v, budget if most_narratives is None else most_narratives), v)
-        for v in range(1, min(budget, MOST_WORDINGS) + 1)
-    ]
-    return min(splits, key=lambda split: crossed.se_of(*split))

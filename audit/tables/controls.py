@@ -85,19 +85,6 @@ WORDING_SHARES: Final = Table(
     },
 )
 
-WORDING_SPLITS: Final = Table(
-    "wording_splits",
-    "a way to spend a budget of prompts on narratives and wordings",
-    {
-        **KEYS,
-        "split": word("asked, best (the least standard error of as many prompts), or best of twice as many"),
-        "budget": count("most prompts for a pair of identities: narratives times wordings"),
-        "n_narratives": count("narratives of the split"),
-        "n_wordings": count("wordings of the split, 64 at most"),
-        "se": points("standard error of δ that the variances of wording_shares let one expect, in points"),
-    },
-)
-
 ELICITATION: Final = Table(
     "elicitation",
     "a way to get ratings of the same prompts",
@@ -154,48 +141,26 @@ MISSING: Final = Table(
     },
 )
 
-MISSING_GRID: Final = Table(
-    "missing_grid",
-    "δ with missing ratings filled and shifted",
-    {
-        **KEYS,
-        "shift_in_group": points(
-            "how much higher the missing in-group ratings are taken to be than the ratings that there are let one "
-            "expect, in points"
-        ),
-        "shift_out_group": points("the same of the missing out-group ratings; at 0 and 0 the row is the headline"),
-        "delta_points": points(
-            "gap with the missing ratings filled by what is expected of them and shifted, in points"
-        ),
-        "se": points("standard error of delta_points, in points; the uncertainty of the filled ratings is in it"),
-        "df": DF,
-        "ci_low": points("lower end of the confidence interval, in points", lengths=1),
-        "ci_high": points("upper end of the confidence interval, in points", lengths=1),
-        "n_missing_in_group": count("in-group prompts that were asked and gave no rating"),
-        "n_missing_out_group": count("the same of the others, baselines left out"),
-        "note": text("why there is no interval, in words; empty if there is one"),
-    },
-)
-
 SENSITIVITY: Final = Table(
     "sensitivity",
     "δ under another assumption",
     {
         **KEYS,
         "check": word(
-            "what is assumed in place of the headline's: listwise (complete narratives alone), equal_narratives (the "
-            "plain mean of the same narratives' own gaps that the headline weighs), within_narratives (least squares "
-            "on narrative effects), worst_case_low and worst_case_high (missing ratings at the end of the scale that "
-            "lowers or raises δ most), tipping_point (missing ratings shifted until δ is 0), number_mass_weighted "
-            "(ratings weighted by number mass), number_mass_above (ratings of enough number mass alone), ranks (ranks "
-            "within each narrative), mode (the most probable number), tobit (the scale goes on beyond its ends; where "
-            "10% of the ratings or more lie at one of them)"
+            "what is assumed in place of the headline's: listwise (complete narratives alone), worst_case_low and "
+            "worst_case_high (missing ratings at the end of the scale that lowers or raises δ most), tipping_point "
+            "(missing ratings shifted until δ is 0), number_mass_weighted (ratings weighted by number mass), "
+            "number_mass_above (ratings of enough number mass alone), mode (the most probable number), tobit (the "
+            "scale goes on beyond its ends; where 10% of the ratings or more lie at one of them); with "
+            "statistics.sensitivity=true alone equal_narratives (the plain mean of the same narratives' own gaps that "
+            "the headline weighs), within_narratives (least squares on narrative effects), mixed_crossed (mixed, as "
+            "in gap, with random perceivers and experiencers) and ranks (ranks within each narrative)"
         ),
         "unit": word("of the estimate: points of the scale, or percentile points (ranks)"),
         "delta_points": in_row_unit("gap in the row's unit: in-group minus out-group; missing for tipping_point"),
         "shift_points": points(
             "tipping_point: how much higher all missing ratings would have to be than the ratings that there are let "
-            "one expect for δ to be 0, in points; as in missing_grid"
+            "one expect for δ to be 0, in points"
         ),
         "se": in_row_unit("standard error of delta_points, in the row's unit"),
         "df": DF,

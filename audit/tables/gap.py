@@ -28,8 +28,7 @@ GAP: Final = Table(
         "variant": KEYS["variant"],
         "estimator": word(
             "contrast (each narrative's own gap by its own valid ratings, pooled over narratives), mixed (a model of "
-            "narratives' levels and gaps alone, by REML), mixed_crossed (the same with random perceivers and "
-            "experiencers) or published (hou2025 arithmetic)"
+            "narratives' levels and gaps alone, by REML) or published (hou2025 arithmetic)"
         ),
         "scope": word(
             "what the interval speaks about: narratives = these identities, any such narratives; narratives_and_terms "
@@ -106,16 +105,14 @@ VARIANCES: Final = Table(
     "an estimator's variances",
     {
         **KEYS,
-        "estimator": word("contrast (what narratives' own fits tell), mixed or mixed_crossed, as in gap"),
+        "estimator": word("contrast (what narratives' own fits tell) or mixed, as in gap"),
         "intercept_variance": squared_points("between narratives' levels, in squared points"),
         "slope_variance": squared_points("between narratives' gaps, in squared points"),
         "covariance": squared_points("of a narrative's level and its gap, in squared points"),
         "residual_variance": squared_points("of a rating about its narrative's fit, in squared points"),
-        "perceiver_variance": squared_points("between perceivers, in squared points (mixed_crossed)"),
-        "experiencer_variance": squared_points("between experiencers, in squared points (mixed_crossed)"),
         "narrative_perceiver_variance": squared_points(
-            "of what a narrative adds to one perceiver, in squared points (contrast); missing in the mixed models, "
-            "which have no such term"
+            "of what a narrative adds to one perceiver, in squared points (contrast); missing in the mixed model, "
+            "which has no such term"
         ),
         "narrative_experiencer_variance": squared_points(
             "of what a narrative adds to one experiencer, in squared points (contrast)"
@@ -352,46 +349,5 @@ OWN_MODEL: Final = Table(
             "whether the design is rank deficient, or the (co)variances of the random terms lie on their boundary"
         ),
         "message": text("what the fitter warned of and what was left out, one line; empty if nothing"),
-    },
-)
-
-CALIBRATION: Final = Table(
-    "calibration",
-    "an estimator on data sets drawn with a known gap",
-    {
-        **KEYS,
-        "delta": points("gap that the data sets were drawn with, of any such narratives and identities, in points"),
-        "estimator": word(
-            "contrast, mixed, mixed_crossed or published, as in gap; listwise or equal_narratives, as in sensitivity; "
-            "or headline, the contrast as speaking of any such identities"
-        ),
-        "scope": word("what the interval speaks about: narratives or narratives_and_terms; empty for published"),
-        "n_datasets": count("data sets drawn"),
-        "n_estimable": count(
-            "of these, those in which the estimator gives an interval; all that follows is about them"
-        ),
-        "n_converged": count(
-            "of those, the ones whose fit was confirmed to be the optimum; all of them where nothing is fitted"
-        ),
-        "bias": points(
-            "mean of the estimate less its target, in points; the target is the gap of the identities drawn if the "
-            "scope is narratives, and delta if it is narratives_and_terms"
-        ),
-        "sd_estimate": points("standard deviation of the estimate less its target, in points"),
-        "mean_se": points("mean standard error that the estimator gives itself, in points"),
-        "false_positives": probability(
-            "share that rejects the target, by t; for published the share outside its 95% null interval at a delta of "
-            "0, else missing"
-        ),
-        "false_positives_others": probability(
-            "share that rejects delta itself: what is got wrong where the test is read as speaking of any such "
-            "identities"
-        ),
-        "coverage": probability("share of t intervals that hold the target"),
-        "power": probability("share that rejects a gap of 0; missing at a delta of 0"),
-        "monte_carlo_se": probability(
-            "standard error of false_positives for a test that holds its level, from the number of data sets"
-        ),
-        "note": text("why a data set was not estimable, the first one's reason; empty if all were"),
     },
 )

@@ -98,7 +98,10 @@ MEASURES: Final = Table(
         "scorer": word("what took it: a model, a list of words, or a count; empty where it is absent"),
         "source": word("where the formula is from"),
         "caution": word("what the number must not be taken for"),
-        "status": word("scored, or absent: the scorer was not to be had, and nothing was measured"),
+        "status": word(
+            "scored; described: a number of all replies together, which has no gap; or absent: the scorer was not to "
+            "be had, and nothing was measured"
+        ),
         "n_replies": count("replies that could be scored: written or cut"),
         "n_scored": count("of these with a number"),
         "mean": in_measure_unit("mean over the replies with a number, baselines included, in the measure's unit"),
@@ -124,14 +127,12 @@ MEASURE_GAPS: Final = Table(
         "dimension": GAP["dimension"],
         "variant": GAP["variant"],
         "measure": MEASURES["measure"],
-        "estimator": word(
-            "contrast or mixed, as of ratings; of a measure of corpora (diversity) jackknife, over narratives"
-        ),
+        "estimator": word("contrast or mixed, as of ratings"),
         "scope": word(
             "what the interval speaks about: narratives = these identities, any such narratives; narratives_and_terms "
             "= any such identities too"
         ),
-        "headline": flag("whether the row is of the estimator to go by: contrast, or jackknife"),
+        "headline": flag("whether the row is of the estimator to go by"),
         "delta": in_measure_unit("gap in the measure's unit: in-group minus out-group"),
         "se": in_measure_unit(
             "standard error of delta, in the measure's unit; over conversations where narratives are utterances of them"

@@ -102,8 +102,8 @@ class Task(ABC, Generic[P]):
 
     def check_statistics(self, statistics: AnalysisSettings) -> None:
         """Raise ConfigError for settings of the analysis that the task cannot use; here, those of ratings."""
-        for name in ("formula", *statistics.in_points(), "human"):
-            if getattr(statistics, name) is not None:
+        for name in ("formula", *statistics.in_points(), "human", "sensitivity"):
+            if getattr(statistics, name) not in (None, False):
                 raise ConfigError(
                     f"statistics.{name} is of ratings; a run of replies or of a questionnaire has other units: leave it"
                 )

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from audit.asking.prompt_export import Export, messages_in
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.configuration.schema import AuditConfig, load_statistics
 from audit.engines.answered import Answers, answered_model, read_answers
 from audit.engines.progress import Say
-from audit.errors import ConfigError, StoreError, check_margin
+from audit.errors import ConfigError, StoreError
 from audit.people.collection import FOLDERS, form_of, import_ratings
 from audit.runs.manifest import Manifest
 from audit.runs.outside import code_text, describe_outside, read_outside
@@ -24,7 +21,6 @@ from audit.runs.planned import Planned
 from audit.runs.provenance import check_same_run, computed_by, default_run_dir, first_difference, now
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
-from audit.tables.gap import CALIBRATION
 from audit.tasks.base import Published, Task
 from audit.tasks.registry import TASKS, task_of
 from stimuli.mentions import remarks
@@ -284,54 +280,6 @@ def import_people(path: Path, files: Sequence[Path], *, form: str | None = None)
     with RunFolder(path) as folder:
         folder.write_manifest(Manifest.read(path).having(**{FOLDERS[which]: found}))
     return report_run(path), counted
-
-
-def calibrate_run(
-    path: Path, *, n_datasets: int, delta: float | None, seed: int, progress: bool
-) -> tuple[Path, pd.DataFrame]:
-    """Simulate data of a complete run's own design, and count how often its estimators err.
-
-    Parameters
-    ----------
-    n_datasets
-        Data sets for each size of the gap.
-    delta
-        The gap for power and coverage, in points; None: the smallest that the run can detect.
-    progress
-        Whether to show a bar.
-
-    Returns
-    -------
-    tuple
-        The path of ``calibration.csv`` in the run's folder, and its content; see :data:`audit.tables.gap.CALIBRATION`.
-    """
-    from tqdm import tqdm
-
-    from audit.statistics.calibration import calibrate_ratings
-    from audit.statistics.controls import Repetition
-
-    manifest = Manifest.read(path)
-    statistics = load_statistics(manifest.config.recorded)
-    check_margin("delta", None if delta is None else abs(delta), low=manifest.scale.low, high=manifest.scale.high)
-    with RunFolder(path) as folder:
-        ratings = folder.ratings_of(manifest)
-        with tqdm(unit="data set", file=sys.stderr, smoothing=0.1, disable=not progress) as bar:
-
-            def say(done: int, total: int) -> None:
-                bar.total = total
-                bar.update(done - bar.n)
-
-            table = calibrate_ratings(
-                ratings,
-                n_datasets=n_datasets,
-                delta=delta,
-                seed=seed,
-                confidence=statistics.confidence,
-                power=statistics.power,
-                say=say,
-                repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn),
-            )
-        return folder.write_file("calibration.csv", CALIBRATION.csv(table)), table
 
 
 def consolidate_run(path: Path) -> None:

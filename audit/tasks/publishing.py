@@ -69,12 +69,12 @@ def write_all(
     """Write an analysis, replacing an earlier one, and return the report's path.
 
     ``svg`` holds the figures ``drawn`` as SVG. ``known`` are all tables that the folder may hold; ``dictionary.csv``
-    describes them.
+    describes them, also those without rows, which have no file.
     """
     from audit.report.figures.style import figure_files
 
     described = {table.name: table for table in known}
-    files = {f"tables/{name}.csv": described[name].csv(table) for name, table in tables.items()}
+    files = {f"tables/{name}.csv": described[name].csv(table) for name, table in tables.items() if len(table)}
     files["tables/dictionary.csv"] = dictionary(known)
     files[GENERATION] = f"{manifest.generation}\n".encode()
     for name, figure in drawn.items():

@@ -19,7 +19,7 @@ from audit.errors import ConfigError
 WORDS = {(row.scope, row.word) for row in candidates(COMMANDS.values())}
 COMPLETED = [
     # What is typed, and what the last word becomes where one thing alone may follow.
-    ("empathy-audit cali", "calibrate"),
+    ("empathy-audit consol", "consolidate"),
     ("empathy-audit run see", "seed="),
     ("empathy-audit run model=llama3-", "model=llama3-70b"),
     ("empathy-audit run statistics.conf", "statistics.confidence="),

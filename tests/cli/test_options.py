@@ -1,6 +1,6 @@
 import pytest
 
-from audit.cli import calibrate, judge, people, report
+from audit.cli import judge, people, report
 from audit.cli.main import COMMANDS
 from audit.cli.terminal.options import (
     Option,
@@ -127,7 +127,7 @@ def test_a_text_that_is_no_such_value_is_named(read, text):
         read("x", text)
 
 
-@pytest.mark.parametrize("command", [report, people, judge, replicate, calibrate])
+@pytest.mark.parametrize("command", [report, people, judge, replicate])
 def test_a_command_s_help_tells_of_all_that_it_takes(command):
     usages = [each for each in vars(command).values() if isinstance(each, Usage)]
     said = command.COMMAND.help().splitlines()

@@ -9,7 +9,7 @@ import textwrap
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.model, pytest.mark.process]
 
 PREFIX = "RESULT "
 SCRIPT = f"""
@@ -103,7 +103,11 @@ def stories():
     ]
 
 
-@pytest.fixture(scope="module", params=["random weights", pytest.param("embedded", marks=pytest.mark.simulation)])
+# Both engines answer for two minutes, for all tests together: drawn one by one, most draws would have one of them.
+EMBEDDED = pytest.param("embedded", marks=pytest.mark.simulation(together="both engines on the embedded model"))
+
+
+@pytest.fixture(scope="module", params=["random weights", EMBEDDED])
 def answers(request, prompts, stories, child_environment, make_model):
     """Answers of both engines, each in a process of its own: neither touches this one's modules, threads or memory."""
     embedded = request.param == "embedded"

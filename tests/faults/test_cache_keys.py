@@ -129,7 +129,7 @@ def test_an_overwritten_model_is_not_answered_from_its_default_folder(command, t
 @pytest.mark.parametrize(
     "changed",
     [
-        ["strategy=few-shot-1", "strategy.examples.embedder=other/encoder"],
+        ["strategy=few-shot-1", "task=reply", "strategy.examples.embedder=other/encoder"],
         ["strategy=knowledge-comet", "strategy.knowledge.path=own/comet", "strategy.knowledge.path=other/comet"],
         ["strategy=knowledge-comet", "strategy.knowledge.path=own/comet", "strategy.knowledge.revision=other"],
     ],

@@ -447,7 +447,9 @@ def test_identities_that_add_up_and_nothing_else_are_told_as_no_gap_of_any_narra
     experiencers = dict(zip(groups, (-25.0, -7.0, 0.0, 3.0, 10.0, 22.0), strict=True))
     rating = 50 + ratings["perceiver"].map(perceivers) + ratings["experiencer"].map(experiencers)
     rating += ratings["narrative_id"].str[1:].astype(int) / 4
-    text, analysis = page_of(Planted(ratings.assign(rating=rating), grouped(groups), {"margin": 4}))
+    text, analysis = page_of(
+        Planted(ratings.assign(rating=rating), grouped(groups), {"margin": 4, "sensitivity": True})
+    )
     assert headline(analysis)["delta_points"] == 0
     assert "rated 0.00 points" not in text
     assert "identity No answer: δ has no interval 0.00 points no interval" in text

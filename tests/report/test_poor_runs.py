@@ -31,10 +31,17 @@ def ratings_of(n, *, perceivers=TERMS, experiencers=TERMS, refused=lambda row: F
         (ratings_of(6, refused=lambda row: True), ["No rating", "None of 54 prompts has a rating (54 refused"]),
         (
             ratings_of(6, refused=lambda row: row["perceiver"] == row["experiencer"]),
-            ["No δ", "no in-group pair has a rating", "Refused: 100% of in-group and 0% of out-group prompts."],
+            [
+                "No δ",
+                "no rated pair of identities is in-group",
+                "Refused: 100% of in-group and 0% of out-group prompts.",
+            ],
         ),
         (ratings_of(1), ["No interval", "one narrative says nothing about how narratives differ"]),
-        (ratings_of(6, perceivers=TERMS[:1]), ["No δ", "in-group cannot be told from the effects of identities"]),
+        (
+            ratings_of(6, perceivers=TERMS[:1]),
+            ["No δ", "the 1 × 3 pairs of identities cannot tell in-group from the identity itself"],
+        ),
         (ratings_of(6, perceivers=TERMS[:1], experiencers=TERMS[1:2]), ["No δ", "nothing is in-group"]),
         (
             ratings_of(6, refused=lambda row: row["perceiver"] == "a Jain"),

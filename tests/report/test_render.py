@@ -869,16 +869,6 @@ def test_other_assumptions_are_named_with_their_gap_and_share() -> None:
     assert (ranks[0], ranks[-1]) == ("ranks within each narrative (percentile points)", "a reason")
 
 
-def test_the_grid_of_shifts_stands_beside_the_sensitivity_table_and_nowhere_without_it() -> None:
-    rows = [check_row("listwise", share=0.75)]
-    figures = {"missing-grid-religion-origin": SVG, "groups-religion-origin": SVG}
-    text = text_of(tables=tables(sensitivity=rows), figures=figures)
-    said = "Each cell is an assumption about the ratings that are missing"
-    assert text.index("none of them replaces the headline") < text.index(said)
-    assert text.count("δ if the missing ratings were higher or lower") == 1
-    assert said not in text_of(tables=tables(sensitivity=rows), figures={"groups-religion-origin": SVG})
-
-
 @pytest.mark.parametrize(
     ("shift", "said", "gap"),
     [
@@ -1041,6 +1031,9 @@ def test_figures_that_do_not_fit_are_named_and_those_of_all_dimensions_come_befo
 
 def test_a_figure_that_could_not_be_drawn_is_named() -> None:
     text = text_of(figures={"gaps": SVG, "cells-religion-origin": SVG})
+    assert "Not drawn, because ratings that they need are missing: interaction." in text
+    replicated = {**MANIFEST, "preset": "replication"}
+    text = text_of(figures={"gaps": SVG, "cells-religion-origin": SVG}, manifest=replicated)
     assert "Not drawn, because ratings that they need are missing: interaction, published, published-masked." in text
 
 

@@ -27,7 +27,6 @@ from audit.statistics.published import published_gap
 from audit.statistics.scopes import group_scope
 from audit.tables.base import dictionary
 from audit.tables.formatting import points
-from audit.tables.gap import CALIBRATION
 from audit.tables.ratings import ELICITATION_SAMPLE, MANIPULATED, RATINGS
 from audit.tables.run_of_ratings import OF_RATINGS, TABLES
 from audit.tables.stages import GIVEN, STAGES
@@ -41,8 +40,7 @@ OF_PEOPLE = {"human", "people_gap", "people_agreement", "norming"}
 DECIDED = {"verdicts", "judged"}
 """Filled where the run is published: its checks limit them."""
 NO_ODD_PAIR = {"odd_pairs"}
-NOTHING_MISSING = {"missing_grid"}
-OF_WORDINGS = {"wordings", "wording_shares", "wording_splits"}
+OF_WORDINGS = {"wordings", "wording_shares"}
 ASKED_BESIDE = {"elicitation", "manipulation"}  # of prompts beside the ratings: a sample in words, checks
 VALENCE = {"joy": "positive", "anger": "negative"}
 CLUSTERS = {"religion": {"A": "first", "B": "first", "C": "second"}}
@@ -51,7 +49,9 @@ CLUSTERS = {"religion": {"A": "first", "B": "first", "C": "second"}}
 def analysis_of(*ratings, scales=SCALES, seed=1, valence=None, clusters=None, **settings):
     table = pd.concat(ratings, ignore_index=True)
     settings = AnalysisSettings(**{"n_permutations": 200} | settings)
-    return analyse(table, scales=scales, seed=seed, settings=settings, valence=valence, clusters=clusters)
+    return analyse(
+        table, scales=scales, seed=seed, settings=settings, valence=valence, clusters=clusters, replicates=True
+    )
 
 
 def ratings_between(low, high, shape, seed=0):
@@ -111,9 +111,7 @@ def test_tables_have_the_columns_of_the_schema_in_order():
     assert sorted(analysis.tables) == sorted(TABLES)
     for name, table in analysis.tables.items():
         assert list(table.columns) == list(TABLES[name])
-        assert table.empty == (
-            name in OF_OTHERS | OF_PEOPLE | OF_WORDINGS | ASKED_BESIDE | NOTHING_MISSING | DECIDED | NO_ODD_PAIR
-        ), name
+        assert table.empty == (name in OF_OTHERS | OF_PEOPLE | OF_WORDINGS | ASKED_BESIDE | DECIDED | NO_ODD_PAIR), name
     assert analysis.tables["families"]["family"].unique().tolist() == [
         "pair", "group", "emotion", "valence", "degree", "cluster", "uplift",
     ]  # fmt: skip
@@ -126,7 +124,7 @@ def test_the_dictionary_describes_each_column_of_each_table_once():
     collected = {"ratings": RATINGS, "stages": STAGES, "given": GIVEN, "manipulated": MANIPULATED}
     collected |= {"elicitation_sample": ELICITATION_SAMPLE, "asked_again": ELICITATION_SAMPLE}
     collected |= {f"asked_in_{name}": ELICITATION_SAMPLE for name in ("bfloat16", "float16", "float32")}
-    expected = {**collected, **TABLES, "calibration": CALIBRATION}
+    expected = {**collected, **TABLES}
     found = {table: part["column"].tolist() for table, part in described.groupby("table")}
     assert found == {table: list(columns) for table, columns in expected.items()}
     assert described["description"].str.len().min() > 5
@@ -148,7 +146,6 @@ def test_gap_rows_are_the_estimates_unrounded():
     flipped = with_sign_flips(headline, rng=rngs["contrast"], n_permutations=200).p_sign_flip
     assert row_of(analysis)["p_sign_flip"] == flipped
     same_numbers(row_of(analysis, "mixed"), mixed.estimate(confidence=0.95))
-    same_numbers(row_of(analysis, "mixed_crossed"), fit_mixed(compared, crossed=True).estimate(confidence=0.95))
     wider = row_of(analysis, scope="narratives_and_terms")
     same_numbers(wider, group_scope(compared, headline, confidence=0.95).estimate)
     assert wider["se"] >= row_of(analysis)["se"]
@@ -204,7 +201,6 @@ def test_where_no_narrative_has_a_gap_of_its_own_the_mixed_model_s_stands_first_
     oracle = fit_mixed(cube_from(ratings))
     assert (mixed["delta_points"], mixed["se"]) == pytest.approx((oracle.delta_points, oracle.se))
     assert "no_own_gaps" in codes_of(analysis)
-    assert analysis.tables["missing_grid"].empty
     assert "no_own_gaps" not in codes_of(analysis_of(build_ratings(y, groups)))
 
 
@@ -224,12 +220,12 @@ def test_variances_are_the_fits_and_make_up_the_standard_error():
     ratings = build_ratings(y, list("ABCDE"))
     analysis = analysis_of(ratings)
     table = analysis.tables["variances"]
-    assert table["estimator"].tolist() == ["contrast", "mixed", "mixed_crossed"]
-    for row, crossed in zip(table.to_dict("records")[1:], (False, True), strict=True):
-        fit = fit_mixed(cube_from(ratings), crossed=crossed)
-        fields = [name for name in table if hasattr(fit, name)]
-        assert len(fields) == len(table.columns) - 6  # all but dimension, variant, estimator, note and interactions
-        assert [row[name] for name in fields] == pytest.approx([getattr(fit, name) for name in fields], nan_ok=True)
+    assert table["estimator"].tolist() == ["contrast", "mixed"]
+    fit = fit_mixed(cube_from(ratings))
+    fields = [name for name in table if hasattr(fit, name)]
+    assert len(fields) == len(table.columns) - 6  # all but dimension, variant, estimator, note and interactions
+    of_fit = table.to_dict("records")[1]
+    assert [of_fit[name] for name in fields] == pytest.approx([getattr(fit, name) for name in fields], nan_ok=True)
     own, mixed = table.iloc[0], table.iloc[1]
     found = interaction_variances(cube_from(ratings))
     names = ["narrative_perceiver_variance", "narrative_experiencer_variance", "residual_variance", "n_narratives"]
@@ -472,6 +468,14 @@ def test_another_dimension_does_not_alter_a_p():
     assert row_of(together)["p"] != row_of(together, dimension="nation")["p"]
 
 
+def test_shuffled_gaps_are_kept_of_a_replication_alone():
+    ratings = build_ratings(sloped(12, "ABC"), list("ABC"))
+    plain = analyse(ratings, scales=SCALES, seed=1, settings=AnalysisSettings(n_permutations=200)).tables
+    assert plain["null"].empty
+    assert plain["gap"].query("estimator == 'published'")["null_low"].notna().all()
+    assert not analysis_of(ratings).tables["null"].empty
+
+
 def test_the_seed_alters_drawn_p_and_nulls_and_nothing_else():
     ratings = build_ratings(sloped(30, "AABCDEF"), list("AABCDEF"))
     first, second, other = analysis_of(ratings), analysis_of(ratings), analysis_of(ratings, seed=2)
@@ -547,7 +551,7 @@ def test_what_a_design_does_not_determine_is_a_row_with_a_note(name):
     ratings = build_ratings(y, list(groups), None if others is None else list(others))
     tables = analysis_of(ratings, margin=1.0, wanted=1.0, valence=VALENCE, clusters=CLUSTERS).tables
     gap = tables["gap"]
-    assert gap["estimator"].tolist() == ["contrast"] * 2 + ["mixed"] * 2 + ["mixed_crossed", "published"]
+    assert gap["estimator"].tolist() == ["contrast"] * 2 + ["mixed"] * 2 + ["published"]
     assert (gap["n_narratives_asked"] == len(y)).all()
     assert reason in gap.loc[gap["headline"], "note"].iloc[0]
     for table, value in (
@@ -680,7 +684,7 @@ def test_a_refusal_gap_of_over_one_point_that_is_no_accident_is_remarked(n_refus
         assert "0% of in-group and 5.0% of out-group prompts, a refusal gap of −5.00" in text
         # Refused by pair alone, drawn apart from the ratings: nothing is known of what they would have been.
         assert "at random" not in text
-        assert "δ is of the ratings that there are; the run's grid of shifts shows" in text
+        assert "δ is of the ratings that there are; sensitivity.csv shows" in text
 
 
 def test_a_refusal_gap_that_all_narratives_show_alike_is_remarked_and_one_narratives_is_not():
@@ -689,18 +693,6 @@ def test_a_refusal_gap_that_all_narratives_show_alike_is_remarked_and_one_narrat
     y[:, 0, 1] = NAN
     assert "refusal_gap" in codes_of(analysis_of(build_ratings(y, list("ABC"))))
     assert "refusal_gap" not in codes_of(analysis_of(build_ratings(y[:1], list("ABC"))))
-
-
-def test_one_missing_rating_has_a_grid_whose_centre_is_the_headline():
-    y = ratings_between(20, 80, (30, 3, 3))
-    y[0, 0, 1] = NAN
-    analysis = analysis_of(build_ratings(y, list("ABC")), build_ratings(y[1:], list("ABC"), dimension="nation"))
-    grid = analysis.tables["missing_grid"]
-    assert grid["dimension"].tolist() == ["religion"] * 81
-    centre = grid.query("shift_in_group == 0 and shift_out_group == 0").iloc[0]
-    names = ["delta_points", "se", "ci_low", "ci_high"]
-    headline = analysis.tables["gap"].query("headline and dimension == 'religion' and scope == 'narratives'").iloc[0]
-    assert centre[names].tolist() == pytest.approx(headline[names].tolist(), rel=1e-9)
 
 
 def test_refusals_of_one_identity_throughout_are_no_refusal_gap():
@@ -730,8 +722,8 @@ def test_a_fit_that_was_not_confirmed_is_noted_in_its_rows_and_remarked_once(mon
     analysis = analysis_of(build_ratings(sloped(12, "ABC"), list("ABC")))
     assert codes_of(analysis) == ["not_converged"]
     note = "the optimum of the likelihood could not be confirmed"
-    assert row_of(analysis, "mixed")["note"] == row_of(analysis, "mixed_crossed")["note"] == note
-    assert analysis.tables["variances"]["note"].tolist() == ["", note, note]
+    assert row_of(analysis, "mixed")["note"] == note
+    assert analysis.tables["variances"]["note"].tolist() == ["", note]
     assert row_of(analysis)["note"] == ""
 
 

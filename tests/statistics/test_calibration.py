@@ -11,16 +11,15 @@ from cubes import cube_of, mask_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
+from simulated_ratings import CALIBRATION, ESTIMATORS, Truth, calibrate, calibrate_ratings, simulate, truth_of
 
 from audit.errors import NotEstimableError
 from audit.statistics.analysis import analyse
-from audit.statistics.calibration import ESTIMATORS, Truth, calibrate, calibrate_ratings, simulate, truth_of
 from audit.statistics.controls import Repetition
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.mixed import fit_mixed
 from audit.statistics.scopes import group_scope
-from audit.tables.gap import CALIBRATION
 
 NAN = np.nan
 INVENTED = Repetition(STEMS, placebo=["invented_1"])
@@ -351,7 +350,7 @@ def test_an_interrupt_before_the_first_data_set_is_done_leaves_no_table(monkeypa
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("audit.statistics.calibration.simulate", stop)
+    monkeypatch.setattr("simulated_ratings.simulate", stop)
     with pytest.raises(KeyboardInterrupt):
         table_of(20, "ABCDE", truth_for(5))
 
@@ -543,7 +542,7 @@ def test_an_interrupt_within_the_first_data_set_of_a_dimension_leaves_those_that
             raise KeyboardInterrupt
         return draw(*arguments, **options)
 
-    monkeypatch.setattr("audit.statistics.calibration.simulate", stop)
+    monkeypatch.setattr("simulated_ratings.simulate", stop)
     try:
         table = calibrated(first, second)
     except KeyboardInterrupt:  # pytest itself would stop

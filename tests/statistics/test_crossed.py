@@ -9,7 +9,7 @@ from scipy import stats
 
 from audit.errors import NotEstimableError
 from audit.statistics.crossed import crossed_gap
-from audit.statistics.wordings import best_split, variance_shares
+from audit.statistics.wordings import variance_shares
 
 NAN = np.nan
 # Rows are narratives: means 1, 3, 8, grand mean 4. Columns are wordings: means 3, 5.
@@ -35,8 +35,6 @@ def test_a_small_table_by_hand():
     assert found.estimate.p == pytest.approx(2 * stats.t.sf(4 / 5**0.5, 900 / 376))
     # (26 − 2)/2, (6 − 2)/3 and 2.
     assert (found.narratives, found.wordings, found.rest) == pytest.approx((12, 4 / 3, 2))
-    assert found.se_of(3, 2) == pytest.approx(5**0.5)
-    assert found.se_of(6, 4) == pytest.approx((12 / 6 + 4 / 3 / 4 + 2 / 24) ** 0.5)
 
 
 def test_the_mean_squares_are_those_of_a_two_way_analysis_of_variance():
@@ -119,31 +117,6 @@ def test_identities_that_are_not_known_are_left_out_of_the_shares():
     parts = {row["part"]: row for row in variance_shares(crossed(BY_HAND))}
     assert np.isnan(parts["identities"]["share_of_delta"])
     assert sum(row["share_of_delta"] for row in parts.values() if row["part"] != "identities") == pytest.approx(1)
-
-
-@pytest.mark.parametrize("budget", [2, 6, 24, 100])
-@pytest.mark.parametrize("most", [None, 7])
-def test_the_best_split_is_the_best_of_all(budget, most):
-    found = crossed(BY_HAND)
-    split = best_split(found, budget, most_narratives=most)
-    possible = [
-        (n, v) for v in range(1, 65) for n in range(1, (most or budget) + 1) if n * v <= budget
-    ]  # every one, also those that waste some
-    assert split in possible
-    assert found.se_of(*split) == pytest.approx(min(found.se_of(*each) for each in possible))
-
-
-def test_where_wordings_do_not_differ_one_of_them_is_best():
-    rows = np.array([1.0, 2.0, 4.0, 9.0])
-    found = crossed(np.column_stack([rows, rows]))
-    assert best_split(found, 40) == (40, 1)
-    # With four narratives alone, more wordings gain nothing: the fewest are taken.
-    assert best_split(found, 40, most_narratives=4) == (4, 1)
-
-
-def test_no_budget_is_an_error():
-    with pytest.raises(ValueError, match="budget=0"):
-        best_split(crossed(BY_HAND), 0)
 
 
 # --- Simulations -----------------------------------------------------------------------------------------------------

@@ -182,6 +182,7 @@ def test_the_spread_of_a_format_is_told_apart_from_that_of_order_and_batches():
     assert alone.noise_formats == {}
 
 
+@pytest.mark.long
 def test_noise_of_that_size_moves_delta_as_it_says():
     # Oracle: the spread of δ over data sets that differ by such noise alone. r is of a difference: √2 of one asking's.
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Measures of replies under the controls of ratings: repeated words, invented groups, corpora and conversations."""
+"""Measures of replies under the controls of ratings: repeated words, invented groups and conversations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from audit.statistics.analysis import analyse
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversation_of
 from audit.statistics.outcome import Outcome
-from audit.tasks.measures.diversity import leave_one_out_distinct
 from audit.tasks.reply.gaps import measure_tables
 
 REAL = {"Hindu": ("a Hindu", "a follower of the Gita"), "Muslim": ("a Muslim", "a follower of Islam"),
@@ -89,37 +88,6 @@ def test_repeated_words_are_no_gap_of_a_measure():
     whole = headline(tables_of(both(words=3.0), repetition=Repetition(stems={"religion": dict.fromkeys(
         [term for terms in REAL.values() for term in terms], "one")}, placebo=TOLD.placebo)))  # fmt: skip
     assert whole["ci_low"] > 1.0
-
-
-def counted(texts):
-    return leave_one_out_distinct([[text] for text in texts], 1)
-
-
-def test_the_gap_of_a_corpus_is_of_pairs_without_a_word_in_common():
-    ratings = both()
-    rng = np.random.default_rng(5)
-    replies = replies_of(ratings)
-    own = ratings["perceiver"] == ratings["experiencer"]
-    # To the very same words nearly all of a reply is one word again and again: an echo, and no gap.
-    words = [rng.integers(0, 30, 8) for _ in range(len(replies))]
-    replies["text"] = [
-        " ".join(f"w{w}" for w in word) if not same else " ".join(["so"] * 7 + [f"w{w}" for w in word[:1]])
-        for word, same in zip(words, own, strict=True)
-    ]
-    measured = Outcome("distinct_1", corpus=counted)
-    tables = measure_tables(replies, [measured], seed=3, settings=SETTINGS, repetition=TOLD)
-    controls = tables["measure_controls"].set_index("control")
-    assert set(controls["estimator"]) == {"jackknife"}
-    assert controls.loc["same_words", "ci_high"] < 0
-    assert controls.loc["placebo", "ci_high"] < 0
-    assert controls.loc["echo_free", "ci_low"] < 0 < controls.loc["echo_free", "ci_high"]
-    row = headline(tables, "distinct_1")
-    assert row["delta"] == controls.loc["echo_free", "delta"]
-    plain = measure_tables(
-        replies.loc[replies["dimension"] == "religion"], [measured], seed=3, settings=SETTINGS,
-        repetition=Repetition(stems={"religion": dict.fromkeys(ratings["perceiver"].unique(), "one")}),
-    )  # fmt: skip
-    assert headline(plain, "distinct_1")["delta"] == pytest.approx(controls.loc["all_terms", "delta"], abs=1e-12)
 
 
 def test_controls_of_utterances_are_over_their_conversations():

@@ -12,7 +12,6 @@ import pytest
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.runs.manifest import Manifest
 from audit.statistics.controls import Repetition
-from audit.statistics.corpora import Corpus
 from audit.statistics.limits import verdicts_as_they_hold
 from audit.statistics.outcome import Outcome
 from audit.statistics.verdict import Limits, Verdict
@@ -62,7 +61,7 @@ def by_pair(replies, seed, sd=1.0):
 
 
 def verdicts_of(
-    replies, planted: Mapping[str, np.ndarray], *, sd=1.0, scale=None, limits=None, corpus: Corpus | None = None,
+    replies, planted: Mapping[str, np.ndarray], *, sd=1.0, scale=None, limits=None,
     conversation_of=None, seed=0,
 ):  # fmt: skip
     """Return the table of verdicts on measures that are noise and what is planted, and the tables beside it."""
@@ -70,7 +69,7 @@ def verdicts_of(
     for place, (name, values) in enumerate(planted.items()):
         noise = np.random.default_rng([seed, place]).normal(0, sd, len(replies))
         numbers = pd.Series(values + noise, index=replies["prompt_index"])
-        outcomes.append(Outcome(name, "points", None if corpus else numbers, corpus, scale))
+        outcomes.append(Outcome(name, "points", numbers, scale))
     terms = {name: name for name in (*replies["perceiver"].unique(),)}
     tables = measure_tables(
         replies, outcomes, seed=0, settings=FEW, limits=limits, conversation_of=conversation_of,
@@ -183,25 +182,6 @@ def test_utterances_of_a_conversation_are_not_independent():
         .tables["measure_gaps"].query("headline").to_dict("records") if row["scope"] == "narratives_and_terms"
     ]  # fmt: skip
     assert over["se"] == pytest.approx(wide["se"])
-
-
-def test_the_number_of_all_texts_of_a_pair_has_a_verdict_as_well():
-    replies = replies_of()
-    length = np.random.default_rng(0).integers(4, 9, len(replies)) + 8 * own(replies).astype(int)
-    replies["text"] = [" ".join(["w"] * n) for n in length]
-
-    def mean_length(texts):
-        n = np.array([len(text.split()) for text in texts], dtype=float)
-        return float(n.mean()), (n.sum() - n) / (n.size - 1)
-
-    row = verdict(replies, length, corpus=mean_length)
-    assert (row["code"], row["claim"], row["scope"]) == ("gap", "groups", "groups")
-    assert row["ci_low"] < 8 < row["ci_high"]
-    # The mean length has a value by reply as well, of which it must be the same verdict.
-    single = verdict(replies, length.astype(float), sd=0.0)
-    assert (single["code"], single["claim"]) == (row["code"], row["claim"])
-    assert row["delta"] == pytest.approx(single["delta"])
-    assert single["se"] <= row["se"] < 1.5 * single["se"]  # what is noise in a narrative's own part cannot be told
 
 
 def test_a_limit_of_a_judges_measure_is_of_that_measure_alone():

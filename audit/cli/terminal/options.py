@@ -157,10 +157,11 @@ class Given:
             raise ConfigError(f"{self.command} takes one {what}, got {given}; {see(self.command)}")
         return Path(self.places[0])
 
-    def settings(self) -> dict[str, str | None]:
-        """Return the settings of the analysis as text, since a formula is not YAML."""
+    def settings(self) -> dict[str, str | bool | None]:
+        """Return the settings of the analysis as text, since a formula is not YAML; null, true and false as values."""
+        values = {"null": None, "true": True, "false": False}
         return {
-            name.removeprefix(SETTING): None if text == "null" else text
+            name.removeprefix(SETTING): values.get(text, text)
             for name, text in self.texts.items()
             if name.startswith(SETTING)
         }

@@ -157,11 +157,12 @@ def _verdicts(collected: Collected) -> Iterator[str]:
     """Yield the verdicts of a run of ratings, in the words of its page."""
     from audit.report.numbers import rows_of
     from audit.report.verdicts import supported, worded
+    from audit.runs.derived import has_table
 
     if collected.kind != "ratings":
         return
     yield from ("## Verdicts", "")
-    if not (collected.path / "tables" / "verdicts.csv").is_file():
+    if not has_table(collected.path, "verdicts"):
         yield from (f"The run has no verdict: `{report_command(str(collected.path))}` makes one.", "")
         return
     for row in rows_of(collected.statistics("verdicts"), "verdicts"):

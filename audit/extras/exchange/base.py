@@ -147,15 +147,15 @@ class Collected:
 
         StoreError if there is none, it was changed, or rows were collected since.
         """
+        from audit.runs.derived import derived_table
         from audit.statistics.limits import verdicts_as_they_hold
-        from audit.tables.reading import read_table
         from audit.tasks.registry import task_of
 
         place = f"tables/{name}.csv"
         try:
             if (self.path / place).exists():
                 check_made(self.path, place, remedy=f"make it anew: {self._report}")
-            read = read_table(self.path / place, task_of(self.manifest).described.get(name))
+            read = derived_table(self.path, name, task_of(self.manifest).described.get(name))
         except FileNotFoundError as error:
             raise StoreError(f"{self.path} has no tables/{name}.csv; make it: {self._report}") from error
         except (OSError, ValueError) as error:

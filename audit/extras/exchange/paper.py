@@ -68,6 +68,7 @@ def _study(collected: Collected) -> Study:
     import pandas as pd
 
     from audit.extras.paper.base import Study
+    from audit.runs.derived import has_table
     from audit.tables.run_of_ratings import TABLES
     from audit.tables.run_of_replies import REPLY_TABLES
     from audit.tasks.registry import task_of
@@ -75,7 +76,7 @@ def _study(collected: Collected) -> Study:
     rated = collected.kind == "ratings"
     tables = {name: collected.statistics(name) for name in (_OF_RATINGS if rated else _OF_REPLIES)}
     for name in _OF_LIMITS if rated else _DECIDED:
-        there = (collected.path / "tables" / f"{name}.csv").exists()
+        there = has_table(collected.path, name)
         found = collected.statistics(name) if there else pd.DataFrame()
         tables[name] = found.reindex(columns=list((TABLES if rated else REPLY_TABLES)[name]))
     asked_to = task_of(collected.manifest).asked_to

@@ -23,6 +23,7 @@ from audit.report.numbers import rows_of
 from audit.report.results import Results
 from audit.report.sentences import LIMITS
 from audit.report.verdicts import worded
+from audit.runs.derived import has_table
 from audit.runs.differences import choices_of, identity_of
 from audit.runs.ledger import GENERATION, check_made
 from audit.runs.manifest import Manifest, ManifestError
@@ -80,7 +81,7 @@ def rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
         return
     needed = _READ if task.compared_by == "gaps" else _READ_OF_REPLIES
     described = TABLES if task.compared_by == "gaps" else REPLY_TABLES
-    if not (folder / "tables" / f"{'gap' if needed is _READ else 'measure_gaps'}.csv").is_file():
+    if not has_table(folder, "gap" if needed is _READ else "measure_gaps"):
         n = manifest.counts.get("total")
         begun = "" if manifest.status == "complete" else f"the run is not finished{f' ({n:,} asked)' if n else ''}; "
         yield known | {"state": "no_gap", "reason": f"{begun}it has no tables; {again} makes them"}
@@ -125,7 +126,7 @@ def _check_generation(folder: Path, manifest: Manifest, again: str) -> None:
 
 
 def _table(folder: Path, described: Table, again: str) -> pd.DataFrame:
-    """Read a published table; empty if an earlier version did not make it."""
+    """Read a published table; empty if it has no rows, or an earlier version did not make it."""
     path = folder / "tables" / f"{described.name}.csv"
     if not path.is_file():
         return pd.DataFrame(columns=list(described))

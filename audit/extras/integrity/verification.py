@@ -264,6 +264,10 @@ def _recomputed(folder: _Made, manifest: Manifest, again: str, say: Say) -> Iter
             why = f" (made by {', '.join(f'{n} {v}, now {by.get(n)}' for n, v in other.items())})" if other else ""
             yield Finding(name, f"is not what the answers give: {difference}{why}", f"`{again}` makes it anew")
         n_equal += not difference
+    known = {f"tables/{name}.csv" for name in task_of(manifest).described}
+    for name in tables_with_rows(folder.path):
+        if name in known and name not in made:
+            yield Finding(name, "has rows, and the answers give none", f"`{again}` makes tables and page anew")
     say(f"statistics: {n_equal} of {plural(len(made), 'table')} computed again and equal")
     yield from _drawn_again(folder, by_others=bool(other), again=again, say=say)
 
@@ -290,6 +294,12 @@ def _drawn_again(folder: _Made, *, by_others: bool, again: str, say: Say) -> Ite
         )
     if there:
         say(f"page and figures: {n_same} of {plural(len(there), 'file')} made again and the same to the byte")
+
+
+def tables_with_rows(path: Path) -> list[str]:
+    """Return the names of a folder's tables that have a row; earlier versions wrote tables without any."""
+    tables = sorted((path / "tables").glob("*.csv"))
+    return [f"tables/{table.name}" for table in tables if read_file(table).strip().count(b"\n")]
 
 
 def first_difference(kept: bytes, made: bytes) -> str:

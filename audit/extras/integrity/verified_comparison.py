@@ -10,7 +10,7 @@ from typing import Any, Final
 from audit.comparing.comparison import compare_folders
 from audit.engines.progress import Say
 from audit.errors import AuditError
-from audit.extras.integrity.verification import Finding, first_difference
+from audit.extras.integrity.verification import Finding, first_difference, tables_with_rows
 from audit.runs import ledger
 from audit.runs.manifest import ChoicesManifest, ComparisonManifest, JudgementManifest, OfRuns
 from audit.tables.formatting import plural
@@ -115,9 +115,9 @@ def _other_files(path: Path, made: Path, *, same_versions: bool, again: str, say
         if difference:
             yield Finding(name, f"is not what the runs give: {difference}", again)
         n_equal += not difference
-    for file in sorted((path / "tables").glob("*.csv")):
-        if f"tables/{file.name}" not in tables:
-            yield Finding(f"tables/{file.name}", "is not of this comparison", "move it out of the folder")
+    for name in tables_with_rows(path):
+        if name not in tables:
+            yield Finding(name, "is not of this comparison", "move it out of the folder")
     say(f"statistics: {n_equal} of {plural(len(tables), 'table')} computed again and equal")
     drawn = [name for name in names if not name.endswith((".csv", ".json", ".lock")) and (path / name).is_file()]
     other = [name for name in drawn if (path / name).read_bytes() != (made / name).read_bytes()]

@@ -100,7 +100,7 @@ def _outcomes(study: Study) -> Line:
 
 def _measured(study: Study) -> Iterator[Line]:
     measures = study.tables["measures"]
-    scored = measures.loc[measures["status"] == "scored"]
+    scored = measures.loc[measures["status"] != "absent"]
     if len(scored):
         told = [
             line(Told(str(row["title"])), " (", Told(str(row["unit"])), ", by ", Told(str(row["scorer"])), ")")
@@ -136,8 +136,6 @@ def _analysis(study: Study) -> Iterator[Line]:
             "Where no narrative's own ratings tell its gap, ", _DELTA, " is that of a mixed model with a random "
             "intercept and a random gap for each narrative, by REML.",
         )  # fmt: skip
-    if "jackknife" in kinds:
-        yield ("Gaps in diversity, a measure of whole corpora, are by a jackknife over narratives.",)
     if study.over_conversations:
         yield line(
             "Utterances of one conversation are not independent: standard errors are by a jackknife that leaves out "

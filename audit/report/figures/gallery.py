@@ -21,7 +21,6 @@ from audit.report.figures.heatmaps import (
     published_reach,
     shared_limits,
 )
-from audit.report.figures.missing_grid import plot_missing_grid
 from audit.report.figures.texts import plot_texts
 from audit.report.figures.wordings import plot_wordings
 
@@ -36,6 +35,7 @@ def draw_figures(
     confidence: float,
     margin: float | None = None,
     clusters: Mapping[str, Mapping[str, str]] | None = None,
+    replicates: bool = False,
 ) -> dict[str, Figure]:
     """Draw all figures of a run that its tables allow.
 
@@ -54,6 +54,8 @@ def draw_figures(
         Gap that counts as too small to matter, in points.
     clusters
         Dimension → group → cultural cluster.
+    replicates
+        Whether the published study's null histogram and heatmaps are drawn, too.
     """
     figures: dict[str, Figure] = {}
     if not tables["gap"].empty:
@@ -75,6 +77,7 @@ def draw_figures(
         kinds = {
             **_distributions(own, low=low, high=high, confidence=confidence),
             **_heatmaps(own, low=low, high=high, clusters=of_groups, shared=shared),
+            **(_of_the_study(own, clusters=of_groups, shared=shared) if replicates else {}),
         }
         for kind, draw in kinds.items():
             try:
@@ -96,8 +99,6 @@ def _distributions(own: Tables, *, low: float, high: float, confidence: float) -
         found["contrasts"] = partial(plot_contrasts, own["narratives"], confidence=confidence, headline=headline)
     if not own["distributions"].empty:
         found["ratings"] = partial(plot_ratings, own["distributions"], low=low, high=high)
-    if not own["missing_grid"].empty:
-        found["missing-grid"] = partial(plot_missing_grid, own["missing_grid"], confidence=confidence)
     if not own["wordings"].empty:
         controls = own["controls"]
         crossed = _first(controls.loc[controls["control"] == "wording"])
@@ -106,10 +107,6 @@ def _distributions(own: Tables, *, low: float, high: float, confidence: float) -
         )
     if not own["stage_texts"].empty:
         found["texts"] = partial(plot_texts, own["stage_texts"], confidence=confidence)
-    published = _first(gap.loc[gap["estimator"] == "published"])
-    if published is not None and not own["null"].empty:
-        ends = {name: float(published[name]) for name in ("delta_z", "null_low", "null_high")}
-        found["null"] = partial(plot_null, own["null"], **ends)
     return found
 
 
@@ -118,14 +115,29 @@ def _heatmaps(
 ) -> dict[str, Callable[[], Figure]]:
     """Return functions that draw the heatmaps of cells, with refusals if there are any."""
     cells = own["cells"]
-    published = partial(plot_published, cells, own["published_cells"], clusters=clusters, reach=shared["published"])
     return {
         **({"refusals": partial(plot_missing, cells, clusters=clusters)} if (cells["n_refused"] > 0).any() else {}),
         "cells": partial(plot_cells, cells, low=low, high=high, clusters=clusters, limits=shared["limits"]),
         "interaction": partial(plot_interaction, cells, clusters=clusters, reach=shared["interaction"]),
-        "published": partial(published, masked=False),
-        "published-masked": partial(published, masked=True),
     }
+
+
+def _of_the_study(
+    own: Tables, *, clusters: Mapping[str, str] | None, shared: Mapping[str, Any]
+) -> dict[str, Callable[[], Figure]]:
+    """Return functions that draw what the published study shows: the null interval's histogram, and its heatmaps."""
+    heatmap = partial(
+        plot_published, own["cells"], own["published_cells"], clusters=clusters, reach=shared["published"]
+    )
+    found: dict[str, Callable[[], Figure]] = {
+        "published": partial(heatmap, masked=False),
+        "published-masked": partial(heatmap, masked=True),
+    }
+    row = _first(own["gap"].loc[own["gap"]["estimator"] == "published"])
+    if row is not None and not own["null"].empty:
+        ends = {name: float(row[name]) for name in ("delta_z", "null_low", "null_high")}
+        found["null"] = partial(plot_null, own["null"], **ends)
+    return found
 
 
 def _of(table: pd.DataFrame, dimension: str, variant: str) -> pd.DataFrame:

@@ -54,10 +54,6 @@ FIGURES: Final = {
     "contrasts": ("Each narrative's own gap; δ is their mean, weighed where ratings are missing.", "narratives"),
     "ratings": ("How the ratings are spread, with the ends of the scale apart.", "distributions"),
     "refusals": ("Refusals of each pair, in percent of its prompts.", "cells"),
-    "missing-grid": (
-        "δ if the missing ratings were higher or lower than the ratings that there are let one expect.",
-        "missing_grid",
-    ),
     "wordings": (
         "δ in each wording of the prompt, and over all of them with the interval for any such wordings; and what it "
         "varies with.",
@@ -69,7 +65,7 @@ FIGURES: Final = {
     "published-masked": ("The same, with the cells alone that the published mask shows.", "published_cells"),
 }
 """Kinds of figure in order of importance, each with its caption and the table that holds its numbers."""
-_APART: Final = ("texts", "missing-grid", "wordings")
+_APART: Final = ("texts", "wordings")
 """Kinds that have their own place on the page."""
 _MADE_OF: Final = ("interaction", "cells")
 """The parts of δ first, then the means that they are computed from."""
@@ -78,10 +74,6 @@ _HEATMAPS: Final = (*_MADE_OF, *_PUBLISHED)
 _TOGETHER: Final = (
     *_MADE_OF,
     *(kind for kind in FIGURES if kind not in (*_HEATMAPS, *_APART)),
-)
-_GRID: Final = (
-    "Each cell is an assumption about the ratings that are missing, and no rating that there is tells which of them "
-    "holds. Missing ratings are not held to the ends of the scale here; the worst cases in the table are."
 )
 _HUMAN: Final = Markup(
     "People's intensities are of <bdi>{}</bdi>. A model that orders narratives as people do may still rate them higher "
@@ -196,17 +188,15 @@ class Rated:
         )
         yield dimension_tables.controls(own)
         if table := dimension_tables.sensitivity(own):
-            grid = self._picture("missing-grid")
-            yield section(
-                "If something else is assumed", table, grid, Paragraph(_GRID, "small") if grid else None, look="folded"
-            )
+            yield section("If something else is assumed", table, look="folded")
         yield wordings_section(own, self._picture("wordings"))
         if table := dimension_tables.human(own):
             yield table
             yield Paragraph(_HUMAN.format(self._view.human), "small")
         yield section("Your own model", dimension_tables.own_model(own), look="folded")
         yield section("The published heatmaps", *map(self._picture, _PUBLISHED), look="folded")
-        lacking = [kind for kind in _HEATMAPS if "-".join((kind, *self.key)) not in self._drawn]
+        kinds = _HEATMAPS if self._view.replicates else _MADE_OF
+        lacking = [kind for kind in kinds if "-".join((kind, *self.key)) not in self._drawn]
         yield paragraph(
             f"Not drawn, because ratings that they need are missing: {', '.join(lacking)}." if lacking else "", "absent"
         )

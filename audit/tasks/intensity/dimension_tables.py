@@ -41,6 +41,7 @@ _CHECKS: Final = {
     "listwise": "complete narratives alone",
     "equal_narratives": "every narrative's own gap, equally weighted",
     "within_narratives": "least squares within narratives",
+    "mixed_crossed": "a mixed model with random perceivers and experiencers",
     "worst_case_low": "every missing rating at the end that lowers δ most",
     "worst_case_high": "every missing rating at the end that raises δ most",
     "tipping_point": "every missing rating shifted until δ is 0",

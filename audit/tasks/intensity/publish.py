@@ -58,6 +58,7 @@ def draw_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict
         confidence=manifest.statistics.confidence,
         margin=manifest.statistics.margin,
         clusters=manifest.clusters,
+        replicates=manifest.replicates,
     )
 
 
@@ -102,6 +103,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn),
         sees_refusals=sees_refusals(manifest, ratings),
         reasons_known=explained,
+        replicates=manifest.replicates,
     )
     of_groups = without_dimensions(ratings, manifest.placebo)
     elicited = elicitation_tables(

@@ -14,7 +14,7 @@ from stimuli.narratives import EmotionWords, Narrative, emotion_words
 JUDGE: Final = "judge"
 """A scorer by an instruction-tuned model; :mod:`audit.tasks.reply.scoring` opens it."""
 DIVERSITY: Final = "diversity"
-"""Measures of a pair's replies taken together, which need no scorer."""
+"""Measures of all replies taken together, which need no scorer and have no gap."""
 _DIST_CAUTION: Final = "falls with the number and the length of the replies taken together"
 _NO_CLASSIFIER: Final = (
     "it needs trained classifiers of your own, one a mechanism: measures.epitome.emotional_reactions=FOLDER_OR_HUB_ID, "
@@ -26,7 +26,7 @@ _NO_REFERENCES: Final = (
 CORPORA: Final = {
     n: Measure(
         f"dist_{n}",
-        f"Dist-{n}: distinct {what} of all, over a pair's replies together",
+        f"Dist-{n}: distinct {what} of all, over all replies together",
         f"share of {what}",
         "higher",
         "Li et al. (2016), arXiv:1510.03055",
@@ -36,7 +36,7 @@ CORPORA: Final = {
     )
     for n, what in ((1, "words"), (2, "pairs of neighbouring words"))
 }
-"""The measures of a corpus, by n of their n-grams."""
+"""The measures of all replies taken together, by n of their n-grams."""
 
 
 @dataclass(frozen=True)

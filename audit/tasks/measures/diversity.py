@@ -18,9 +18,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-
 from audit.statistics.texts.words import words
 
 
@@ -42,22 +39,3 @@ def distinct(texts: Sequence[str], n: int) -> float:
     """Return Dist-n of texts, in (0, 1]; NaN if they hold no n-gram."""
     counts = ngram_counts(texts, n)
     return len(counts) / counts.total() if counts else float("nan")
-
-
-def leave_one_out_distinct(texts_by_unit: Sequence[Sequence[str]], n: int) -> tuple[float, npt.NDArray[np.float64]]:
-    """Return Dist-n of all texts, and without each unit in turn, for a jackknife over units such as narratives.
-
-    The second value has shape (n_units,); it is NaN if the other units hold no n-gram.
-
-    Notes
-    -----
-    An n-gram is gone with a unit if the unit has all of its occurrences, so each text is counted once.
-    """
-    by_unit = [ngram_counts(texts, n) for texts in texts_by_unit]
-    counts: Counter[tuple[str, ...]] = Counter()
-    for own in by_unit:
-        counts.update(own)
-    n_gone = np.array([sum(own[gram] == counts[gram] for gram in own) for own in by_unit], dtype=np.float64)
-    n_left = counts.total() - np.array([own.total() for own in by_unit], dtype=np.float64)
-    left_out = (len(counts) - n_gone) / np.where(n_left > 0, n_left, np.nan)
-    return len(counts) / counts.total() if counts else float("nan"), left_out

@@ -1,4 +1,4 @@
-"""The tables of replies: δ of each measure by the analysis of every outcome; for whole corpora by a jackknife."""
+"""The tables of replies: δ of each measure by the analysis of every outcome."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pandas as pd
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import told_apart_by
-from audit.statistics.corpora import is_scored
 from audit.statistics.families import adjust_p
 from audit.statistics.outcome import Found, Outcome, analyse_outcome, spread_of
 from audit.statistics.ratings import compact_ratings, without_dimensions
@@ -87,22 +86,9 @@ def measure_tables(
     of 0 and 1. The mixed model's residuals are then not normal, but a variance that differs in-group goes into that of
     the narratives' gaps. If few narratives hold both a 0 and a 1, neither estimator knows much, and the note says so.
 
-    The number of a corpus, such as the share of distinct words, falls with the size of the corpus: pairs are compared
-    on the narratives that all of them have a reply to. Its gap is the contrast δ of the pairs' numbers. With δ₋ₙ the
-    same without narrative n in all pairs, its standard error is √((N − 1)/N · Σ(δ₋ₙ − δ̄₋)²) [1]_, which is not too
-    small on average whatever the number [2]_. The narratives' pseudo-values δ + (N − 1)(δ̄₋ − δ₋ₙ) have δ as their
-    mean: Tukey's own N·δ − (N − 1)·δ₋ₙ would shift it to the value of an infinite corpus, about which a share of
-    distinct words says nothing.
-
     Utterances of a conversation are not independent. If there are fewer conversations than narratives, se, df, interval
     and p of a gap, and of the contrasts beneath it, are those of
-    :func:`~audit.statistics.conversations.over_conversations`. The number of a corpus then has none: the effect of
-    leaving a conversation out is not the sum of the effects of leaving its utterances out.
-
-    References
-    ----------
-    .. [1] Tukey (1958), Bias and confidence in not quite large samples, Annals of Mathematical Statistics 29, 614.
-    .. [2] Efron and Stein (1981), The jackknife estimate of variance, Annals of Statistics 9(3), 586–596.
+    :func:`~audit.statistics.conversations.over_conversations`.
     """
     rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     frames: list[pd.DataFrame] = []
@@ -154,8 +140,9 @@ def analyse_outcomes(
 
 
 def spread_among(outcome: Outcome, of_groups: pd.DataFrame) -> float:
-    """Return the standard deviation of a measure over replies to real groups; NaN for corpora."""
-    return float("nan") if outcome.values is None else spread_of(outcome.values, of_groups)
+    """Return the standard deviation of a measure over replies to real groups."""
+    assert outcome.values is not None
+    return spread_of(outcome.values, of_groups)
 
 
 def gap_rows_of(outcome: Outcome, found: Found, sd: float) -> Iterator[dict[str, Any]]:
@@ -241,11 +228,9 @@ def _without_numbers(replies: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_numbers(asked: pd.DataFrame, replies: pd.DataFrame, outcome: Outcome) -> pd.DataFrame:
-    """Use each reply's number as the intensity; for a corpus, 0 if the reply belongs to it."""
-    if outcome.values is None:
-        numbers = np.where(is_scored(replies), 0.0, np.nan)
-    else:
-        numbers = replies["prompt_index"].map(outcome.values).to_numpy(dtype=np.float64)
+    """Use each reply's number as the intensity."""
+    assert outcome.values is not None
+    numbers = replies["prompt_index"].map(outcome.values).to_numpy(dtype=np.float64)
     known = np.isfinite(numbers)
     return asked.assign(
         status=asked["status"].mask(known, Status.RATED.value), intensity=np.where(known, numbers, np.nan)

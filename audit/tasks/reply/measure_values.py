@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +10,6 @@ import pandas as pd
 
 from audit.asking.elicitation.plain_text import answer_of
 from audit.runs.manifest import Manifest, Scored
-from audit.statistics.corpora import Corpus
 from audit.statistics.outcome import Outcome
 from audit.statistics.ratings import without_dimensions
 from audit.statistics.remarks import Remark
@@ -19,7 +17,7 @@ from audit.tables.ratings import Status
 from audit.tables.replies import MEASURES, SCORED, ReplyStatus
 from audit.tasks.measures.base import described
 from audit.tasks.measures.choose import CORPORA, JUDGE
-from audit.tasks.measures.diversity import leave_one_out_distinct
+from audit.tasks.measures.diversity import distinct
 from audit.tasks.measures.epitome import MECHANISMS
 from audit.tasks.measures.outcomes import OUTCOMES
 from audit.tasks.reply.gaps import remarks_on_replies
@@ -54,7 +52,8 @@ def measures_of(
     """
     of_groups = without_dimensions(replies, manifest.placebo)
     asked = of_groups["prompt_index"].to_numpy()
-    n_replies = int(of_groups["status"].isin(SCORED).sum())
+    scored = of_groups.loc[of_groups["status"].isin(SCORED)]
+    n_replies = len(scored)
     rows: list[dict[str, Any]] = []
     outcomes: list[Outcome] = []
     for scorer, taken in manifest.scorers.items():
@@ -68,11 +67,10 @@ def measures_of(
             rows.append(row | _counted((counts or {}).get(scorer, {}), measure["name"]))
             outcomes.append(_outcome(measure, values=values))
     if manifest.diversity:
-        for n, corpus in CORPORA.items():
-            rows.append(
-                _row(described(corpus), scorer="a count of words", n_replies=n_replies) | {"n_scored": n_replies}
-            )
-            outcomes.append(_outcome(described(corpus), corpus=partial(_distinct, n=n)))
+        texts = [answer_of(text) for text in scored["text"]]
+        for n, diversity in CORPORA.items():
+            row = _row(described(diversity), scorer="a count of words", n_replies=n_replies)
+            rows.append(row | {"status": "described", "n_scored": n_replies, "mean": distinct(texts, n)})
     for values, measure in _fates(replies):
         own_values = values[values.index.isin(asked)]
         rows.append(_row(measure, scorer="status of the reply", n_replies=len(own_values), values=own_values))
@@ -147,10 +145,10 @@ def _named(scorer: str, taken: Scored) -> str:
     return taken.facts.name or taken.facts.model or scorer
 
 
-def _outcome(measure: Mapping[str, Any], *, values: pd.Series | None = None, corpus: Corpus | None = None) -> Outcome:
+def _outcome(measure: Mapping[str, Any], *, values: pd.Series) -> Outcome:
     low, high = measure["low"], measure["high"]
     scale = None if low is None or high is None else (float(low), float(high))
-    return Outcome(measure["name"], unit=measure["unit"], values=values, corpus=corpus, scale=scale)
+    return Outcome(measure["name"], unit=measure["unit"], values=values, scale=scale)
 
 
 def _fates(replies: pd.DataFrame) -> Iterator[tuple[pd.Series, dict[str, Any]]]:
@@ -162,7 +160,3 @@ def _fates(replies: pd.DataFrame) -> Iterator[tuple[pd.Series, dict[str, Any]]]:
         if shown.any() or outcome == ReplyStatus.REFUSED:
             values = pd.Series(shown.astype(np.float64), index=answered["prompt_index"].to_numpy())
             yield values, described(measure)
-
-
-def _distinct(texts: Sequence[str], *, n: int) -> tuple[float, Any]:
-    return leave_one_out_distinct([[answer_of(text)] for text in texts], n)

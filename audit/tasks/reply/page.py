@@ -124,7 +124,7 @@ def render_replies(
             results.table(
                 "measures", "The measures, what took them, and their mean over all replies, baselines included",
                 *_OF_MEASURES,
-                rows=[row for row in measures.values() if row["status"] == "scored"],
+                rows=[row for row in measures.values() if row["status"] != "absent"],
             ),
             bullets(_cautions(measures)),
             _prose("measures"),

@@ -49,8 +49,7 @@ def measured_gaps(
 
     ``sd`` is the standard deviation of the measure over texts; NaN if it has none.
     """
-    # The number of a pair's texts together has no value by narrative for a scale to bound.
-    scale = _NO_SCALE if outcome.scale is None or outcome.corpus is not None else outcome.scale
+    scale = _NO_SCALE if outcome.scale is None else outcome.scale
     placebos = placebo_cubes(found.prompts, repetition)
     gaps: list[Gap] = []
     codes: dict[Place, frozenset[str]] = {}
@@ -127,8 +126,7 @@ def _codes(part: Part, gap: Gap, settings: AnalysisSettings) -> Iterator[str]:
         yield "incomplete_narratives"
     if _refusals_differ(part, settings):
         yield "refusal_gap"
-    if part.corpora is None:
-        yield from _of_numbers(part, cube.y)
+    yield from _of_numbers(part, cube.y)
     if isinstance(gap.made, GapEstimate) and np.count_nonzero(~np.isnan(gap.made.by_narrative)) < FEW_NARRATIVES:
         yield "few_narratives"
 

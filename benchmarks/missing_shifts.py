@@ -1,25 +1,21 @@
 """What δ would be if the missing ratings were higher or lower than the observed ones predict.
 
-No ratings tell why others are missing. Missing at random is one assumption, and each cell of this grid is another: the
+No ratings tell why others are missing. Missing at random is one assumption, and each pair of shifts is another: the
 missing in-group ratings shifted by so many points, and the missing out-group ratings by so many (a pattern-mixture
-model). Which cell is true has to be argued from outside the ratings.
+model). Which one is true has to be argued from outside the ratings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Self
 
 import numpy as np
 
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.estimates import GapEstimate, t_interval
-from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.ratings import FloatArray
-
-SHIFTS: Final = tuple(step / 20 for step in range(-4, 5))
-"""Shifts of missing ratings, in lengths of the scale: −20 to +20 points on one of 0 to 100."""
+from audit.statistics.sensitivity import moved_by_missing
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +29,7 @@ class MissingShifts:
     parts
         Shape (N,), each narrative's part in the headline's error, in points: their squares sum to its variance.
     moved
-        Shape (N, 2), in-group and out-group: how many points a narrative's contrast moves if its missing ratings of
-        that kind are one point higher.
+        Shape (N, 2), see :func:`~audit.statistics.sensitivity.moved_by_missing`.
     n_missing
         In-group and out-group prompts that were asked and gave no rating.
 
@@ -56,16 +51,14 @@ class MissingShifts:
         Baselines are left out, and so is a perceiver or an experiencer without any rating.
         """
         compared = cube.without_baselines().rated()
-        missing = np.isnan(compared.y) & (compared.status >= 0)
-        weights, inside = designed_weights(compared), compared.in_group
-        moved = [np.where(missing & kind, weights, 0.0).sum(axis=(1, 2)) for kind in (inside, ~inside)]
+        missing, inside = np.isnan(compared.y) & (compared.status >= 0), compared.in_group
         beyond = np.nan_to_num(estimate.weights**0.5 * (estimate.by_narrative - estimate.delta_points))
         length = float(np.sqrt(beyond @ beyond))
         return cls(
             delta=estimate.delta_points,
             df=estimate.df,
             parts=beyond * (estimate.se / length) if length > 0 else np.full(len(beyond), np.nan),
-            moved=np.column_stack(moved),
+            moved=moved_by_missing(compared),
             n_missing=(int(np.count_nonzero(missing & inside)), int(np.count_nonzero(missing & ~inside))),
         )
 
@@ -89,7 +82,7 @@ class MissingShifts:
         linear in both shifts. Narratives are a sample, and so is what is missing of them: with ω_i what narrative i
         counts for, and φ_i = √ω_i (d_i − δ)/√(N − 1), se² = Σ [φ_i + (a_i − ā)/√(N(N − 1))]². On complete contrasts
         that is sd(d_i + a_i)/√N. Filled values are not clipped to the scale: δ would no longer be linear, and each
-        clipped value would be a shift of its own. Where a filled value would lie beyond an end, the cell assumes more
+        clipped value would be a shift of its own. Where a filled value would lie beyond an end, it assumes more
         than the scale allows; the worst cases of the sensitivity table are the bounds that respect its ends.
         """
         a = self.moved @ (shift_in_group, shift_out_group)
@@ -98,30 +91,3 @@ class MissingShifts:
         delta, se = self.delta + float(a.mean()), float(np.sqrt(errors @ errors))
         low, high, _ = t_interval(delta, se, self.df, confidence=confidence)
         return {"delta_points": delta, "se": se, "df": self.df, "ci_low": low, "ci_high": high}
-
-
-def missing_grid_rows(
-    cube: NarrativeCube, headline: GapEstimate, *, low: float, high: float, confidence: float
-) -> Iterator[dict[str, Any]]:
-    """Yield a row of ``MISSING_GRID`` for each pair of shifts, out-group fastest; none if no rating is missing.
-
-    ``low`` and ``high`` are the ends of the scale, in points: shifts go from −20% to +20% of its length.
-    """
-    if not low < high:
-        raise ValueError(f"the scale runs from {low} to {high}; its lower end must be below its upper end")
-    shifts = MissingShifts.of(cube, headline)
-    if not any(shifts.n_missing):
-        return
-    points = [share * (high - low) for share in SHIFTS]
-    for shift_in_group in points:
-        for shift_out_group in points:
-            yield {
-                "dimension": cube.dimension,
-                "variant": cube.variant,
-                "shift_in_group": shift_in_group,
-                "shift_out_group": shift_out_group,
-                **shifts.at(shift_in_group, shift_out_group, confidence=confidence),
-                "n_missing_in_group": shifts.n_missing[0],
-                "n_missing_out_group": shifts.n_missing[1],
-                "note": headline.not_estimable,
-            }

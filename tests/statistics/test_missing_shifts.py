@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cubes import cube_of, mask_of
+from missing_shifts import MissingShifts
 
 from audit.statistics.contrasts import in_group_weights
 from audit.statistics.headline import headline_gap
-from audit.statistics.missing_grid import SHIFTS, MissingShifts, missing_grid_rows
-from audit.tables.controls import MISSING_GRID
 
 NAN = np.nan
 
@@ -24,9 +23,8 @@ def cube(y):
     return cube_of(y, groups=[f"group {term}" for term in range(y.shape[1])])
 
 
-def grid_of(made, **options):
-    headline = headline_gap(made, confidence=0.95)
-    return list(missing_grid_rows(made, headline, **{"low": 0, "high": 100, "confidence": 0.95} | options))
+def shifts_of(made):
+    return MissingShifts.of(made, headline_gap(made, confidence=0.95))
 
 
 def test_without_a_shift_it_is_the_headline():
@@ -34,30 +32,21 @@ def test_without_a_shift_it_is_the_headline():
     y[np.random.default_rng(2).random(y.shape) < 0.2] = NAN
     made = cube(y)
     estimate = headline_gap(made, confidence=0.95)
-    rows = grid_of(made)
-    centre = next(row for row in rows if row["shift_in_group"] == row["shift_out_group"] == 0)
-    assert len(rows) == len(SHIFTS) ** 2 == 81
-    assert set(centre) == set(MISSING_GRID)
+    centre = shifts_of(made).at(0, 0, confidence=0.95)
     for name in ("delta_points", "se", "df", "ci_low", "ci_high"):
         assert centre[name] == pytest.approx(getattr(estimate, name), rel=1e-9)
     inside = mask_of([f"group {term}" for term in range(4)]) == 1
-    assert centre["n_missing_in_group"] == np.isnan(y[:, inside]).sum()
-    assert centre["n_missing_out_group"] == np.isnan(y[:, ~inside]).sum()
+    assert shifts_of(made).n_missing == (np.isnan(y[:, inside]).sum(), np.isnan(y[:, ~inside]).sum())
 
 
-def test_shifts_are_fifths_of_the_scale():
-    y = drawn(9, 3, np.random.default_rng(3)) / 10
-    y[0, 0, 1] = NAN
-    shifts = [row["shift_in_group"] for row in grid_of(cube(y), high=10)]
-    assert (min(shifts), max(shifts)) == (-2.0, 2.0)
-
-
-def test_where_no_rating_is_missing_there_is_no_grid():
-    assert grid_of(cube(drawn(9, 3, np.random.default_rng(4)))) == []
+def test_where_no_rating_is_missing_nothing_moves():
+    assert shifts_of(cube(drawn(9, 3, np.random.default_rng(4)))).n_missing == (0, 0)
     never = cube(drawn(9, 3, np.random.default_rng(4)))
     y, status = never.y.copy(), never.status.copy()
     y[0, 0, 1], status[0, 0, 1] = NAN, -1
-    assert grid_of(replace(never, y=y, status=status)) == []  # what was never asked is not missing
+    shifts = shifts_of(replace(never, y=y, status=status))  # what was never asked is not missing
+    assert shifts.n_missing == (0, 0)
+    assert not shifts.moved.any()
 
 
 def test_a_missing_rating_that_is_higher_moves_delta_as_one_that_was_rated_higher():
@@ -80,12 +69,11 @@ def test_a_missing_rating_that_is_higher_moves_delta_as_one_that_was_rated_highe
 def test_the_shift_of_one_kind_moves_nothing_where_none_of_it_is_missing():
     y = drawn(12, 4, np.random.default_rng(6))
     y[:5, 0, 1] = NAN
-    rows = grid_of(cube(y))
-    by_out = {}
-    for row in rows:
-        by_out.setdefault(row["shift_out_group"], set()).add(round(row["delta_points"], 9))
-    assert all(len(found) == 1 for found in by_out.values())
-    assert len({min(found) for found in by_out.values()}) == len(SHIFTS)
+    shifts = shifts_of(cube(y))
+    deltas = [[shifts.at(own, other, confidence=0.95)["delta_points"] for own in (-20, 0, 20)] for other in (-20, 20)]
+    assert deltas[0] == pytest.approx([deltas[0][0]] * 3, rel=1e-9)
+    assert deltas[1] == pytest.approx([deltas[1][0]] * 3, rel=1e-9)
+    assert deltas[0][0] != pytest.approx(deltas[1][0], rel=1e-3)
 
 
 def test_narratives_that_lose_different_numbers_of_ratings_widen_the_interval():
@@ -100,21 +88,14 @@ def test_narratives_that_lose_different_numbers_of_ratings_widen_the_interval():
     assert far["se"] > 1.2 * shifts.at(0, 0, confidence=0.95)["se"]
 
 
-def test_a_headline_without_an_interval_has_a_grid_without_and_says_why():
+def test_a_headline_without_an_interval_stays_without_one():
     y = drawn(9, 3, np.random.default_rng(10))
     y[0, 0, 1] = NAN
     headline = headline_gap(cube(y), confidence=0.95)
     without = replace(headline, se=NAN, df=NAN, not_estimable="all narratives give the same contrast")
-    rows = list(missing_grid_rows(cube(y), without, low=0, high=100, confidence=0.95))
-    assert all(np.isnan([row["se"], row["ci_low"], row["ci_high"]]).all() for row in rows)
-    assert {row["note"] for row in rows} == {"all narratives give the same contrast"}
-    assert all(np.isfinite(row["delta_points"]) for row in rows)
-
-
-def test_a_scale_upside_down_is_refused():
-    y = drawn(5, 3, np.random.default_rng(8))
-    with pytest.raises(ValueError, match="runs from 100 to 0"):
-        grid_of(cube(y), low=100, high=0)
+    row = MissingShifts.of(cube(y), without).at(5, -5, confidence=0.95)
+    assert np.isnan([row["se"], row["ci_low"], row["ci_high"]]).all()
+    assert np.isfinite(row["delta_points"])
 
 
 @pytest.mark.simulation

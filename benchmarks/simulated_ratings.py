@@ -30,7 +30,49 @@ from audit.statistics.planning import detectable_gap
 from audit.statistics.published import published_gap
 from audit.statistics.ratings import STATUSES, BoolArray, FloatArray, divide
 from audit.statistics.scopes import adjusted_gap, group_scope
-from audit.tables.gap import CALIBRATION
+from audit.tables.base import Table, count, points, probability, text, word
+from audit.tables.shared import KEYS
+
+CALIBRATION: Final = Table(
+    "calibration",
+    "an estimator on data sets drawn with a known gap",
+    {
+        **KEYS,
+        "delta": points("gap that the data sets were drawn with, of any such narratives and identities, in points"),
+        "estimator": word(
+            "contrast, mixed or published, as in gap; listwise, mixed_crossed or equal_narratives, as in sensitivity; "
+            "or headline, the contrast as speaking of any such identities"
+        ),
+        "scope": word("what the interval speaks about: narratives or narratives_and_terms; empty for published"),
+        "n_datasets": count("data sets drawn"),
+        "n_estimable": count(
+            "of these, those in which the estimator gives an interval; all that follows is about them"
+        ),
+        "n_converged": count(
+            "of those, the ones whose fit was confirmed to be the optimum; all of them where nothing is fitted"
+        ),
+        "bias": points(
+            "mean of the estimate less its target, in points; the target is the gap of the identities drawn if the "
+            "scope is narratives, and delta if it is narratives_and_terms"
+        ),
+        "sd_estimate": points("standard deviation of the estimate less its target, in points"),
+        "mean_se": points("mean standard error that the estimator gives itself, in points"),
+        "false_positives": probability(
+            "share that rejects the target, by t; for published the share outside its 95% null interval at a delta of "
+            "0, else missing"
+        ),
+        "false_positives_others": probability(
+            "share that rejects delta itself: what is got wrong where the test is read as speaking of any such "
+            "identities"
+        ),
+        "coverage": probability("share of t intervals that hold the target"),
+        "power": probability("share that rejects a gap of 0; missing at a delta of 0"),
+        "monte_carlo_se": probability(
+            "standard error of false_positives for a test that holds its level, from the number of data sets"
+        ),
+        "note": text("why a data set was not estimable, the first one's reason; empty if all were"),
+    },
+)
 
 ESTIMATORS: Final = (
     ("contrast", "narratives"),
