@@ -85,7 +85,7 @@ LIMITS: Final = {
     ),
     "few_narratives": (
         "Few narratives",
-        "the interval leans on how these few differ",
+        "the interval depends on how these few differ",
     ),
     "manipulation": (
         "A failed manipulation check",
@@ -100,7 +100,7 @@ LIMITS: Final = {
         "equal ratings may be equal for that reason, so no gap is ruled out",
     ),
     "noise_floor": ("δ within the noise", "it cannot be told from rounding"),
-    "one_cue": ("One kind of cue", "told otherwise, the groups' gap may be another one"),
+    "one_cue": ("One kind of cue", "naming the groups in another way may give another result"),
     "unrated_identity": ("An identity without any rating", "δ speaks of the others"),
 }
 """Codes of remarks that limit claims → title, and what follows."""

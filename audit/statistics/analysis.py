@@ -241,7 +241,7 @@ def _on_cues(cube: NarrativeCube, cues: Mapping[str, str]) -> Iterator[Remark]:
             cube.dimension,
             cube.variant,
             "one_cue",
-            f"Every term tells its group by {way}: told by {others}, the gap may be another one.",
+            f"Every term names its group by {way}. Naming it by {others} may give another result.",
         )
 
 

@@ -253,8 +253,8 @@ def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
         elif estimate.n_narratives < FEW_NARRATIVES:
             yield (
                 "few_narratives",
-                f"δ comes from {plural(estimate.n_narratives, 'narrative')}: its interval leans on how these few "
-                "differ, and takes it that such narratives' gaps are spread about normally.",
+                f"δ comes from {plural(estimate.n_narratives, 'narrative')}: its interval depends on how these "
+                "few differ, and assumes that gaps are roughly normally distributed over narratives.",
             )
         n_complete = 0 if isinstance(contrast, NotEstimableError) else contrast.n_narratives
         if n_complete < COMPLETE_SHARE * estimate.n_narratives_asked:

@@ -401,7 +401,7 @@ def outside(tmp_path_factory):
         ("refused-when-high", ["Caution, of identity: refusals that differ between in-group and out-group;",
                                "Caution, of identity: many missing ratings;", "Verdict on identity: Undecided"],
          ["few narratives"]),
-        ("few-narratives", ["Caution, of identity: few narratives; the interval leans on how these few differ.",
+        ("few-narratives", ["Caution, of identity: few narratives; the interval depends on how these few differ.",
                             "Verdict on identity: Undecided against 4.00 points: too few narratives."], []),
         ("constant", ["Verdict on identity: No verdict: all identities are rated alike."],
          ["No average gap", "few narratives"]),

@@ -75,7 +75,7 @@ class Verdict:
         return f" ({count(self.n_tested)} tested{lacking})" if self.n_tested else ""
 
 
-class Written:
+class Replied:
     """One dimension and variant of a run of replies.
 
     Parameters
@@ -134,7 +134,7 @@ class Written:
 
 
 def summary_of_replies(
-    written: Sequence[Written], *, words: TaskWords, view: ManifestView, limits: Sequence[Limit]
+    written: Sequence[Replied], *, words: TaskWords, view: ManifestView, limits: Sequence[Limit]
 ) -> Summary:
     """Write the first screen: which measures show a gap, how large the largest is, and what does not follow."""
     one, more = words.about
@@ -160,7 +160,7 @@ def summary_of_replies(
     )
 
 
-def _size(written: Sequence[Written], words: TaskWords) -> Markup:
+def _size(written: Sequence[Replied], words: TaskWords) -> Markup:
     """Say how large the largest gap found is, over the spread of its measure."""
     sized = [(row, each) for each in written for row in each.verdict.found if math.isfinite(row.number("delta_sd"))]
     if not sized:

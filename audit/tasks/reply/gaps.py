@@ -182,8 +182,8 @@ def remarks_on_replies(
                 str(dimension),
                 str(variant),
                 "few_narratives",
-                f"Each δ comes from {plural(n_units, kind)}: its interval leans on how these few differ, and takes it "
-                f"that such {kind}s' gaps are spread about normally.",
+                f"Each δ comes from {plural(n_units, kind)}: its interval depends on how these few differ, and "
+                f"assumes that gaps are roughly normally distributed over {kind}s.",
             )
     weights = weights_of(files)
     for scorer, own_files in scorers.items():

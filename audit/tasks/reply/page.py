@@ -38,7 +38,7 @@ from audit.tables.formatting import (
 from audit.tables.replies import SCORED, ReplyStatus
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
-from audit.tasks.reply.first_screen import Measures, Written, summary_of_replies
+from audit.tasks.reply.first_screen import Measures, Replied, summary_of_replies
 from audit.tasks.reply.page_sections import beside
 
 _SHOWN_NARRATIVES: Final = 4
@@ -98,7 +98,7 @@ def render_replies(
     keys = sorted(dict.fromkeys(keys_of(known["gap"])), key=lambda key: key[0] == OVERALL)
     several = len({variant for _, variant in keys}) > 1
     written = [
-        Written(results.of(key, title_of(key, several=several)), f"part-{place}", measures)
+        Replied(results.of(key, title_of(key, several=several)), f"part-{place}", measures)
         for place, key in enumerate(keys, start=1)
     ]
     limits = list(limits_by_text(remarks, {code: title for code, (title, _) in LIMITS.items()}, several=several))
@@ -160,13 +160,13 @@ def render_replies(
     )  # fmt: skip
 
 
-def _part(each: Written, *, share: float) -> Section:
+def _part(each: Replied, *, share: float) -> Section:
     """Show everything about a dimension and variant; ``share`` is its share of the room for tables."""
     content = present(Paragraph(each.verdict.words, "lead"), Paragraph(each.verdict.lead), *_beneath(each, share=share))
     return Section(each.title, content, anchor=each.anchor, look="part")
 
 
-def _beneath(each: Written, *, share: float) -> Iterator[Block | None]:
+def _beneath(each: Replied, *, share: float) -> Iterator[Block | None]:
     """Yield the tables beneath an answer, in the page's order."""
     own, suffix = each.own, "-".join(each.own.key)
     unit = Markup('{}<br><span class="small">{}</span>')
@@ -239,7 +239,7 @@ def _left_out(n_shown: int, n: int, table: str) -> str:
     return f"Shown: {plural(n_shown, 'measure')} with the smallest p. The {others} in <code>tables/{table}.csv</code>."
 
 
-def _chosen(each: Written, tables: Mapping[str, Table], more: str = "", *, room: int) -> list[Captioned | None]:
+def _chosen(each: Replied, tables: Mapping[str, Table], more: str = "", *, room: int) -> list[Captioned | None]:
     """Choose the tables that fit on the page: those of the smallest p, in the measures' order."""
     rows = {str(row["outcome"]): row for row in each.narrow}
     # A measure with the same number for all replies has nothing to show.
@@ -334,7 +334,7 @@ def _cautions(measures: Measures) -> list[Markup]:
 
 
 def _read(
-    each: Written,
+    each: Replied,
     replies: pd.DataFrame,
     values: pd.DataFrame,
     measures: Measures,
