@@ -24,7 +24,7 @@ from audit.runs.manifest import Manifest
 from audit.tables.stages import GIVEN, STAGES
 
 if TYPE_CHECKING:
-    from audit.asking.conversations import Asked
+    from audit.asking.conversations import ConversationPrompt
     from audit.configuration.analysis_settings import AnalysisSettings
     from audit.extras.gate.judge import Gated
     from audit.extras.integrity.verification import Finding
@@ -141,7 +141,7 @@ class Run:
         stores = task_of(self.manifest).stores
         return RunFolder(self.path).read(stores, n_prompts=self.manifest.n_prompts, unfinished=unfinished)
 
-    def asked(self, prompt_index: int) -> Asked:
+    def asked(self, prompt_index: int) -> ConversationPrompt:
         """Tell what the model was asked in one row of ``answers``: its messages, and the calls that led to them.
 
         Parameters
@@ -162,7 +162,7 @@ class Run:
         return self._asked(int(prompt_index))
 
     @cached_property
-    def _asked(self) -> Callable[[int], Asked]:
+    def _asked(self) -> Callable[[int], ConversationPrompt]:
         from audit.asking.conversations import what_was_asked
         from audit.runs.store import RunFolder
 
@@ -232,7 +232,7 @@ class Run:
         unfinished
             Whether prompts may be missing; what is written says how many.
         **told
-            Options of the form, e.g. ``texts=True``; see :class:`audit.extras.exchange.base.Told`.
+            Options of the form, e.g. ``texts=True``; see :class:`audit.extras.exchange.base.ExportOptions`.
 
         Returns
         -------
@@ -253,17 +253,17 @@ class Run:
         >>> [file.name for file in run.export("ratings-csv", form="csv")]  # doctest: +SKIP
         ['ratings.csv', 'dictionary.csv', 'ABOUT.md']
         """
-        from audit.extras.exchange.base import Told
+        from audit.extras.exchange.base import ExportOptions
         from audit.extras.exchange.registry import FORMS
         from audit.extras.exchange.write import export_run
 
         if form not in FORMS:
             raise ConfigError(f"form={form!r}: there are {', '.join(FORMS)}")
-        known = {field.name for field in fields(Told)}
+        known = {field.name for field in fields(ExportOptions)}
         if unknown := next((name for name in told if name not in known), None):
             raise ConfigError(f"no form has an option {unknown!r}; there are {', '.join(sorted(known))}")
         given = {name: str(value) for name, value in told.items()}
-        return export_run(self.path, FORMS[form], Path(to), Told(**told), given=given, unfinished=unfinished)
+        return export_run(self.path, FORMS[form], Path(to), ExportOptions(**told), given=given, unfinished=unfinished)
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:

@@ -123,7 +123,7 @@ def collect_run(folder, method, shard_size):
 
     config = configure(folder, method, shard_size)
     audit.engines.open.open_model = open_at_once
-    audit.engines.open.choose_engine = lambda *_, **__: audit.engines.open.Choice("at once", "asked for")
+    audit.engines.open.choose_engine = lambda *_, **__: audit.engines.open.EngineChoice("at once", "asked for")
     # Imported once in a process, and no part of the rate.
     from transformers import AutoTokenizer  # noqa: F401
 

@@ -59,7 +59,7 @@ def _is_listed(emotion: str) -> bool:
     return name in emotion_words() or any(name in (each.noun, each.adjective) for each in _listed())
 
 
-def words_of(emotion: str) -> EmotionWords:
+def words_of_emotion(emotion: str) -> EmotionWords:
     """Return the words of an emotion: of the lists, by its name, noun or adjective; or else its name for both.
 
     Capital letters do not matter.
@@ -132,7 +132,7 @@ def complete(
 
     words = []
     for emotion, noun, adjective in given:
-        inferred = words_of(emotion)
+        inferred = words_of_emotion(emotion)
         words.append(
             EmotionWords(
                 taken(emotion, noun, "noun", nouns, inferred.noun),
@@ -141,7 +141,7 @@ def complete(
         )
     said = {}
     for emotion in nouns:
-        own = words_of(emotion)
+        own = words_of_emotion(emotion)
         lacking = [
             f"{kind} {word!r}"
             for kind, word, known in (("noun", own.noun, nouns), ("adjective", own.adjective, adjectives))

@@ -45,7 +45,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Pool:
+class ExamplePool:
     """The examples there are to choose from.
 
     Attributes
@@ -68,7 +68,7 @@ class Pool:
         return "the packaged pool" if self.source == PACKAGED else self.source
 
 
-def load_pool(path: Path | None, columns: Mapping[str, str | None]) -> Pool:
+def load_pool(path: Path | None, columns: Mapping[str, str | None]) -> ExamplePool:
     """Return the packaged examples, or those of a user's file.
 
     Parameters
@@ -104,10 +104,10 @@ def load_pool(path: Path | None, columns: Mapping[str, str | None]) -> Pool:
     digest = hashlib.sha256()
     for example in examples:
         digest.update(json.dumps(astuple(example)).encode() + b"\n")
-    return Pool(PACKAGED if path is None else str(path), examples, digest.hexdigest())
+    return ExamplePool(PACKAGED if path is None else str(path), examples, digest.hexdigest())
 
 
-def check_unseen(pool: Pool, narratives: Narratives) -> None:
+def check_unseen(pool: ExamplePool, narratives: Narratives) -> None:
     """Refuse a pool that holds a narrative of the run.
 
     Texts are compared by their words: case and compatibility forms (NFKC) are folded, and whatever is no letter, mark
@@ -183,7 +183,7 @@ def _held(needles: Collection[str], haystacks: Iterable[str]) -> Iterator[tuple[
                     yield held, haystack
 
 
-def choose_random(pool: Pool, narratives: Narratives, *, n: int, seed: int) -> dict[str, tuple[int, ...]]:
+def choose_random(pool: ExamplePool, narratives: Narratives, *, n: int, seed: int) -> dict[str, tuple[int, ...]]:
     """Draw examples for each narrative, without replacement.
 
     Each narrative has its own random stream, made of the seed and its identifier: its examples are the same for every
@@ -261,7 +261,7 @@ def choose_similar(similarity: npt.NDArray[np.floating[Any]], *, n: int) -> list
     return chosen
 
 
-def check_enough(n: int, pool: Pool) -> None:
+def check_enough(n: int, pool: ExamplePool) -> None:
     """Raise StimulusError if a pool has fewer than ``n`` examples."""
     if n > len(pool.examples):
         raise StimulusError(

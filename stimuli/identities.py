@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast, get_args
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError, model_validator
+from pydantic import BeforeValidator, StringConstraints, ValidationError, model_validator
 
 from stimuli.errors import StimulusError, suggest
 from stimuli.faults import explain, place_of, shown
+from stimuli.strict import StrictModel
 from stimuli.yaml_files import at_line, read_yaml
 
 UNSPECIFIED: Final = "unspecified"
@@ -38,11 +39,7 @@ Cue = Literal["label", "name", "context"]
 Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Term(_Strict):
+class _Term(StrictModel):
     term: Word
     stem: Word | None = None
     cue: Cue = "label"
@@ -67,7 +64,7 @@ def _is_text(value: dict[object, object]) -> bool:
     return all(isinstance(key, str) and " " in key for key in value)
 
 
-class _Group(_Strict):
+class _Group(StrictModel):
     terms: tuple[Annotated[_Term, BeforeValidator(_as_term)], ...]
     adjective: Word | None = None
     noun: Word | None = None
@@ -106,7 +103,7 @@ _InGroup = Annotated[
 ]
 
 
-class _Dimension(_Strict):
+class _Dimension(StrictModel):
     unspecified: Word = "a person"
     in_group: _InGroup = "same_group"
     groups: _Groups | None = None

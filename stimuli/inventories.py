@@ -260,7 +260,7 @@ def orders(n_items: int, n_orders: int, seed: int) -> npt.NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class QuestionnaireSheet:
     """One prompt's worth of an inventory, whoever fills it in.
 
     Attributes
@@ -308,7 +308,7 @@ class Sheet:
         return Prompt(system=f"{given}\n{_SYSTEM[self.presentation]}".strip(), user=user)
 
 
-def sheets(inventory: Inventory, *, presentation: str, n_orders: int, seed: int) -> tuple[Sheet, ...]:
+def sheets(inventory: Inventory, *, presentation: str, n_orders: int, seed: int) -> tuple[QuestionnaireSheet, ...]:
     """Return the sheets that one perceiver fills in.
 
     Parameters
@@ -331,7 +331,7 @@ def sheets(inventory: Inventory, *, presentation: str, n_orders: int, seed: int)
     """
     if presentation == "list":
         return tuple(
-            Sheet(inventory, "list", order, tuple(inventory.items[place] for place in places))
+            QuestionnaireSheet(inventory, "list", order, tuple(inventory.items[place] for place in places))
             for order, places in enumerate(orders(len(inventory.items), n_orders, seed).tolist())
         )
     if presentation != "single":
@@ -342,7 +342,7 @@ def sheets(inventory: Inventory, *, presentation: str, n_orders: int, seed: int)
             "presentation: list"
         )
     return tuple(
-        Sheet(inventory, "single", order, (item,), descending=order == 1)
+        QuestionnaireSheet(inventory, "single", order, (item,), descending=order == 1)
         for order in range(n_orders)
         for item in inventory.items
     )
@@ -368,7 +368,9 @@ _WORDS: Final = re.compile(r"\w+")
 _MARKUP: Final = str.maketrans("", "", "*_`\"'“”‘’")
 
 
-def read_answers(text: str, n_items: int, low: float, high: float, *, texts: Sequence[str] = ()) -> list[float | None]:
+def read_list_answers(
+    text: str, n_items: int, low: float, high: float, *, texts: Sequence[str] = ()
+) -> list[float | None]:
     r"""Read the answers of a ``list`` from lines such as ``1: 3``; when in doubt there is none.
 
     Parameters

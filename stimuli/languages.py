@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from stimuli.errors import StimulusError, suggest
 from stimuli.faults import explain
@@ -24,6 +24,7 @@ from stimuli.files import read_file
 from stimuli.identities import CASES, NO_PERSONA, Dimension, Identity, packaged_terms
 from stimuli.narratives import EmotionWords, Narrative, Narratives, hash_of
 from stimuli.prompts import SCALE_FIELDS, VALUE_NAMES, PromptVariant, Scale, in_any_case
+from stimuli.strict import StrictModel
 from stimuli.yaml_files import read_yaml
 
 ENGLISH: Final = "en"
@@ -53,11 +54,7 @@ _MANY: Final = 3
 Text = Annotated[str, StringConstraints(min_length=1)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Text(_Strict):
+class _Text(StrictModel):
     en: Text
     text: Text
     back: Text
@@ -75,28 +72,28 @@ class _Text(_Strict):
         return self
 
 
-class _Term(_Strict):
+class _TranslatedTerm(StrictModel):
     forms: dict[str, Text]
     stem: Text | None = None
     back: Text
     note: str = ""
 
 
-class _Emotion(_Strict):
+class _Emotion(StrictModel):
     noun: Text
     adjective: Text
     back: Text
     note: str = ""
 
 
-class _Situation(_Strict):
+class _Situation(StrictModel):
     of: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{8}$")]
     text: Text
     back: Text
     note: str = ""
 
 
-class Replies(_Strict):
+class Replies(StrictModel):
     """How answers of a language are read, see :mod:`audit.asking.elicitation.phrases`.
 
     Attributes
@@ -156,7 +153,7 @@ class Replies(_Strict):
     amounts: dict[Text, Text]
     thousands: str
     ordinals: tuple[Text, ...] = ()
-    names: dict[Text, tuple[Text, ...]] = {}
+    names: dict[Text, tuple[Text, ...]] = Field(default_factory=dict)
     ratings: tuple[Text, ...] = Field(min_length=1)
     labels: tuple[Text, ...] = ()
     closing: tuple[Text, ...] = ()
@@ -214,14 +211,14 @@ class Replies(_Strict):
         return put(pattern)
 
 
-class _Pack(_Strict):
+class _Pack(StrictModel):
     name: Text
     reviewed: Text
     policy: Text
     begins: dict[str, Text]
     prompts: tuple[Text, ...]
     texts: tuple[_Text, ...]
-    terms: dict[str, _Term]
+    terms: dict[str, _TranslatedTerm]
     emotions: dict[str, _Emotion]
     situations: dict[str, _Situation]
     replies: Replies

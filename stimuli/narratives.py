@@ -176,7 +176,7 @@ def load_narratives(
         For ``csv``: the file's column for each of ``narrative_id emotion neutral first_person third_person
         emotion_noun emotion_adjective``; None where the file has none. Several columns may make an identifier. The last
         two are also taken from columns of these names, and from one row of an emotion for its others; see
-        :func:`stimuli.emotion_names.words_of` for what is taken where there are none.
+        :func:`stimuli.emotion_names.words_of_emotion` for what is taken where there are none.
     emotions
         Keep only these, in the source's order; None keeps all.
     situations_per_emotion

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     StrictInt,
     StringConstraints,
@@ -32,6 +30,7 @@ from pydantic import (
 from stimuli.errors import StimulusError, suggest
 from stimuli.faults import explain, place_of
 from stimuli.prompts import Prompt, Scale, placeholders
+from stimuli.strict import StrictModel
 from stimuli.yaml_files import at_line, read_yaml
 
 RUBRICS_FILE: Final = Path(__file__).parent / "data" / "rubrics.yaml"
@@ -49,11 +48,7 @@ _CONTROL: Final = re.compile(r"<(?=[|｜/A-Za-z])|\[(?=/?INST\])")
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Criterion(_Strict):
+class Criterion(StrictModel):
     """What a reply is judged on.
 
     Attributes
@@ -86,7 +81,7 @@ class Criterion(_Strict):
         return Scale(self.low, self.high, self.low_label, self.high_label)
 
 
-class Rubric(_Strict):
+class Rubric(StrictModel):
     """A way of asking a judge.
 
     Attributes

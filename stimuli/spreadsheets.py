@@ -17,7 +17,7 @@ SUFFIXES: Final = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})
 
 
 @dataclass(frozen=True)
-class Sheet:
+class Worksheet:
     """A sheet that is not empty.
 
     Attributes
@@ -35,7 +35,7 @@ class Sheet:
     rows: list[list[str]]
 
 
-def read_sheets(path: Path, content: bytes) -> list[Sheet]:
+def read_sheets(path: Path, content: bytes) -> list[Worksheet]:
     """Return the sheets of a spreadsheet that have anything in them.
 
     Parameters
@@ -77,11 +77,11 @@ def read_sheets(path: Path, content: bytes) -> list[Sheet]:
         rows = [[text_of(cell) for cell in row] for row in cells]
         filled = [number for number, row in enumerate(rows) if any(row)]
         if filled:
-            sheets.append(Sheet(name, filled[0] + 1, rows[filled[0] :]))
+            sheets.append(Worksheet(name, filled[0] + 1, rows[filled[0] :]))
     return sheets
 
 
-def choose_sheet(path: Path, sheets: Sequence[Sheet], wanted: Sequence[str]) -> Sheet:
+def choose_sheet(path: Path, sheets: Sequence[Worksheet], wanted: Sequence[str]) -> Worksheet:
     """Return the one sheet that has the wanted columns; the only one if there are no more.
 
     Raises

@@ -409,10 +409,10 @@ def alone(tmp_path_factory, tiny_model):
 @pytest.fixture
 def on_progress(monkeypatch):
     """Return a function that says what to do, in time, to the processes of workers that have answered some prompt."""
-    from audit.asking.workers.pool import Pool, Progressed
+    from audit.asking.workers.pool import Progressed, WorkerPool
 
     acts = []
-    post = Pool._post
+    post = WorkerPool._post
 
     def watched(self, state, event):
         if isinstance(event, Progressed):
@@ -421,5 +421,5 @@ def on_progress(monkeypatch):
                 act(state)
         post(self, state, event)
 
-    monkeypatch.setattr(Pool, "_post", watched)
+    monkeypatch.setattr(WorkerPool, "_post", watched)
     return acts.append

@@ -15,7 +15,7 @@ import pytest
 from audit.cli.main import main
 from audit.engines.base import OpenModel
 from audit.engines.local import LocalModel
-from audit.engines.open import Choice
+from audit.engines.open import EngineChoice
 from audit.engines.resolve import ModelFiles
 from audit.runs.ledger import Ledger
 from audit.runs.store import RunFolder
@@ -41,7 +41,7 @@ def scripted_models(folder: Path, *, figures: bool = False) -> Iterator[Callable
         if not figures:
             patch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
             patch.setattr("audit.comparing.comparison._draw", lambda *_: {})
-        patch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
+        patch.setattr("audit.engines.open.choose_engine", lambda *_, **__: EngineChoice("scripted", "a test"))
 
         def load(engine: Any) -> None:
             opened = OpenModel(engine, LocalModel(ModelFiles(folder, None), {}))

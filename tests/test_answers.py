@@ -186,13 +186,13 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_usual_shapes_of_a_line_are_read_in_any_order(shape, tmp_path):
-    from audit.engines.answered import read_answers
+    from audit.engines.answered import read_answers_file
 
     lines = [SHAPES[shape](f"ab-{place}", f"{place}\nof \u2028 100") for place in (2, 0, 1)]
     (tmp_path / "a.jsonl").write_text(
         "\n\n".join(json.dumps(line, ensure_ascii=place == 1) for place, line in enumerate(lines)), encoding="utf-8"
     )
-    found = read_answers(tmp_path / "a.jsonl", export="ab", n_prompts=4)
+    found = read_answers_file(tmp_path / "a.jsonl", export="ab", n_prompts=4)
     assert {place: each.text for place, each in found.texts.items()} == {n: f"{n}\nof \u2028 100" for n in (0, 1, 2)}
     assert (found.n_absent, found.n_without, found.n_repeated) == (1, 0, 0)
 

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from audit.errors import MissingCellError
-from audit.report.cell_matrix import colour_limits, interaction, lay_out
+from audit.report.cell_matrix import colour_limits, interaction, lay_out_matrix
 
 
 def cells(means: list[list[float]], *, terms: list[tuple[str, str]]) -> pd.DataFrame:
@@ -32,7 +32,7 @@ BASELINE_FIRST = [("a person", "unspecified"), ("a", "A"), ("b", "B")]
 
 
 def test_baselines_come_last_on_both_sides() -> None:
-    grid = lay_out(cells([[1, 2, 3], [4, 5, 6], [7, 8, 9]], terms=BASELINE_FIRST))
+    grid = lay_out_matrix(cells([[1, 2, 3], [4, 5, 6], [7, 8, 9]], terms=BASELINE_FIRST))
     assert list(grid.mean.index) == ["a", "b", "a person"]
     assert list(grid.mean.columns) == ["a", "b", "a person"]
     assert grid.mean.loc["a", "a person"] == 4
@@ -41,7 +41,7 @@ def test_baselines_come_last_on_both_sides() -> None:
 
 def test_terms_of_a_group_stand_together() -> None:
     mixed = [("a1", "A"), ("b1", "B"), ("a2", "A")]
-    grid = lay_out(cells([[1, 2, 3], [4, 5, 6], [7, 8, 9]], terms=mixed))
+    grid = lay_out_matrix(cells([[1, 2, 3], [4, 5, 6], [7, 8, 9]], terms=mixed))
     assert list(grid.mean.index) == ["a1", "a2", "b1"]
     assert grid.row_groups == ("A", "A", "B")
 
@@ -54,7 +54,7 @@ def test_interaction_has_no_main_effects() -> None:
 
 def test_pair_without_rating_is_no_zero_in_the_interaction() -> None:
     table = cells([[9, 9, 9], [9, 3, np.nan], [9, 3, 9]], terms=BASELINE_FIRST)
-    assert lay_out(table).unrated.sum() == 1
+    assert lay_out_matrix(table).unrated.sum() == 1
     with pytest.raises(MissingCellError, match="1 of 4 identity pairs have no mean, the first \\('a', 'b'\\)"):
         interaction(table)
 
@@ -67,31 +67,31 @@ def test_baseline_without_rating_does_not_matter_to_the_interaction() -> None:
 def test_pair_given_twice_is_an_error() -> None:
     table = cells([[1, 2, 3], [4, 5, 6], [7, 8, 9]], terms=BASELINE_FIRST)
     with pytest.raises(ValueError, match="twice"):
-        lay_out(pd.concat([table, table.head(1)]))
+        lay_out_matrix(pd.concat([table, table.head(1)]))
 
 
 def test_two_dimensions_at_once_are_an_error() -> None:
     table = cells([[1, 2, 3], [4, 5, 6], [7, 8, 9]], terms=BASELINE_FIRST)
     with pytest.raises(ValueError, match="several: nationality, religion"):
-        lay_out(pd.concat([table, table.assign(dimension="nationality")]))
+        lay_out_matrix(pd.concat([table, table.assign(dimension="nationality")]))
 
 
 def test_in_group_may_come_as_text_from_csv(tmp_path) -> None:  # type: ignore[no-untyped-def]
     table = cells([[1, 2, 3], [4, 5, 6], [7, 8, 9]], terms=BASELINE_FIRST)
     table.to_csv(tmp_path / "cells.csv", index=False)
-    grid = lay_out(pd.read_csv(tmp_path / "cells.csv"))
+    grid = lay_out_matrix(pd.read_csv(tmp_path / "cells.csv"))
     np.testing.assert_array_equal(grid.in_group, np.diag([True, True, False]))
 
 
 def test_groups_of_a_cluster_stand_together_and_one_without_a_cluster_alone() -> None:
     terms = [("a", "A"), ("b", "B"), ("c", "C"), ("d", "D"), ("u", "unspecified")]
     table = cells([[1.0] * 5] * 5, terms=terms)
-    grid = lay_out(table, clusters={"A": "north", "C": "north", "D": ""})
+    grid = lay_out_matrix(table, clusters={"A": "north", "C": "north", "D": ""})
     assert grid.row_groups == grid.column_groups == ("A", "C", "B", "D", "unspecified")
 
 
 def test_another_value_of_the_pairs_is_laid_out_as_the_means_are() -> None:
-    grid = lay_out(cells([[1, 2, 3], [4, 5, 6], [7, 8, 9]], terms=BASELINE_FIRST))
+    grid = lay_out_matrix(cells([[1, 2, 3], [4, 5, 6], [7, 8, 9]], terms=BASELINE_FIRST))
     table = pd.DataFrame({"perceiver": ["b", "a"], "experiencer": ["a", "a person"], "z": [0.5, -1.0]})
     aligned = grid.align(table, "z")
     assert aligned.loc["b", "a"] == 0.5

@@ -13,7 +13,7 @@ from runs import FOUR_RELIGIONS, as_stored, in_parts
 
 from audit.engines.base import EngineFacts, Generated, OpenModel
 from audit.engines.local import LocalModel, TokenEngine
-from audit.engines.open import Choice
+from audit.engines.open import EngineChoice
 from audit.engines.resolve import ModelFiles
 from audit.runs.store import RunFolder
 
@@ -214,7 +214,7 @@ def scripted(audit, monkeypatch, tmp_path):
     """Return a function that runs a questionnaire on a scripted model and returns its folder."""
 
     def run_on(engine, *words, code=0):
-        monkeypatch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
+        monkeypatch.setattr("audit.engines.open.choose_engine", lambda *_, **__: EngineChoice("scripted", "a test"))
         monkeypatch.setattr(
             "audit.engines.open.open_model",
             lambda *_, **__: OpenModel(engine, LocalModel(ModelFiles(tmp_path, None), {})),

@@ -22,7 +22,7 @@ from audit.extras.integrity.recover import recover
 from audit.runs import files as files_module
 from audit.runs import ledger
 from audit.runs.files import sha256_of
-from audit.runs.ledger import Faults, faults_of, story_of
+from audit.runs.ledger import LedgerDifferences, faults_of, story_of
 from audit.runs.manifest import COPY, Manifest
 from audit.runs.store import RunFolder
 from audit.tables.run_of_ratings import TABLES
@@ -420,6 +420,6 @@ def test_faults_may_be_accepted_one_by_one_until_none_is_left(run):  # noqa: F81
     for name in (PLANTED, "given.parquet", "people/ratings.csv"):
         (run / name).write_bytes(b"x")
         with RunFolder(run) as folder:
-            folder.accept(Faults(changed=(name,)))
+            folder.accept(LedgerDifferences(changed=(name,)))
     assert not faults_of(run)
     assert sha256_of(run / PLANTED) == story_of(run).files[PLANTED]

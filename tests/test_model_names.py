@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 from runs import FOUR_RELIGIONS
 
 from audit.asking.plan import make_plan
-from audit.comparing.first_screen import told_apart
+from audit.comparing.first_screen import say_differences
 from audit.comparing.tables import RUNS
 from audit.configuration.composition import conf_folder
 from audit.configuration.schema import load_config
@@ -162,7 +162,7 @@ def test_runs_of_two_servers_differ_in_the_server(one, other, labels, choice, di
     assert telling_choices(choices) == [choice]
     assert choice in differing_choices(choices)
     rows = pd.DataFrame([{name: each.get(name, "") for name in RUNS} for each in choices])
-    assert differ in told_apart(rows_of(rows, "runs"))
+    assert differ in say_differences(rows_of(rows, "runs"))
 
 
 # --- An endpoint, on every surface -----------------------------------------------------------------------------------

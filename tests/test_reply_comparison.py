@@ -18,7 +18,7 @@ from audit.comparing.replies import _references
 from audit.comparing.tables import REPLY_COMPARISON_TABLES
 from audit.engines.base import OpenModel
 from audit.engines.local import LocalModel
-from audit.engines.open import Choice
+from audit.engines.open import EngineChoice
 from audit.engines.resolve import ModelFiles
 from audit.runs.differences import choices_of
 from audit.runs.manifest import Manifest
@@ -68,7 +68,7 @@ def command(tmp_path_factory):
         patch.setattr(sys, "argv", list(sys.argv))
         patch.setenv("HYDRA_FULL_ERROR", "1")
         patch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
-        patch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
+        patch.setattr("audit.engines.open.choose_engine", lambda *_, **__: EngineChoice("scripted", "a test"))
 
         def run(*words, engine=None):
             from audit.cli.main import main

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.extras.exchange.every_eval_ever import _seen
-from audit.report.downloads import pack
+from audit.report.downloads import pack_tables
 from audit.tables.base import Table, number, word
 from audit.tables.spreadsheets import FORMULA, as_it_was, defused, seen
 
@@ -62,7 +62,7 @@ def test_what_nobody_can_see_is_in_no_table_no_download_and_no_record(hidden):
     text = f"a{hidden}b"
     table = pd.DataFrame({"who": [text, "ab"], "value": [1.0, 2.0]})
     written = TABLE.csv(table).decode()
-    _, packed = pack({"gap": table}, max_bytes=10_000)
+    _, packed = pack_tables({"gap": table}, max_bytes=10_000)
     saved = gzip.decompress(base64.b64decode(json.loads(packed)["gap.csv"])).decode()
     record = json.dumps(_seen({"model": [text]}), ensure_ascii=False)
     for content in (written, saved, record):

@@ -25,8 +25,8 @@ from audit.extras.exchange.base import Collected
 from audit.extras.exchange.every_eval_ever import _results
 from audit.extras.exchange.paper import _study
 from audit.extras.gate.judge import gate_run
-from audit.extras.index.published import rows_of_run
-from audit.extras.paper.gaps import gap_table
+from audit.extras.index.published import gap_rows_of_run
+from audit.extras.paper.gaps import paper_gap_table
 from audit.extras.paper.methods import methods
 from audit.extras.paper.text import as_plain
 from audit.report.numbers import rows_of
@@ -422,7 +422,7 @@ def check_api(run: Path, table: pd.DataFrame) -> None:
 
 def check_index(run: Path, rows) -> None:
     """The index has the deciding numbers and the page's words."""
-    found = [row for row in rows_of_run(run, "run") if row["state"] == "gap"]
+    found = [row for row in gap_rows_of_run(run, "run") if row["state"] == "gap"]
     assert {row["dimension"] for row in found} >= {name for name in rows if name != "all"}
     for each in found:
         row = rows[each["dimension"]]
@@ -447,7 +447,7 @@ def check_exports(run: Path, rows) -> None:
         check_words(told.partition(" Any average gap")[0], rows[name])
     study = _study(collected)
     if len(study.gaps):
-        notes = [as_plain(each) for each in gap_table(study).notes]
+        notes = [as_plain(each) for each in paper_gap_table(study).notes]
         said = " ".join([*notes, *(as_plain(each.text()) for each in methods(study))])
         told = re.findall(r"Verdict on (.*?): (.*?)\.(?= [A-Z]|$)", " ".join(notes))
         assert told

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from audit.engines.answered import read_answers
+from audit.engines.answered import read_answers_file
 from audit.engines.gguf import read_header
 from audit.engines.templates import read_template
 from audit.errors import AuditError, ConfigError, ModelError, StoreError
@@ -25,7 +25,7 @@ from audit.runs.manifest import Manifest
 from audit.runs.outside import read_outside
 from audit.runs.parquet import read_parquet
 from audit.runs.prompts import PromptsAsked
-from audit.runs.told import read as read_ledger
+from audit.runs.told import read_ledger as read_ledger
 from audit.tables.gap import GAP
 from audit.tables.ratings import RATINGS
 from audit.tables.reading import read_table
@@ -61,7 +61,7 @@ READERS = {
     "questions": load_questions,
     "key": read_key,
     "ratings": lambda path: read_outside(path, path, low=0, high=1),
-    "answers": lambda path: read_answers(path, export="e", n_prompts=2),
+    "answers": lambda path: read_answers_file(path, export="e", n_prompts=2),
     "chat template": lambda path: read_template(str(path)),
     "model": lambda path: read_header(path, "model.path"),
     "published table": lambda path: read_table(path, GAP),
@@ -352,7 +352,7 @@ def test_an_archive_that_unpacks_to_very_much_is_refused_before_it_is(name, tmp_
     assert path.stat().st_size < 1 << 14
     read = {
         "a.xlsx": lambda: read_cells(path, {"narrative_id": "id"}, of="rows"),
-        "a.jsonl": lambda: read_answers(path, export="e", n_prompts=1),
+        "a.jsonl": lambda: read_answers_file(path, export="e", n_prompts=1),
     }[name]
     with pytest.raises((StimulusError, StoreError), match="unpacks to 3 MiB, and at most 1 are read"):
         read()
@@ -378,16 +378,16 @@ PARTS = [{"type": "thinking", "thinking": "20?"}, {"type": "text", "text": "I sa
 def test_content_may_be_a_list_of_parts(line, text, tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"id": "e-0"} | line) + "\n")
-    assert read_answers(path, export="e", n_prompts=1).texts[0].text == text
+    assert read_answers_file(path, export="e", n_prompts=1).texts[0].text == text
 
 
 def test_a_part_that_is_no_text_is_refused_and_a_refusal_is_one(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"id": "e-0", "content": [{"type": "image_url", "image_url": "x"}]}) + "\n")
     with pytest.raises(ConfigError, match="line 1: content: is a list with a part that is no text"):
-        read_answers(path, export="e", n_prompts=1)
+        read_answers_file(path, export="e", n_prompts=1)
     path.write_text(json.dumps({"id": "e-0", "content": [{"type": "refusal", "refusal": "No."}]}) + "\n")
-    assert read_answers(path, export="e", n_prompts=1).texts[0].refused
+    assert read_answers_file(path, export="e", n_prompts=1).texts[0].refused
 
 
 @pytest.mark.parametrize(
@@ -402,7 +402,7 @@ def test_a_part_that_is_no_text_is_refused_and_a_refusal_is_one(tmp_path):
 def test_answers_may_be_a_table_in_which_an_empty_cell_is_none(name, content, tmp_path):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    read = read_answers(path, export="e", n_prompts=2)
+    read = read_answers_file(path, export="e", n_prompts=2)
     assert {place: each.text for place, each in read.texts.items()} == {0: "80, I\nthink"}
     assert read.n_without == 1
 
@@ -411,10 +411,10 @@ def test_a_table_of_answers_names_what_it_lacks(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,said\ne-0,80\n")
     with pytest.raises(ConfigError, match=r"needs one column of text, response, .* its columns are: id, said"):
-        read_answers(path, export="e", n_prompts=1)
+        read_answers_file(path, export="e", n_prompts=1)
     path.write_text('id,text\ne-0,"80\n')
     with pytest.raises(StoreError, match="line 2: unexpected end of data; a quotation mark is never closed"):
-        read_answers(path, export="e", n_prompts=1)
+        read_answers_file(path, export="e", n_prompts=1)
 
 
 # --- Files of other programs, where they are -------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from runs import FOUR_RELIGIONS, as_stored, of_before, scripted_models
 from test_planted_strategy import Scripted
 
 from audit.errors import StoreError
-from audit.extras.integrity.verification import first_difference
+from audit.extras.integrity.verification import first_table_difference
 from audit.runs import ledger
 from audit.runs.manifest import JudgementManifest
 from audit.runs.store import JudgementFolder
@@ -568,4 +568,4 @@ def test_a_ledger_of_judged_pairs_that_is_deleted_is_noticed(command, tmp_path, 
     ],
 )
 def test_tables_are_alike_but_for_rounding(kept, made, said):
-    assert first_difference(kept.encode(), made.encode()) == said
+    assert first_table_difference(kept.encode(), made.encode()) == said

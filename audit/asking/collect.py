@@ -14,11 +14,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from audit.asking.conversations import prompt_records
-from audit.asking.plan import Plan, labels
+from audit.asking.plan import Plan, prompt_columns
 from audit.asking.shown_prompt import shown_prompt
 from audit.asking.workers.base import Course, Here, Job, Workers
 from audit.engines.base import unwatched
-from audit.engines.progress import Part, Progress, Say
+from audit.engines.progress import Progress, ProgressPart, Say
 from audit.errors import StoreError, recovery
 from audit.runs.manifest import Manifest
 from audit.runs.parts import part_name
@@ -42,15 +42,15 @@ from stimuli.prompts import Prompt, PromptCell
 from stimuli.strategies import strategy_values
 
 if TYPE_CHECKING:
-    from audit.asking.elicitation.base import Elicited
-    from audit.asking.strategies.run import Written
+    from audit.asking.elicitation.base import ElicitedRating
+    from audit.asking.strategies.run import StageText
     from audit.engines.base import Done, OpenModel
 _WRITTEN: Final = ("text", "status", "n_prompt_tokens", "n_tokens", "n_dropped")
 """Columns of ``tables.STAGES`` that later stages need."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class PromptBatch:
     """Prompts that are asked together, with what came before each.
 
     Attributes
@@ -65,11 +65,11 @@ class Asked:
 
     cells: Sequence[PromptCell]
     values: Sequence[Mapping[str, str]]
-    earlier: Sequence[Sequence[Written]]
-    thoughts: Sequence[Written] | None = None
+    earlier: Sequence[Sequence[StageText]]
+    thoughts: Sequence[StageText] | None = None
 
 
-Answer: TypeAlias = "Callable[[Plan, OpenModel, Asked, Done], dict[str, list[Any]]]"
+Answer: TypeAlias = "Callable[[Plan, OpenModel, PromptBatch, Done], dict[str, list[Any]]]"
 """Asks the model and returns the answers as columns. ``Done`` is told how many more prompts are done."""
 
 
@@ -83,7 +83,7 @@ class Shared:
         self.plan, self.given, self.answer = plan, given, answer
         self._last: tuple[Sequence[int], list[dict[str, str]]] | None = None
 
-    def asked(self, places: Sequence[int], earlier: Sequence[Sequence[Written]]) -> Asked:
+    def asked(self, places: Sequence[int], earlier: Sequence[Sequence[StageText]]) -> PromptBatch:
         """Look up prompts by ``prompt_index``; ``earlier`` holds one list a stage, the thought last."""
         grid = self.plan.grid
         cells = [grid[place] for place in places]
@@ -94,11 +94,11 @@ class Shared:
         thoughts = None if len(earlier) <= n_stages else list(earlier[n_stages])
         if thoughts is not None and self.plan.config.thinking.mode == "on":
             thoughts = [replace(each, status="failed") if each.status == "cut" else each for each in thoughts]
-        return Asked(cells, self._last[1], earlier[:n_stages], thoughts)
+        return PromptBatch(cells, self._last[1], earlier[:n_stages], thoughts)
 
-    def beside(self, cells: Sequence[PromptCell]) -> Asked:
+    def beside(self, cells: Sequence[PromptCell]) -> PromptBatch:
         """Build prompts, inside or outside the run's grid, with no stages before them."""
-        return Asked(cells, [strategy_values(self.plan.grid, cell) for cell in cells], [])
+        return PromptBatch(cells, [strategy_values(self.plan.grid, cell) for cell in cells], [])
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,12 @@ class Session:
     manifest: Manifest
     workers: Workers
 
-    def earlier(self, places: Sequence[int]) -> list[list[Written]]:
+    def earlier(self, places: Sequence[int]) -> list[list[StageText]]:
         """Read what each stage wrote for prompts, given by ``prompt_index``, instead of asking again."""
-        from audit.asking.strategies.run import Written
+        from audit.asking.strategies.run import StageText
 
         plan, folder = self.plan, self.folder
-        earlier: list[list[Written]] = []
+        earlier: list[list[StageText]] = []
         shards = sorted({place // self.manifest.shard_size for place in places})
         for number in range(len(plan.before)):
             rows = {row["prompt_index"]: row for shard in shards for row in _stage_of(folder, shard, number) or []}
@@ -127,7 +127,7 @@ class Session:
                     f"{folder.path}/stages: what stage {number + 1} wrote for prompt {lacking[0]} is gone; give "
                     "elicitation.check_sample=0 elicitation.noise_sample=0, or restore the file"
                 )
-            earlier.append([Written(**{field: rows[place][field] for field in _WRITTEN}) for place in places])
+            earlier.append([StageText(**{field: rows[place][field] for field in _WRITTEN}) for place in places])
         return earlier
 
 
@@ -320,7 +320,7 @@ def ask_shards(
     folder: RunFolder,
     manifest: Manifest,
     workers: Workers,
-    ask: Callable[[int, range, Part], Course[bool]],
+    ask: Callable[[int, range, ProgressPart], Course[bool]],
     *,
     load_s: float,
     say: Say,
@@ -366,7 +366,7 @@ def ask_shards(
     return manifest.having(timings=timings)
 
 
-def _ask_shard(plan: Plan, folder: RunFolder, number: int, places: range, part: Part) -> Course[bool]:
+def _ask_shard(plan: Plan, folder: RunFolder, number: int, places: range, part: ProgressPart) -> Course[bool]:
     """Ask one shard, stage by stage; return whether none of it was stored before."""
     grid = plan.grid
     begun = part_name(number, 0) in folder.parts(STAGES)
@@ -383,11 +383,13 @@ def _stage_of(folder: RunFolder, shard: int, number: int) -> list[dict[str, Any]
     return rows
 
 
-def _lead(plan: Plan, folder: RunFolder, shard: int, places: range, part: Part) -> Course[list[list[Written]]]:
+def _lead(
+    plan: Plan, folder: RunFolder, shard: int, places: range, part: ProgressPart
+) -> Course[list[list[StageText]]]:
     """Ask those stages of a shard that are not stored, and return what all of them wrote."""
-    from audit.asking.strategies.run import Written
+    from audit.asking.strategies.run import StageText
 
-    earlier: list[list[Written]] = []
+    earlier: list[list[StageText]] = []
     for number, name in enumerate(plan.before):
         kept = _stage_of(folder, shard, number)
         own = [(place, name) for place in places]
@@ -406,23 +408,23 @@ def _lead(plan: Plan, folder: RunFolder, shard: int, places: range, part: Part) 
             folder.parts(STAGES).write(part_name(shard, number), kept)
         else:
             part.skip()
-        earlier.append([Written(**{field: row[field] for field in _WRITTEN}) for row in kept])
+        earlier.append([StageText(**{field: row[field] for field in _WRITTEN}) for row in kept])
     return earlier
 
 
 def _answer(
-    shared: Shared, model: OpenModel, done: Done, *, places: range, earlier: Sequence[Sequence[Written]]
+    shared: Shared, model: OpenModel, done: Done, *, places: range, earlier: Sequence[Sequence[StageText]]
 ) -> dict[str, list[Any]]:
-    from audit.engines.base import Answered
+    from audit.engines.base import AnswersOfRun
 
-    if isinstance(model.engine, Answered):
+    if isinstance(model.engine, AnswersOfRun):
         model.engine.at(places)
     return shared.answer(shared.plan, model, shared.asked(places, earlier), done)
 
 
 def _write_stage(
-    shared: Shared, model: OpenModel, done: Done, *, number: int, places: range, earlier: Sequence[Sequence[Written]]
-) -> list[Written]:
+    shared: Shared, model: OpenModel, done: Done, *, number: int, places: range, earlier: Sequence[Sequence[StageText]]
+) -> list[StageText]:
     from audit.asking.strategies.run import run_stage, write_thoughts
 
     plan = shared.plan
@@ -460,7 +462,7 @@ def cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[An
         of_pair = list(run)
         first = of_pair[0]
         pair = {
-            **labels(first, variant),
+            **prompt_columns(first, variant),
             "perceiver_group": first.perceiver.group,
             "experiencer_group": first.experiencer.group,
             "in_group": first.dimension.in_group(first.perceiver, first.experiencer),
@@ -475,7 +477,7 @@ def cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[An
     }
 
 
-def answer_columns(answers: Sequence[Elicited] | Sequence[Written]) -> dict[str, list[Any]]:
+def answer_columns(answers: Sequence[ElicitedRating] | Sequence[StageText]) -> dict[str, list[Any]]:
     """Turn answers into columns, one for each field."""
     columns: dict[str, list[Any]] = {}
     for field in fields(answers[0]):

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from audit.asking.plan import Plan, labels, make_plan
+from audit.asking.plan import Plan, make_plan, prompt_columns
 from audit.asking.strategies.given import preview, values_of
 from audit.configuration.schema import load_config
 from audit.errors import AuditError, StoreError
@@ -58,7 +58,7 @@ class CallShown:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ConversationPrompt:
     """One prompt of a run, with the turns before it.
 
     Attributes
@@ -92,7 +92,7 @@ def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None)
     texts = [f"[what stage {stage.name} writes]" for stage in strategy.stages]
     for cell in plan.grid:
         values = strategy_values(plan.grid, cell, brought)
-        record: dict[str, Any] = labels(cell, plan.grid.variant.name)
+        record: dict[str, Any] = prompt_columns(cell, plan.grid.variant.name)
         if len(plan.grid.wordings) > 1:
             record["wording"] = cell.wording
         for place, stage in enumerate(strategy.stages):
@@ -111,7 +111,7 @@ def what_was_asked(
     *,
     stages: pd.DataFrame,
     given: Sequence[Mapping[str, Any]],
-) -> tuple[Callable[[int], Asked] | None, str]:
+) -> tuple[Callable[[int], ConversationPrompt] | None, str]:
     """Return a function from ``prompt_index`` to the prompt, or None and why the prompts are lost.
 
     ``stages`` has the columns of ``tables.STAGES``, ``given`` the rows of ``tables.GIVEN``.
@@ -128,7 +128,7 @@ def what_was_asked(
     thinks = thinking.mode if thinking.is_on else ""
     dropped = answers.loc[answers["n_dropped"].fillna(0) > 0].set_index("prompt_index")["n_dropped"].to_dict()
 
-    def asked(place: int) -> Asked:
+    def asked(place: int) -> ConversationPrompt:
         cell = grid[place]
         values = strategy_values(grid, cell, brought)
         narrative = cell.narrative.wording(grid.variant.narrative, experiencer=cell.experiencer.term)
@@ -212,7 +212,7 @@ def _conversation(
     n_dropped: int,
     *,
     thinks: str,
-) -> Asked:
+) -> ConversationPrompt:
     """Reconstruct one prompt with all that was asked and written before it.
 
     ``n_dropped`` is that of the question. ``thinks`` is ``on``, ``budget``, or empty without a thought.
@@ -260,7 +260,7 @@ def _conversation(
                 note = "no answer was asked for, since the thought before it failed"
             elif row.status == "cut" and thinks == "on":
                 note = "no answer was asked for, since the thought before it did not end"
-    return Asked(system=last.system, user=last.user, narrative=narrative, calls=tuple(calls), note=note)
+    return ConversationPrompt(system=last.system, user=last.user, narrative=narrative, calls=tuple(calls), note=note)
 
 
 def _left_out(n_dropped: int) -> str:

@@ -9,11 +9,11 @@ from typing import Any
 
 from audit.configuration.schema import AuditConfig
 from audit.errors import ConfigError
-from audit.runs.provenance import PLACES, READS, TOLD, grid_identity, name_of, settings_of
+from audit.runs.provenance import PLACES, READS, TOLD, asked_model_name, grid_identity, settings_of
 from audit.runs.store import Kind
 from audit.tables.formatting import plural
 from stimuli.conversations import Conversations, read_conversations
-from stimuli.examples import Pool, check_enough, check_unseen, load_pool
+from stimuli.examples import ExamplePool, check_enough, check_unseen, load_pool
 from stimuli.identities import Dimension, load_dimensions, load_placebos
 from stimuli.knowledge import Knowledge, read_knowledge
 from stimuli.languages import LanguagePack
@@ -40,7 +40,7 @@ class Plan:
     config: AuditConfig
     grid: PromptGrid
     strategy: Strategy
-    pool: Pool | None = None
+    pool: ExamplePool | None = None
     knowledge: Knowledge | None = None
     conversations: Conversations | None = None
 
@@ -100,7 +100,8 @@ class Plan:
         each = len(grid) / (len(narratives.narratives) * len(grid.wordings))
         drawn = f", each asked about {each:,.3g} of them (stimuli.pairs=balanced)" if grid.drawn else ""
         return (
-            f"{name_of(self.config.model)}, prompt {grid.variant.name}{spoken}{led}{thinks}: {n_narratives} of "
+            f"{asked_model_name(self.config.model)}, prompt {grid.variant.name}{spoken}{led}{thinks}: "
+            f"{n_narratives} of "
             f"{plural(narratives.n_available, 'narrative')} ({narratives.source}) x {plural(grid.n_pairs, 'pair')} of "
             "identities "
             f"in {', '.join(d.name for d in grid.dimensions)}{drawn}{wordings} = {plural(len(grid), 'prompt')}"
@@ -304,7 +305,7 @@ def dimensions_in(pack: LanguagePack | None, dimensions: Sequence[Dimension]) ->
     return tuple(dimensions) if pack is None else tuple(map(pack.dimension, dimensions))
 
 
-def labels(cell: PromptCell, variant: str) -> dict[str, str]:
+def prompt_columns(cell: PromptCell, variant: str) -> dict[str, str]:
     """Build the columns of the ratings table that identify a prompt, except for its wording."""
     return {
         "dimension": cell.dimension.name,

@@ -68,12 +68,12 @@ def _help() -> str:
 
 
 def _judge(words: Sequence[str]) -> int:
-    from audit.comparing.preference.judging import Asked, judge_runs
+    from audit.comparing.preference.judging import JudgeSettings, judge_runs
 
     given = _USAGE.read(words)
     judged = judge_runs(
         [Path(folder) for folder in given.places],
-        Asked(
+        JudgeSettings(
             model=given[_MODEL],
             method=given[_METHOD],
             rubric=given[_RUBRIC],

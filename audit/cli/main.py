@@ -20,7 +20,7 @@ from typing import Final, NoReturn
 
 from audit.cli import consolidate, described, init, judge, people, prompts, report, run
 from audit.cli.completion import completing
-from audit.cli.terminal.base import FAILED, INTERRUPTED, OK, Command, attempt
+from audit.cli.terminal.base import FAILED, INTERRUPTED, OK, Command, try_step
 from audit.cli.terminal.printing import PROGRAM, WIDTH, say, speak_any_encoding
 from audit.configuration.version import __version__
 from audit.errors import ConfigError
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         with _ended_as_by_ctrl_c():
-            fault = attempt(step, words)
+            fault = try_step(step, words)
         return code if fault is None else fault.code
     except KeyboardInterrupt as interrupt:
         number = interrupt.number if isinstance(interrupt, _Ended) else signal.SIGINT

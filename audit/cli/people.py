@@ -23,7 +23,7 @@ from audit.errors import ConfigError
 from audit.tables.formatting import bare_p, count, coverage, dimension_title
 
 if TYPE_CHECKING:
-    from audit.comparing.preference.human_choices import Chosen
+    from audit.comparing.preference.human_choices import PeopleChoices
 
 _SEED: Final = Option("seed", whole_from(0), 0, "of what is drawn")
 _N: Final = Option("n", whole_from(1), 100, "how many replies, or pairs of them")
@@ -170,7 +170,7 @@ def _import(words: Sequence[str]) -> None:
     show_outcome(outcome)
 
 
-def _show_choices(chosen: Chosen) -> None:
+def _show_choices(chosen: PeopleChoices) -> None:
     for text in chosen.remarks:
         note(text)
     level = coverage(chosen.confidence)

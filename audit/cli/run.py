@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from audit.cli.terminal.base import FAILED, Command, attempt
-from audit.cli.terminal.jobs import Job, each_job, overrides_help
+from audit.cli.terminal.base import FAILED, Command, try_step
+from audit.cli.terminal.jobs import JobOutcome, each_job, overrides_help
 from audit.cli.terminal.printing import command_line, note, say, show_outcome, tell
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _run(words: Sequence[str]) -> int:
     code, jobs = each_job(words, lambda config, composed: run_job(config, composed, command=shown), elsewhere=True)
     if not any(job.number is not None for job in jobs):
         return code
-    fault = attempt(lambda: _compare_jobs(jobs), words)
+    fault = try_step(lambda: _compare_jobs(jobs), words)
     return code if fault is None else max(code, fault.code)
 
 
@@ -51,7 +51,7 @@ def run_job(config: AuditConfig, composed: Composed, *, command: str) -> Path:
     return outcome.run_dir
 
 
-def _compare_jobs(jobs: Sequence[Job]) -> None:
+def _compare_jobs(jobs: Sequence[JobOutcome]) -> None:
     """Compare the runs of a sweep, and name the jobs that failed."""
     from audit.comparing.comparison import compare_folders
 

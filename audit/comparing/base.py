@@ -66,7 +66,7 @@ RunT = TypeVar("RunT", bound=ComparedRun)
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparisonContent:
     """The content of a comparison, before it is written.
 
     Attributes
@@ -125,7 +125,7 @@ class RunsCompared(ABC, Generic[RunT]):
         self.manifests = manifests
         self.used = used
 
-    def side_by_side(self, *, left_out: Sequence[str], command: str, say: Callable[[str], None]) -> Compared:
+    def side_by_side(self, *, left_out: Sequence[str], command: str, say: Callable[[str], None]) -> ComparisonContent:
         """Read all runs, label them by what sets them apart, and compare them.
 
         ``left_out`` describes runs that were asked for and failed. Raises StoreError if a run is incomplete.
@@ -145,7 +145,7 @@ class RunsCompared(ABC, Generic[RunT]):
         """
 
     @abstractmethod
-    def compare(self, runs: Mapping[str, RunT], *, left_out: Sequence[str], command: str) -> Compared:
+    def compare(self, runs: Mapping[str, RunT], *, left_out: Sequence[str], command: str) -> ComparisonContent:
         """Compare runs, given by label."""
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from audit.comparing.base import Compared, RunsCompared
+from audit.comparing.base import ComparisonContent, RunsCompared
 from audit.comparing.ratings import RatingComparison
 from audit.comparing.replies import ReplyComparison
 from audit.configuration.analysis_settings import AnalysisSettings
@@ -116,7 +116,7 @@ def compare_folders(
     return Comparison(path, page, gap, used.confidence, compared.remarks, compared_by, compared.described)
 
 
-def _draw(compared: Compared) -> Mapping[str, Any]:
+def _draw(compared: ComparisonContent) -> Mapping[str, Any]:
     """Draw all figures. A function of its own, so that tests can leave drawing out."""
     return compared.draw()
 

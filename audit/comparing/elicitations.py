@@ -23,7 +23,7 @@ _NONE: Final = ("no_verdict", "no_estimate")
 """Codes of verdicts that say nothing about the gap, so that nothing depends on the elicitation."""
 
 
-def elicitation_rows(
+def compared_elicitation_rows(
     runs: Mapping[str, Measured],
     *,
     elicitations: Mapping[str, str],
@@ -45,8 +45,7 @@ def elicitation_rows(
     Notes
     -----
     The gap is the one that the run's verdict rests on, if that has an interval, so that this table and the run's own
-    page agree on the sign. The change is that of :func:`audit.statistics.comparisons.compare`, the run's gap minus the
-    reference's; p is corrected by Holm over the elicitations of the dimension, each against the reference. The mean
+    page agree on the sign. The change is that of :func:`.compare_estimates`, the run's gap minus the reference's; p is corrected by Holm over the elicitations of the dimension, each against the reference. The mean
     over dimensions has no row if the runs asked about different dimensions.
     """
     own = {label: runs[label] for label in elicitations}
@@ -85,7 +84,7 @@ def elicitation_range(
     Parameters
     ----------
     rows
-        Rows of :func:`elicitation_rows`, of one set and dimension.
+        Rows of :func:`compared_elicitation_rows`, of one set and dimension.
     scale
         The two ends of the set's scale, in points.
     confidence

@@ -8,9 +8,17 @@ from typing import Final, TypeAlias
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import Row, rows_of, show
+from audit.report.numbers import PlacedRow, rows_of, show
 from audit.report.section import Paragraph, Section, captioned, paragraph, present
-from audit.report.table_layout import Column, Table, interval, number, speaks_of, table_of, text
+from audit.report.table_layout import (
+    ShownColumn,
+    ShownTable,
+    interval_column,
+    number_column,
+    speaks_of,
+    statistics_table,
+    text,
+)
 from audit.report.verdicts import worded
 from audit.tables.formatting import (
     bare_p,
@@ -36,7 +44,7 @@ _PAIRS: Final = {
 
 
 def elicitation_sections(
-    elicitations: pd.DataFrame, ranges: pd.DataFrame, verdicts: Sequence[Row], *, confidence: float
+    elicitations: pd.DataFrame, ranges: pd.DataFrame, verdicts: Sequence[PlacedRow], *, confidence: float
 ) -> Iterator[Section]:
     """Yield a section for each set of runs and dimension. ``verdicts`` are rows of the table ``verdicts``."""
     level = coverage(confidence)
@@ -56,7 +64,7 @@ def elicitation_sections(
         yield Section(Markup("<bdi>{}</bdi>").format(title), content)
 
 
-def _sentence(whole: Row, rows: Sequence[Row], said: Verdicts) -> Markup:
+def _sentence(whole: PlacedRow, rows: Sequence[PlacedRow], said: Verdicts) -> Markup:
     """Say whether the sign or the verdict depends on the elicitation."""
     by_verdict: dict[Markup, list[str]] = {}
     for row in rows:
@@ -84,7 +92,7 @@ def _sentence(whole: Row, rows: Sequence[Row], said: Verdicts) -> Markup:
     return Markup("{}. {}").format(depends, found)
 
 
-def _spread(whole: Row, rows: Sequence[Row], *, confidence: float) -> Markup:
+def _spread(whole: PlacedRow, rows: Sequence[PlacedRow], *, confidence: float) -> Markup:
     """Say how far δ ranges, and whether paired differences confirm it."""
     if not whole["n_estimated"]:
         return Markup("")
@@ -116,26 +124,28 @@ def _named(names: Sequence[str]) -> Markup:
     return Markup(listed([Markup("<bdi>{}</bdi>").format(name) for name in names]))
 
 
-def _pairs(row: Row) -> str:
+def _pairs(row: PlacedRow) -> str:
     """Name the in-group pairs of a gap, and whether the gap of invented groups was subtracted."""
     beyond = ", beyond invented groups" if row["control"] == "placebo" else ""
     return _PAIRS[str(row["pairs"])] + beyond
 
 
-def _table(rows: Sequence[Row], said: Verdicts, *, level: str) -> Table:
-    return table_of(
+def _table(rows: Sequence[PlacedRow], said: Verdicts, *, level: str) -> ShownTable:
+    return statistics_table(
         rows,
-        Column("elicitation", lambda row: str(row["elicitation"])),
+        ShownColumn("elicitation", lambda row: str(row["elicitation"])),
         text("run", "run"),
-        Column("in-group pairs", _pairs, words=True),
-        number("δ, points", "delta", points),
-        interval(level),
+        ShownColumn("in-group pairs", _pairs, words=True),
+        number_column("δ, points", "delta", points),
+        interval_column(level),
         speaks_of("scope"),
-        Column("verdict", lambda row: said[str(row["run"]), str(row["dimension"])], words=True),
-        number("less the first", "delta_change", points),
-        interval(level, "change_low", "change_high"),
-        number("p, corrected", "p_adjusted", bare_p),
+        ShownColumn("verdict", lambda row: said[str(row["run"]), str(row["dimension"])], words=True),
+        number_column("less the first", "delta_change", points),
+        interval_column(level, "change_low", "change_high"),
+        number_column("p, corrected", "p_adjusted", bare_p),
         speaks_of("change_scope"),
-        Column("narratives", lambda row: show(row, "n_narratives", count) if row["run"] != row["reference"] else ""),
+        ShownColumn(
+            "narratives", lambda row: show(row, "n_narratives", count) if row["run"] != row["reference"] else ""
+        ),
         note="note",
     )

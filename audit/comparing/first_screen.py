@@ -8,8 +8,8 @@ from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.effect_size import size_of
-from audit.report.numbers import Row, show, show_interval, unbroken
+from audit.report.effect_size import say_effect_size
+from audit.report.numbers import PlacedRow, show, show_interval, unbroken
 from audit.report.sentences import ALONE
 from audit.report.summary import (
     EVERY_PART,
@@ -18,7 +18,7 @@ from audit.report.summary import (
     NOT_IN_ITSELF,
     NOT_THE_GROUPS,
     THESE_WORDS,
-    Finding,
+    ShortAnswer,
     Summary,
     summary,
 )
@@ -77,12 +77,12 @@ _RUNS_NAMED: Final = 8
 
 
 def summary_of_runs(
-    runs: Sequence[Row],
-    specifications: Sequence[Row],
-    gaps: Sequence[Row],
-    strategies: Sequence[Row],
+    runs: Sequence[PlacedRow],
+    specifications: Sequence[PlacedRow],
+    gaps: Sequence[PlacedRow],
+    strategies: Sequence[PlacedRow],
     names: Mapping[str, str],
-    verdicts: Sequence[Row],
+    verdicts: Sequence[PlacedRow],
     *,
     confidence: float,
 ) -> Summary:
@@ -112,7 +112,7 @@ def summary_of_runs(
         Markup(
             "Each of {} asked a model to be a certain person, to read accounts by people of the same and of other "
             "groups, and to rate how strongly they felt; {}."
-        ).format(plural(len(runs), "run"), told_apart(runs)),
+        ).format(plural(len(runs), "run"), say_differences(runs)),
         findings,
         [("How big", _largest(gaps, verdicts, confidence=confidence)), ("How it varies", how)],
         not_concluded=[
@@ -121,12 +121,12 @@ def summary_of_runs(
             "which run's ratings are right",
             OF_GROUPS_AND_MODELS,
         ],
-        source=source_of(runs),
+        source=sources_of(runs),
         chosen_by="how many gaps, or changes of a gap, were found",
     )
 
 
-def told_apart(runs: Sequence[Row]) -> str:
+def say_differences(runs: Sequence[PlacedRow]) -> str:
     """Say which choices the runs differ in."""
     for choices in (DIFFERING, BESIDES):
         differ = [words for name, words in choices.items() if len({str(row[name]) for row in runs if name in row}) > 1]
@@ -135,28 +135,28 @@ def told_apart(runs: Sequence[Row]) -> str:
     return "they differ in nothing that was recorded of how they were asked"
 
 
-def source_of(runs: Sequence[Row]) -> Markup:
+def sources_of(runs: Sequence[PlacedRow]) -> Markup:
     """Name the runs that a printed page is about."""
     named = Markup(", ").join(Markup("<bdi>{}</bdi>").format(row["run"]) for row in runs[:_RUNS_NAMED])
     more = f" and {len(runs) - _RUNS_NAMED} more" if len(runs) > _RUNS_NAMED else ""
     return Markup("Runs: {}{}.").format(named, more)
 
 
-def tally(rows: Sequence[Row], column: str, *, alpha: float) -> tuple[int, int, int]:
+def tally(rows: Sequence[PlacedRow], column: str, *, alpha: float) -> tuple[int, int, int]:
     """Count tested changes in ``column``: lower, higher, and undecided (corrected p not below ``alpha``)."""
     found = [row for row in rows if row.number("p_adjusted") < alpha]
     lower = sum(row.number(column) < 0 for row in found)
     return lower, len(found) - lower, len(rows) - len(found)
 
 
-def told_tally(rows: Sequence[Row], column: str, *, alpha: float) -> str:
+def told_tally(rows: Sequence[PlacedRow], column: str, *, alpha: float) -> str:
     """Write that count: "1 lower · 2 higher · 5 undecided"."""
     kinds = ("lower", "higher", "undecided")
     counted = zip(tally(rows, column, alpha=alpha), kinds, strict=True)
     return " \N{MIDDLE DOT} ".join(f"{n}\N{NO-BREAK SPACE}{kind}" for n, kind in counted)
 
 
-def in_pairs(rows: Sequence[Row], column: str) -> str:
+def in_pairs(rows: Sequence[PlacedRow], column: str) -> str:
     """Say how many changes hold for "these pairs of words" only, by a column that holds the scope."""
     n = sum(row[column] == "pairs" for row in rows)
     if not n:
@@ -164,26 +164,31 @@ def in_pairs(rows: Sequence[Row], column: str) -> str:
     return " in these pairs of words" if n == len(rows) else f" ({n} of them in these pairs of words)"
 
 
-def without_verdict(verdicts: Sequence[Row]) -> frozenset[tuple[str, str]]:
+def without_verdict(verdicts: Sequence[PlacedRow]) -> frozenset[tuple[str, str]]:
     """Return the runs and dimensions that have no verdict on the run's own page."""
     none = ("no_verdict", "no_estimate")
     return frozenset((str(row["run"]), str(row["dimension"])) for row in verdicts if row["code"] in none)
 
 
-def can_change(row: Row, void: Set[tuple[str, str]]) -> bool:
+def can_change(row: PlacedRow, void: Set[tuple[str, str]]) -> bool:
     """Whether a strategy's change may be reported: its run and the reference both have a verdict."""
     dimension = str(row["dimension"])
     return not {(str(row["run"]), dimension), (str(row["reference"]), dimension)} & void
 
 
 def _of_strategies(
-    row: Row, every: Sequence[Row], strategies: Sequence[Row], void: Set[tuple[str, str]], *, alpha: float
-) -> Finding:
+    row: PlacedRow,
+    every: Sequence[PlacedRow],
+    strategies: Sequence[PlacedRow],
+    void: Set[tuple[str, str]],
+    *,
+    alpha: float,
+) -> ShortAnswer:
     """Say for one dimension under how many strategies δ is lower or higher than without."""
     own = [each for each in every if can_change(each, void)]
     if not own:
         title = dimension_title(str(row["dimension"]))
-        return Finding(title, "No verdict on any change: the runs' own pages give none", kind="absent")
+        return ShortAnswer(title, "No verdict on any change: the runs' own pages give none", kind="absent")
     none = len(every) - len(own)
     told = told_tally(own, "delta_change", alpha=alpha)
     told += f" \N{MIDDLE DOT} {none}\N{NO-BREAK SPACE}no verdict" if none else ""
@@ -199,7 +204,7 @@ def _of_strategies(
     spread = Markup("{} {} with").format(reach, row["unit"])
     if len(without) == 1 and math.isfinite(without[0].number("delta")):
         spread = Markup("{} {} without, {} with").format(show(without[0], "delta", points), row["unit"], reach)
-    return Finding(
+    return ShortAnswer(
         dimension_title(str(row["dimension"])),
         told,
         spread=Markup("δ {}: {}").format(ALONE, spread),
@@ -209,7 +214,7 @@ def _of_strategies(
     )
 
 
-def counted_verdicts(verdicts: Sequence[Row]) -> Markup:
+def counted_verdicts(verdicts: Sequence[PlacedRow]) -> Markup:
     """Count the runs' verdicts in one dimension, in the words of the runs' own pages."""
     alike: dict[Markup, list[Markup]] = {}
     for row in sorted(verdicts, key=lambda row: (_ORDER.index(row["code"]), row.number("direction"))):
@@ -221,18 +226,18 @@ def counted_verdicts(verdicts: Sequence[Row]) -> Markup:
     )
 
 
-def _of_choices(row: Row, verdicts: Sequence[Row]) -> Finding:
+def _of_choices(row: PlacedRow, verdicts: Sequence[PlacedRow]) -> ShortAnswer:
     """Say for one dimension what the runs' verdicts are, and how far δ ranges."""
     title = dimension_title(str(row["dimension"]))
     if not row["n_estimated"] or not verdicts:
-        return Finding(title, "No run has a δ", kind="absent")
+        return ShortAnswer(title, "No run has a δ", kind="absent")
     kinds = [tallied(each)[0] for each in verdicts]
     kind = kinds[0] if len(set(kinds)) == 1 else "gap" if "gap" in kinds else "undecided"
     n_found = sum(each["code"] == "gap" for each in verdicts)
-    return Finding(title, counted_verdicts(verdicts), spread=_reach(row, verdicts), kind=kind, weight=n_found)
+    return ShortAnswer(title, counted_verdicts(verdicts), spread=_reach(row, verdicts), kind=kind, weight=n_found)
 
 
-def _reach(row: Row, verdicts: Sequence[Row]) -> Markup:
+def _reach(row: PlacedRow, verdicts: Sequence[PlacedRow]) -> Markup:
     """Give the range of δ over runs: the δ behind the verdict, if each run has one in the same unit."""
     decided = [each for each in verdicts if math.isfinite(each.number("ci_low"))]
     if row["unit"] == "points" and len(decided) == row["n_estimated"]:
@@ -244,10 +249,14 @@ def _reach(row: Row, verdicts: Sequence[Row]) -> Markup:
     return Markup("{}: {}, in {}").format(which, unbroken(*ends) if row["n_estimated"] > 1 else ends[0], row["unit"])
 
 
-def _largest(gaps: Sequence[Row], verdicts: Sequence[Row], *, confidence: float) -> Markup:
+def _largest(gaps: Sequence[PlacedRow], verdicts: Sequence[PlacedRow], *, confidence: float) -> Markup:
     """Name the run with the largest gap relative to its scale, by the gap behind its verdict if there is one."""
     decided = {_place(row): row for row in verdicts if math.isfinite(row.number("ci_low"))}
-    sized = [(gap, decided.get(_place(gap)), size) for gap in gaps if (size := size_of(gap, decided.get(_place(gap))))]
+    sized = [
+        (gap, decided.get(_place(gap)), size)
+        for gap in gaps
+        if (size := say_effect_size(gap, decided.get(_place(gap))))
+    ]
     if not sized:
         return Markup("")
     gap, row, size = max(sized, key=lambda each: abs(_in_percent(*each[:2])))
@@ -260,17 +269,17 @@ def _largest(gaps: Sequence[Row], verdicts: Sequence[Row], *, confidence: float)
     return said + Markup(" ({} interval {} points).").format(coverage(confidence), show_interval(row))
 
 
-def _place(row: Row) -> tuple[str, ...]:
+def _place(row: PlacedRow) -> tuple[str, ...]:
     return tuple(str(row[name]) for name in ("run", "dimension", "variant"))
 
 
-def _in_percent(gap: Row, decided: Row | None) -> float:
+def _in_percent(gap: PlacedRow, decided: PlacedRow | None) -> float:
     """Return the deciding gap in percent of the scale, converted by the ratio of the headline gap."""
     percent, delta = gap.number("percent_of_scale"), gap.number("delta")
     return percent / delta * decided.number("delta") if decided is not None and delta else percent
 
 
-def _changes(tested: Sequence[Row], names: Mapping[str, str], *, alpha: float) -> Markup:
+def _changes(tested: Sequence[PlacedRow], names: Mapping[str, str], *, alpha: float) -> Markup:
     """Name the largest changes found."""
     found = sorted(
         (row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: -abs(row.number("delta_change"))
@@ -294,7 +303,7 @@ def _changes(tested: Sequence[Row], names: Mapping[str, str], *, alpha: float) -
     return said + Markup("{} (p corrected).").format(more)
 
 
-def _agreement(specifications: Sequence[Row]) -> Markup:
+def _agreement(specifications: Sequence[PlacedRow]) -> Markup:
     """Say in which dimension the runs agree least on the sign of δ."""
     known = [row for row in specifications if row["n_estimated"] > 1]
     if not known:
@@ -310,7 +319,7 @@ def _agreement(specifications: Sequence[Row]) -> Markup:
     )
 
 
-def _not_concluded(verdicts: Sequence[Row], tested: Sequence[Row], *, alpha: float) -> Iterator[str]:
+def _not_concluded(verdicts: Sequence[PlacedRow], tested: Sequence[PlacedRow], *, alpha: float) -> Iterator[str]:
     if tested:
         yield "that a δ nearer to 0 is less bias"
         if tally(tested, "delta_change", alpha=alpha)[2]:
@@ -322,7 +331,7 @@ def _not_concluded(verdicts: Sequence[Row], tested: Sequence[Row], *, alpha: flo
         yield "anything from runs without a verdict"
 
 
-def _left_open(verdicts: Sequence[Row]) -> Iterator[str]:
+def _left_open(verdicts: Sequence[PlacedRow]) -> Iterator[str]:
     """Yield what verdicts leave open, by control, scope and parts, even if they find a gap or rule one out."""
     if any("controls_disagree" in str(row["reasons"]) for row in verdicts):
         yield NO_GROUPS
@@ -341,7 +350,12 @@ def _left_open(verdicts: Sequence[Row]) -> Iterator[str]:
 
 
 def summary_of_changes(
-    runs: Sequence[Row], changes: Sequence[Row], titles: Mapping[str, str], *, words: TaskWords, confidence: float
+    runs: Sequence[PlacedRow],
+    changes: Sequence[PlacedRow],
+    titles: Mapping[str, str],
+    *,
+    words: TaskWords,
+    confidence: float,
 ) -> Summary:
     """Write the first screen of a comparison of replies.
 
@@ -353,7 +367,7 @@ def summary_of_changes(
     for dimension in dict.fromkeys(str(row["dimension"]) for row in changes):
         own = [row for row in tested if row["dimension"] == dimension]
         if not own:
-            findings.append(Finding(dimension_title(dimension), "Nothing could be tested", kind="absent"))
+            findings.append(ShortAnswer(dimension_title(dimension), "Nothing could be tested", kind="absent"))
             continue
         lower, higher, _ = tally(own, "delta_change", alpha=alpha)
         n_untested = sum(row["dimension"] == dimension for row in changes) - len(own)
@@ -361,7 +375,7 @@ def summary_of_changes(
         tests = plural(len(own), "test") + in_pairs(own, "scope")
         told = f"δ: {told_tally(own, 'delta_change', alpha=alpha)} (of {tests}, corrected{lacking})"
         kind = "gap" if lower or higher else "undecided"
-        findings.append(Finding(dimension_title(dimension), told, kind=kind, weight=lower + higher))
+        findings.append(ShortAnswer(dimension_title(dimension), told, kind=kind, weight=lower + higher))
     found = sorted((row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: row.number("p"))
     sized = [row for row in found if math.isfinite(row.number("change_sd"))]
     several = len(findings) > 1
@@ -392,7 +406,7 @@ def summary_of_changes(
     none = Markup("no δ was found to change; that does not show that none does.") if tested else Markup("")
     return summary(
         Markup("Each of {} asked a model to be a certain person and to {}; {}.").format(
-            plural(len(runs), "run"), words.to.format(words.about[1]), told_apart(runs)
+            plural(len(runs), "run"), words.to.format(words.about[1]), say_differences(runs)
         ),
         findings,
         [("How big", size), ("How it varies", Markup("{}{}.").format(named, rest) if found else none)],
@@ -402,11 +416,11 @@ def summary_of_changes(
             words.no_better,
             OF_GROUPS_AND_MODELS,
         ],
-        source=source_of(runs),
+        source=sources_of(runs),
         chosen_by="how many changes were found",
     )
 
 
-def _where(row: Row, *, several: bool) -> str:
+def _where(row: PlacedRow, *, several: bool) -> str:
     """Name the dimension in brackets if there are several."""
     return f" ({dimension_title(str(row['dimension']))})" if several else ""

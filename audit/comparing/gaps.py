@@ -19,12 +19,12 @@ from audit.comparing.tables import COMPARED_GAP, SPECIFICATIONS, STRATEGIES
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p
 from audit.statistics.average_gaps import Averages, averages_of, placebo_cubes
-from audit.statistics.comparisons import Labelled, compare, mean_of
+from audit.statistics.comparisons import Labelled, compare_estimates, mean_of
 from audit.statistics.controls import Repetition
 from audit.statistics.families import adjust_p
 from audit.statistics.inexactness import bounded_overall, bounded_rows
 from audit.statistics.missing import missing_rows
-from audit.statistics.outcome import INTENSITY, Found, Part, analyse_outcome
+from audit.statistics.outcome import INTENSITY, DimensionAnalysis, OutcomeAnalysis, analyse_outcome
 from audit.statistics.planning import equivalence_row
 from audit.statistics.ratings import FloatArray, compact_ratings
 from audit.statistics.remarks import Remark, remarks_of
@@ -131,9 +131,9 @@ def measure_run(
     ------
     Measured
         What cannot be estimated is a row of NaN with a note. ``p_adjusted`` is missing, since the family of p is only
-        known once all runs are; see :func:`gap_table`.
+        known once all runs are; see :func:`compared_gap_table`.
     """
-    variants: dict[str, list[Part]] = {}
+    variants: dict[str, list[DimensionAnalysis]] = {}
     told, compact = repetition or Repetition(), compact_ratings(ratings)
     found = analyse_outcome(replace(INTENSITY, scale=scale), compact, seed=seed, settings=settings, repetition=told)
     for part in found.parts:
@@ -148,7 +148,12 @@ def measure_run(
 
 
 def _measured(
-    variant: str, parts: Sequence[Part], found: Found, *, scale: tuple[float, float], settings: AnalysisSettings
+    variant: str,
+    parts: Sequence[DimensionAnalysis],
+    found: OutcomeAnalysis,
+    *,
+    scale: tuple[float, float],
+    settings: AnalysisSettings,
 ) -> Measured:
     rows = [
         row
@@ -189,7 +194,7 @@ def _measured(
     )
 
 
-def _remarks(part: Part, scale: tuple[float, float]) -> Iterator[Remark]:
+def _remarks(part: DimensionAnalysis, scale: tuple[float, float]) -> Iterator[Remark]:
     (low, high), settings = scale, part.settings
     return remarks_of(
         part.cube,
@@ -217,7 +222,7 @@ def same_dimensions(runs: Mapping[str, Measured]) -> bool:
     return len({each.single_dimensions for each in runs.values() if len(each.single_dimensions) > 1}) < 2
 
 
-def gap_table(runs: Mapping[str, Measured]) -> pd.DataFrame:
+def compared_gap_table(runs: Mapping[str, Measured]) -> pd.DataFrame:
     """Return ``tables.COMPARED_GAP``: the gaps of all runs, in the order given, dimension by dimension.
 
     p is corrected over the headlines of all runs.
@@ -241,7 +246,7 @@ def compare_runs(
 
     Runs that were asked about different texts get a row of NaN and a note. So do a gap of pairs without a common word
     and one of all pairs: their difference would be the echo of words. The overall mean has no rows if the runs asked
-    about different dimensions. See :func:`audit.statistics.comparisons.compare`.
+    about different dimensions. See :func:`audit.statistics.comparisons.compare_estimates`.
 
     Parameters
     ----------
@@ -264,7 +269,7 @@ def compare_runs(
             )
             for label, each in found.items()
         ]
-        for row in compare(told_apart, dimension=dimension, confidence=confidence):
+        for row in compare_estimates(told_apart, dimension=dimension, confidence=confidence):
             first, second = row["first"], row["second"]
             if texts[first] != texts[second]:
                 yield row | {"note": OTHER_TEXTS}
@@ -298,7 +303,7 @@ def specification_rows(runs: Mapping[str, Measured]) -> Iterator[dict[str, Any]]
     ----------
     .. [1] Simonsohn, Simmons and Nelson (2020), Nature Human Behaviour 4, 1208–1214.
     """
-    gap = gap_table(runs)
+    gap = compared_gap_table(runs)
     for dimension, rows in gap.groupby("dimension", sort=False):
         if dimension == OVERALL and not same_dimensions(runs):
             continue
@@ -311,7 +316,7 @@ def specification_rows(runs: Mapping[str, Measured]) -> Iterator[dict[str, Any]]
 def in_one_unit(gap: pd.DataFrame, scales: Mapping[str, tuple[float, float]]) -> tuple[pd.DataFrame, str]:
     """Return δ and interval of each run in one unit, and the unit: points if all scales are equal, else % of the scale.
 
-    ``gap`` holds rows of one dimension from :func:`gap_table`. The result has the columns ``run``, ``delta``,
+    ``gap`` holds rows of one dimension from :func:`compared_gap_table`. The result has the columns ``run``, ``delta``,
     ``ci_low`` and ``ci_high``, for the scope ``narratives``.
     """
     own = gap.loc[gap["scope"] == "narratives"].reset_index(drop=True)
@@ -365,12 +370,12 @@ def strategy_rows(
 
     Notes
     -----
-    The change is that of :func:`audit.statistics.comparisons.compare`; p is corrected by Holm over the strategies of
+    The change is that of :func:`.compare_estimates`; p is corrected by Holm over the strategies of
     the dimension, each against its reference, and not over all pairs: the question is what each strategy changes. The
     overall mean has no row if the runs asked about different dimensions.
     """
     concerned = {*references, *references.values()}
-    gap = gap_table({label: each for label, each in runs.items() if label in concerned})
+    gap = compared_gap_table({label: each for label, each in runs.items() if label in concerned})
     gap = gap.loc[gap["scope"] == "narratives"]
     for dimension, own in gap.groupby("dimension", sort=False):
         if dimension == OVERALL and not same_dimensions(runs):
@@ -426,5 +431,5 @@ def change_of(
     if _is_free(runs[label], dimension) != _is_free(runs[reference], dimension):
         return {}, OTHER_PAIRS
     pair = [replace(runs[name].estimates[dimension], label=name) for name in (label, reference)]
-    [row] = compare(pair, dimension=dimension, confidence=confidence)
+    [row] = compare_estimates(pair, dimension=dimension, confidence=confidence)
     return {name: row[column] for name, column in _CHANGED.items()}, row["note"]

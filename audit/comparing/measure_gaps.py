@@ -22,13 +22,13 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.anchors import with_adjusted_p
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.comparisons import Labelled, compare, difference, mean_of, over_groups, scope_of
+from audit.statistics.comparisons import Labelled, compare_estimates, difference, mean_of, over_groups, scope_of
 from audit.statistics.contrasts import in_group_weights
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversations_of, noted_over_conversations
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.families import adjust_p
-from audit.statistics.outcome import OWN_UNIT, ROUNDING, Outcome, Part, is_constant
+from audit.statistics.outcome import OWN_UNIT, ROUNDING, DimensionAnalysis, Outcome, is_constant
 from audit.statistics.ratings import FloatArray, without_dimensions
 from audit.statistics.scopes import slope_variance
 from audit.tables.controls import CONTROLS
@@ -166,7 +166,7 @@ def change_rows(
 
     Notes
     -----
-    The change is that of :func:`audit.statistics.comparisons.compare`, of each narrative's own gaps. p is corrected by
+    The change is that of :func:`.compare_estimates`, of each narrative's own gaps. p is corrected by
     Holm over all changes of a dimension: of every measure, and of every run against its reference.
 
     The change of the mean uses a narrative's pairs that have a number in both runs, so that missing replies do not move
@@ -219,7 +219,7 @@ def _gaps(
     return first, second
 
 
-def _own_gap(part: Part) -> Labelled | NotEstimableError:
+def _own_gap(part: DimensionAnalysis) -> Labelled | NotEstimableError:
     """Return δ from the narratives' own gaps. If all numbers are equal, δ is 0 and no model can be fitted."""
     compared = part.cube.without_baselines()
     known = ~np.isnan(compared.y)
@@ -331,7 +331,7 @@ def _subtracted(
     confidence: float,
 ) -> dict[str, Any]:
     """Compare two estimates narrative by narrative; for utterances, with the uncertainty of their conversations."""
-    [found] = compare(pair, dimension=dimension, confidence=confidence)
+    [found] = compare_estimates(pair, dimension=dimension, confidence=confidence)
     try:
         change, shared = difference(*pair, confidence=confidence)
     except NotEstimableError:

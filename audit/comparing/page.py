@@ -26,7 +26,7 @@ from audit.comparing.first_screen import (
 from audit.comparing.paper_table import PaperTable
 from audit.comparing.tables import RUNS
 from audit.report.manifest import ExampleView
-from audit.report.numbers import Row, rows_of, show
+from audit.report.numbers import PlacedRow, rows_of, show
 from audit.report.page import picture, render_page
 from audit.report.section import (
     Block,
@@ -41,7 +41,14 @@ from audit.report.section import (
     section,
 )
 from audit.report.sentences import ALONE, describe_gaps
-from audit.report.table_layout import Column, Table, interval, number, speaks_of, table_of
+from audit.report.table_layout import (
+    ShownColumn,
+    ShownTable,
+    interval_column,
+    number_column,
+    speaks_of,
+    statistics_table,
+)
 from audit.report.tables import comparisons_table, controls_table
 from audit.tables.formatting import (
     MEANING,
@@ -134,7 +141,7 @@ def render_comparison(
     """
     level = coverage(confidence)
     runs = rows_of(tables["runs"], "runs")
-    shared, different, hashes = facts_of(runs, list(RUNS))
+    shared, different, hashes = run_facts(runs, list(RUNS))
     shown = [
         (f"{dimension_title(str(row['dimension']))}, {row['run']}", row)
         for row in rows_of(tables["gap"], "gap")
@@ -199,13 +206,13 @@ def render_comparison(
     )
 
 
-def _answer(row: Row, verdicts: Sequence[Row]) -> Card:
+def _answer(row: PlacedRow, verdicts: Sequence[PlacedRow]) -> Card:
     """Say for one dimension what the runs' verdicts are, and how far δ ranges."""
     content = present(Paragraph(_lead(row, verdicts), "verdict"), paragraph(_spread(row)))
     return Card(dimension_title(str(row["dimension"])), content)
 
 
-def _curve(row: Row, figures: Mapping[str, bytes], *, level: str) -> Captioned | None:
+def _curve(row: PlacedRow, figures: Mapping[str, bytes], *, level: str) -> Captioned | None:
     """Show the specification curve of one dimension; None if it was not drawn."""
     title = dimension_title(str(row["dimension"]))
     alt = (
@@ -220,7 +227,7 @@ def _curve(row: Row, figures: Mapping[str, bytes], *, level: str) -> Captioned |
     )
 
 
-def _lead(row: Row, verdicts: Sequence[Row]) -> Markup:
+def _lead(row: PlacedRow, verdicts: Sequence[PlacedRow]) -> Markup:
     """Count the runs' verdicts."""
     if not row["n_estimated"]:
         return Markup("δ could not be estimated in any of the runs.")
@@ -230,13 +237,13 @@ def _lead(row: Row, verdicts: Sequence[Row]) -> Markup:
     )
 
 
-def _verb(row: Row, column: str, plural_form: str) -> str:
+def _verb(row: PlacedRow, column: str, plural_form: str) -> str:
     """Return the verb, singular if the count is 1."""
     singular = {"are": "is", "have": "has", "show": "shows"}
     return plural_form if row[column] != 1 else singular[plural_form]
 
 
-def _spread(row: Row) -> Markup:
+def _spread(row: PlacedRow) -> Markup:
     """Say how far δ ranges over the runs, and how many agree in sign."""
     if not row["n_estimated"]:
         return Markup("")
@@ -297,7 +304,7 @@ def _pictures(
     published: pd.DataFrame,
     figures: Mapping[str, bytes],
     start: str,
-    describe: Callable[[str, Sequence[Row]], str],
+    describe: Callable[[str, Sequence[PlacedRow]], str],
     caption: str,
 ) -> Iterator[Captioned]:
     """Yield the published study's figures of one kind, one a dimension."""
@@ -308,7 +315,7 @@ def _pictures(
             yield Captioned(drawn, f"{title}: {caption}")
 
 
-def _describe_heatmaps(title: str, rows: Sequence[Row]) -> str:
+def _describe_heatmaps(title: str, rows: Sequence[PlacedRow]) -> str:
     said = "; ".join(f"{row['run']}: δ_z {points(row.number('delta_z'))}" for row in rows)
     return (
         f"{title}: the published heatmap of {plural(len(rows), 'run')}, perceivers in rows, experiencers in columns, "
@@ -316,7 +323,7 @@ def _describe_heatmaps(title: str, rows: Sequence[Row]) -> str:
     )
 
 
-def _describe_map(title: str, rows: Sequence[Row]) -> str:
+def _describe_map(title: str, rows: Sequence[PlacedRow]) -> str:
     return (
         f"{title}: perceivers as points in the plane by t-SNE, a panel a run; every place is in "
         "tables/perceiver_map.csv."
@@ -360,7 +367,7 @@ def strategy_names(strategies: pd.DataFrame) -> dict[str, str]:
     return strategy if len(set(strategy.values())) == len(strategy) else {run: run for run in strategy}
 
 
-def _tallied(tested: Sequence[Row], names: Mapping[str, str], *, alpha: float) -> Markup:
+def _tallied(tested: Sequence[PlacedRow], names: Mapping[str, str], *, alpha: float) -> Markup:
     """Say under how many strategies δ is lower or higher than without, and name them."""
     tally = told_tally(tested, "delta_change", alpha=alpha)
     said = Markup("δ against none{}: {}").format(in_pairs(tested, "change_scope"), tally)
@@ -378,50 +385,52 @@ def _tallied(tested: Sequence[Row], names: Mapping[str, str], *, alpha: float) -
     return said + Markup(" (p corrected for {}). Undecided is not unchanged.").format(plural(len(tested), "test"))
 
 
-def _changes_table(rows: Sequence[Row], names: Mapping[str, str], *, level: str) -> Table:
+def _changes_table(rows: Sequence[PlacedRow], names: Mapping[str, str], *, level: str) -> ShownTable:
     """Show δ, its change, and side effects; number mass and notes only if there are any."""
     with_mass = any(math.isfinite(row.number("mean_number_mass")) for row in rows)
-    return table_of(
+    return statistics_table(
         rows,
-        Column("strategy", lambda row: names[str(row["run"])]),
-        number(f"δ {ALONE}, {rows[0]['unit']}", "delta", points),
-        interval(level),
-        number("change", "delta_change", points),
-        interval(level, "change_low", "change_high"),
-        number("p, corrected", "p_adjusted", bare_p),
+        ShownColumn("strategy", lambda row: names[str(row["run"])]),
+        number_column(f"δ {ALONE}, {rows[0]['unit']}", "delta", points),
+        interval_column(level),
+        number_column("change", "delta_change", points),
+        interval_column(level, "change_low", "change_high"),
+        number_column("p, corrected", "p_adjusted", bare_p),
         speaks_of("change_scope"),
-        number("mean rating, points", "mean_rating", unsigned),
-        number("its change", "mean_change", points),
-        number("refused", "refusal_rate", rate),
-        number("no rating", "missing_share", rate),
-        *([number("number mass", "mean_number_mass", rate)] if with_mass else []),
+        number_column("mean rating, points", "mean_rating", unsigned),
+        number_column("its change", "mean_change", points),
+        number_column("refused", "refusal_rate", rate),
+        number_column("no rating", "missing_share", rate),
+        *([number_column("number mass", "mean_number_mass", rate)] if with_mass else []),
         note="note",
     )
 
 
-def _costs_table(rows: Sequence[Row], names: Mapping[str, str]) -> Table:
+def _costs_table(rows: Sequence[PlacedRow], names: Mapping[str, str]) -> ShownTable:
     """Show the cost of a rating under each strategy."""
-    return table_of(
+    return statistics_table(
         rows,
-        Column("strategy", lambda row: names[str(row["run"])]),
-        number("calls", "n_calls", mean_count),
-        number("tokens read by stages", "n_prompt_tokens", mean_count),
-        number("written by stages", "n_tokens", mean_count),
-        number("read by the question", "n_question_tokens", mean_count),
-        number("shortened", "shortened_share", rate),
-        number("seconds", "seconds", unsigned),
-        Column("differences between groups in its texts", _texts),
+        ShownColumn("strategy", lambda row: names[str(row["run"])]),
+        number_column("calls", "n_calls", mean_count),
+        number_column("tokens read by stages", "n_prompt_tokens", mean_count),
+        number_column("written by stages", "n_tokens", mean_count),
+        number_column("read by the question", "n_question_tokens", mean_count),
+        number_column("shortened", "shortened_share", rate),
+        number_column("seconds", "seconds", unsigned),
+        ShownColumn("differences between groups in its texts", _texts),
     )
 
 
-def _texts(row: Row) -> Markup:
+def _texts(row: PlacedRow) -> Markup:
     """Write how many tests of stereotype words and sentiment found a difference."""
     if not row["n_text_tests"]:
         return Markup("not testable") if row.number("n_tokens") > 0 else Markup("no texts")
     return Markup("{} of {}").format(show(row, "n_text_differences", count), show(row, "n_text_tests", count))
 
 
-def facts_of(runs: Sequence[Row], columns: Sequence[str]) -> tuple[list[tuple[str, Markup]], Table, Table]:
+def run_facts(
+    runs: Sequence[PlacedRow], columns: Sequence[str]
+) -> tuple[list[tuple[str, Markup]], ShownTable, ShownTable]:
     """Lay out what was recorded of the runs, in the order of ``columns``.
 
     Returns what all runs share, by name; what differs; and, apart because they are long, differing hashes and commands.
@@ -437,9 +446,9 @@ def facts_of(runs: Sequence[Row], columns: Sequence[str]) -> tuple[list[tuple[st
     )
 
 
-def _facts(runs: Sequence[Row], names: Sequence[str]) -> Table:
-    columns = (Column(_head(name), partial(_cell, column=name), words=not _is_count(name)) for name in names)
-    return table_of(runs, Column("run", lambda row: str(row["run"])), *columns)
+def _facts(runs: Sequence[PlacedRow], names: Sequence[str]) -> ShownTable:
+    columns = (ShownColumn(_head(name), partial(_cell, column=name), words=not _is_count(name)) for name in names)
+    return statistics_table(runs, ShownColumn("run", lambda row: str(row["run"])), *columns)
 
 
 def _head(column: str) -> str:
@@ -450,7 +459,7 @@ def _is_count(column: str) -> bool:
     return column.startswith("n_") and column != "n_narratives"  # n_narratives is a choice, and may be unknown
 
 
-def _cell(row: Row, column: str) -> Markup:
+def _cell(row: PlacedRow, column: str) -> Markup:
     if _is_count(column):
         return show(row, column, count)
     return Markup("<bdi>{}</bdi>").format(str(row[column]) or "not recorded")

@@ -18,9 +18,9 @@ from markupsafe import Markup
 from tabulate import tabulate
 
 from audit.report.effect_size import size_in
-from audit.report.numbers import Row, rows_of, show, show_interval
+from audit.report.numbers import PlacedRow, rows_of, show, show_interval
 from audit.report.sentences import ALONE
-from audit.report.table_layout import Column, Table, number, speaks_of, table_of, text
+from audit.report.table_layout import ShownColumn, ShownTable, number_column, speaks_of, statistics_table, text
 from audit.report.verdicts import worded
 from audit.tables.formatting import (
     CROSS,
@@ -61,7 +61,7 @@ _NARROWEST: Final = 1e-9
 class PaperTable:
     """A table for the page and to paste. In ``table``, numbers link to their place in ``tables/``."""
 
-    table: Table
+    table: ShownTable
     caption: str
 
     def markdown(self) -> str:
@@ -86,37 +86,37 @@ def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float, ver
     """
     own = {(str(row["run"]), str(row["dimension"])): row for row in rows_of(verdicts, "verdicts")}
 
-    def verdict_of(row: Row) -> Row | None:
+    def verdict_of(row: PlacedRow) -> PlacedRow | None:
         return own.get((str(row["run"]), str(row["dimension"])))
 
-    def decided(row: Row) -> Row | None:
+    def decided(row: PlacedRow) -> PlacedRow | None:
         found = verdict_of(row)
         return found if found is not None and math.isfinite(found.number("ci_low")) else None
 
-    def size(row: Row, name: str) -> str:
+    def size(row: PlacedRow, name: str) -> str:
         found = decided(row)
         return MISSING if found is None else size_in(name, row, found, points) or MISSING
 
     rows = [row for row in rows_of(gap, "gap") if row["scope"] == "narratives"]
     level = coverage(confidence)
     return PaperTable(
-        table_of(
+        statistics_table(
             rows,
             *told_columns(told),
-            Column("dimension", _dimension, words=True),
-            Column("verdict", lambda row: worded(verdict_of(row)).words, words=True),
-            of_other(decided, Column(f"δ, points [{level} CI]", partial(with_interval, name="delta"))),
-            of_other(decided, number("p", "p", bare_p)),
-            of_other(decided, number("p, corrected", "p_adjusted", bare_p)),
+            ShownColumn("dimension", _dimension, words=True),
+            ShownColumn("verdict", lambda row: worded(verdict_of(row)).words, words=True),
+            of_other(decided, ShownColumn(f"δ, points [{level} CI]", partial(with_interval, name="delta"))),
+            of_other(decided, number_column("p", "p", bare_p)),
+            of_other(decided, number_column("p, corrected", "p_adjusted", bare_p)),
             of_other(decided, speaks_of("scope")),
-            Column("δ, % of scale", partial(size, name="percent_of_scale")),
-            Column("δ, SD", partial(size, name="delta_sd")),
-            Column(f"δ {ALONE} [{level} CI]", partial(with_interval, name="delta")),
-            number("its p, corrected", "p_adjusted", bare_p),
-            number(Markup("d<sub>z</sub>"), "d_z", points),
-            number("n narratives", "n_narratives", count),
-            number("n ratings", "n_answers", count),
-            number("missing", "missing_share", rate),
+            ShownColumn("δ, % of scale", partial(size, name="percent_of_scale")),
+            ShownColumn("δ, SD", partial(size, name="delta_sd")),
+            ShownColumn(f"δ {ALONE} [{level} CI]", partial(with_interval, name="delta")),
+            number_column("its p, corrected", "p_adjusted", bare_p),
+            number_column(Markup("d<sub>z</sub>"), "d_z", points),
+            number_column("n narratives", "n_narratives", count),
+            number_column("n ratings", "n_answers", count),
+            number_column("missing", "missing_share", rate),
         ),
         _caption(gap, confidence),
     )
@@ -132,26 +132,26 @@ def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, conf
     with_mass = bool(strategies["mean_number_mass"].notna().any())
     units = " and ".join(dict.fromkeys(map(str, strategies["unit"])))
     return PaperTable(
-        table_of(
+        statistics_table(
             rows,
-            Column("dimension", _dimension),
-            Column("strategy", lambda row: names[str(row["run"])], words=True),
-            Column(f"δ {ALONE} [{level} CI]", partial(with_interval, name="delta"), words=True),
-            Column(
+            ShownColumn("dimension", _dimension),
+            ShownColumn("strategy", lambda row: names[str(row["run"])], words=True),
+            ShownColumn(f"δ {ALONE} [{level} CI]", partial(with_interval, name="delta"), words=True),
+            ShownColumn(
                 f"change of δ [{level} CI]",
                 partial(with_interval, name="delta_change", low="change_low", high="change_high"),
             ),
-            number("p, corrected", "p_adjusted", bare_p),
+            number_column("p, corrected", "p_adjusted", bare_p),
             speaks_of("change_scope"),
-            Column("n narratives", lambda row: show(row, "n_narratives", count) if row["reference"] else MISSING),
-            number("mean rating", "mean_rating", unsigned),
-            number("its change", "mean_change", points),
-            number("refused", "refusal_rate", rate),
-            number("no rating", "missing_share", rate),
-            *([number("number mass", "mean_number_mass", rate)] if with_mass else []),
-            number("calls", "n_calls", mean_count),
-            number("tokens written", "n_tokens", mean_count),
-            number("seconds", "seconds", unsigned),
+            ShownColumn("n narratives", lambda row: show(row, "n_narratives", count) if row["reference"] else MISSING),
+            number_column("mean rating", "mean_rating", unsigned),
+            number_column("its change", "mean_change", points),
+            number_column("refused", "refusal_rate", rate),
+            number_column("no rating", "missing_share", rate),
+            *([number_column("number mass", "mean_number_mass", rate)] if with_mass else []),
+            number_column("calls", "n_calls", mean_count),
+            number_column("tokens written", "n_tokens", mean_count),
+            number_column("seconds", "seconds", unsigned),
         ),
         f"δ is in-group minus out-group, its change that against the run without a strategy, paired by narrative, both "
         f"in {units}, each with its {level} interval, not corrected, δ's over narratives; a change that speaks of "
@@ -174,20 +174,20 @@ def published_paper(published: pd.DataFrame, gap: pd.DataFrame, *, confidence: f
     rows = rows_of(published, "published")
     named = len({(str(row["model"]), str(row["prompt"]), str(row["dimension"])) for row in rows}) == len(rows)
 
-    def own_gap(row: Row) -> str:
+    def own_gap(row: PlacedRow) -> str:
         of_ours = ours.get((str(row["run"]), str(row["dimension"])))
         return MISSING if of_ours is None else with_interval(of_ours, "delta")
 
     return PaperTable(
-        table_of(
+        statistics_table(
             rows,
-            Column("dimension", _dimension),
+            ShownColumn("dimension", _dimension),
             *([text("model", "model"), text("variant", "prompt")] if named else [text("run", "run")]),
-            number(Markup("δ<sub>z</sub>"), "delta_z", points),
-            Column("95% of the null", lambda row: show_interval(row, "null_low", "null_high")),
-            Column("narratives left out", _left_out),
-            number("of the heatmap", "excluded_share_heatmap", rate),
-            Column(f"δ {ALONE}, points [{level} CI]", own_gap),
+            number_column(Markup("δ<sub>z</sub>"), "delta_z", points),
+            ShownColumn("95% of the null", lambda row: show_interval(row, "null_low", "null_high")),
+            ShownColumn("narratives left out", _left_out),
+            number_column("of the heatmap", "excluded_share_heatmap", rate),
+            ShownColumn(f"δ {ALONE}, points [{level} CI]", own_gap),
             text("note", "note"),
         ),
         "δ_z is the published gap: in-group minus out-group, in standard deviations of the matrix's own cells, so that "
@@ -198,33 +198,33 @@ def published_paper(published: pd.DataFrame, gap: pd.DataFrame, *, confidence: f
     )
 
 
-def told_columns(told: pd.DataFrame) -> list[Column]:
+def told_columns(told: pd.DataFrame) -> list[ShownColumn]:
     """Return a column for each thing that sets runs apart; ``told`` has runs in rows, by label."""
     return [
-        Column(str(head), partial(_told, told=told, place=place), words=place > 0)
+        ShownColumn(str(head), partial(_told, told=told, place=place), words=place > 0)
         for place, head in enumerate(told.columns)
     ]
 
 
-def of_other(other: Callable[[Row], Row | None], column: Column) -> Column:
+def of_other(other: Callable[[PlacedRow], PlacedRow | None], column: ShownColumn) -> ShownColumn:
     """Return a column that reads another row than its line's; an en dash if there is none."""
 
-    def written(cell: Callable[[Row], str]) -> Callable[[Row], str]:
+    def written(cell: Callable[[PlacedRow], str]) -> Callable[[PlacedRow], str]:
         return lambda row: MISSING if (found := other(row)) is None else cell(found)
 
-    def alike(rows: Sequence[Row]) -> Callable[[Row], str] | None:
+    def alike(rows: Sequence[PlacedRow]) -> Callable[[PlacedRow], str] | None:
         cell = column.alike and column.alike([found for row in rows if (found := other(row)) is not None])
         return written(cell) if cell else None
 
     return replace(column, cell=written(column.cell), alike=alike)
 
 
-def _told(row: Row, *, told: pd.DataFrame, place: int) -> str:
+def _told(row: PlacedRow, *, told: pd.DataFrame, place: int) -> str:
     return cast("str", told.loc[row["run"]].iloc[place])
 
 
 def with_interval(
-    row: Row, name: str, low: str = "ci_low", high: str = "ci_high", *, write: Callable[[float], str] = points
+    row: PlacedRow, name: str, low: str = "ci_low", high: str = "ci_high", *, write: Callable[[float], str] = points
 ) -> Markup:
     """Write an estimate with its interval, if it has one.
 
@@ -239,11 +239,11 @@ def with_interval(
     return estimate
 
 
-def _dimension(row: Row) -> str:
+def _dimension(row: PlacedRow) -> str:
     return dimension_title(str(row["dimension"]))
 
 
-def _left_out(row: Row) -> Markup:
+def _left_out(row: PlacedRow) -> Markup:
     return Markup("{} of {}").format(show(row, "excluded_share", rate), show(row, "n_narratives_asked", count))
 
 

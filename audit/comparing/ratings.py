@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from audit.comparing.base import (
-    Compared,
     ComparedRun,
+    ComparisonContent,
     RunsCompared,
     analysed_otherwise,
     other_identities,
@@ -88,7 +88,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         from audit.comparing.costs import cost_of
         from audit.comparing.gaps import measure_run
         from audit.statistics.controls import Repetition
-        from audit.statistics.manipulation import rows_of_run
+        from audit.statistics.manipulation import manipulation_rows_of_run
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.text_differences import count_differences, text_tables
         from audit.statistics.texts.scores import score_stages
@@ -104,7 +104,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         read = None
         if len(stages) and not stages_are_told(manifest):
             read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(folder, manifest))).read
-        followed = rows_of_run(stored.table(MANIPULATED).frame(), manifest, confidence=used.confidence)
+        followed = manipulation_rows_of_run(stored.table(MANIPULATED).frame(), manifest, confidence=used.confidence)
         on_run = codes_of_run(followed, manifest)
         noise = noise_of_run(manifest, stored, ratings, confidence=used.confidence)
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
@@ -131,8 +131,8 @@ class RatingComparison(RunsCompared[RatedRun]):
                 checks=frozenset(on_run),
             )
 
-    def compare(self, runs: Mapping[str, RatedRun], *, left_out: Sequence[str], command: str) -> Compared:  # noqa: D102
-        from audit.comparing.gaps import compare_runs, gap_table, specification_rows, strategy_rows
+    def compare(self, runs: Mapping[str, RatedRun], *, left_out: Sequence[str], command: str) -> ComparisonContent:  # noqa: D102
+        from audit.comparing.gaps import compare_runs, compared_gap_table, specification_rows, strategy_rows
         from audit.comparing.page import render_comparison, strategy_names
         from audit.comparing.paper_table import paper_table, published_paper, strategies_paper
         from audit.report.manifest import example_view
@@ -162,7 +162,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         tables = {
             name: pd.DataFrame(rows.get(name), columns=list(columns)) for name, columns in COMPARISON_TABLES.items()
         }
-        tables["gap"] = gap_table(measured)
+        tables["gap"] = compared_gap_table(measured)
         sets = elicitation_sets(choices)
         tables |= _elicitation_tables(measured, sets, tables["verdicts"], confidence=confidence)
         lengths = {label: abs(each.scale[1] - each.scale[0]) for label, each in measured.items()}
@@ -203,7 +203,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         def draw() -> dict[str, Any]:
             return _draw(tables, measured, told, used) | _draw_published(tables, choices, clusters)
 
-        return Compared(
+        return ComparisonContent(
             tables=tables,
             described=COMPARISON_TABLES,
             shown="gap",
@@ -252,14 +252,14 @@ def _elicitation_tables(
     measured: Mapping[str, Measured], sets: Sequence[Mapping[str, str]], verdicts: pd.DataFrame, *, confidence: float
 ) -> dict[str, pd.DataFrame]:
     """Compare the elicitations of each set, by dimension."""
-    from audit.comparing.elicitations import elicitation_range, elicitation_rows
+    from audit.comparing.elicitations import compared_elicitation_rows, elicitation_range
 
     decided = {
         (str(row["run"]), str(row["dimension"])): {str(name): value for name, value in row.items()}
         for row in verdicts.to_dict("records")
     }
     made = [
-        (own, list(elicitation_rows(measured, elicitations=own, verdicts=decided, confidence=confidence)))
+        (own, list(compared_elicitation_rows(measured, elicitations=own, verdicts=decided, confidence=confidence)))
         for own in sets
     ]
     rows = pd.DataFrame([row for _, own in made for row in own], columns=list(COMPARISON_TABLES["elicitations"]))

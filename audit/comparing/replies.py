@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from audit.comparing.base import (
-    Compared,
     ComparedRun,
+    ComparisonContent,
     RunsCompared,
     analysed_otherwise,
     other_identities,
@@ -37,7 +37,7 @@ from audit.runs.differences import (
     thinking_of,
 )
 from audit.runs.manifest import Manifest
-from audit.runs.provenance import Difference, first_difference
+from audit.runs.provenance import Difference, first_setting_difference
 from audit.runs.store import RunFolder
 from audit.tables.base import Table
 from audit.tables.formatting import dimension_title
@@ -119,7 +119,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         )
         return [run]
 
-    def compare(self, runs: Mapping[str, WrittenRun], *, left_out: Sequence[str], command: str) -> Compared:  # noqa: D102
+    def compare(self, runs: Mapping[str, WrittenRun], *, left_out: Sequence[str], command: str) -> ComparisonContent:  # noqa: D102
         from audit.comparing.costs import cost_rows
         from audit.comparing.measure_gaps import RepliesOfRun, change_rows
         from audit.comparing.reply_page import changes_paper, render_reply_comparison
@@ -184,7 +184,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         paper = changes_paper(tables, told, confidence=confidence)
         words = task_of(next(iter(runs.values())).manifest).words
         assert words is not None
-        return Compared(
+        return ComparisonContent(
             tables=tables,
             described=REPLY_COMPARISON_TABLES,
             shown="measure_changes",
@@ -319,9 +319,9 @@ def _why_not(name: str, run: WrittenRun, reference: WrittenRun, label: str) -> s
     own, other = run.taken.get(name, {}), reference.taken.get(name, {})
     if own == other:
         return ""
-    found = first_difference(other, own)
+    found = first_setting_difference(other, own)
     if found is None:  # the reference has one more setting
-        more = first_difference(own, other)
+        more = first_setting_difference(own, other)
         assert more is not None
         found = Difference(more.setting, there=more.here, here=more.there)
     there, here = ("not there" if value is None else short(repr(value)) for value in (found.there, found.here))

@@ -15,11 +15,11 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.comparing.first_screen import in_pairs, summary_of_changes
-from audit.comparing.page import facts_of
+from audit.comparing.page import run_facts
 from audit.comparing.paper_table import PaperTable, told_columns, with_interval
 from audit.comparing.tables import REPLY_RUNS
 from audit.report.manifest import ExampleView
-from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
+from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_rounded_interval
 from audit.report.page import picture, render_page
 from audit.report.section import (
     Bullets,
@@ -33,7 +33,7 @@ from audit.report.section import (
     present,
     section,
 )
-from audit.report.table_layout import Column, Table, number, speaks_of, table_of, text
+from audit.report.table_layout import ShownColumn, ShownTable, number_column, speaks_of, statistics_table, text
 from audit.report.tables import measure_controls_table
 from audit.report.task_words import TaskWords
 from audit.tables.formatting import (
@@ -98,7 +98,7 @@ def render_reply_comparison(
     """
     level = coverage(confidence)
     runs = rows_of(tables["runs"], "runs")
-    shared, different, hashes = facts_of(runs, list(REPLY_RUNS))
+    shared, different, hashes = run_facts(runs, list(REPLY_RUNS))
     changes = rows_of(tables["measure_changes"], "measure_changes")
     scored = tables["measures"].loc[tables["measures"]["status"] == "scored"]
     titles = dict(zip(scored["measure"], scored["title"], strict=True))
@@ -132,7 +132,7 @@ def render_reply_comparison(
         n_beside=_SHOWN_BESIDE,
         missing=_missing(tables["measures"]),
         paper=paper,
-        shown_paper=Table(paper.table.head, paper.table.rows[:_SHOWN_ROWS], words=paper.table.words),
+        shown_paper=ShownTable(paper.table.head, paper.table.rows[:_SHOWN_ROWS], words=paper.table.words),
         caption=paper.caption + (f" The first {_SHOWN_ROWS} of {n_rows} rows." if n_rows > _SHOWN_ROWS else ""),
         shared=shared,
         different=different,
@@ -152,24 +152,26 @@ def changes_paper(tables: Mapping[str, pd.DataFrame], told: pd.DataFrame, *, con
     level = coverage(confidence)
     rows = rows_of(tables["measure_changes"], "measure_changes")
     return PaperTable(
-        table_of(
+        statistics_table(
             [row for row in rows if math.isfinite(row.number("p"))],
             *told_columns(told),
             text("against", "reference"),
-            Column("dimension", lambda row: dimension_title(str(row["dimension"])), words=True),
+            ShownColumn("dimension", lambda row: dimension_title(str(row["dimension"])), words=True),
             text("measure", "outcome"),
-            Column("δ of the reference", lambda row: show(row, "reference_delta", rounded(row))),
-            Column("δ", lambda row: show(row, "delta", rounded(row))),
-            Column(f"change of δ [{level} CI]", lambda row: _with_interval(row, "delta_change", "ci_low", "ci_high")),
-            number("in SD", "change_sd", points),
-            number("p", "p", bare_p),
-            number("p, corrected", "p_adjusted", bare_p),
+            ShownColumn("δ of the reference", lambda row: show(row, "reference_delta", rounded(row))),
+            ShownColumn("δ", lambda row: show(row, "delta", rounded(row))),
+            ShownColumn(
+                f"change of δ [{level} CI]", lambda row: _with_interval(row, "delta_change", "ci_low", "ci_high")
+            ),
+            number_column("in SD", "change_sd", points),
+            number_column("p", "p", bare_p),
+            number_column("p, corrected", "p_adjusted", bare_p),
             speaks_of("scope"),
-            Column(
+            ShownColumn(
                 f"change of the mean [{level} CI]",
                 lambda row: _with_interval(row, "mean_change", "mean_low", "mean_high"),
             ),
-            number("n narratives", "n_narratives", count),
+            number_column("n narratives", "n_narratives", count),
         ),
         "δ is in-group minus out-group, in the measure's unit, on the narratives that run and reference share; its "
         f"change is paired by narrative, with its {level} interval, which counts groups' spread where it "
@@ -180,7 +182,7 @@ def changes_paper(tables: Mapping[str, pd.DataFrame], told: pd.DataFrame, *, con
     )
 
 
-def _with_interval(row: Row, name: str, low: str, high: str) -> Markup:
+def _with_interval(row: PlacedRow, name: str, low: str, high: str) -> Markup:
     return with_interval(row, name, low, high, write=rounded(row, low, high))
 
 
@@ -199,12 +201,12 @@ def _controls(controls: pd.DataFrame, titles: Mapping[str, str], *, level: str) 
         )
 
 
-def _of_references(changes: Sequence[Row]) -> list[tuple[str, str]]:
+def _of_references(changes: Sequence[PlacedRow]) -> list[tuple[str, str]]:
     """List each run with its reference, once."""
     return list(dict.fromkeys((str(row["run"]), str(row["reference"])) for row in changes))
 
 
-def _answer(rows: Sequence[Row], titles: Mapping[str, str], *, confidence: float) -> Card:
+def _answer(rows: Sequence[PlacedRow], titles: Mapping[str, str], *, confidence: float) -> Card:
     """Say which gaps change after correction, and in which direction; or what changes remain possible."""
     title = dimension_title(str(rows[0]["dimension"]))
     tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
@@ -236,7 +238,7 @@ def _card(title: str, kind: str, verdict: str, lead: Markup, changes: Bullets | 
     return Card(title, present(Paragraph(verdict, "verdict"), Paragraph(lead, "lead"), changes), kind=kind)
 
 
-def _change(row: Row, titles: Mapping[str, str], *, level: str) -> Markup:
+def _change(row: PlacedRow, titles: Mapping[str, str], *, level: str) -> Markup:
     """Describe one change of a gap, and of the mean beside it."""
     write = rounded(row)
     sentence = Markup("<bdi>{}</bdi>, {} ({}): δ = <strong>{}</strong>, and {} in <bdi>{}</bdi>").format(
@@ -256,7 +258,7 @@ def _change(row: Row, titles: Mapping[str, str], *, level: str) -> Markup:
     )
 
 
-def _reach(rows: Sequence[Row], *, level: str) -> Markup:
+def _reach(rows: Sequence[PlacedRow], *, level: str) -> Markup:
     """Say how large a change the intervals leave possible."""
     in_sd = [row for row in rows if math.isfinite(row.number("sd_ci_low"))]
     if not in_sd:
@@ -269,7 +271,7 @@ def _reach(rows: Sequence[Row], *, level: str) -> Markup:
 
 
 def _sections(
-    changes: Sequence[Row],
+    changes: Sequence[PlacedRow],
     figures: Mapping[str, bytes],
     titles: Mapping[str, str],
     labels: Sequence[str],
@@ -322,7 +324,7 @@ def _sections(
         yield Section(heading, content)
 
 
-def _described(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
+def _described(rows: Sequence[PlacedRow], titles: Mapping[str, str]) -> str:
     """Write the alternative text of a figure of changes."""
     said = [
         f"{titles[row['outcome']]}: {points(row.number('change_sd'))}"
@@ -333,75 +335,75 @@ def _described(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
     return f"changes of δ in standard deviations, with a line at 0. {'; '.join(said)}"
 
 
-def _gaps_table(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) -> Table:
+def _gaps_table(rows: Sequence[PlacedRow], titles: Mapping[str, str], *, level: str) -> ShownTable:
     """Show both gaps of each measure, and their change."""
-    return table_of(
+    return statistics_table(
         rows,
-        Column("measure", lambda row: _named(row, titles)),
-        Column("δ of the reference", lambda row: show(row, "reference_delta", rounded(row))),
-        Column("δ", lambda row: show(row, "delta", rounded(row))),
-        Column("change", lambda row: show(row, "delta_change", rounded(row))),
-        Column(f"{level} interval", show_rounded_interval),
-        number("in SD", "change_sd", points),
-        number("p", "p", bare_p),
-        number("p, corrected", "p_adjusted", bare_p),
+        ShownColumn("measure", lambda row: _named(row, titles)),
+        ShownColumn("δ of the reference", lambda row: show(row, "reference_delta", rounded(row))),
+        ShownColumn("δ", lambda row: show(row, "delta", rounded(row))),
+        ShownColumn("change", lambda row: show(row, "delta_change", rounded(row))),
+        ShownColumn(f"{level} interval", show_rounded_interval),
+        number_column("in SD", "change_sd", points),
+        number_column("p", "p", bare_p),
+        number_column("p, corrected", "p_adjusted", bare_p),
         speaks_of("scope"),
-        number("narratives", "n_narratives", count),
+        number_column("narratives", "n_narratives", count),
     )
 
 
-def _means_table(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) -> Table:
+def _means_table(rows: Sequence[PlacedRow], titles: Mapping[str, str], *, level: str) -> ShownTable:
     """Show both means of each measure, their change, and the numbers of replies."""
 
-    def mean(row: Row, name: str, *, signed: bool = False) -> Markup:
+    def mean(row: PlacedRow, name: str, *, signed: bool = False) -> Markup:
         return show(row, name, rounded(row, "mean_low", "mean_high", signed=signed))
 
-    return table_of(
+    return statistics_table(
         rows,
-        Column("measure", lambda row: _named(row, titles)),
-        Column("mean of the reference", lambda row: mean(row, "reference_mean")),
-        Column("mean", lambda row: mean(row, "mean")),
-        Column("change", lambda row: mean(row, "mean_change", signed=True)),
-        Column(f"{level} interval", lambda row: show_rounded_interval(row, "mean_low", "mean_high")),
-        number("in SD", "mean_sd", points),
-        number("replies of the reference", "reference_answers", count),
-        number("replies", "n_answers", count),
-        number("without a number, of the reference", "reference_missing", count),
-        number("without a number", "n_missing", count),
+        ShownColumn("measure", lambda row: _named(row, titles)),
+        ShownColumn("mean of the reference", lambda row: mean(row, "reference_mean")),
+        ShownColumn("mean", lambda row: mean(row, "mean")),
+        ShownColumn("change", lambda row: mean(row, "mean_change", signed=True)),
+        ShownColumn(f"{level} interval", lambda row: show_rounded_interval(row, "mean_low", "mean_high")),
+        number_column("in SD", "mean_sd", points),
+        number_column("replies of the reference", "reference_answers", count),
+        number_column("replies", "n_answers", count),
+        number_column("without a number, of the reference", "reference_missing", count),
+        number_column("without a number", "n_missing", count),
     )
 
 
-def _named(row: Row, titles: Mapping[str, str]) -> Markup:
+def _named(row: PlacedRow, titles: Mapping[str, str]) -> Markup:
     return Markup('{}<br><span class="small">{}</span>').format(titles[row["outcome"]], row["unit"])
 
 
-def _changes(row: Row) -> bool:
+def _changes(row: PlacedRow) -> bool:
     """Whether a row has anything to show: a test, or numbers that differ between the runs."""
     numbers = (row.number("delta_change"), row.number("mean_change"))
     return math.isfinite(row.number("p")) or any(math.isfinite(number) and number != 0 for number in numbers)
 
 
-def _costs_table(rows: Sequence[Row]) -> Table:
+def _costs_table(rows: Sequence[PlacedRow]) -> ShownTable:
     """Show how each run's prompts ended, and the cost of a reply."""
     names = [status for status in _STATUSES if any(row.number(f"{status}_share") for row in rows)]
     if ReplyStatus.REFUSED not in names:
         names.insert(0, ReplyStatus.REFUSED)
-    return table_of(
+    return statistics_table(
         rows,
-        Column("run", lambda row: str(row["run"])),
-        number("prompts", "n_prompts", count),
-        *(Column(status.value.replace("_", " "), partial(_share, status=status)) for status in names),
-        number("calls", "n_calls", mean_count),
-        number("tokens read by stages", "n_prompt_tokens", mean_count),
-        number("written by stages", "n_tokens", mean_count),
-        number("read by the question", "n_question_tokens", mean_count),
-        number("of a reply", "n_reply_tokens", mean_count),
-        number("shortened", "shortened_share", rate),
-        number("seconds", "seconds", unsigned),
+        ShownColumn("run", lambda row: str(row["run"])),
+        number_column("prompts", "n_prompts", count),
+        *(ShownColumn(status.value.replace("_", " "), partial(_share, status=status)) for status in names),
+        number_column("calls", "n_calls", mean_count),
+        number_column("tokens read by stages", "n_prompt_tokens", mean_count),
+        number_column("written by stages", "n_tokens", mean_count),
+        number_column("read by the question", "n_question_tokens", mean_count),
+        number_column("of a reply", "n_reply_tokens", mean_count),
+        number_column("shortened", "shortened_share", rate),
+        number_column("seconds", "seconds", unsigned),
     )
 
 
-def _share(row: Row, status: ReplyStatus) -> Markup:
+def _share(row: PlacedRow, status: ReplyStatus) -> Markup:
     """Write a share, with its change in percentage points."""
     share = show(row, f"{status}_share", rate)
     if not math.isfinite(row.number(f"{status}_change")):
@@ -414,12 +416,12 @@ def _beside(gaps: pd.DataFrame, titles: Mapping[str, str], *, level: str) -> Ite
     labels = list(dict.fromkeys(gaps["run"]))[:_SHOWN_BESIDE]
     narrow = gaps.loc[(gaps["scope"] == "narratives") & gaps["run"].isin(labels)]
     for dimension, own in narrow.groupby("dimension", sort=False):
-        by_measure: dict[str, dict[str, Row]] = {}
+        by_measure: dict[str, dict[str, PlacedRow]] = {}
         tested = set(own.loc[own["se"].notna(), "outcome"])
         for row in rows_of(own.loc[own["outcome"].isin(tested)], "gap"):
             by_measure.setdefault(str(row["outcome"]), {})[str(row["run"])] = row
         yield Captioned(
-            Table(
+            ShownTable(
                 ("measure", *(f"δ, {brief(label, at_most=60)} [{level} CI]" for label in labels)),
                 tuple(
                     (

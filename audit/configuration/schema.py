@@ -65,7 +65,7 @@ _LONGEST_NAME: Final = 100
 """In characters: names become file names."""
 
 
-class _Strict(BaseModel):
+class _OptionGroup(BaseModel):
     # Not pydantic's strict mode: command-line settings arrive as text, and 1e3 is a whole number.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
 
@@ -150,7 +150,7 @@ DATE: Final = "2024-07-26"
 """The date that chat templates are given (YYYY-MM-DD): the one that Llama's templates use by default."""
 
 
-class _Elsewhere(_Strict):
+class _Elsewhere(_OptionGroup):
     """Omits newer settings from manifests while they have their defaults, so that old run identities stay valid."""
 
     _of_servers: ClassVar[tuple[str, ...]] = ()
@@ -262,7 +262,7 @@ class ModelConfig(_AtServer):
         return str(date)
 
 
-class ServerConfig(_Strict):
+class ServerConfig(_OptionGroup):
     """How to call a server; none of this changes an answer."""
 
     concurrency: int = Field(
@@ -303,7 +303,7 @@ HANG_S: Final = 3600.0
 """Default of ``engine.hang_s``, in seconds."""
 
 
-class RayConfig(_Strict):
+class RayConfig(_OptionGroup):
     """The Ray cluster to run on; if ``address`` is None, one is started on this machine."""
 
     address: str | None = Field(
@@ -377,7 +377,7 @@ class EngineConfig(_Elsewhere):
         return batch or None
 
 
-class ElicitationConfig(_Strict):
+class ElicitationConfig(_OptionGroup):
     """How a rating is elicited from the model."""
 
     method: Literal["auto", "generate", "expected"] = Field(
@@ -502,7 +502,7 @@ class ThinkingConfig(_Elsewhere):
         return Stage(THOUGHT, "", self.max_tokens, self.temperature, self.top_p)
 
 
-class ColumnsConfig(_Strict):
+class ColumnsConfig(_OptionGroup):
     """Column names in a user's file of narratives; None if the file lacks the column."""
 
     narrative_id: str | tuple[str, ...] | None = Field(
@@ -530,7 +530,7 @@ class ColumnsConfig(_Strict):
     )
 
 
-class ConversationsConfig(_Strict):
+class ConversationsConfig(_OptionGroup):
     """Column names in a user's corpus (None if absent), how much history is shown, and synonyms of its labels."""
 
     conversation_id: str | tuple[str, ...] = Field(
@@ -561,7 +561,7 @@ class ConversationsConfig(_Strict):
     )
 
 
-class StimuliConfig(_Strict):
+class StimuliConfig(_OptionGroup):
     """Which identities and narratives are crossed."""
 
     source: Literal["geneva", "geneva20", "hou2025", "csv", "conversations"] = Field(
@@ -634,14 +634,14 @@ class StimuliConfig(_Strict):
     )
 
 
-class ScorerConfig(_Strict):
+class ScorerConfig(_OptionGroup):
     """A model that scores replies."""
 
     model: str = Field(min_length=1)
     revision: str | None = Field(default=None, description="of a hub id: branch, tag or commit; a folder has none")
 
 
-class HypothesesConfig(_Strict):
+class HypothesesConfig(_OptionGroup):
     """Hypotheses whose entailment by a reply EQ measures; None means our wording."""
 
     emotion: Annotated[str, Field(min_length=1)] | None = Field(
@@ -673,7 +673,7 @@ class EqConfig(ScorerConfig):
 _Label = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True)]
 
 
-class RegardLabelsConfig(_Strict):
+class RegardLabelsConfig(_OptionGroup):
     """The classifier's labels for the four classes of regard."""
 
     negative: _Label
@@ -736,7 +736,7 @@ class BertScoreConfig(ScorerConfig):
         return self
 
 
-class LexiconConfig(_Strict):
+class LexiconConfig(_OptionGroup):
     """A lexicon of words and emotions; if ``path`` is None, the packaged one."""
 
     path: Path | None = Field(
@@ -754,7 +754,7 @@ class LexiconConfig(_Strict):
 _Classifier = Annotated[ScorerConfig | None, BeforeValidator(bare_model)]
 
 
-class EpitomeConfig(_Strict):
+class EpitomeConfig(_OptionGroup):
     """The user's trained classifiers, one for each mechanism, and ``labels`` with the levels of human replies.
 
     A classifier is a folder, a hub id, or a mapping of ``model`` and ``revision``.
@@ -812,7 +812,7 @@ class JudgeConfig(_AtServer):
     )
 
 
-class MeasuresConfig(_Strict):
+class MeasuresConfig(_OptionGroup):
     """How replies are scored; may change between scorings of the same replies."""
 
     names: Annotated[tuple[MeasureName, ...], BeforeValidator(_one_or_several)] = Field(
@@ -842,7 +842,7 @@ class MeasuresConfig(_Strict):
     )
 
 
-class ScaleConfig(_Strict):
+class ScaleConfig(_OptionGroup):
     """The two ends of the rating scale."""
 
     low: int = Field(description="the lower end of the rating scale")
@@ -851,7 +851,7 @@ class ScaleConfig(_Strict):
     high_label: str = Field(description="what the upper end means, as the model is told")
 
 
-class OriginalsConfig(_Strict):
+class OriginalsConfig(_OptionGroup):
     """The prompt texts that the paraphrases were written for; None skips the check."""
 
     persona: str | None = Field(
@@ -865,7 +865,7 @@ class OriginalsConfig(_Strict):
     )
 
 
-class ParaphrasesConfig(_Strict):
+class ParaphrasesConfig(_OptionGroup):
     """Further wordings of a prompt's parts, in order. A part without paraphrases is the same in every wording."""
 
     originals: OriginalsConfig = OriginalsConfig()
@@ -880,7 +880,7 @@ class ParaphrasesConfig(_Strict):
         return {name: tuple(text.strip() for text in texts) for name, texts in lists.items() if texts}
 
 
-class TemplateConfig(_Strict):
+class TemplateConfig(_OptionGroup):
     """A prompt variant in the toolkit's or the user's wording."""
 
     kind: Literal["template"] = Field(description="what sort of prompt it is; set by prompt=")
@@ -897,7 +897,7 @@ class TemplateConfig(_Strict):
     paraphrases: ParaphrasesConfig = ParaphrasesConfig()
 
 
-class PublishedConfig(_Strict):
+class PublishedConfig(_OptionGroup):
     """A prompt variant in the study's wording, read from the user's copy of its code."""
 
     kind: Literal["published"]
@@ -907,7 +907,7 @@ class PublishedConfig(_Strict):
     path: Path | None = Field(description="const.py in your copy of the study's repository")
 
 
-class TaskConfig(_Strict):
+class TaskConfig(_OptionGroup):
     """The settings of what the perceiver is asked to do; :mod:`audit.tasks` analyses the answers."""
 
     stores: ClassVar[Literal["ratings", "replies", "answers"]]
@@ -1047,7 +1047,7 @@ class InventoryTask(TaskConfig):
     max_tokens: int | None = Field(ge=1)
 
 
-class StageConfig(_Strict):
+class StageConfig(_OptionGroup):
     """A model call of a strategy, before the question."""
 
     prompt: str = Field(
@@ -1068,7 +1068,7 @@ class StageConfig(_Strict):
     )
 
 
-class ExampleColumnsConfig(_Strict):
+class ExampleColumnsConfig(_OptionGroup):
     """Column names in a user's pool of examples."""
 
     example_id: str = Field(default="example_id", description="your pool's column with an identifier of each example")
@@ -1079,7 +1079,7 @@ class ExampleColumnsConfig(_Strict):
     )
 
 
-class ExamplesConfig(_Strict):
+class ExamplesConfig(_OptionGroup):
     """Examples that are shown before the first call; if ``pool`` is None, the packaged ones."""
 
     n: int = Field(description="how many examples are shown")
@@ -1104,7 +1104,7 @@ class ExamplesConfig(_Strict):
         return self
 
 
-class KnowledgeConfig(_Strict):
+class KnowledgeConfig(_OptionGroup):
     """Knowledge about each narrative: read from a user's file, or inferred by a local COMET model."""
 
     source: Literal["file", "comet"] = Field(
@@ -1132,7 +1132,7 @@ class KnowledgeConfig(_Strict):
         return self
 
 
-class StrategyConfig(_Strict):
+class StrategyConfig(_OptionGroup):
     """The calls that lead the model to its answer; none by default.
 
     ``stages`` maps names to calls, in order; a null stage is skipped. It is serialised as a list, because mappings are

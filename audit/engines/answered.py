@@ -41,7 +41,7 @@ Messages: TypeAlias = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Answers:
+class FileAnswers:
     """Answers read from a file.
 
     Attributes
@@ -93,9 +93,9 @@ class _Answer:
     text: Generated | None
 
 
-def read_answers(
+def read_answers_file(
     path: Path, *, export: str, n_prompts: int, asked: Callable[[], Sequence[Messages]] | None = None
-) -> Answers:
+) -> FileAnswers:
     """Read and check answers.
 
     Parameters
@@ -142,7 +142,7 @@ def read_answers(
         takes = f"it takes a line of JSON a prompt: {_FORM}" if log is None else "every sample failed; the log says why"
         raise ConfigError(f"{name} has no answer; {takes}")
     sha256 = hashlib.sha256(content).hexdigest()
-    read = Answers(found, n_prompts, len(texts) - len(found), n_repeated, path, sha256)
+    read = FileAnswers(found, n_prompts, len(texts) - len(found), n_repeated, path, sha256)
     return read if log is None else replace(read, model=log.model, by=log.by, remarks=tuple(_remarks(log)))
 
 
@@ -336,7 +336,7 @@ class AskedElsewhere:
 
     name: str
     by: str
-    answers: Answers
+    answers: FileAnswers
     prompts_sha256: str
 
     @property
@@ -375,13 +375,13 @@ class AnsweredEngine:
     ``by`` is the user's name for the stack that asked.
     """
 
-    def __init__(self, answers: Answers, *, by: str) -> None:
+    def __init__(self, answers: FileAnswers, *, by: str) -> None:
         self._answers = answers
         self._places: Sequence[int] = ()
         self.facts = EngineFacts(name="elsewhere", version=by, device="elsewhere", dtype="unknown")
 
     def at(self, places: Sequence[int]) -> None:
-        """See :class:`audit.engines.base.Answered`."""
+        """See :class:`audit.engines.base.AnswersOfRun`."""
         self._places = places
 
     def forget(self) -> None:
@@ -420,7 +420,7 @@ class AnsweredEngine:
         """Do nothing."""
 
 
-def answered_model(name: str, by: str, answers: Answers, *, prompts_sha256: str) -> OpenModel:
+def answered_model(name: str, by: str, answers: FileAnswers, *, prompts_sha256: str) -> OpenModel:
     """Return the model whose answers were read."""
     source = AskedElsewhere(name, by, answers, prompts_sha256)
     return OpenModel(AnsweredEngine(answers, by=by), source, "its answers were collected elsewhere")

@@ -155,7 +155,7 @@ class Tokenises(Protocol):
 class TokenReader(Tokenises, Protocol):
     """Reads the probabilities of tokens."""
 
-    def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
+    def read(self, prompts: Sequence[TokenIds]) -> Iterator[CachedPrompts]:
         """Yield readings that together have every prompt once; a reading ends when the next one is requested.
 
         The engine chooses which prompts to read together, and caches them as long as their reading lasts: a later
@@ -216,7 +216,7 @@ class GoesOn(Protocol):
         ...
 
 
-class Kept(Protocol):
+class AnswerStore(Protocol):
     """Stores answers until the part of a run that they belong to is complete."""
 
     def get(self, name: str) -> dict[str, Any] | None:
@@ -232,13 +232,13 @@ class Kept(Protocol):
 class Keeps(Protocol):
     """An engine whose answers are worth storing one by one."""
 
-    def keep_in(self, kept: Kept | None) -> None:
+    def keep_in(self, kept: AnswerStore | None) -> None:
         """Store answers in ``kept`` as they come, and reuse those there; None stores none."""
         ...
 
 
 @runtime_checkable
-class Answered(Protocol):
+class AnswersOfRun(Protocol):
     """An engine whose answers exist already: one for each prompt of a run, also for equal prompts."""
 
     def at(self, places: Sequence[int]) -> None:
@@ -246,7 +246,7 @@ class Answered(Protocol):
         ...
 
 
-class Reading(Protocol):
+class CachedPrompts(Protocol):
     """Prompts that an engine has in its cache."""
 
     @property
@@ -321,9 +321,9 @@ def encode_prompts(asked: Tokenises, prompts: Sequence[Prompt], *, room: int) ->
 
 
 def read_probabilities(
-    reading: Reading, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
+    reading: CachedPrompts, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
 ) -> list[npt.NDArray[np.float64]]:
-    """Return :meth:`Reading.probabilities` of distinct tokens; raise ModelError if they are impossible."""
+    """Return :meth:`CachedPrompts.probabilities` of distinct tokens; raise ModelError if they are impossible."""
     tables = reading.probabilities(tails, token_ids)
     try:
         return [check_probabilities(table) for table in tables]
@@ -337,7 +337,7 @@ def read_probabilities(
 def next_token_probabilities(
     reader: TokenReader, prompts: Sequence[TokenIds], tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
 ) -> list[npt.NDArray[np.float64]]:
-    """Return :meth:`Reading.probabilities` of all prompts, in order, if one question suffices."""
+    """Return :meth:`CachedPrompts.probabilities` of all prompts, in order, if one question suffices."""
     found: list[npt.NDArray[np.float64]] = [np.empty((0, len(token_ids)))] * len(prompts)
     for reading in reader.read(prompts):
         tables = read_probabilities(reading, [tails[place] for place in reading.places], token_ids)

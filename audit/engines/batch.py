@@ -18,7 +18,7 @@ from itertools import count
 from typing import Any, Final, TypeAlias, TypeVar
 from uuid import uuid4
 
-from audit.engines.base import Done, Kept, unwatched
+from audit.engines.base import AnswerStore, Done, unwatched
 from audit.engines.server import LONGEST_PAUSE, BudgetError, Json, NoAnswerError, Odd, Server, Upload, request_names
 from audit.errors import ModelError
 
@@ -53,7 +53,7 @@ class Batches:
     def __init__(self, server: Server, *, say: Callable[[str], None] | None = None) -> None:
         self._server = server
         self._say = _say if say is None else say
-        self._of: Kept | None = None
+        self._of: AnswerStore | None = None
         self._noted: dict[str, Json] = {}
         self._most = MOST_REQUESTS
         self._together = True

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.engines.embedding import PACKAGED
-from audit.engines.resolve import check_model_folder, facts_of, find_folder, hush
+from audit.engines.resolve import check_model_folder, find_folder, hush, network_facts
 from audit.engines.tokens import AS_CHARACTERS, batches, context_length, load_scorer, padded
 from audit.errors import ModelError
 
@@ -35,7 +35,7 @@ BATCH_TOKENS: Final = 4096
 _REMEDY: Final = "choose an encoder such as embedded:minilm or FacebookAI/roberta-large, or get it again"
 
 
-class _Text(NamedTuple):
+class _EncodedText(NamedTuple):
     """A text's encoded tokens."""
 
     vectors: npt.NDArray[np.float32]
@@ -124,7 +124,7 @@ class BertScorer:
         self._before = " " if isinstance(self._tokenizer, marked) else ""
         self.n_cut = 0
         self.facts = {
-            **facts_of(model, files, self._network),
+            **network_facts(model, files, self._network),
             "layer": self._layer,
             "max_tokens": self._limit,
         }
@@ -151,7 +151,7 @@ class BertScorer:
                 self.n_cut += tokens.cut or any(reference.cut for reference in theirs)
         return scores
 
-    def _encoded(self, texts: Sequence[str]) -> Iterator[tuple[str, _Text]]:
+    def _encoded(self, texts: Sequence[str]) -> Iterator[tuple[str, _EncodedText]]:
         """Yield each text with its tokens, in arbitrary order."""
         import torch
 
@@ -169,7 +169,7 @@ class BertScorer:
                         f"{self._asked}: hidden states are zero or not finite; its weights may be damaged: {_REMEDY}"
                     )
                 averaged = np.array([token not in self._ends for token in rows[row]])
-                yield texts[row], _Text(vectors / lengths, averaged, read[row][1])
+                yield texts[row], _EncodedText(vectors / lengths, averaged, read[row][1])
 
     def _read(self, text: str) -> tuple[list[int], bool]:
         """Return a text's tokens, and whether it lost its end."""
@@ -180,7 +180,7 @@ class BertScorer:
         return cut, True
 
 
-def _match(text: _Text, reference: _Text) -> tuple[float, float, float]:
+def _match(text: _EncodedText, reference: _EncodedText) -> tuple[float, float, float]:
     """Return precision, recall and F1 of one text against one reference."""
     if not text.averaged.any() or not reference.averaged.any():
         return (np.nan, np.nan, np.nan)

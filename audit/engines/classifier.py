@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from audit.engines.resolve import ModelFiles, check_model_folder, facts_of, find_folder, hush, unloadable
+from audit.engines.resolve import ModelFiles, check_model_folder, find_folder, hush, network_facts, unloadable
 from audit.errors import ModelError
 from stimuli.files import LARGEST_TEXT, read_file
 
@@ -47,7 +47,7 @@ class Classifier:
         self.labels = tuple(str(network.config.id2label[k]) for k in range(network.config.num_labels))
         self.n_cut = 0
         self.facts: dict[str, Any] = {
-            **facts_of(name, files, network),
+            **network_facts(name, files, network),
             "max_tokens": self._limit,
             "labels": list(self.labels),
         }

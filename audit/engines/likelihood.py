@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from audit.engines.resolve import EMBEDDED, check_model_folder, facts_of, find_folder, hush
+from audit.engines.resolve import EMBEDDED, check_model_folder, find_folder, hush, network_facts
 from audit.engines.tokens import AS_CHARACTERS, batches, context_length, load_scorer, padded
 from audit.errors import ModelError
 
@@ -94,7 +94,7 @@ class LikelihoodModel:
         self._window = max(min(limit or WINDOW, WINDOW), 2)
         self._stride = self._window // 2
         self.facts = {
-            **facts_of(model, files, self._network),
+            **network_facts(model, files, self._network),
             "first_token": "left out: the tokenizer has no BOS"
             if self._bos is None
             else f"scored after the tokenizer's BOS {self._tokenizer.bos_token}",

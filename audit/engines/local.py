@@ -12,7 +12,7 @@ from audit.engines.base import Done, Engine, Generated, OpenModel, TokenIds, enc
 from audit.engines.chat import ChatTokenizer
 from audit.engines.formats import choose_format
 from audit.engines.resolve import ModelFiles, file_hashes, resolve_model
-from audit.engines.size import size_of
+from audit.engines.size import model_size
 from stimuli.prompts import Prompt
 
 
@@ -121,7 +121,7 @@ class LocalModel:
         """See :class:`audit.engines.base.ModelSource`."""
         made_of = {"weights": self.files.made_of} if self.files.made_of else {}
         chat = {"chat": self.chat} if self.chat else {}
-        return {"files": self.hashes, **made_of, **size_of(self.files.folder), **chat}
+        return {"files": self.hashes, **made_of, **model_size(self.files.folder), **chat}
 
     def states(self) -> None:
         """None: files have no changing state. See :class:`audit.engines.base.ModelSource`."""

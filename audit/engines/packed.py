@@ -168,7 +168,7 @@ def _attend(
 
 
 class PackedReading:
-    """One pack while it is read; see :class:`audit.engines.base.Reading`."""
+    """One pack while it is read; see :class:`audit.engines.base.CachedPrompts`."""
 
     def __init__(self, reader: PackedReader, prompts: Sequence[TokenIds], pack: Pack) -> None:
         self.places: Sequence[int] = pack.places
@@ -186,7 +186,7 @@ class PackedReading:
         self._columns: list[_Nodes] = [np.empty(0, dtype=np.int64) for _ in pack.rows]
 
     def probabilities(self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds) -> list[npt.NDArray[np.float64]]:
-        """See :class:`audit.engines.base.Reading`."""
+        """See :class:`audit.engines.base.CachedPrompts`."""
         n_known = [len(tokens) for tokens in self._tokens]
         chains: list[list[tuple[_Nodes, _Nodes]]] = [[] for _ in self._tokens]
         asked: dict[tuple[int, tuple[int, ...]], tuple[int, int]] = {}

@@ -52,7 +52,7 @@ def pack_prompts(prompts: Sequence[TokenIds], *, max_nodes: int, row_nodes: int)
     ``max_nodes`` is the most tokens in the rows of a pack, and ``row_nodes`` about how many in one row, unless one
     prompt alone has more. No prompt may be empty.
     """
-    packed: list[_Group] = []
+    packed: list[_PromptGroup] = []
     n_prefix = 0
     for group in _groups(prompts, max_nodes):
         if packed:
@@ -70,14 +70,14 @@ def pack_prompts(prompts: Sequence[TokenIds], *, max_nodes: int, row_nodes: int)
         yield _laid(packed, prompts, n_prefix, row_nodes)
 
 
-class _Group(NamedTuple):
+class _PromptGroup(NamedTuple):
     """Prompts that share more with each other than with others, such as those of a pair of identities."""
 
     n_prefix: int
     places: list[int]
 
 
-def _groups(prompts: Sequence[TokenIds], max_nodes: int) -> Iterator[_Group]:
+def _groups(prompts: Sequence[TokenIds], max_nodes: int) -> Iterator[_PromptGroup]:
     """Yield groups of at most ``max_nodes`` tokens, with every prompt once, sorted."""
     places: list[int] = []
     n_prefix = n_nodes = 0
@@ -91,18 +91,18 @@ def _groups(prompts: Sequence[TokenIds], max_nodes: int) -> Iterator[_Group]:
                 places.append(place)
                 n_prefix, n_nodes = shared, joined
                 continue
-            yield _Group(n_prefix, places)
+            yield _PromptGroup(n_prefix, places)
         places, n_prefix, n_nodes = [place], length - 1, 1
     if places:
-        yield _Group(n_prefix, places)
+        yield _PromptGroup(n_prefix, places)
 
 
-def _laid(groups: Sequence[_Group], prompts: Sequence[TokenIds], n_prefix: int, row_nodes: int) -> Pack:
+def _laid(groups: Sequence[_PromptGroup], prompts: Sequence[TokenIds], n_prefix: int, row_nodes: int) -> Pack:
     """Return a pack of these groups; no row mixes two groups."""
     return Pack(n_prefix, tuple(row for group in groups for row in _balanced(group, prompts, row_nodes)))
 
 
-def _balanced(group: _Group, prompts: Sequence[TokenIds], row_nodes: int) -> list[tuple[int, ...]]:
+def _balanced(group: _PromptGroup, prompts: Sequence[TokenIds], row_nodes: int) -> list[tuple[int, ...]]:
     """Distribute a group over rows of similar length: longest prompt first, each into the shortest row."""
     lengths = {place: len(prompts[place]) - group.n_prefix for place in group.places}
     loads = [0] * min(len(lengths), max(1, -(-sum(lengths.values()) // row_nodes)))

@@ -22,7 +22,7 @@ _COLUMNS: Final = 80
 """Columns of a terminal that reports 0: some containers, CI, and `script` without a terminal."""
 
 
-class Part:
+class ProgressPart:
     """A part of the work, done together; several may be under way at once. A context manager.
 
     When it ends, all of it counts as done, whatever was reported. If it is interrupted, it counts as reported.
@@ -118,7 +118,7 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._clock = clock
         self._calls = 0  # of this session, in ended parts
-        self._parts: list[Part] = []  # under way
+        self._parts: list[ProgressPart] = []  # under way
         self._said: tuple[float, int] | None = None  # time, and how much was done
         self._bar: Any = None
         self._over = threading.Event()
@@ -152,9 +152,9 @@ class Progress:
         elif self._said is not None and self._said[1] != self._n:
             self._say()
 
-    def part(self, size: int) -> Part:
+    def part(self, size: int) -> ProgressPart:
         """Return a part of this size, to be entered."""
-        return Part(self, size)
+        return ProgressPart(self, size)
 
     def done(self, n: int) -> None:
         """Count n more that belong to no part."""
@@ -165,7 +165,7 @@ class Progress:
         self._calls += n
         self._show()
 
-    def _end(self, part: Part, *, whole: bool) -> None:
+    def _end(self, part: ProgressPart, *, whole: bool) -> None:
         self._parts.remove(part)
         before = self._n + part.answered
         self._ended += part._size if whole else part.answered

@@ -273,7 +273,7 @@ def file_hashes(folder: Path) -> dict[str, str]:
     return hashes
 
 
-def facts_of(name: str, files: ModelFiles, network: Any) -> dict[str, Any]:
+def network_facts(name: str, files: ModelFiles, network: Any) -> dict[str, Any]:
     """Return what identifies a transformers network: name, revision, files, library, device and dtype."""
     import transformers
 

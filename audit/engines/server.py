@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from audit.configuration.schema import ServerConfig
-from audit.engines.base import Done, Kept, unwatched
+from audit.engines.base import AnswerStore, Done, unwatched
 from audit.engines.refusals import meaning_of
 from audit.errors import ModelError
 from audit.tables.json_text import parse_json
@@ -205,7 +205,7 @@ class Server:
     base_url: str
     key: Key
     settings: ServerConfig
-    kept: Kept | None = None
+    kept: AnswerStore | None = None
     control: tuple[str, Json] | None = None
     _spent: _Spent = field(init=False, repr=False, default_factory=_Spent)
     _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)

@@ -14,7 +14,7 @@ _LONGEST: Final = 100_000_000
 """Bytes of a header that the format allows."""
 
 
-def size_of(folder: Path) -> dict[str, int]:
+def model_size(folder: Path) -> dict[str, int]:
     """Return a model's number of ``parameters`` and its ``weights_bytes`` on disk.
 
     Only safetensors files count. ``parameters`` is missing if weights are packed, as quantised ones are. Empty if there

@@ -11,11 +11,11 @@ import numpy as np
 
 from audit.configuration.schema import EngineConfig, ModelConfig
 from audit.engines.base import (
+    CachedPrompts,
     Done,
     EngineFacts,
     Generated,
     OpenModel,
-    Reading,
     TokenIds,
     sampling_seeds,
     unwatched,
@@ -187,7 +187,7 @@ class TransformersEngine(TokenEngine):
         n = bisect_left(range(len(own)), True, key=lambda n: until in text(n))
         return Generated(whole[: whole.index(until)], n, False)
 
-    def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
+    def read(self, prompts: Sequence[TokenIds]) -> Iterator[CachedPrompts]:
         """See :class:`audit.engines.base.TokenReader`. In packs if the model supports it, else one by one."""
         if not prompts:
             return iter(())

@@ -19,7 +19,7 @@ _PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ModelChange:
     """A comparison of a model with what a run recorded; both fields are empty if it is the same.
 
     ``changed`` says how it differs, ``unknown`` why that could not be determined.
@@ -29,7 +29,7 @@ class Compared:
     unknown: str = ""
 
 
-def compare_model(model: ModelConfig, *, revision: str, files: Mapping[str, str]) -> Compared:
+def compare_model(model: ModelConfig, *, revision: str, files: Mapping[str, str]) -> ModelChange:
     """Compare a model as it is now with what a run recorded.
 
     ``revision`` is the recorded hub commit or its equivalent, and ``files`` the recorded SHA-256 by name; empty if not
@@ -40,7 +40,7 @@ def compare_model(model: ModelConfig, *, revision: str, files: Mapping[str, str]
     load.
     """
     if model.base_url is not None:
-        return Compared(unknown="a server tells no hash of its weights")
+        return ModelChange(unknown="a server tells no hash of its weights")
     path = Path(os.path.expanduser(model.path))
     try:
         if path.is_dir():
@@ -48,7 +48,7 @@ def compare_model(model: ModelConfig, *, revision: str, files: Mapping[str, str]
             return _files(file_hashes(path), files)
         if not revision:
             there = "recorded no revision of it" if path.exists() or not files else "asked a folder, which is gone"
-            return Compared(unknown=f"model.path={model.path}: the run {there}")
+            return ModelChange(unknown=f"model.path={model.path}: the run {there}")
         if model.path.startswith("embedded:"):
             now = packaged_revision(model.path)[1]
         elif path.is_file():
@@ -56,18 +56,18 @@ def compare_model(model: ModelConfig, *, revision: str, files: Mapping[str, str]
         else:
             now = _on_the_hub(model)
     except (ModelError, OSError) as error:
-        return Compared(unknown=" ".join(str(error).split()))
-    return Compared() if now == revision else Compared(changed=f"it is {now} now, and was {revision}")
+        return ModelChange(unknown=" ".join(str(error).split()))
+    return ModelChange() if now == revision else ModelChange(changed=f"it is {now} now, and was {revision}")
 
 
-def _files(now: Mapping[str, str], then: Mapping[str, str]) -> Compared:
+def _files(now: Mapping[str, str], then: Mapping[str, str]) -> ModelChange:
     if not then:
-        return Compared(unknown="the run recorded no hashes of its files")
+        return ModelChange(unknown="the run recorded no hashes of its files")
     name = next((name for name in sorted({*then, *now}) if now.get(name) != then.get(name)), None)
     if name is None:
-        return Compared()
+        return ModelChange()
     what = "is new" if name not in then else "is gone" if name not in now else "is another file"
-    return Compared(changed=f"{name} {what}")
+    return ModelChange(changed=f"{name} {what}")
 
 
 def _on_the_hub(model: ModelConfig) -> str:

@@ -16,11 +16,11 @@ import numpy.typing as npt
 from audit.configuration.schema import EngineConfig, ModelConfig
 from audit.engines import hardware
 from audit.engines.base import (
+    CachedPrompts,
     Done,
     EngineFacts,
     Generated,
     OpenModel,
-    Reading,
     TokenIds,
     sampling_seeds,
     unwatched,
@@ -145,7 +145,7 @@ class VllmEngine(TokenEngine):
             outputs = self._run(prompts, [sampling(seed=seed, **settings) for seed in own_seeds], done)
         return [_generated(output, until, self.tokenizer) for output in outputs]
 
-    def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
+    def read(self, prompts: Sequence[TokenIds]) -> Iterator[CachedPrompts]:
         """See :class:`audit.engines.base.TokenReader`. Prompts with a common beginning are read in sequence."""
         group: list[int] = []
         n_tokens = 0

@@ -61,7 +61,7 @@ class ReadsWhole(Protocol):
 
 
 class WholeReading:
-    """Asks each question as a whole sequence; see :class:`audit.engines.base.Reading`."""
+    """Asks each question as a whole sequence; see :class:`audit.engines.base.CachedPrompts`."""
 
     def __init__(self, reader: ReadsWhole, prompts: Sequence[TokenIds], places: Sequence[int]) -> None:
         self.places = places
@@ -69,7 +69,7 @@ class WholeReading:
         self._prompts = [prompts[place] for place in places]
 
     def probabilities(self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds) -> list[npt.NDArray[np.float64]]:
-        """See :class:`audit.engines.base.Reading`."""
+        """See :class:`audit.engines.base.CachedPrompts`."""
         asked = [[*prompt, *tail] for prompt, own in zip(self._prompts, tails, strict=True) for tail in own]
         table = self._reader.probabilities(asked, token_ids)
         return list(np.split(table, np.cumsum([len(own) for own in tails])[:-1]))

@@ -22,7 +22,7 @@ from audit.people.lists import (
     rating_lists,
     rating_questions,
 )
-from audit.people.questions import Choice, Form, Questions, load_questions
+from audit.people.questions import Form, OptionQuestion, Questions, load_questions
 from audit.people.ratings import (
     KEY_FILE,
     QUESTIONS_COPY,
@@ -77,7 +77,7 @@ def export_items(
 
     manifest = _complete(path)
     asked = load_questions(questions)
-    if asked.about or any(isinstance(each, Choice) for each in asked.questions):
+    if asked.about or any(isinstance(each, OptionQuestion) for each in asked.questions):
         raise ConfigError(
             f"{questions}: replies are scored by numbers; leave out `about` and questions with `options`, which other "
             "forms have"

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from audit.errors import ConfigError
 from audit.people.items import identifiers
-from audit.people.questions import Asked, Choice, Question, Questions
+from audit.people.questions import Asked, OptionQuestion, Questions, ScaleQuestion
 from audit.tables.formatting import count, dimension_title, plural
 from stimuli.faults import explain
 from stimuli.identities import CROSS, UNSPECIFIED, Dimension, Identity
@@ -185,7 +185,7 @@ def rating_questions(grid: PromptGrid, scale: Scale, *, introduction: str | None
         for place, name in enumerate(dimension.name.split(CROSS)):
             own = groups.setdefault(name, {})
             own.update(dict.fromkeys(each.groups[place] for each in dimension.perceivers if not each.is_baseline))
-    about: list[Choice] = []
+    about: list[OptionQuestion] = []
     asked: dict[str, str] = {}
     for name, own in groups.items():
         column = f"about_{len(about) + 1}"
@@ -213,7 +213,7 @@ def norming_questions(grid: PromptGrid, scale: Scale, *, introduction: str | Non
     asked: tuple[Asked, ...] = (
         _choice("felt", words["emotion"], options, of="the run's emotions"),
         _intensity(words["intensity"], scale),
-        Question(name="plausibility", **words["plausibility"]),
+        ScaleQuestion(name="plausibility", **words["plausibility"]),
     )
     return Questions(introduction=words["introduction"] if introduction is None else introduction, questions=asked)
 
@@ -240,15 +240,15 @@ def _fields(template: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
 
 
-def _choice(name: str, text: str, options: tuple[str, ...], *, of: str) -> Choice:
+def _choice(name: str, text: str, options: tuple[str, ...], *, of: str) -> OptionQuestion:
     try:
-        return Choice(name=name, text=text, options=options)
+        return OptionQuestion(name=name, text=text, options=options)
     except ValidationError as error:
         raise ConfigError(f"{of} cannot be offered to raters: {explain(error)}; reword it in the run") from error
 
 
-def _intensity(text: str, scale: Scale) -> Question:
-    return Question(
+def _intensity(text: str, scale: Scale) -> ScaleQuestion:
+    return ScaleQuestion(
         name="intensity",
         text=text,
         entry="scale" if scale.high <= 10 else "number",

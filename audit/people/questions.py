@@ -8,8 +8,6 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import yaml
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     StringConstraints,
     ValidationError,
@@ -21,6 +19,7 @@ from pydantic import (
 from audit.errors import ConfigError
 from audit.tables.spreadsheets import FORMULA
 from stimuli.faults import explain, place_of
+from stimuli.strict import StrictModel
 from stimuli.yaml_files import at_line, read_yaml
 
 Form: TypeAlias = Literal["replies", "intensity", "norming"]
@@ -37,11 +36,7 @@ _MOST_STEPS: Final = 10
 """The largest number on a scale whose numbers are clicked."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Scale(_Strict):
+class _QuestionInFile(StrictModel):
     """A question as in the file, without its name."""
 
     text: _Text
@@ -59,13 +54,13 @@ class _Scale(_Strict):
         return end
 
     @model_validator(mode="after")
-    def _in_order(self) -> _Scale:
+    def _in_order(self) -> _QuestionInFile:
         if self.low >= self.high:
             raise ValueError(f"low={self.low} must be below high={self.high}")
         return self
 
 
-class Question(_Scale):
+class ScaleQuestion(_QuestionInFile):
     """A question that is answered by a whole number.
 
     Attributes
@@ -83,7 +78,7 @@ class Question(_Scale):
     name: _Name
 
 
-class _Options(_Strict):
+class _Options(StrictModel):
     """A question that is answered by one of several texts, as in the file, without its name."""
 
     text: _Text
@@ -99,16 +94,16 @@ class _Options(_Strict):
         return self
 
 
-class Choice(_Options):
+class OptionQuestion(_Options):
     """A question that is answered by one of its options; ``name`` is the column of its answers."""
 
     name: _Name
 
 
-Asked: TypeAlias = Question | Choice
+Asked: TypeAlias = ScaleQuestion | OptionQuestion
 
 
-class Questions(_Strict):
+class Questions(StrictModel):
     """What raters are asked.
 
     Attributes
@@ -123,7 +118,7 @@ class Questions(_Strict):
 
     introduction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=10_000)] = ""
     questions: Annotated[tuple[Asked, ...], Field(min_length=1, max_length=12)]
-    about: Annotated[tuple[Choice, ...], Field(max_length=12)] = ()
+    about: Annotated[tuple[OptionQuestion, ...], Field(max_length=12)] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -178,7 +173,7 @@ def _asked(content: Mapping[object, object], section: str, *, file: Path) -> Ite
         if name in TAKEN:
             raise ConfigError(f"{file}: {section}: {name!r} is a column of the raters' files; call it otherwise")
         body = parts if isinstance(parts, dict) else {}
-        kind = Choice if "options" in body or section == "about" else Question
+        kind = OptionQuestion if "options" in body or section == "about" else ScaleQuestion
         try:
             yield kind.model_validate({"name": name, **body})
         except (ValidationError, TypeError) as error:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from audit.errors import ConfigError
 from audit.people.items import KEY, ItemSample
-from audit.people.questions import Asked, Choice, Questions
+from audit.people.questions import Asked, OptionQuestion, Questions
 from audit.tables.formatting import brief, either, plural, printable
 from audit.tables.spreadsheets import FORMULA, seen
 from stimuli.errors import Faults, suggest
@@ -244,7 +244,7 @@ def _rows(
         of="ratings",
         may_be_empty=[*columns, "rater"],
         may_be_missing=["rater"],
-        numbers=[question.name for question in asked if not isinstance(question, Choice)],
+        numbers=[question.name for question in asked if not isinstance(question, OptionQuestion)],
         remedy=remedy,
     )
     rows = [(printable(place), cells) for place, cells in rows if any(cells.values())]
@@ -280,7 +280,7 @@ def _rows(
 
 
 def _score(cell: str, question: Asked) -> float:
-    if isinstance(question, Choice):
+    if isinstance(question, OptionQuestion):
         if cell not in question.options:
             raise ConfigError(
                 f"{question.name} {brief(cell)!r} is none of its answers; {suggest(cell, question.options)}"
@@ -295,7 +295,7 @@ def _score(cell: str, question: Asked) -> float:
 
 
 def _said(question: Asked, score: float) -> str:
-    return f"{brief(question.options[int(score)])!r}" if isinstance(question, Choice) else f"{score:g}"
+    return f"{brief(question.options[int(score)])!r}" if isinstance(question, OptionQuestion) else f"{score:g}"
 
 
 def _whole(cell: str) -> int:

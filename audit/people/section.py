@@ -8,10 +8,10 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.dimensions import title_of
-from audit.report.numbers import Row, show
+from audit.report.numbers import PlacedRow, show
 from audit.report.results import Results
 from audit.report.section import Captioned, Paragraph, Section, section
-from audit.report.table_layout import Column
+from audit.report.table_layout import ShownColumn
 from audit.tables.formatting import count, plural
 
 SHOWN_FLAGGED = 20
@@ -94,21 +94,21 @@ def _gaps(results: Results) -> Captioned | None:
     notes = [("people", "note"), ("model", "model_note")]
     notes += [("model, echo-free", "model_echo_free_note")] if free else []
 
-    def noted(row: Row) -> str:
+    def noted(row: PlacedRow) -> str:
         return "; ".join(f"{whose}: {row[name]}" for whose, name in notes if row[name])
 
     return results.table(
         "people_gap",
         _GAPS,
-        Column("dimension", lambda row: title_of((row["dimension"], row["variant"]), several=several)),
+        ShownColumn("dimension", lambda row: title_of((row["dimension"], row["variant"]), several=several)),
         ("delta", "δ of people"), "ci_low", "p", "n_raters", "n_groups", "n_narratives", "n_ratings",
-        Column("raters left out", _left_out), ("n_skipped", "items left out"), ("model_delta", "δ of the model"),
+        ShownColumn("raters left out", _left_out), ("n_skipped", "items left out"), ("model_delta", "δ of the model"),
         "model_ci_low",
         *((("model_echo_free", "δ of the model, echo-free"), "model_echo_free_low") if free else ()),
-        Column("note", noted, words=True),
+        ShownColumn("note", noted, words=True),
         rows=rows,
     )  # fmt: skip
 
 
-def _left_out(row: Row) -> Markup:
+def _left_out(row: PlacedRow) -> Markup:
     return Markup("{} ({} ratings)").format(show(row, "n_excluded", count), show(row, "n_ratings_excluded", count))

@@ -21,7 +21,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Grid:
+class CellMatrix:
     """The cells of one dimension and variant, perceivers in rows and experiencers in columns.
 
     Attributes
@@ -58,12 +58,12 @@ class Grid:
         """
         return _matrix(_pairs(table)[column], rows=self.mean.index, columns=self.mean.columns)
 
-    def without_baselines(self) -> Grid:
+    def without_baselines(self) -> CellMatrix:
         """Keep the pairs of identities, which δ is about."""
         rows = np.array([group not in BASELINES for group in self.row_groups], dtype=bool)
         columns = np.array([group not in BASELINES for group in self.column_groups], dtype=bool)
         pick = np.ix_(rows, columns)
-        return Grid(
+        return CellMatrix(
             mean=self.mean.loc[rows, columns],
             asked=self.asked[pick],
             in_group=self.in_group[pick],
@@ -91,7 +91,7 @@ class Grid:
         return pd.DataFrame(centred, index=self.mean.index, columns=self.mean.columns)
 
 
-def lay_out(cells: pd.DataFrame, *, clusters: Mapping[str, str] | None = None) -> Grid:
+def lay_out_matrix(cells: pd.DataFrame, *, clusters: Mapping[str, str] | None = None) -> CellMatrix:
     """Lay out cells: identities in order of appearance, a group's terms together, experiencers in the perceivers'
     order.
 
@@ -115,7 +115,7 @@ def lay_out(cells: pd.DataFrame, *, clusters: Mapping[str, str] | None = None) -
 
     mean = matrix(pairs["mean"])
     share = matrix(pairs["n_rated"] / pairs["n_prompts"].where(pairs["n_prompts"] > 0))
-    return Grid(
+    return CellMatrix(
         mean=mean,
         asked=(matrix(pairs["n_prompts"]) > 0).to_numpy(),
         in_group=(matrix(pairs["in_group"].astype("boolean").fillna(False)) == 1.0).to_numpy(),
@@ -154,7 +154,7 @@ def interaction(cells: pd.DataFrame) -> pd.DataFrame:
     rows and experiencers in columns, in points; its rows and columns have mean 0. Baselines are left out.
     MissingCellError if an identity pair has no mean.
     """
-    return lay_out(cells).without_baselines().centred()
+    return lay_out_matrix(cells).without_baselines().centred()
 
 
 def _pairs(table: pd.DataFrame) -> pd.DataFrame:

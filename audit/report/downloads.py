@@ -32,7 +32,7 @@ class Download:
     inside: bool
 
 
-def pack(tables: Mapping[str, pd.DataFrame], *, max_bytes: int) -> tuple[tuple[Download, ...], str]:
+def pack_tables(tables: Mapping[str, pd.DataFrame], *, max_bytes: int) -> tuple[tuple[Download, ...], str]:
     """Pack tables into the page, smallest first, while they fit in ``max_bytes``. Tables without rows are not offered.
 
     Returns the offers, in the tables' order, and JSON: file name → bytes, gzipped and in base64.

@@ -10,7 +10,7 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import Row, rows_of, show, show_interval
+from audit.report.numbers import PlacedRow, rows_of, show, show_interval
 from audit.tables.controls import NO_STEM
 from audit.tables.formatting import brief, count, dimension_title, points, printable
 
@@ -38,9 +38,9 @@ class Control:
     """
 
     kind: str
-    beyond: Row | None
+    beyond: PlacedRow | None
     words: Markup
-    wording: Row | None = None
+    wording: PlacedRow | None = None
 
     @property
     def is_of_these_wordings(self) -> bool:
@@ -56,7 +56,7 @@ class Control:
 UNCONTROLLED: Final = Control("none", None, NOT_CONTROLLED)
 
 
-def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
+def control_of(rows: Sequence[PlacedRow], *, several: bool = False) -> Control:
     """Read the table of controls of one dimension and variant.
 
     ``rows`` is empty if ratings had no such analysis. ``several`` tells that they are of several dimensions, whose mean
@@ -106,22 +106,22 @@ def control_lines(controls: pd.DataFrame) -> Iterator[str]:
         yield f"group or words? {dimension_title(key[0])} ({printable(brief(key[1]))}): {own.words.striptags()}"
 
 
-def _any_without(rows: Sequence[Row]) -> bool:
+def _any_without(rows: Sequence[PlacedRow]) -> bool:
     """Tell whether a dimension among these rows has no deciding control."""
     return {row["dimension"] for row in rows} != {
         row["dimension"] for row in rows if row["headline"] and _has_interval(row)
     }
 
 
-def _has_interval(row: Row) -> bool:
+def _has_interval(row: PlacedRow) -> bool:
     return math.isfinite(row.number("ci_low"))
 
 
-def _holds_zero(row: Row) -> bool:
+def _holds_zero(row: PlacedRow) -> bool:
     return row.number("ci_low") <= 0.0 <= row.number("ci_high")
 
 
-def _told(row: Row) -> Markup:
+def _told(row: PlacedRow) -> Markup:
     if not _has_interval(row):
         return Markup("{} (no interval)").format(show(row, "delta", points))
     return Markup("{} ({})").format(show(row, "delta", points), show_interval(row))

@@ -10,7 +10,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.numbers import Row, show, show_interval
+from audit.report.numbers import PlacedRow, show, show_interval
 from audit.report.results import Results
 from audit.report.table_layout import Write
 from audit.tables.formatting import count, either, points, rate, scale_end, unsigned
@@ -21,7 +21,7 @@ _DUST: Final = 1e-9
 """A smaller difference of means is floating-point error."""
 
 
-def size_of(gap: Row, decided: Row | None = None) -> Markup:
+def say_effect_size(gap: PlacedRow, decided: PlacedRow | None = None) -> Markup:
     """Say how large the gap is relative to the scale and to the spread of ratings within narratives.
 
     ``decided`` is the row that the verdict rests on, if it is not the headline's: its gap is then shown.
@@ -37,7 +37,7 @@ def size_of(gap: Row, decided: Row | None = None) -> Markup:
     )
 
 
-def size_in(name: str, gap: Row, decided: Row | None, write: Write) -> Markup:
+def size_in(name: str, gap: PlacedRow, decided: PlacedRow | None, write: Write) -> Markup:
     """Write the deciding gap in the unit of a column of the headline's row.
 
     Empty if the headline's gap is 0, since its row then does not tell what a point is in that unit.
@@ -48,7 +48,7 @@ def size_in(name: str, gap: Row, decided: Row | None, write: Write) -> Markup:
     return Markup(write(gap.number(name) / delta * of_verdict)) if delta else Markup("")
 
 
-def response_beside(gap: Row, own: Results) -> Markup:
+def response_beside(gap: PlacedRow, own: Results) -> Markup:
     """Say how strongly ratings follow the story without any identity, and what share of that the gap is."""
     row = own.row("manipulation", check="emotion")
     if row is None or not row["n_pairs"]:
@@ -70,7 +70,7 @@ def response_beside(gap: Row, own: Results) -> Markup:
     return said + Markup(" δ is {}% of that.").format(unsigned(100 * share))
 
 
-def plain_means(gap: Row) -> tuple[Markup, bool]:
+def plain_means(gap: PlacedRow) -> tuple[Markup, bool]:
     """Write the plain means of both sides, and tell whether their difference and δ have opposite signs."""
     inside, outside, delta = (gap.number(name) for name in ("raw_in", "raw_out", "delta"))
     if not (math.isfinite(inside) and math.isfinite(outside)):
@@ -96,7 +96,7 @@ def is_of_probabilities(own: Results, *, codes: Set[str]) -> bool:
     )
 
 
-def written(own: Results, *, codes: Set[str]) -> Markup:
+def say_likely_answer(own: Results, *, codes: Set[str]) -> Markup:
     """Say what the model would write, if that hardly varies or is mostly no number."""
     said = []
     for row in own.rows("modes"):
@@ -116,7 +116,7 @@ def written(own: Results, *, codes: Set[str]) -> Markup:
     return Markup(" ").join(said)
 
 
-def constant(gap: Row | None, own: Results) -> Markup | None:
+def constant(gap: PlacedRow | None, own: Results) -> Markup | None:
     """Say that the ratings do not vary; None if they do."""
     for row in own.rows("modes"):
         if row["of"] == "intensity" and row.number("n_values") == 1 and row.number("n") > 1:

@@ -8,7 +8,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.numbers import Row, show, show_interval
+from audit.report.numbers import PlacedRow, show, show_interval
 from audit.report.results import Results
 from audit.report.section import Section, paragraph, section
 from audit.report.table_layout import said
@@ -67,7 +67,7 @@ def elicited(own: Results, noise: Noise | None, formats: Mapping[str, Noise]) ->
     )  # fmt: skip
 
 
-def _in_words(row: Row, *, level: str) -> Markup:
+def _in_words(row: PlacedRow, *, level: str) -> Markup:
     of_all, rated, refused, unparseable = (
         show(row, name, count) for name in ("n_prompts", "n_rated", "n_refused", "n_unparseable")
     )
@@ -90,7 +90,7 @@ def _in_words(row: Row, *, level: str) -> Markup:
     return words
 
 
-def _again(row: Row | None, noise: Noise | None) -> Markup:
+def _again(row: PlacedRow | None, noise: Noise | None) -> Markup:
     if row is None or noise is None or not math.isfinite(row.number("se")):
         return Markup("")
     return _NOISE.format(
@@ -102,7 +102,7 @@ def _again(row: Row | None, noise: Noise | None) -> Markup:
     )
 
 
-def _in_format(row: Row | None, noise: Noise) -> Markup:
+def _in_format(row: PlacedRow | None, noise: Noise) -> Markup:
     if row is None or not math.isfinite(row.number("se")):
         return Markup("")
     return _FORMAT.format(

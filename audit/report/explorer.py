@@ -15,14 +15,14 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from audit.asking.conversations import Asked
+from audit.asking.conversations import ConversationPrompt
 from audit.errors import MissingCellError
-from audit.report.cell_matrix import BASELINES, colour_limits, interaction, lay_out, mean_decimals
+from audit.report.cell_matrix import BASELINES, colour_limits, interaction, lay_out_matrix, mean_decimals
 from audit.report.explorer_data import KEYS, STEPS, fit_ratings, packed_cells, packed_emotions, sample_sentence, steps
 from audit.tables.formatting import MISSING as NOTHING
 from audit.tables.formatting import brief, coverage, dimension_title, fixed, rate, scale_end
 
-__all__ = ["INK", "Cell", "Explorer", "HeatRow", "Heatmap", "View", "explore", "palette"]
+__all__ = ["INK", "DrawnCell", "Explorer", "HeatRow", "Heatmap", "View", "explore", "palette"]
 
 INK: Final = ("#1b1b1f", "#f4f5f7")
 """Colours of the numbers in the cells, on a light and on a dark page."""
@@ -68,7 +68,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class DrawnCell:
     """A cell as drawn.
 
     Attributes
@@ -107,7 +107,7 @@ class HeatRow:
     brackets: tuple[Bracket, ...]
     label: str
     first_baseline: bool
-    cells: tuple[Cell, ...]
+    cells: tuple[DrawnCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def explore(
     low: float,
     high: float,
     seed: int,
-    asked: Callable[[int], Asked] | None,
+    asked: Callable[[int], ConversationPrompt] | None,
     max_ratings: int = 100_000,
     max_bytes: int = 900_000,
     clusters: Mapping[str, Mapping[str, str]] | None = None,
@@ -331,20 +331,20 @@ def _views(ends: Mapping[str, tuple[float, float]], *, scale: str) -> tuple[View
 
 
 def _heatmap(cells: pd.DataFrame, clusters: Mapping[str, str], *, title: str, decimals: int) -> Heatmap:
-    grid = lay_out(cells, clusters=clusters)
+    grid = lay_out_matrix(cells, clusters=clusters)
     means = grid.mean.to_numpy()
     row_of = dict(zip(zip(cells["perceiver"], cells["experiencer"], strict=True), cells.index, strict=True))
     step_of = cells["mean_step"].to_dict()
     hues = _hues(_SEQUENTIAL)
 
-    def cell(row: int, column: int) -> Cell:
+    def cell(row: int, column: int) -> DrawnCell:
         at = row_of.get((grid.mean.index[row], grid.mean.columns[column]))
         if at is None:
-            return Cell(None)
+            return DrawnCell(None)
         mean, step, in_group = float(means[row, column]), step_of[at], bool(grid.in_group[row, column])
         if step < 0:
-            return Cell(at, in_group=in_group)
-        return Cell(at, repr(mean), fixed(mean, decimals=decimals), bool(grid.sparse[row, column]), in_group,
+            return DrawnCell(at, in_group=in_group)
+        return DrawnCell(at, repr(mean), fixed(mean, decimals=decimals), bool(grid.sparse[row, column]), in_group,
                     hues[0][step], hues[1][step])  # fmt: skip
 
     levels = [_runs(labels) for labels in _levels(grid.row_groups, clusters)]

@@ -27,7 +27,7 @@ IntArray = npt.NDArray[np.int64]
 _T = TypeVar("_T")
 
 
-def pack(n_rows: Sequence[int], **columns: tuple[npt.ArrayLike, Sequence[object] | None]) -> dict[str, object]:
+def pack_columns(n_rows: Sequence[int], **columns: tuple[npt.ArrayLike, Sequence[object] | None]) -> dict[str, object]:
     """Pack columns of rows that come in groups of these sizes."""
     return {"n": list(map(int, n_rows)), "columns": {name: _column(*column) for name, column in columns.items()}}
 
@@ -87,7 +87,7 @@ def shorten(text: str, longest: int = LONGEST_TEXT) -> object:
     return [text[:longest], f"cut here: {plural(len(text), 'character')}"]
 
 
-def as_json(content: object) -> bytes:
+def compact_json(content: object) -> bytes:
     """Return compact JSON in UTF-8."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text).encode()

@@ -13,16 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from audit.asking.conversations import Asked
+from audit.asking.conversations import ConversationPrompt
 from audit.report.cell_matrix import BASELINES
 from audit.report.explorer_columns import (
     LONGEST_TEXT,
     IntArray,
-    as_json,
     code_names,
+    compact_json,
     compressed,
     natural_order,
-    pack,
+    pack_columns,
     shorten,
     write_numbers,
 )
@@ -77,7 +77,7 @@ def packed_cells(
     counts = ["n_prompts", "n_rated", "n_refused", "n_unparseable", "n_failed"]
     if "n_inexact" in cells and cells["n_inexact"].any():
         counts.append("n_inexact")
-    return pack(
+    return pack_columns(
         [len(cells)],
         part=([place[part] for part in zip(cells["dimension"], cells["variant"], strict=True)], None),
         kind=(np.where(baseline, 2, np.where(in_group.fillna(False), 0, 1)), None),
@@ -142,7 +142,7 @@ def packed_emotions(emotions: pd.DataFrame, cells: pd.DataFrame, *, low: float, 
     """Pack the table of emotions within cells, in the cells' order; the bars' lengths are percent of the scale."""
     places = _places(emotions, cells)
     rows = emotions.iloc[np.lexsort((code_names(emotions["emotion"])[0], places))]
-    return pack(
+    return pack_columns(
         np.bincount(places, minlength=len(cells)).tolist(),
         emotion=code_names(rows["emotion"]),
         mean=write_numbers(rows["mean"], lambda value: fixed(value, decimals=2)),
@@ -160,7 +160,7 @@ def fit_ratings(
     cells: pd.DataFrame,
     parts: Sequence[tuple[str, str]],
     narratives: pd.DataFrame | None,
-    asked: Callable[[int], Asked] | None,
+    asked: Callable[[int], ConversationPrompt] | None,
     fixed_part: Mapping[str, object],
     *,
     seed: int,
@@ -203,7 +203,7 @@ def fit_ratings(
 
     def packed(n: int) -> tuple[pd.DataFrame, str]:
         own = held.loc[held["rank"] < n].sort_values(["cell", "prompt_index"])
-        return own, compressed(as_json({**fixed_part, **_packed_ratings(own, cells, parts, narratives, codes_of)}))
+        return own, compressed(compact_json({**fixed_part, **_packed_ratings(own, cells, parts, narratives, codes_of)}))
 
     too_many = n_taken + 1
     n = _n_that_fit(held, codes_of, size, max_bytes=int(max_bytes / _SHRINKS))
@@ -302,7 +302,7 @@ def _packed_ratings(
     return {
         "narratives": listed,
         "first": first.tolist(),
-        "ratings": pack(n_rows.tolist(), **columns),
+        "ratings": pack_columns(n_rows.tolist(), **columns),
         **calls,
         "contrasts": None if narratives is None else _packed_contrasts(narratives, unique, parts),
     }
@@ -319,7 +319,7 @@ def _packed_contrasts(
         part=[part[key] for key in zip(rows["dimension"], rows["variant"], strict=True)],
         place=rows["narrative_id"].astype(str).map(place).astype(np.int64),
     ).sort_values(["part", "place"])
-    return pack(
+    return pack_columns(
         np.bincount(rows["part"], minlength=len(parts)).tolist(),
         narrative=(rows["place"], None),
         contrast=write_numbers(rows["contrast_points"], points),

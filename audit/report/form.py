@@ -40,7 +40,7 @@ SITUATIONS: Final = Words("Reading situations", "situation", "situations", "The 
 
 
 @runtime_checkable
-class Chosen(Protocol):
+class OptionField(Protocol):
     """A question answered by one of its options."""
 
     @property
@@ -59,7 +59,7 @@ class Chosen(Protocol):
         ...
 
 
-class Asked(Protocol):
+class ScaleField(Protocol):
     """A question answered by a whole number from ``low`` to ``high``."""
 
     @property
@@ -100,10 +100,10 @@ class Asked(Protocol):
 
 def render_form(
     items: pd.DataFrame,
-    questions: Sequence[Asked | Chosen],
+    questions: Sequence[ScaleField | OptionField],
     *,
     introduction: str = "",
-    about: Sequence[Chosen] = (),
+    about: Sequence[OptionField] = (),
     words: Words = REPLIES,
 ) -> str:
     """Return the form as one page: nothing is fetched, and nothing is sent.
@@ -149,14 +149,14 @@ def render_form(
         paragraphs=[part.strip() for part in re.split(r"\n\s*\n", introduction) if part.strip()],
         words=words,
         about=[{"name": question.name, "text": question.text, "options": question.options} for question in about],
-        numbers=any(not isinstance(question, Chosen) and question.entry == "number" for question in questions),
+        numbers=any(not isinstance(question, OptionField) and question.entry == "number" for question in questions),
         n_items=len(shown),
         n_questions=len(questions),
     )  # fmt: skip
 
 
-def _content(question: Asked | Chosen) -> dict[str, object]:
-    if isinstance(question, Chosen):
+def _content(question: ScaleField | OptionField) -> dict[str, object]:
+    if isinstance(question, OptionField):
         return {"name": question.name, "text": question.text, "options": list(question.options)}
     return {
         "name": question.name,

@@ -10,9 +10,9 @@ from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.numbers import Row, show
+from audit.report.numbers import PlacedRow, show
 from audit.report.results import Results
-from audit.report.verdicts import few, reasons_of
+from audit.report.verdicts import few, preventing_codes
 from audit.tables.formatting import brief, dimension_title, fixed, listed, p_value, points, unsigned
 
 _OF_VERDICTS: Final = ("emotion", "group")
@@ -55,7 +55,7 @@ def variation(results: Results) -> Variation:
     own = results.rows("families", family="emotion")
     parts = [row for row in judged if row["kind"] in _OF_VERDICTS]
     beyond = [row for row in parts if row["outcome"] == "beyond"]
-    in_words = [row for row in parts if (why := reasons_of(row)) and {*why} <= {*_IN_WORDS}]
+    in_words = [row for row in parts if (why := preventing_codes(row)) and {*why} <= {*_IN_WORDS}]
     named_emotions = [
         row for row in own if row["member"] in {each["member"] for each in beyond if each["kind"] == "emotion"}
     ]
@@ -75,7 +75,7 @@ def variation(results: Results) -> Variation:
         named = [_named(row) for row in _by_size(others, "change")]
         said.append(Markup("Different from the rest: {}.").format(few(named, at_most=_NAMED)))
     for code, which in _IN_WORDS.items():
-        if own_words := [row for row in in_words if reasons_of(row)[0] == code]:
+        if own_words := [row for row in in_words if preventing_codes(row)[0] == code]:
             said.append(_beyond(own_words, which))
     for test in results.rows("heterogeneity", over="emotion"):
         if test.number("p_adjusted") < alpha and not (named_emotions or others):
@@ -94,12 +94,12 @@ def variation(results: Results) -> Variation:
     return Variation(none.format(listed(looked, last="or")))
 
 
-def parts_of(families: Sequence[Row]) -> list[str]:
+def kinds_of_parts(families: Sequence[PlacedRow]) -> list[str]:
     """Name the kinds of parts that a verdict about all parts covers; empty if there are none."""
     return [kind for kind in _OF_VERDICTS if any(row["family"] == kind for row in families)]
 
 
-def of_dimensions(gaps: Mapping[str, Row]) -> Markup:
+def of_dimensions(gaps: Mapping[str, PlacedRow]) -> Markup:
     """Say what a mean over dimensions is made of."""
     parts = [
         Markup("{} {}").format(dimension_title(dimension), show(row, "delta", points))
@@ -108,7 +108,7 @@ def of_dimensions(gaps: Mapping[str, Row]) -> Markup:
     return Markup("The mean of {}.").format(few(parts, at_most=len(parts)))
 
 
-def _differing(own: Sequence[Row], named: Sequence[Row], *, alpha: float) -> list[Row]:
+def _differing(own: Sequence[PlacedRow], named: Sequence[PlacedRow], *, alpha: float) -> list[PlacedRow]:
     """Return emotions that differ from the rest after correction, also when those already named are left out of the
     rest.
     """
@@ -124,16 +124,16 @@ def _differing(own: Sequence[Row], named: Sequence[Row], *, alpha: float) -> lis
     return out
 
 
-def _distance(row: Row, change: float) -> float:
+def _distance(row: PlacedRow, change: float) -> float:
     """Return a difference from the rest in standard errors."""
     return abs(change) / row.number("change_se") if row.number("change_se") > 0 else math.inf
 
 
-def _by_size(rows: Sequence[Row], column: str) -> list[Row]:
+def _by_size(rows: Sequence[PlacedRow], column: str) -> list[PlacedRow]:
     return sorted(rows, key=lambda row: -abs(row.number(column)))
 
 
-def _beyond(rows: Sequence[Row], which: str = "") -> Markup:
+def _beyond(rows: Sequence[PlacedRow], which: str = "") -> Markup:
     """Name parts beyond the margin, the largest first."""
     start = Markup("With a gap of their own")
     if rows[0].number("margin") > 0:
@@ -142,11 +142,11 @@ def _beyond(rows: Sequence[Row], which: str = "") -> Markup:
     return Markup("{}{}: {}.").format(start, which, few(named, at_most=_NAMED))
 
 
-def _judged(row: Row) -> Markup:
+def _judged(row: PlacedRow) -> Markup:
     return Markup("<bdi>{}</bdi> {}").format(brief(str(row["member"]), at_most=40), show(row, "delta", points))
 
 
-def _named(row: Row) -> Markup:
+def _named(row: PlacedRow) -> Markup:
     name = Markup("<bdi>{}</bdi>").format(brief(str(row["member"]), at_most=40))
     if not math.isfinite(row.number("delta_rest")):
         return Markup("{} {}").format(name, show(row, "delta", points))

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from audit.tables.formatting import MISSING, end_of, fixed, points, unsigned
 
 
-class Row(dict[str, Any]):
+class PlacedRow(dict[str, Any]):
     """A row of a table, by column, with its place in the file: the file's stem and the row's number, from 0."""
 
     def __init__(self, cells: Mapping[Any, Any], *, table: str, line: int) -> None:
@@ -31,20 +31,20 @@ class Row(dict[str, Any]):
         return float("nan") if value is None or value is pd.NA else float(value)
 
 
-def rows_of(table: pd.DataFrame, name: str) -> list[Row]:
+def rows_of(table: pd.DataFrame, name: str) -> list[PlacedRow]:
     """Return a table's rows with their places. The index of ``table`` has their numbers; ``name``
     is the file's stem.
     """
     lines = table.index.tolist()
-    return [Row(row, table=name, line=line) for line, row in zip(lines, table.to_dict("records"), strict=True)]
+    return [PlacedRow(row, table=name, line=line) for line, row in zip(lines, table.to_dict("records"), strict=True)]
 
 
-def show(row: Row, column: str, write: Callable[[float], str]) -> Markup:
+def show(row: PlacedRow, column: str, write: Callable[[float], str]) -> Markup:
     """Show one number of a row with its place; ``write`` rounds it."""
     return show_sum([row], column, write)
 
 
-def show_sum(rows: Sequence[Row], column: str, write: Callable[[float], str]) -> Markup:
+def show_sum(rows: Sequence[PlacedRow], column: str, write: Callable[[float], str]) -> Markup:
     """Show the sum of a column over some rows, with the places of all of them."""
     values = [row[column] for row in rows]
     number = sum(row.number(column) for row in rows)
@@ -59,7 +59,7 @@ def unbroken(low: Markup, high: Markup) -> Markup:
     return Markup("{}\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}{}").format(low, high)
 
 
-def show_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Markup:
+def show_interval(row: PlacedRow, low: str = "ci_low", high: str = "ci_high") -> Markup:
     """Show an interval of a row, formatted as by `audit.tables.formatting.interval`; an en dash if there is none."""
     if not math.isfinite(row.number(low)):
         return Markup(MISSING)
@@ -67,7 +67,7 @@ def show_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Marku
     return unbroken(show(row, low, write), show(row, high, write))
 
 
-def show_gap(row: Row, name: str = "delta", *, low: str = "ci_low", high: str = "ci_high") -> Markup:
+def show_gap(row: PlacedRow, name: str = "delta", *, low: str = "ci_low", high: str = "ci_high") -> Markup:
     """Show a gap in points, without digits that its interval does not support.
 
     A gap below 0.01 would get two significant digits, which mean nothing beside an interval from -0.33 to 0.34. A gap
@@ -77,7 +77,9 @@ def show_gap(row: Row, name: str = "delta", *, low: str = "ci_low", high: str = 
     return show(row, name, partial(fixed, decimals=2, signed=True) if half >= 0.01 else points)
 
 
-def rounded(row: Row, low: str = "ci_low", high: str = "ci_high", *, signed: bool = True) -> Callable[[float], str]:
+def rounded(
+    row: PlacedRow, low: str = "ci_low", high: str = "ci_high", *, signed: bool = True
+) -> Callable[[float], str]:
     """Return a formatter for numbers beside an interval of any unit: to two digits of half its width."""
     half = (row.number(high) - row.number(low)) / 2
     if not (math.isfinite(half) and half > 0):
@@ -85,7 +87,7 @@ def rounded(row: Row, low: str = "ci_low", high: str = "ci_high", *, signed: boo
     return partial(fixed, decimals=min(max(1 - math.floor(math.log10(half)), 0), 12), signed=signed)
 
 
-def show_rounded_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Markup:
+def show_rounded_interval(row: PlacedRow, low: str = "ci_low", high: str = "ci_high") -> Markup:
     """Show an interval of any unit, each end formatted by :func:`rounded`."""
     if not math.isfinite(row.number(low)):
         return Markup(MISSING)

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from audit.asking.conversations import Asked
-from audit.report.explorer_columns import LONGEST_TEXT, IntArray, as_json, code_values, pack, shorten
+from audit.asking.conversations import ConversationPrompt
+from audit.report.explorer_columns import LONGEST_TEXT, IntArray, code_values, compact_json, pack_columns, shorten
 from audit.tables.formatting import brief
 
 _SHORTEST_CUT_OUT: Final = 20
@@ -25,7 +25,7 @@ _Call = tuple[str, str | None, _Frame, str, str, bool]
 class Prompts:
     """System prompts, frames of the question, narratives and earlier calls, each stored once."""
 
-    def __init__(self, asked: Callable[[int], Asked] | None) -> None:
+    def __init__(self, asked: Callable[[int], ConversationPrompt] | None) -> None:
         self.asked = asked
         self.longest = LONGEST_TEXT
         self.systems: dict[str, int] = {}
@@ -33,7 +33,7 @@ class Prompts:
         self.texts: dict[str, int] = {}
         self.conversations: dict[tuple[_Call, ...], int] = {}
         self.notes: dict[str, int] = {}
-        self._asked: dict[int, Asked] = {}
+        self._asked: dict[int, ConversationPrompt] = {}
         self._seen: dict[int, tuple[int, int, int, int, int]] = {}
         self._counted: set[str | _Frame | tuple[_Call, ...]] = set()
 
@@ -53,10 +53,10 @@ class Prompts:
                 for text, shown in (frame, shown_frame(frame, self.longest)), (written, shorten(written, self.longest)):
                     if text not in self._counted:
                         self._counted.add(text)
-                        n_bytes += len(as_json(shown))
+                        n_bytes += len(compact_json(shown))
         return n_bytes
 
-    def _prompt(self, prompt: int) -> Asked:
+    def _prompt(self, prompt: int) -> ConversationPrompt:
         assert self.asked is not None
         if prompt not in self._asked:
             self._asked[prompt] = self.asked(prompt)
@@ -76,7 +76,7 @@ class Prompts:
         return self._seen[prompt]
 
 
-def _calls(was: Asked) -> tuple[_Call, ...]:
+def _calls(was: ConversationPrompt) -> tuple[_Call, ...]:
     """Return the calls before a question, with the narrative and earlier texts cut out of each message."""
     written = [call.written for call in was.calls]
     return tuple(
@@ -118,7 +118,7 @@ def packed_calls(conversations: Sequence[Sequence[_Call]], longest: int) -> dict
     """Pack the calls before the questions, conversation by conversation."""
     calls = [call for conversation in conversations for call in conversation]
     names, systems, frames, written, notes, examples = zip(*calls, strict=True)
-    return pack(
+    return pack_columns(
         [len(conversation) for conversation in conversations],
         name=code_values(names, brief),
         system=code_values(systems, lambda text: None if text is None else shorten(text)),

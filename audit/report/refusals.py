@@ -8,8 +8,8 @@ from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.numbers import Row, show, show_gap, show_interval
-from audit.report.verdicts import Worded
+from audit.report.numbers import PlacedRow, show, show_gap, show_interval
+from audit.report.verdicts import VerdictSentence
 from audit.tables.formatting import coverage, p_value, rate
 
 WORTH_SAYING: Final = 0.01
@@ -32,7 +32,7 @@ class RefusalGap:
         Smallest distance of the interval from 0, in percentage points; 0 if it includes 0 or there is none.
     """
 
-    verdict: Worded
+    verdict: VerdictSentence
     gap: Markup
     spread: Markup
     facts: Markup
@@ -40,7 +40,7 @@ class RefusalGap:
     least: float
 
 
-def refusal_gap(row: Row | None, *, confidence: float) -> RefusalGap | None:
+def say_refusal_gap(row: PlacedRow | None, *, confidence: float) -> RefusalGap | None:
     """Put the gap of refusals in words; None if nothing was refused, or too little to report a gap that was not found.
 
     ``row`` is that of the outcome ``refused`` in the table of missing ratings.
@@ -55,13 +55,15 @@ def refusal_gap(row: Row | None, *, confidence: float) -> RefusalGap | None:
     inside, outside = (row.number(f"rate_{side}") for side in ("in_group", "out_group"))
     opposed = math.isfinite(gap) and (gap < 0) != (inside < outside) and inside != outside
     if found and opposed:
-        verdict = Worded("gap", Markup("A refusal gap, beyond how often each identity is refused"))
+        verdict = VerdictSentence("gap", Markup("A refusal gap, beyond how often each identity is refused"))
     elif found:
-        verdict = Worded("gap", Markup(f"A refusal gap: in-group refused {'less' if gap < 0 else 'more'} often"))
+        verdict = VerdictSentence(
+            "gap", Markup(f"A refusal gap: in-group refused {'less' if gap < 0 else 'more'} often")
+        )
     elif has_interval:
-        verdict = Worded("undecided", Markup("Undecided: compatible with no refusal gap"))
+        verdict = VerdictSentence("undecided", Markup("Undecided: compatible with no refusal gap"))
     else:
-        verdict = Worded("absent", Markup("Refusals, whose gap has no interval"))
+        verdict = VerdictSentence("absent", Markup("Refusals, whose gap has no interval"))
     return RefusalGap(
         verdict=verdict,
         gap=show_gap(row, "gap_pp"),

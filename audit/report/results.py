@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from audit.report.dimensions import Key, own_rows
-from audit.report.numbers import Row, rows_of
+from audit.report.numbers import PlacedRow, rows_of
 from audit.report.page import picture
 from audit.report.section import Captioned, captioned
 from audit.report.table_layout import Named, lay_out
@@ -40,7 +40,7 @@ class Results:
     figures: Mapping[str, bytes] = field(default_factory=dict)
     title: str = ""
     key: Key = ("", "")
-    _rows: dict[str, list[Row]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _rows: dict[str, list[PlacedRow]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def level(self) -> str:
@@ -51,17 +51,19 @@ class Results:
         """Return the results of one dimension and variant, with the tables that are of the whole run."""
         return replace(self, tables={**self.tables, **own_rows(self.tables, key)}, title=title, key=key)
 
-    def rows(self, name: str, **values: object) -> list[Row]:
+    def rows(self, name: str, **values: object) -> list[PlacedRow]:
         """Return the rows of a table that have these values."""
         if name not in self._rows:
             self._rows[name] = rows_of(self.tables[name], name) if name in self.tables else []
         return [row for row in self._rows[name] if all(row[column] == value for column, value in values.items())]
 
-    def row(self, name: str, **values: object) -> Row | None:
+    def row(self, name: str, **values: object) -> PlacedRow | None:
         """Return the first row of a table that has these values; None if there is none."""
         return next(iter(self.rows(name, **values)), None)
 
-    def table(self, name: str, caption: str, *columns: Named, rows: Sequence[Row] | None = None) -> Captioned | None:
+    def table(
+        self, name: str, caption: str, *columns: Named, rows: Sequence[PlacedRow] | None = None
+    ) -> Captioned | None:
         """Show columns of a table, of all its rows or of these; None without rows."""
         shown = self.rows(name) if rows is None else rows
         if not shown:

@@ -8,7 +8,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.dimensions import Limit
-from audit.report.downloads import pack
+from audit.report.downloads import pack_tables
 from audit.report.manifest import ManifestView
 from audit.report.page import isolated, prose, render_page
 from audit.report.section import Block, Card, Paragraph, Section, present
@@ -54,7 +54,7 @@ def render_run(
     styles, scripts
         Besides those of all pages.
     """
-    downloads, packed = pack(tables, max_bytes=max_downloads)
+    downloads, packed = pack_tables(tables, max_bytes=max_downloads)
     see = Markup(' <a href="#example-prompt">See one prompt</a>')
     outside = view.method == _OUTSIDE
     return render_page(

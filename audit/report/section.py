@@ -13,7 +13,7 @@ from typing import ClassVar
 from markupsafe import Markup
 
 from audit.report.page import Picture
-from audit.report.table_layout import Table
+from audit.report.table_layout import ShownTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class Bullets:
 class Captioned:
     """A table or a figure, with its caption."""
 
-    content: Table | Picture
+    content: ShownTable | Picture
     caption: str
 
     @property
     def kind(self) -> str:
         """``table`` or ``picture``."""
-        return "table" if isinstance(self.content, Table) else "picture"
+        return "table" if isinstance(self.content, ShownTable) else "picture"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +121,9 @@ def bullets(items: Iterable[str], look: str = "") -> Bullets | None:
     return Bullets(listed, look) if listed else None
 
 
-def captioned(content: Table | Picture | None, caption: str) -> Captioned | None:
+def captioned(content: ShownTable | Picture | None, caption: str) -> Captioned | None:
     """Return a table or figure with its caption; None if there is none, or the table has no row."""
-    if content is None or (isinstance(content, Table) and not content.rows):
+    if content is None or (isinstance(content, ShownTable) and not content.rows):
         return None
     return Captioned(content, caption)
 

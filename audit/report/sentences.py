@@ -15,13 +15,13 @@ from audit.report.effect_size import (
     is_of_probabilities,
     plain_means,
     response_beside,
-    size_of,
-    written,
+    say_effect_size,
+    say_likely_answer,
 )
-from audit.report.heterogeneity import Variation, of_dimensions, parts_of, variation
-from audit.report.numbers import Row, show, show_gap, show_interval, show_sum
+from audit.report.heterogeneity import Variation, kinds_of_parts, of_dimensions, variation
+from audit.report.numbers import PlacedRow, show, show_gap, show_interval, show_sum
 from audit.report.results import Results
-from audit.report.verdicts import Worded, dealt, is_zero, supported, worded
+from audit.report.verdicts import VerdictSentence, dealt, is_zero, supported, worded
 from audit.tables.formatting import (
     BEYOND,
     MISSING,
@@ -111,7 +111,7 @@ ALONE: Final = "over these narratives alone"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WordedResult:
     """The result of one dimension and variant, in words.
 
     Attributes
@@ -156,7 +156,7 @@ class Answer:
         Whether ``evidence``, ``power`` and ``scope`` are of the gap over narratives alone, which differs from it.
     """
 
-    verdict: Worded
+    verdict: VerdictSentence
     delta: Markup
     spread: Markup
     lead: Markup
@@ -177,7 +177,7 @@ class Answer:
     power: Markup = _NOTHING
     scope: Markup = _NOTHING
     wider: Markup = _NOTHING
-    decided: Row | None = None
+    decided: PlacedRow | None = None
     alone: bool = False
 
 
@@ -188,8 +188,8 @@ def answer(
     scale: str,
     codes: Set[str],
     refusals_told: bool = False,
-    dimensions: Mapping[str, Row] | None = None,
-) -> Answer:
+    dimensions: Mapping[str, PlacedRow] | None = None,
+) -> WordedResult:
     """Put a gap in words.
 
     Parameters
@@ -216,11 +216,11 @@ def answer(
     found = worded(
         verdict,
         in_probabilities=in_probabilities,
-        parts=listed([*(["dimension"] if dimensions else []), *parts_of(own.rows("families"))], last="or"),
+        parts=listed([*(["dimension"] if dimensions else []), *kinds_of_parts(own.rows("families"))], last="or"),
     )
     excluded = _excluded(gap, own.rows("outcomes"), refusals_told=refusals_told)
     if gap is None or not math.isfinite(gap.number("delta")):
-        return Answer(
+        return WordedResult(
             verdict=found,
             delta=Markup(MISSING),
             spread=Markup("not estimable"),
@@ -248,18 +248,18 @@ def answer(
         varies = Variation(of_dimensions(dimensions))
     elif unvaried is None:
         varies = variation(own)
-    return Answer(
+    return WordedResult(
         verdict=found,
         delta=show_gap(decided),
         spread=Markup("{} interval {}").format(coverage(confidence), show_interval(decided))
         if decided is not gap and unvaried is None
         else spread,
         facts=of_decided,
-        size=size_of(gap, decided) if unvaried is None else _NOTHING,
+        size=say_effect_size(gap, decided) if unvaried is None else _NOTHING,
         response=response_beside(decided, own),
         varies=varies.words,
         stands_out=varies.found,
-        written=_NOTHING if dimensions else written(own, codes=codes),
+        written=_NOTHING if dimensions else say_likely_answer(own, codes=codes),
         opposed=raw if opposed else _NOTHING,
         control=control.words if unvaried is None else _NOTHING,
         control_kind=control.kind,
@@ -311,7 +311,9 @@ def _join(*sentences: Markup) -> Markup:
     return Markup(" ").join(sentence for sentence in sentences if sentence)
 
 
-def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities: bool, free: bool = False) -> Markup:
+def _lead(
+    gap: PlacedRow, dimension: str, *, constant: Markup | None, in_probabilities: bool, free: bool = False
+) -> Markup:
     """Say in a sentence what δ is, or what it is compatible with."""
     if constant is not None:
         return constant + Markup(": such ratings cannot show a gap, nor that there is none.")
@@ -337,11 +339,11 @@ def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities
     return said + Markup("." if has_interval else "; its uncertainty could not be computed.")
 
 
-def _taken_back(gap: Row | None, *, alpha: float) -> bool:
+def _taken_back(gap: PlacedRow | None, *, alpha: float) -> bool:
     return gap is not None and gap.number("p") < alpha <= gap.number("p_adjusted")
 
 
-def _p_values(gap: Row, *, alpha: float) -> Markup:
+def _p_values(gap: PlacedRow, *, alpha: float) -> Markup:
     """Write p, and its value corrected for all headlines of the page."""
     p = show(gap, "p", p_value)
     # A verdict's row lacks the number of p corrected for; with several, correction changes all but the largest p.
@@ -354,7 +356,7 @@ def _p_values(gap: Row, *, alpha: float) -> Markup:
     return said
 
 
-def _rests_elsewhere(gap: Row, decided: Row) -> bool:
+def _rests_elsewhere(gap: PlacedRow, decided: PlacedRow) -> bool:
     """Tell whether the verdict rests on other numbers than the gap over narratives alone."""
     return any(
         not math.isclose(gap.number(name), decided.number(name), rel_tol=1e-9, abs_tol=1e-12)
@@ -363,7 +365,7 @@ def _rests_elsewhere(gap: Row, decided: Row) -> bool:
     )
 
 
-def _rests_on(decided: Row, *, confidence: float) -> Markup:
+def _rests_on(decided: PlacedRow, *, confidence: float) -> Markup:
     """Say which estimate decides, if it is not the one over narratives alone."""
     how = [
         *(["beyond what invented groups show"] if decided["control"] == "placebo" else []),
@@ -385,7 +387,7 @@ def _scope(identities: Sequence[str], *, alone: bool) -> Markup:
     )
 
 
-def _power(power: Row | None, *, alone: bool) -> Markup:
+def _power(power: PlacedRow | None, *, alone: bool) -> Markup:
     """Say what size of gap the data could have shown."""
     if power is None or not math.isfinite(power.number("detectable_points")):
         return Markup("")
@@ -406,7 +408,7 @@ def _power(power: Row | None, *, alone: bool) -> Markup:
     )
 
 
-def _tipping(tipping: Row | None) -> Markup:
+def _tipping(tipping: PlacedRow | None) -> Markup:
     """Say by how much the missing ratings would have to differ from expectation for δ to be 0."""
     if tipping is None or not math.isfinite(tipping.number("shift_points")):
         return Markup("")
@@ -447,7 +449,7 @@ def direction(delta: float) -> str:
     return "lower" if delta < 0 else "higher"
 
 
-def _excluded(gap: Row | None, outcomes: Sequence[Row], *, refusals_told: bool) -> Markup:
+def _excluded(gap: PlacedRow | None, outcomes: Sequence[PlacedRow], *, refusals_told: bool) -> Markup:
     between = [row for row in outcomes if row["pairs"] in ("in_group", "out_group")]
     asked = sum(int(row["n_prompts"]) for row in between)
     missing = asked - sum(int(row["n_rated"]) for row in between)
@@ -482,7 +484,7 @@ def _excluded(gap: Row | None, outcomes: Sequence[Row], *, refusals_told: bool) 
     return sentence
 
 
-def describe_gaps(gaps: Sequence[tuple[str, Row]], *, confidence: float) -> str:
+def describe_gaps(gaps: Sequence[tuple[str, PlacedRow]], *, confidence: float) -> str:
     """Describe the forest plot for readers who cannot see it: each title with its δ and interval."""
     described = []
     for title, gap in gaps:

@@ -27,7 +27,7 @@ EVERY_PART: Final = "that this holds in every emotion and group"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ShortAnswer:
     """An answer in short.
 
     Attributes
@@ -77,7 +77,7 @@ class Summary:
     """
 
     asked: str
-    findings: tuple[Finding, ...]
+    findings: tuple[ShortAnswer, ...]
     n_findings: int
     lines: tuple[tuple[str, str], ...]
     source: str
@@ -94,7 +94,7 @@ class Summary:
 
 def summary(
     asked: str,
-    findings: Sequence[Finding],
+    findings: Sequence[ShortAnswer],
     lines: Sequence[tuple[str, str]],
     *,
     not_concluded: Sequence[str],

@@ -1,6 +1,6 @@
 """Layout of tables on a page: a column is named, and its heading and rounding follow from its declaration.
 
-What a declaration does not say is added with a :class:`Column`: a heading, and a function that writes a row's cell.
+What a declaration does not say is added with a :class:`ShownColumn`: a heading, and a function that writes a cell.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.numbers import Row, rounded, show, show_interval, show_rounded_interval, unbroken
+from audit.report.numbers import PlacedRow, rounded, show, show_interval, show_rounded_interval, unbroken
 from audit.tables import base
 from audit.tables.formatting import (
     MISSING,
@@ -64,7 +64,7 @@ _SIZES: Final = frozenset({"mean", "sd", "se", "raw", "score", "default", "evoke
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ShownTable:
     """A table as shown. The first column heads the rows; ``words`` has the columns of words instead of numbers."""
 
     head: tuple[str, ...]
@@ -73,7 +73,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ShownColumn:
     """A column: its heading, a function that writes a row's cell, and whether cells are words.
 
     ``alike``, if given, returns a function that writes the column with the same number of decimals in all of these
@@ -81,12 +81,12 @@ class Column:
     """
 
     head: str
-    cell: Callable[[Row], str]
+    cell: Callable[[PlacedRow], str]
     words: bool = False
-    alike: Callable[[Sequence[Row]], Callable[[Row], str] | None] | None = None
+    alike: Callable[[Sequence[PlacedRow]], Callable[[PlacedRow], str] | None] | None = None
 
 
-def table_of(rows: Sequence[Row], *columns: Column, note: str = "") -> Table:
+def statistics_table(rows: Sequence[PlacedRow], *columns: ShownColumn, note: str = "") -> ShownTable:
     """Lay out rows of a statistics table. The first column heads the rows.
 
     ``note`` names the column of notes, which is shown last if any row has one.
@@ -94,7 +94,7 @@ def table_of(rows: Sequence[Row], *columns: Column, note: str = "") -> Table:
     if note and any(row[note] for row in rows):
         columns = (*columns, text("note", note))
     cells = [(column.alike and column.alike(rows)) or column.cell for column in columns]
-    return Table(
+    return ShownTable(
         tuple(column.head for column in columns),
         tuple(tuple(cell(row) for cell in cells) for row in rows),
         frozenset(place for place, column in enumerate(columns) if column.words),
@@ -110,11 +110,13 @@ class IfKnown:
     unless_zero: bool = False
 
 
-Named = str | tuple[str, str] | IfKnown | Column
+Named = str | tuple[str, str] | IfKnown | ShownColumn
 """A column to show: its name, its name and another heading, or how it is written."""
 
 
-def lay_out(declared: Mapping[str, base.Column], rows: Sequence[Row], columns: Sequence[Named], *, level: str) -> Table:
+def lay_out(
+    declared: Mapping[str, base.Column], rows: Sequence[PlacedRow], columns: Sequence[Named], *, level: str
+) -> ShownTable:
     """Lay out rows of a table by the declarations of its columns.
 
     A name that ends in ``_low`` stands for the interval up to its ``_high``, rounded as the number named before it.
@@ -126,10 +128,10 @@ def lay_out(declared: Mapping[str, base.Column], rows: Sequence[Row], columns: S
             name: replace(column, unit=_OF_MEASURE) if column.unit == _OF_ROW else column
             for name, column in declared.items()
         }
-    made: list[Column] = []
+    made: list[ShownColumn] = []
     before = ""
     for each in columns:
-        if isinstance(each, Column):
+        if isinstance(each, ShownColumn):
             made.append(each)
             continue
         if isinstance(each, IfKnown):
@@ -145,9 +147,9 @@ def lay_out(declared: Mapping[str, base.Column], rows: Sequence[Row], columns: S
             before = name
     # The first column heads the rows.
     made[0] = replace(made[0], words=False)
-    table = table_of(rows, *made)
+    table = statistics_table(rows, *made)
     kept = [place for place in range(len(made)) if not place or any(row[place] for row in table.rows)]
-    return Table(
+    return ShownTable(
         tuple(table.head[place] for place in kept),
         tuple(tuple(row[place] for place in kept) for row in table.rows),
         frozenset(at for at, place in enumerate(kept) if place in table.words),
@@ -161,14 +163,14 @@ def heading(name: str, *, of_measures: bool = False) -> str:
     return _HEADS.get(name, name.removeprefix("n_").replace("_", " "))
 
 
-def _column(name: str, declared: base.Column, head: str) -> Column:
+def _column(name: str, declared: base.Column, head: str) -> ShownColumn:
     if declared.type == base.Type.TEXT:
         return text(head, name)
     if declared.type in (base.Type.WORD, base.Type.FLAG):
-        return Column(head, lambda row: _word(name, row[name]), words=True)
+        return ShownColumn(head, lambda row: _word(name, row[name]), words=True)
     if declared.unit == _OF_MEASURE and _is_signed(name):
-        return Column(head, lambda row: show(row, name, rounded(row)))
-    return number(head, name, write_of(name, declared))
+        return ShownColumn(head, lambda row: show(row, name, rounded(row)))
+    return number_column(head, name, write_of(name, declared))
 
 
 def _word(name: str, value: object) -> str:
@@ -191,13 +193,13 @@ def _is_signed(name: str) -> bool:
     return name.split("_")[0] not in _SIZES
 
 
-def _interval(declared: Mapping[str, base.Column], low: str, before: str, *, level: str) -> Column:
+def _interval(declared: Mapping[str, base.Column], low: str, before: str, *, level: str) -> ShownColumn:
     """Return the column of an interval, rounded as the number that it is of."""
     high = low.removesuffix("_low") + "_high"
     if declared[before].unit == _OF_MEASURE:
-        return Column(f"{level} interval", lambda row: show_rounded_interval(row, low, high))
+        return ShownColumn(f"{level} interval", lambda row: show_rounded_interval(row, low, high))
     write = write_of(before, declared[before])
-    return interval(level, low, high) if write is points else plain_interval(level, low, high, write)
+    return interval_column(level, low, high) if write is points else plain_interval(level, low, high, write)
 
 
 def degrees(df: float) -> str:
@@ -212,69 +214,69 @@ def sized(value: float) -> str:
     return fixed(value, decimals=max(0, 2 - math.floor(math.log10(abs(value)))))
 
 
-def said(name: str, head: str, words: Mapping[str, str]) -> Column:
+def said(name: str, head: str, words: Mapping[str, str]) -> ShownColumn:
     """Return a column that says in other words what a coded word means; a word without others is shown as it is."""
-    return Column(head, lambda row: words.get(str(row[name]), str(row[name])), words=True)
+    return ShownColumn(head, lambda row: words.get(str(row[name]), str(row[name])), words=True)
 
 
-def number(head: str, name: str, write: Write) -> Column:
+def number_column(head: str, name: str, write: Write) -> ShownColumn:
     """Return a column of numbers rounded by ``write``. Gaps all get two decimals, unless all are smaller than that."""
 
-    def alike(rows: Sequence[Row]) -> Callable[[Row], str] | None:
+    def alike(rows: Sequence[PlacedRow]) -> Callable[[PlacedRow], str] | None:
         if write not in _GAPS or not any(abs(row.number(name)) >= _TWO_DECIMALS for row in rows):
             return None
         return lambda row: show(row, name, partial(fixed, decimals=2, signed=write is points))
 
-    return Column(head, lambda row: show(row, name, write), alike=alike)
+    return ShownColumn(head, lambda row: show(row, name, write), alike=alike)
 
 
-def interval(level: str, low: str = "ci_low", high: str = "ci_high") -> Column:
+def interval_column(level: str, low: str = "ci_low", high: str = "ci_high") -> ShownColumn:
     """Return a column of intervals of this coverage, as `show_interval` writes them.
 
     All have two decimals if these distinguish both ends of each.
     """
 
-    def alike(rows: Sequence[Row]) -> Callable[[Row], str] | None:
+    def alike(rows: Sequence[PlacedRow]) -> Callable[[PlacedRow], str] | None:
         write = partial(fixed, decimals=2, signed=True)
         known = [row for row in rows if math.isfinite(row.number(low))]
         if any(write(row.number(low)) == write(row.number(high)) for row in known):
             return None
         return lambda row: ends(row, low, high, write)
 
-    return Column(f"{level} interval", lambda row: show_interval(row, low, high), alike=alike)
+    return ShownColumn(f"{level} interval", lambda row: show_interval(row, low, high), alike=alike)
 
 
-def plain_interval(level: str, low: str, high: str, write: Write) -> Column:
+def plain_interval(level: str, low: str, high: str, write: Write) -> ShownColumn:
     """Return a column of intervals of this coverage, whose ends ``write`` rounds; an en dash if there is none."""
-    return Column(f"{level} interval", lambda row: ends(row, low, high, write))
+    return ShownColumn(f"{level} interval", lambda row: ends(row, low, high, write))
 
 
-def ends(row: Row, low: str, high: str, write: Write) -> Markup:
+def ends(row: PlacedRow, low: str, high: str, write: Write) -> Markup:
     """Write both ends of an interval; an en dash if there is none."""
     if not math.isfinite(row.number(low)):
         return Markup(MISSING)
     return unbroken(show(row, low, write), show(row, high, write))
 
 
-def speaks_of(name: str) -> Column:
+def speaks_of(name: str) -> ShownColumn:
     """Return a column that says what a change generalises over, from a column of scopes."""
     said = {"groups": "groups", "pairs": "these pairs of words"}
-    return Column("speaks of", lambda row: said.get(str(row[name]), MISSING), words=True)
+    return ShownColumn("speaks of", lambda row: said.get(str(row[name]), MISSING), words=True)
 
 
-def out_of(head: str, name: str, of: str, *, words: bool = False) -> Column:
+def out_of(head: str, name: str, of: str, *, words: bool = False) -> ShownColumn:
     """Return a column that writes one count out of another."""
-    return Column(head, lambda row: Markup("{} of {}").format(show(row, name, count), show(row, of, count)), words)
+    return ShownColumn(head, lambda row: Markup("{} of {}").format(show(row, name, count), show(row, of, count)), words)
 
 
-def text(head: str, name: str) -> Column:
+def text(head: str, name: str) -> ShownColumn:
     """Return a column of words as they are; empty if there are none."""
-    return Column(head, lambda row: "" if row[name] is None else str(row[name]), words=True)
+    return ShownColumn(head, lambda row: "" if row[name] is None else str(row[name]), words=True)
 
 
-def names(head: str, name: str, *, words: bool = False) -> Column:
+def names(head: str, name: str, *, words: bool = False) -> ShownColumn:
     """Return a column of names, which anybody may have chosen: shortened, and isolated from the text around them."""
-    return Column(head, lambda row: named(row[name]), words)
+    return ShownColumn(head, lambda row: named(row[name]), words)
 
 
 def named(value: object) -> Markup:

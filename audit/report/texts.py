@@ -10,10 +10,10 @@ from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.numbers import Row, show
+from audit.report.numbers import PlacedRow, show
 from audit.report.results import Results
 from audit.report.section import Captioned, Paragraph, Section, captioned, section
-from audit.report.table_layout import Column, Table, said
+from audit.report.table_layout import ShownColumn, ShownTable, said
 from audit.tables.formatting import brief, count, either, error_rate, fixed, p_value, unsigned
 from audit.tables.stages import THEME
 
@@ -113,7 +113,7 @@ def text_section(own: Results, figure: Captioned | None = None) -> Section | Non
     )
 
 
-def _lead(rows: Sequence[Row], *, confidence: float, several: bool) -> Markup:
+def _lead(rows: Sequence[PlacedRow], *, confidence: float, several: bool) -> Markup:
     """Say what differs after correction."""
     tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
     level = error_rate(confidence)
@@ -138,7 +138,7 @@ def _lead(rows: Sequence[Row], *, confidence: float, several: bool) -> Markup:
     )
 
 
-def _difference(row: Row, *, several: bool) -> Markup:
+def _difference(row: PlacedRow, *, several: bool) -> Markup:
     """Write a difference, as in "Muslim had 2.31 more stereotype words per 100 words (p = .012)"."""
     what = Markup(_SAID[row["measure"]][int(row.number("difference") < 0)]).format(
         show(row, "difference", lambda value: unsigned(abs(value)))
@@ -148,7 +148,7 @@ def _difference(row: Row, *, several: bool) -> Markup:
     return Markup("<bdi>{}</bdi> {}{} ({})").format(brief(str(row["group"])), what, where, how)
 
 
-def _scores(own: Results, rows: Sequence[Row], stage: str, *, refusals: bool) -> Captioned | None:
+def _scores(own: Results, rows: Sequence[PlacedRow], stage: str, *, refusals: bool) -> Captioned | None:
     """Show the tested scores of one stage."""
     measures = [measure for measure in _MEASURES if measure != "refused" or refusals]
     shown = [row for measure in measures for row in rows if row["measure"] == measure]
@@ -168,18 +168,18 @@ def _scores(own: Results, rows: Sequence[Row], stage: str, *, refusals: bool) ->
     once = common if not noted or ("" not in notes and 2 * n_common > len(shown)) else ""
     if once:
         caption += f"; {'where the table has no note, ' if noted else ''}{once}"
-    note = Column("note", lambda row: row["note"] if row["note"] != once else "", words=True)
+    note = ShownColumn("note", lambda row: row["note"] if row["note"] != once else "", words=True)
     return replace(own, title="").table(
         "stage_texts", caption,
         "group", said("measure", "score", _MEASURES), ("mean", "about the group"), ("mean_others", "about the others"),
         "difference", "ci_low", "p_adjusted",
-        Column("over", lambda row: Markup("{} {}").format(show(row, "n_units", count), row["units"])),
-        Column("distinct texts", _counted), *([note] if noted else []),
+        ShownColumn("over", lambda row: Markup("{} {}").format(show(row, "n_units", count), row["units"])),
+        ShownColumn("distinct texts", _counted), *([note] if noted else []),
         rows=shown,
     )  # fmt: skip
 
 
-def _counted(row: Row) -> Markup:
+def _counted(row: PlacedRow) -> Markup:
     """Write how many texts there are, how many have the score, and how many prompts have no text."""
     lacking = [kind for kind in ("empty", "failed") if row[f"n_{kind}"]]
     unscored = row["n_scored"] < row["n_texts"]
@@ -192,16 +192,16 @@ def _counted(row: Row) -> Markup:
     )
 
 
-def _themes(rows: Sequence[Row]) -> Table | None:
+def _themes(rows: Sequence[PlacedRow]) -> ShownTable | None:
     """Show the themes that occur in any text, a column each."""
-    of_theme: dict[str, dict[str, Row]] = {}
+    of_theme: dict[str, dict[str, PlacedRow]] = {}
     for row in rows:
         if str(row["measure"]).startswith(THEME):
             of_theme.setdefault(str(row["measure"]), {})[str(row["group"])] = row
     used = [theme for theme, own in of_theme.items() if any(row.number("mean") > 0 for row in own.values())]
     if not used:
         return None
-    return Table(
+    return ShownTable(
         ("group", *(theme.removeprefix(THEME).replace("_", " ") for theme in used)),
         tuple(
             (
@@ -213,7 +213,7 @@ def _themes(rows: Sequence[Row]) -> Table | None:
     )
 
 
-def _marked(own: Results, stage: str) -> Table | None:
+def _marked(own: Results, stage: str) -> ShownTable | None:
     """Show each group's marked words whose corrected p is below the level; None if there are none."""
     of_group: dict[str, list[Markup]] = {str(row["group"]): [] for row in own.rows("stage_texts", stage=stage)}
     for word in own.rows("marked_words", stage=stage):
@@ -228,7 +228,7 @@ def _marked(own: Results, stage: str) -> Table | None:
             )
     if not any(of_group.values()):
         return None
-    return Table(
+    return ShownTable(
         ("group", "marked words"),
         tuple(
             (Markup("<bdi>{}</bdi>").format(brief(group)), Markup(" · ").join(found) or "none")

@@ -13,7 +13,7 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import Row, rows_of, show
+from audit.report.numbers import PlacedRow, rows_of, show
 from audit.tables.formatting import brief, count, dimension_title, listed, printable, towards, unsigned
 from audit.tables.verdicts import DEALINGS_DRAWN
 
@@ -101,7 +101,7 @@ _TALLIED: Final = {"absent": "no verdict", "undecided": "undecided"}
 
 
 @dataclass(frozen=True, slots=True)
-class Worded:
+class VerdictSentence:
     """A verdict in words.
 
     Attributes
@@ -123,7 +123,7 @@ class Worded:
     reasons: tuple[str, ...] = ()
 
 
-def worded(row: Row | None, *, in_probabilities: bool = False, parts: str = "") -> Worded:
+def worded(row: PlacedRow | None, *, in_probabilities: bool = False, parts: str = "") -> VerdictSentence:
     """Put a verdict in words.
 
     Parameters
@@ -136,14 +136,14 @@ def worded(row: Row | None, *, in_probabilities: bool = False, parts: str = "") 
         The run's parts, e.g. "emotion or group"; empty if there are none.
     """
     if row is None:
-        return Worded("absent", Markup("No verdict: the run was analysed by an earlier version"))
+        return VerdictSentence("absent", Markup("No verdict: the run was analysed by an earlier version"))
     code, where = str(row["code"]), ", in the model's probabilities" if in_probabilities else ""
-    reasons, step = reasons_of(row), next_step(row)
+    reasons, step = preventing_codes(row), next_step(row)
     why = listed([reason_in_words(each, row) for each in reasons])
     if code == "no_estimate":
-        return Worded("absent", Markup("No answer: {}").format(why), step=step)
+        return VerdictSentence("absent", Markup("No answer: {}").format(why), step=step)
     if code == "no_verdict":
-        return Worded("absent", Markup("No verdict: {}").format(why), step=step)
+        return VerdictSentence("absent", Markup("No verdict: {}").format(why), step=step)
     margin = show(row, "margin", unsigned) if math.isfinite(row.number("margin")) else None
     if code == "undecided":
         against = Markup(" against {} points").format(margin) if margin is not None else Markup("")
@@ -151,11 +151,11 @@ def worded(row: Row | None, *, in_probabilities: bool = False, parts: str = "") 
             what, echo = _ruled_out(row)
             small = show(row, "supported_margin", unsigned)
             said = Markup("No average gap found{}{}: any is smaller than {} points").format(where, what, small)
-            return Worded("undecided", said + echo, said, step=step, reasons=reasons)
+            return VerdictSentence("undecided", said + echo, said, step=step, reasons=reasons)
         if reasons == ("margin_open",):
-            return Worded("undecided", Markup("Undecided{}{}").format(against, where), step=step)
+            return VerdictSentence("undecided", Markup("Undecided{}{}").format(against, where), step=step)
         said = Markup("Undecided{}{}: {}").format(against, where, why)
-        return Worded("undecided", said, step=step, reasons=reasons)
+        return VerdictSentence("undecided", said, step=step, reasons=reasons)
     if code == "gap":
         return _of_gap(row, margin, where, step)
     beyond, not_shown = (_members(row, name) for name in ("parts_beyond", "parts_not_shown"))
@@ -163,19 +163,19 @@ def worded(row: Row | None, *, in_probabilities: bool = False, parts: str = "") 
     if beyond or not_shown or not parts:
         said = Markup("No average gap larger than {} points{}{}{}").format(margin, what, echo, where)
         short = said + _in_a_part(beyond, not_shown) if beyond or not_shown else None
-        return Worded("average", said + _otherwise(beyond, not_shown), short, step)
+        return VerdictSentence("average", said + _otherwise(beyond, not_shown), short, step)
     words = Markup("No gap larger than {} points{}, on average or in any {}{}{}")
-    return Worded("none", words.format(margin, what, parts, echo, where), step=step)
+    return VerdictSentence("none", words.format(margin, what, parts, echo, where), step=step)
 
 
-def tallied(row: Row) -> tuple[str, Markup]:
+def tallied(row: PlacedRow) -> tuple[str, Markup]:
     """Return a verdict's kind and its words for counting runs: without reasons and names of parts."""
     found = worded(row)
     words = found.short or found.words
     return found.kind, Markup(_TALLIED.get(found.kind) or f"{words[:1].lower()}{words[1:]}")
 
 
-def _ruled_out(row: Row) -> tuple[str, str]:
+def _ruled_out(row: PlacedRow) -> tuple[str, str]:
     """Return qualifiers of a gap that is ruled out, for after its name and after its size; empty if it is between
     groups.
     """
@@ -185,7 +185,7 @@ def _ruled_out(row: Row) -> tuple[str, str]:
     return words + beyond, ", repeated words included" if row["control"] == "none" else ""
 
 
-def _of_gap(row: Row, margin: Markup | None, where: str, step: Markup) -> Worded:
+def _of_gap(row: PlacedRow, margin: Markup | None, where: str, step: Markup) -> VerdictSentence:
     size, claim = str(row["size"]), str(row["claim"])
     start = "A tiny average gap" if size == "tiny" else "An average gap"
     # A higher or lower measure favours no side.
@@ -202,13 +202,13 @@ def _of_gap(row: Row, margin: Markup | None, where: str, step: Markup) -> Worded
         words += Markup(", {} than {} points").format("larger" if size == "beyond" else "smaller", margin)
     words += Markup("{}").format(where)
     if size != "smaller":
-        return Worded("gap", words, step=step)
+        return VerdictSentence("gap", words, step=step)
     beyond, not_shown = (_members(row, name) for name in ("parts_beyond", "parts_not_shown"))
     short = words + _in_a_part(beyond, not_shown) if beyond or not_shown else None
-    return Worded("within", words + _otherwise(beyond, not_shown), short, step)
+    return VerdictSentence("within", words + _otherwise(beyond, not_shown), short, step)
 
 
-def reasons_of(row: Mapping[str, object]) -> tuple[str, ...]:
+def preventing_codes(row: Mapping[str, object]) -> tuple[str, ...]:
     """Return the codes of what prevents a verdict."""
     return tuple(filter(None, str(row["reasons"]).split("; "))) if isinstance(row["reasons"], str) else ()
 
@@ -226,7 +226,7 @@ def _is_of_measure(row: Mapping[str, object]) -> bool:
     return row.get("outcome", "intensity") != "intensity"
 
 
-def next_step(row: Row) -> Markup:
+def next_step(row: PlacedRow) -> Markup:
     """Say what to do next."""
     step, needed = str(row["next_step"]), row.number("n_needed")
     if step in ("more_narratives", "margin") and math.isfinite(needed):
@@ -253,7 +253,7 @@ def verdict_lines(verdicts: pd.DataFrame) -> Iterator[str]:
             yield f"  next: {Markup(found.step).striptags()}"
 
 
-def supported(row: Row | None) -> Markup:
+def supported(row: PlacedRow | None) -> Markup:
     """Say which margin the data support, if the verdict does not: how small any average gap is."""
     if row is None or not math.isfinite(row.number("supported_margin")) or _tells_bound(row):
         return Markup("")
@@ -263,13 +263,13 @@ def supported(row: Row | None) -> Markup:
     )
 
 
-def _tells_bound(row: Row) -> bool:
+def _tells_bound(row: PlacedRow) -> bool:
     """Tell whether the verdict itself says how small any gap is: no gap was found, and there is no margin."""
-    found_none = row["code"] == "undecided" and reasons_of(row) == ("holds_zero",)
+    found_none = row["code"] == "undecided" and preventing_codes(row) == ("holds_zero",)
     return found_none and math.isfinite(row.number("supported_margin"))
 
 
-def dealt(row: Row | None) -> Markup:
+def dealt(row: PlacedRow | None) -> Markup:
     """Say how the true groups rank among ways to deal their terms; empty if groups have one term."""
     if row is None or not row.number("n_dealings") > 1:
         return Markup("")
@@ -289,17 +289,17 @@ def _counted(n: float) -> Markup:
     return Markup('<data value="{}">{}</data>').format(int(n), count(n))
 
 
-def is_zero(gap: Row) -> bool:
+def is_zero(gap: PlacedRow) -> bool:
     """Tell whether δ is 0, up to floating-point error."""
     return abs(gap.number("delta")) < 1e-9
 
 
-def least_of(gap: Row) -> float:
+def least_of(gap: PlacedRow) -> float:
     """Return the interval's smallest distance from 0, in points; 0 if it includes 0."""
     return max(gap.number("ci_low"), -gap.number("ci_high"), 0.0)
 
 
-def _members(row: Row, column: str) -> list[Markup]:
+def _members(row: PlacedRow, column: str) -> list[Markup]:
     return [Markup("<bdi>{}</bdi>").format(each) for each in str(row[column]).split("; ") if each] if isinstance(
         row[column], str
     ) else []  # fmt: skip
@@ -311,7 +311,7 @@ def _otherwise(larger: Sequence[Markup], not_shown: Sequence[Markup]) -> Markup:
     return said + (Markup("; not shown for {}").format(few(not_shown, at_most=_NAMED)) if not_shown else "")
 
 
-def not_in_a_part(row: Row) -> bool:
+def not_in_a_part(row: PlacedRow) -> bool:
     """Tell whether a gap ruled out on average is larger in some part, or was not ruled out there."""
     return any(_members(row, name) for name in ("parts_beyond", "parts_not_shown"))
 

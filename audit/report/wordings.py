@@ -7,10 +7,10 @@ from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.numbers import Row, show, show_interval
+from audit.report.numbers import PlacedRow, show, show_interval
 from audit.report.results import Results
 from audit.report.section import Captioned, Paragraph, Section, section
-from audit.report.table_layout import Column, said
+from audit.report.table_layout import ShownColumn, said
 from audit.tables.formatting import count, points
 
 _PARTS: Final = {
@@ -39,7 +39,7 @@ def wordings_section(own: Results, figure: Captioned | None) -> Section | None:
         figure,
         own.table(
             "wordings", "δ in each wording, and over all of them",
-            Column("wording", _name), "delta", "ci_low", "p", "n_narratives", "n_answers", "note",
+            ShownColumn("wording", _name), "delta", "ci_low", "p", "n_narratives", "n_answers", "note",
             rows=[*([] if crossed is None else [crossed]), *wordings],
         ),
         varies,
@@ -47,7 +47,7 @@ def wordings_section(own: Results, figure: Captioned | None) -> Section | None:
     )  # fmt: skip
 
 
-def _found(crossed: Row | None, n_wordings: int, *, level: str) -> Markup:
+def _found(crossed: PlacedRow | None, n_wordings: int, *, level: str) -> Markup:
     """Say what δ is over all wordings, and whether another wording could give another sign."""
     if crossed is None or not math.isfinite(crossed.number("delta")):
         why = "" if crossed is None else f": {crossed['note']}"
@@ -70,7 +70,7 @@ def _found(crossed: Row | None, n_wordings: int, *, level: str) -> Markup:
     ).format(level, show_interval(crossed), what)
 
 
-def _name(row: Row) -> str:
+def _name(row: PlacedRow) -> str:
     if row.table == "controls":
         return "any such wordings"
     return f"{row['wording']}, the original" if row["wording"] == 0 else str(row["wording"])

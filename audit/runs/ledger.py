@@ -26,7 +26,7 @@ from typing import Any, Final
 from audit.errors import StoreError, recovery, report_command
 from audit.runs.files import NO_FILE, refuse_link, sha256_of, sync_folder, unfinished_of, whole, writing
 from audit.runs.told import FILE as FILE
-from audit.runs.told import OTHER_LINE_ENDS, Told, read
+from audit.runs.told import OTHER_LINE_ENDS, LedgerSummary, read_ledger
 
 ASIDE: Final = ".publishing"
 """Where a whole analysis is written before it replaces an earlier one."""
@@ -68,7 +68,7 @@ _NOT_MADE: Final = "was not made by this run's analysis"
 
 
 @dataclass(frozen=True)
-class Faults:
+class LedgerDifferences:
     """How a folder differs from its ledger, by file name.
 
     ``foreign`` files would be read but were not stored. ``ledger`` says what is wrong with the ledger itself.
@@ -91,7 +91,7 @@ class Faults:
         yield from ((name, _NOT_MADE if is_made(name) else _FOREIGN) for name in self.foreign)
 
 
-def faults_of(folder: Path, *, made: bool = False, needed: bool = False) -> Faults:
+def faults_of(folder: Path, *, made: bool = False, needed: bool = False) -> LedgerDifferences:
     """Return how a folder differs from its ledger; no faults without a ledger unless one is ``needed``.
 
     The process that holds the folder may write to it meanwhile. ``made`` includes tables, figures and pages, which can
@@ -100,27 +100,27 @@ def faults_of(folder: Path, *, made: bool = False, needed: bool = False) -> Faul
     return _held_against(folder, made=made, needed=needed)[0]
 
 
-def _held_against(folder: Path, *, made: bool, needed: bool) -> tuple[Faults, Told]:
+def _held_against(folder: Path, *, made: bool, needed: bool) -> tuple[LedgerDifferences, LedgerSummary]:
     """Return the faults and the ledger; reads again if the ledger changed meanwhile."""
     while True:
         try:
-            told = read(folder)
+            told = read_ledger(folder)
             if told is None:
                 gone = "is gone, so that nobody can tell whether files were changed" if needed else ""
-                return Faults(ledger=gone), Told()
+                return LedgerDifferences(ledger=gone), LedgerSummary()
             found = _compare(folder, told, made=made)
             if not found:
                 return found, told
-            later = read(folder)
+            later = read_ledger(folder)
         except OSError as error:
             raise StoreError(f"{error.filename or folder} cannot be read ({error.strerror or error})") from error
         if later == told:
             return found, told
 
 
-def _compare(folder: Path, told: Told, *, made: bool) -> Faults:
+def _compare(folder: Path, told: LedgerSummary, *, made: bool) -> LedgerDifferences:
     if told.fault:
-        return Faults(ledger=told.fault)
+        return LedgerDifferences(ledger=told.fault)
     changed: list[str] = []
     gone: list[str] = []
     for name in sorted(told.files):
@@ -134,7 +134,7 @@ def _compare(folder: Path, told: Told, *, made: bool) -> Faults:
         there |= _named((path for pattern in _SHOWN for path in folder.glob(pattern)), folder)
     known = {name for name in told.files if told.knows(name)}
     foreign = sorted(there - known)
-    return Faults(tuple(changed), tuple(gone), tuple(foreign))
+    return LedgerDifferences(tuple(changed), tuple(gone), tuple(foreign))
 
 
 def stored_in(folder: Path) -> set[str]:
@@ -166,7 +166,7 @@ def check(folder: Path, *, needed: bool = False, may_lack: Callable[[str], bool]
     """
     found, told = _held_against(folder, made=False, needed=needed)
     lacking = tuple(name for name in found.gone if may_lack is not None and may_lack(name))
-    found = Faults(
+    found = LedgerDifferences(
         found.changed, tuple(name for name in found.gone if name not in lacking), found.foreign, found.ledger
     )
     wrong = list(found.lines())
@@ -261,7 +261,7 @@ def check_made(folder: Path, name: str, *, remedy: str) -> str:
     the earlier one. ``remedy`` says how to make the file again.
     """
     try:
-        told = read(folder)
+        told = read_ledger(folder)
         if told is None or told.fault or not any(is_made(each) and told.knows(each) for each in told.files):
             return ""
         actual = sha256_of(folder / name)
@@ -284,7 +284,7 @@ def check_made(folder: Path, name: str, *, remedy: str) -> str:
 def story_of(folder: Path) -> Story | None:
     """Return what a folder's ledger records; None if it is missing or unreadable."""
     try:
-        told = read(folder)
+        told = read_ledger(folder)
     except OSError:
         return None
     if told is None:
@@ -304,7 +304,7 @@ class Ledger:
         self._folder = folder
         self._kept = kept
         self._confirms = kept and confirms
-        self._told = Told()
+        self._told = LedgerSummary()
         self._open = False
 
     def write(self, name: str, content: bytes) -> Path:
@@ -434,7 +434,7 @@ class Ledger:
         if files := self._as_they_are(stored_in(self._folder)):
             self._append({"files": files, "taken_over": True})
 
-    def accept(self, faults: Faults, others: Iterable[str] = ()) -> None:
+    def accept(self, faults: LedgerDifferences, others: Iterable[str] = ()) -> None:
         """Accept files although they differ from what was stored, and record that.
 
         An unreadable ledger is kept beside a new one with all files as they are. ``others`` are accepted files yet to
@@ -514,7 +514,7 @@ class Ledger:
     def _known(self, name: str) -> bool:
         return bool(self._current().files.get(name))
 
-    def _current(self) -> Told:
+    def _current(self) -> LedgerSummary:
         """Return the ledger, read again if another process has written to it."""
         path = self._folder / FILE
         try:
@@ -523,7 +523,7 @@ class Ledger:
             n_bytes = 0
         if n_bytes != self._told.n_bytes or not n_bytes:
             with writing(path):
-                self._told = read(self._folder) or Told()
+                self._told = read_ledger(self._folder) or LedgerSummary()
         return self._told
 
     def _append(self, said: Mapping[str, Any]) -> None:

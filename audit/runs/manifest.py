@@ -84,7 +84,7 @@ class DamagedError(StoreError):
     """A run's manifest is unreadable or impossible, or missing although the run's rows are there."""
 
 
-class _Part(BaseModel):
+class _ManifestPart(BaseModel):
     """A part of a manifest: attributes for fields in use, and ``content`` for everything in the file."""
 
     model_config = ConfigDict(frozen=True, protected_namespaces=())
@@ -110,7 +110,7 @@ class _Part(BaseModel):
 # --- A run -----------------------------------------------------------------------------------------------------------
 
 
-class Elsewhere(_Part):
+class Elsewhere(_ManifestPart):
     """Answers collected by another stack: its name, as the user gave it, and the number of prompts without an answer.
 
     ``n_unsigned`` counts texts that nothing marks as complete or cut.
@@ -122,7 +122,7 @@ class Elsewhere(_Part):
     n_unsigned: Count = 0
 
 
-class Server(_Part):
+class RecordedServer(_ManifestPart):
     """A server's address, and the model that it says it serves or was made from."""
 
     base_url: str = ""
@@ -130,10 +130,10 @@ class Server(_Part):
     root: str = ""
 
 
-class Model(_Part):
+class Model(_ManifestPart):
     """The model that was asked: its card, its path and the SHA-256 of its files by name.
 
-    ``parameters`` and ``weights_bytes`` are 0 if not recorded, see :func:`audit.engines.size.size_of`. ``elsewhere`` is
+    ``parameters`` and ``weights_bytes`` are 0 if not recorded, see :func:`.model_size`. ``elsewhere`` is
     None unless another stack asked the model. ``not_checked`` is the reason why a command that found nothing left to
     ask could not check that the model is unchanged.
     """
@@ -142,7 +142,7 @@ class Model(_Part):
     path: str = ""
     revision: str = ""
     dtype: str = ""
-    server: Server = Server()
+    server: RecordedServer = RecordedServer()
     files: Words = {}
     parameters: Count = 0
     weights_bytes: Count = 0
@@ -180,7 +180,7 @@ class Model(_Part):
         return {"base_url": self.server.base_url, "id": self.server.id, "root": self.server.root}
 
 
-class Engine(_Part):
+class RecordedEngine(_ManifestPart):
     """What ran the model."""
 
     name: str = ""
@@ -194,7 +194,7 @@ class Engine(_Part):
         return f"{'OpenAI-compatible server' if self.name == 'openai' else self.name} {self.version}".strip()
 
 
-class Elicitation(_Part):
+class RecordedElicitation(_ManifestPart):
     """How ratings were obtained: ``expected``, ``generate`` or ``outside``; the prefill and the parser."""
 
     method: str = ""
@@ -207,7 +207,7 @@ class Elicitation(_Part):
         return self.parser != "hou2025" and self.method != "outside"
 
 
-class Scale(_Part):
+class RecordedScale(_ManifestPart):
     """The ends of the scale, in points, and their labels."""
 
     low: Points = math.nan
@@ -216,7 +216,7 @@ class Scale(_Part):
     high_label: str = ""
 
 
-class Task(_Part):
+class RecordedTask(_ManifestPart):
     """The task; sampling settings apply to written texts, the last four fields to questionnaires."""
 
     kind: str = ""
@@ -229,7 +229,7 @@ class Task(_Part):
     affect: bool = False
 
 
-class ItemTold(_Part):
+class ItemTold(_ManifestPart):
     """A questionnaire item, see :class:`stimuli.inventories.Item`."""
 
     item_id: str
@@ -238,7 +238,7 @@ class ItemTold(_Part):
     reverse: bool = False
 
 
-class MeasureTold(_Part):
+class MeasureTold(_ManifestPart):
     """A scorer's measure, see :class:`audit.tasks.measures.base.Measure`."""
 
     name: str
@@ -251,14 +251,14 @@ class MeasureTold(_Part):
     high: Points | None = None
 
 
-class WordsTold(_Part):
+class WordsTold(_ManifestPart):
     """The words of an emotion, see :class:`stimuli.narratives.EmotionWords`."""
 
     noun: str
     adjective: str
 
 
-def _told_as(part: type[_Part]) -> Any:
+def _told_as(part: type[_ManifestPart]) -> Any:
     """Return a type that stays a plain mapping and is validated as ``part``."""
 
     def checked(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -277,18 +277,18 @@ _Measure: TypeAlias = _told_as(MeasureTold)  # type: ignore[valid-type]
 _Words: TypeAlias = _told_as(WordsTold)  # type: ignore[valid-type]
 
 
-class Inventory(_Part):
+class RecordedInventory(_ManifestPart):
     """A questionnaire with its key, so that scoring needs no other file."""
 
     name: str = ""
     source: str = ""
-    scale: Scale = Scale()
+    scale: RecordedScale = RecordedScale()
     instruction: str = ""
     total: bool = False
     items: tuple[_Item, ...] = ()
 
 
-class Stimuli(_Part):
+class Stimuli(_ManifestPart):
     """The source of the narratives, how many of how many were taken, and the SHA-256 of their content."""
 
     source: str = ""
@@ -298,7 +298,7 @@ class Stimuli(_Part):
     sha256: str = ""
 
 
-class Language(_Part):
+class Language(_ManifestPart):
     """The prompts' language, its pack's reviewer, policy for wording people, and the SHA-256 of the pack's file."""
 
     code: str = "en"
@@ -318,20 +318,20 @@ class Language(_Part):
         return self.name if self.is_english else f"{self.name} (language pack {self.code})"
 
 
-class PromptAsked(_Part):
+class PromptAsked(_ManifestPart):
     """The prompt variant, and the SHA-256 of its wording."""
 
     variant: str = ""
     sha256: str = ""
 
 
-class Knowledge(_Part):
+class RecordedKnowledge(_ManifestPart):
     """How many narratives the model inferred nothing from."""
 
     n_empty: Count = 0
 
 
-class Strategy(_Part):
+class RecordedStrategy(_ManifestPart):
     """The strategy that led the model to its answer: name, source and stages."""
 
     name: str = ""
@@ -340,10 +340,10 @@ class Strategy(_Part):
     stages: tuple[str, ...] = ()
     sha256: str = ""
     given_sha256: str = ""
-    knowledge: Knowledge = Knowledge()
+    knowledge: RecordedKnowledge = RecordedKnowledge()
 
 
-class Example(_Part):
+class ExampleCall(_ManifestPart):
     """One prompt's last call; ``turns`` are (role, text) between the system message and the user message."""
 
     system: str = ""
@@ -352,7 +352,7 @@ class Example(_Part):
     begun: str = ""
 
 
-class Identity(_Part):
+class RunIdentity(_ManifestPart):
     """What makes two runs the same run; :mod:`audit.runs.provenance` compares its ``content`` key by key."""
 
     strategy: Mapping[str, Any] = {}
@@ -363,7 +363,7 @@ class Identity(_Part):
     task: Mapping[str, Any] | None = None
 
 
-class Thinking(_Part):
+class Thinking(_ManifestPart):
     """Whether the model thought before answering (``on`` or ``budget``), its token limit and sampling settings."""
 
     mode: str = "off"
@@ -377,7 +377,7 @@ class Thinking(_Part):
         return self.mode != "off"
 
 
-class Config(_Part):
+class Config(_ManifestPart):
     """The fields in use of the composed configuration; ``content`` is all of it, for ``load_config``."""
 
     engine: Mapping[str, Any] = {}
@@ -397,7 +397,7 @@ class Config(_Part):
         return str(card.get("quantization") or "") if isinstance(card, Mapping) else ""
 
 
-class Timings(_Part):
+class Timings(_ManifestPart):
     """The last session: seconds to load the model, and seconds and number of prompts for asking."""
 
     load_s: Points | None = None
@@ -410,7 +410,7 @@ class Timings(_Part):
         return self.elicit_s / (self.n_prompts or math.nan)
 
 
-class Check(_Part):
+class RecordedCheck(_ManifestPart):
     """A check asked besides the ratings: what was varied, what limits the sample, why it was not made.
 
     ``n_wanted`` is the least number of narratives for the check, ``n_available`` the number in the source; both are 0
@@ -425,7 +425,7 @@ class Check(_Part):
     refused: str = ""
 
 
-class Noise(_Part):
+class Noise(_ManifestPart):
     """Differences, in points, between answers to prompts that were asked again, and their number."""
 
     n: Count = 0
@@ -434,7 +434,7 @@ class Noise(_Part):
     varied: str = ""
 
 
-class ScorerFacts(_Part):
+class ScorerFacts(_ManifestPart):
     """A scorer's model, the SHA-256 of its files, and a judge's rubric."""
 
     name: str = ""
@@ -443,14 +443,14 @@ class ScorerFacts(_Part):
     rubric: str = ""
 
 
-class OwnGap(_Part):
+class OwnGap(_ManifestPart):
     """Narratives used to measure a judge's own gap, and the number left out by dimension."""
 
     n_narratives: Count = 0
     left_out: Mapping[str, Count] = {}
 
 
-class Scored(_Part):
+class Scored(_ManifestPart):
     """A scorer's settings, facts and measures."""
 
     asked: Mapping[str, Any] = {}
@@ -459,7 +459,7 @@ class Scored(_Part):
     own_gap: OwnGap = OwnGap()
 
 
-class Question(_Part):
+class RecordedQuestion(_ManifestPart):
     """A question to raters about a reply, and the ends of its scale."""
 
     name: str = ""
@@ -468,34 +468,34 @@ class Question(_Part):
     high: Points = math.nan
 
 
-class People(_Part):
+class People(_ManifestPart):
     """Numbers of raters and items in a run, and the raters' questions."""
 
     n_raters: Count = 0
     n_items: Count = 0
-    questions: tuple[Question, ...] = ()
+    questions: tuple[RecordedQuestion, ...] = ()
 
 
-class Human(_Part):
+class Human(_ManifestPart):
     """The source of people's intensities."""
 
     where: str = ""
 
 
-class EmotionsRead(_Part):
+class EmotionsRead(_ManifestPart):
     """Words by which emotions were found in texts: fields of ``stimuli.narratives.EmotionWords``, by emotion."""
 
     words: Mapping[str, _Words] = {}
 
 
-class Outside(_Part):
+class Outside(_ManifestPart):
     """Ratings that another tool collected: whether a study released them, and whether they have a status column."""
 
     released: bool = False
     status_given: bool = True
 
 
-class _Written(_Part):
+class _Written(_ManifestPart):
     """A whole manifest."""
 
     kind_written: ClassVar[str] = ""
@@ -578,15 +578,15 @@ class Manifest(_Written):
     shard_size: Count = 0
     seed: Count = 0
     model: Model = Model()
-    engine: Engine = Engine()
-    elicitation: Elicitation = Elicitation()
-    scale: Scale = Scale()
-    task: Task = Task(kind=_FIRST)
-    inventory: Inventory | None = None
+    engine: RecordedEngine = RecordedEngine()
+    elicitation: RecordedElicitation = RecordedElicitation()
+    scale: RecordedScale = RecordedScale()
+    task: RecordedTask = RecordedTask(kind=_FIRST)
+    inventory: RecordedInventory | None = None
     language: Language = Language()
     stimuli: Stimuli = Stimuli()
     prompt: PromptAsked = PromptAsked()
-    strategy: Strategy = Strategy()
+    strategy: RecordedStrategy = RecordedStrategy()
     dimensions: tuple[str, ...] = ()
     clusters: _OfTerms = {}
     stems_stated: bool = False
@@ -596,12 +596,12 @@ class Manifest(_Written):
     pairs_drawn: tuple[str, ...] = ()
     versions: Words = {}
     hardware: Mapping[str, Any] = {}
-    example_prompt: Example = Example()
+    example_prompt: ExampleCall = ExampleCall()
     config: Config = Config()
-    identity: Identity = Identity()
+    identity: RunIdentity = RunIdentity()
     counts: Mapping[str, Count] = {}
     timings: Timings = Timings()
-    checks: Mapping[str, Check] = {}
+    checks: Mapping[str, RecordedCheck] = {}
     noise: Noise = Noise()
     noise_formats: Mapping[str, Noise] = {}
     scorers: Mapping[str, Scored] = {}
@@ -704,7 +704,7 @@ class Manifest(_Written):
 # --- What is made of runs --------------------------------------------------------------------------------------------
 
 
-class RunNamed(_Part):
+class RunNamed(_ManifestPart):
     """The name of one of several runs."""
 
     run: str = ""
@@ -741,15 +741,15 @@ class ComparisonManifest(OfRuns):
     kind_written = "comparison"
 
 
-class Judge(_Part):
+class Judge(_ManifestPart):
     """The model that compared replies, and the SHA-256 of its files."""
 
     revision: str = ""
-    engine: Engine = Engine()
+    engine: RecordedEngine = RecordedEngine()
     files: Words = {}
 
 
-class JudgeAsked(_Part):
+class JudgeAsked(_ManifestPart):
     """How a judge was asked."""
 
     model: str = ""
@@ -770,16 +770,16 @@ class JudgementManifest(OfRuns):
     judge: Judge | None = None
 
 
-class Drawn(_Part):
+class RecordedDraw(_ManifestPart):
     """How pairs were drawn for people."""
 
     seed: Count = 0
 
 
-class PairsIdentity(_Part):
+class PairsIdentity(_ManifestPart):
     """The identity of an export of pairs; its ``content`` is compared as a whole."""
 
-    drawn: Drawn = Drawn()
+    drawn: RecordedDraw = RecordedDraw()
 
 
 class ChoicesManifest(OfRuns):

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from audit.errors import StoreError
 from audit.runs.ledger import Ledger
-from audit.runs.parquet import in_pandas, joined, parquet, read_parquet
+from audit.runs.parquet import concatenate, in_pandas, parquet, read_parquet
 from audit.tables.base import Table, Type
 from audit.tables.spreadsheets import as_it_was
 from stimuli.files import read_file
@@ -54,7 +54,7 @@ class OneFile:
         return self._read_csv() if self.name.endswith(".csv") else in_pandas(self._read())
 
     def _read(self) -> pa.Table:
-        table = joined([read_parquet(self._path, self._table)] if self.exists() else [], self._table)
+        table = concatenate([read_parquet(self._path, self._table)] if self.exists() else [], self._table)
         self._ledger.confirm(self.name)
         return table
 

@@ -173,7 +173,7 @@ def _repeated(column: Column, n_rows: int) -> pa.Array:
     return pa.repeat(pa.scalar(column.before, type=_ARROW[column.type]), n_rows)
 
 
-def joined(tables: Iterable[pa.Table], table: Table) -> pa.Table:
+def concatenate(tables: Iterable[pa.Table], table: Table) -> pa.Table:
     """Concatenate tables; without any, return no rows."""
     there = list(tables)
     return pa.concat_tables(there) if there else schema_of(table).remove_metadata().empty_table()

@@ -32,8 +32,8 @@ from audit.runs.parquet import (
     A_PART,
     Rows,
     checked,
+    concatenate,
     in_pandas,
-    joined,
     opened,
     parquet,
     read_parquet,
@@ -268,7 +268,7 @@ class Parts:
                     raise
 
     def _all(self, beside: Mapping[str, Path], there: _Consolidated | None) -> pa.Table:
-        rows = joined(self._read(beside, there), self.table)
+        rows = concatenate(self._read(beside, there), self.table)
         self._confirm(beside)
         if there is not None:
             self._ledger.confirm(self.name)
@@ -299,7 +299,7 @@ class Parts:
         metadata = there.file.metadata
         ends = accumulate(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
         groups = enumerate(ends)
-        begin, end, group = 0, 0, joined((), self.table)
+        begin, end, group = 0, 0, concatenate((), self.table)
         for place in places:
             wanted = []
             while place:
@@ -310,7 +310,7 @@ class Parts:
                     begin, (number, end) = end, next(groups)
                     if place.start < end:
                         group = self._checked(there, number)
-            yield joined(wanted, self.table)
+            yield concatenate(wanted, self.table)
 
     def _checked(self, there: _Consolidated, group: int | None = None) -> pa.Table:
         """Read one row group of the consolidated file, or all of it."""

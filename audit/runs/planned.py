@@ -12,7 +12,7 @@ from stimuli.prompts import PromptVariant
 from stimuli.strategies import Strategy
 
 
-class Grid(Protocol):
+class PromptsByIndex(Protocol):
     """The prompts of a run, by index."""
 
     @property
@@ -39,7 +39,7 @@ class Planned(Protocol):
         """The configuration it was made from."""
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> PromptsByIndex:
         """The prompts."""
 
     @property

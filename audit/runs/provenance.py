@@ -167,7 +167,7 @@ def kept_difference(earlier: Mapping[str, Any], asked: PromptsAsked) -> Differen
     """Return the first setting in which a run's identity differs from the prompts stored in its folder, or None."""
     led = None if asked.strategy.name == NO_STRATEGY else {"sha256": asked.strategy.sha256}
     alike = {"pairs": _ALL_PAIRS}
-    return first_difference({**alike, **earlier}, {**alike, **grid_identity(asked.grid), "strategy": led})
+    return first_setting_difference({**alike, **earlier}, {**alike, **grid_identity(asked.grid), "strategy": led})
 
 
 def model_identity(model: Known) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def model_identity(model: Known) -> dict[str, Any]:
 
 def model_difference(earlier: Mapping[str, Any], model: Known) -> Difference | None:
     """Return the first setting in which a run's identity differs from a loaded model's, or None."""
-    return first_difference(earlier, {"chat": None, **model_identity(model)})
+    return first_setting_difference(earlier, {"chat": None, **model_identity(model)})
 
 
 def with_sight(manifest: Manifest, model: Known) -> Manifest:
@@ -214,7 +214,7 @@ def check_same_run(difference: Difference | None, path: Path) -> None:
         raise StoreError(f"run_dir={path} holds another run: {difference}; name another run_dir, or none")
 
 
-def first_difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> Difference | None:
+def first_setting_difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> Difference | None:
     """Return the first setting in which two runs differ, among those known now, or None."""
     return next(_differences(earlier, now, ""), None)
 
@@ -227,7 +227,7 @@ def _differences(there: Any, here: Any, key: str) -> Iterator[Difference]:
         yield Difference(key, there, here)
 
 
-def name_of(model: ModelConfig) -> str:
+def asked_model_name(model: ModelConfig) -> str:
     """Return the display name of a model that is about to be asked, see :func:`audit.runs.model_names.model_name`."""
     return model_name(model.name, model.path, server={"base_url": model.base_url or ""})
 
@@ -237,7 +237,7 @@ def default_run_dir(plan: Planned, *, within: Path | None = None) -> Path:
     model, parent = plan.config.model, within or plan.config.reports_dir
     # Earlier versions named folders by the model's card: continue in such a folder.
     earlier = parent / _folder_name(Path(model.path).name if model.name == "own" else model.name, plan)
-    return earlier if earlier.is_dir() else parent / _folder_name(name_of(model), plan)
+    return earlier if earlier.is_dir() else parent / _folder_name(asked_model_name(model), plan)
 
 
 def _folder_name(model: str, plan: Planned) -> str:

@@ -33,7 +33,7 @@ from audit.runs.files import refuse_link, write_atomically, writing
 from audit.runs.manifest import COPY, ChoicesManifest, ComparisonManifest, JudgementManifest, Manifest, OfRuns
 from audit.runs.manifest import FILE as MANIFEST
 from audit.runs.one_file import OneFile
-from audit.runs.parquet import Rows, give_memory_back, in_pandas, joined, read_parquet
+from audit.runs.parquet import Rows, concatenate, give_memory_back, in_pandas, read_parquet
 from audit.runs.parts import Parts, part_name
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import unpacked
@@ -305,13 +305,13 @@ class RunFolder(_Folder):
         """Move a file to where nothing reads it; the ledger records it as gone."""
         self._ledger.move(name, target)
 
-    def accept(self, faults: ledger.Faults) -> None:
+    def accept(self, faults: ledger.LedgerDifferences) -> None:
         """Accept changed files as they are; the ledger records that."""
         self._ledger.accept(faults)
 
     def mark_accepted(self, names: Sequence[str]) -> None:
         """Record in the ledger that files yet to be written replace what was stored."""
-        self._ledger.accept(ledger.Faults(), names)
+        self._ledger.accept(ledger.LedgerDifferences(), names)
 
     def _may_lack(self, name: str) -> bool:
         """Whether a missing file is collected anew: a stage only together with the answers that followed it."""
@@ -384,7 +384,7 @@ class RunFolder(_Folder):
                 continue
             if (table := KEPT.get(name)) is not None and table.kept is not None and not table.kept.parts:
                 with contextlib.suppress(StoreError):  # damaged and accepted
-                    tables[name] = rows_sha256(joined([read_parquet(path, table)], table), table)
+                    tables[name] = rows_sha256(concatenate([read_parquet(path, table)], table), table)
                     continue
             try:
                 content = path.read_bytes()

@@ -21,7 +21,7 @@ OTHER_LINE_ENDS: Final = "has other line ends"
 
 
 @dataclass
-class Told:
+class LedgerSummary:
     """The content of a ledger, summed up over its lines."""
 
     files: dict[str, str | None] = field(default_factory=dict)
@@ -49,13 +49,13 @@ class Told:
         return any(self.allowed(name))
 
 
-def read(folder: Path) -> Told | None:
+def read_ledger(folder: Path) -> LedgerSummary | None:
     """Return a folder's ledger; None if it has none. Raises OSError if it cannot be read."""
     try:
         content = read_file(folder / FILE)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    told = Told()
+    told = LedgerSummary()
     for line in content[: content.rfind(b"\n") + 1].splitlines(keepends=True):
         told.n_lines += 1
         if line.endswith(b"\r\n"):

@@ -138,7 +138,7 @@ def krippendorff_alpha(
             f"all {paired.size} ratings that could differ are {paired[0]:g}: raters who agree cannot be told from "
             "raters who always say the same"
         )
-    sample = _Sample.of(given[:, pairable], level)
+    sample = _PairableRatings.of(given[:, pairable], level)
     n_units = sample.sizes.size
     of_unit = pd.factorize(_labels(clusters, given.shape[1])[pairable])[0]
     n_clusters = int(of_unit.max()) + 1
@@ -230,7 +230,7 @@ def _labels(clusters: Sequence[str] | None, n_units: int) -> npt.NDArray[np.obje
 
 
 @dataclass(frozen=True, eq=False)
-class _Sample:
+class _PairableRatings:
     """Pairable ratings: ``table`` has n_uc, ``within`` each unit's Σ_ck n_uc n_uk δ²_ck where δ² is fixed."""
 
     level: Level
@@ -240,7 +240,7 @@ class _Sample:
     within: FloatArray
 
     @classmethod
-    def of(cls, given: FloatArray, level: Level) -> _Sample:
+    def of(cls, given: FloatArray, level: Level) -> _PairableRatings:
         """Take ratings of units that all have two or more."""
         # Who rated does not matter to α: NaN sort last, so that many raters of few units each make few rows.
         ratings = np.sort(given, axis=0)

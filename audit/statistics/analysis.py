@@ -14,7 +14,7 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p, within_scale
 from audit.statistics.average_gaps import Averages, averages_of, placebo_cubes
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.comparisons import compare
+from audit.statistics.comparisons import compare_estimates
 from audit.statistics.controls import Repetition
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
 from audit.statistics.estimate_rows import (
@@ -33,7 +33,7 @@ from audit.statistics.inexactness import bounded_overall, bounded_rows
 from audit.statistics.missing import missing_rows
 from audit.statistics.most_common_answers import mode_rows
 from audit.statistics.odd_pairs import odd_pairs
-from audit.statistics.outcome import INTENSITY, Part, analyse_outcome
+from audit.statistics.outcome import INTENSITY, DimensionAnalysis, analyse_outcome
 from audit.statistics.published import PublishedGap
 from audit.statistics.ratings import FloatArray, compact_ratings, without_dimensions
 from audit.statistics.remarks import Remark, remarks_of
@@ -134,7 +134,7 @@ def analyse(
     rows["equivalence"] += equivalence_rows(overall, settings)
     for dimension, estimates in found.labelled.items():
         in_points = [replace(each, scale=scales[each.label]) for each in estimates]
-        rows["comparisons"] += compare(in_points, dimension=dimension, confidence=settings.confidence)
+        rows["comparisons"] += compare_estimates(in_points, dimension=dimension, confidence=settings.confidence)
     tables = {name: pd.DataFrame(rows[name], columns=list(columns)) for name, columns in TABLES.items()}
     tables |= {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
     lengths = {variant: abs(high - low) for variant, (low, high) in scales.items()}
@@ -152,7 +152,7 @@ def analyse(
 
 
 def _of_ratings(
-    part: Part,
+    part: DimensionAnalysis,
     scale: tuple[float, float],
     seed: int,
     rows: defaultdict[str, list[dict[str, Any]]],

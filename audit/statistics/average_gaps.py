@@ -13,13 +13,13 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import Repetition
-from audit.statistics.deciding_estimate import Gap, Made, Place, gaps_of, moved
+from audit.statistics.deciding_estimate import DecidedGap, Made, Place, gaps_of, moved
 from audit.statistics.estimate_rows import child_rng
 from audit.statistics.estimates import GapEstimate, t_interval
-from audit.statistics.outcome import INTENSITY, Found, Part
+from audit.statistics.outcome import INTENSITY, DimensionAnalysis, OutcomeAnalysis
 from audit.statistics.ratings import split_ratings
 from audit.statistics.relabelling import rank_among_dealings
-from audit.statistics.verdict import JudgedGap, Limits, Verdict, verdicts
+from audit.statistics.verdict import JudgedGap, Limits, Verdict, decide_verdicts
 from audit.tables.formatting import dimension_title
 from audit.tables.shared import OVERALL
 from audit.tables.verdicts import JUDGED
@@ -47,8 +47,8 @@ class Averages:
         Dimensions and variants in which every rating is the same.
     """
 
-    gaps: tuple[Gap, ...]
-    overall: tuple[Gap, ...]
+    gaps: tuple[DecidedGap, ...]
+    overall: tuple[DecidedGap, ...]
     ranks: Mapping[Place, tuple[int, int]]
     wordings: Mapping[Place, str]
     constant: frozenset[Place]
@@ -62,7 +62,7 @@ class Averages:
         refusal_margin: float = 5.0,
         response: Mapping[str, float] | None = None,
     ) -> tuple[list[JudgedGap], list[Verdict]]:
-        """Decide, as :func:`~audit.statistics.verdict.verdicts`; the means over dimensions come last."""
+        """Decide, as :func:`~audit.statistics.verdict.decide_verdicts`; the means over dimensions come last."""
         limits = replace(limits, on_place=self._limits(limits))
         found: list[Verdict] = []
         judged: list[JudgedGap] = []
@@ -71,7 +71,7 @@ class Averages:
                 continue
             scale = gaps[0].scale if gaps[0].kind != "refusals" else (0.0, 100.0)
             least = self.settings.least_gap or LEAST_SHARE * abs(scale[1] - scale[0])
-            held, made = verdicts(
+            held, made = decide_verdicts(
                 gaps, limits, margin=margin, least_gap=least, alpha=self.settings.alpha, power=self.settings.power,
                 refusal_margin=refusal_margin, ranks=self.ranks, response=response,
             )  # fmt: skip
@@ -111,7 +111,7 @@ def limits_of_mean(own: Sequence[frozenset[str]]) -> frozenset[str]:
 
 
 def averages_of(
-    found: Found,
+    found: OutcomeAnalysis,
     *,
     placebos: Mapping[str, Mapping[str, NarrativeCube]],
     scales: Mapping[str, tuple[float, float]],
@@ -126,7 +126,7 @@ def averages_of(
     points. ``seed`` seeds the draw of dealings where there are many. ``sees_refusals`` says whether these ratings can
     show a refusal.
     """
-    gaps: list[Gap] = []
+    gaps: list[DecidedGap] = []
     ranks: dict[Place, tuple[int, int]] = {}
     wordings: dict[Place, str] = {}
     for part in found.parts:
@@ -197,14 +197,14 @@ def _with_dimensions(overall: Verdict, found: Sequence[Verdict], *, with_margin:
     return replace(overall, parts_beyond=tuple(beyond), parts_not_shown=tuple(not_shown))
 
 
-def is_flat(part: Part) -> bool:
+def is_flat(part: DimensionAnalysis) -> bool:
     """Whether every rating between identities is the same within each narrative."""
     y = part.cube.without_baselines().y.reshape(len(part.cube.narrative_ids), -1)
     y = y[(~np.isnan(y)).sum(axis=1) > 1]
     return bool(y.size) and float((np.nanmax(y, axis=1) - np.nanmin(y, axis=1)).max()) < _DUST
 
 
-def _of_these_wordings(part: Part) -> str:
+def _of_these_wordings(part: DimensionAnalysis) -> str:
     """Say why a gap is not shown for other wordings; empty if it is, or if there is one wording."""
     if part.worded is None:
         return ""
@@ -218,8 +218,8 @@ def _of_these_wordings(part: Part) -> str:
 
 
 def overall_gaps(
-    found: Found, gaps: Sequence[Gap], scales: Mapping[str, tuple[float, float]], *, confidence: float
-) -> list[Gap]:
+    found: OutcomeAnalysis, gaps: Sequence[DecidedGap], scales: Mapping[str, tuple[float, float]], *, confidence: float
+) -> list[DecidedGap]:
     """Make the deciding gap of the mean over single dimensions, by variant.
 
     Its control is ``echo_free`` only if that of all dimensions is, its scope ``groups`` only if all speak of groups.
@@ -238,7 +238,7 @@ def overall_gaps(
             else "pairs"
         )
         row = wide if scope == "groups" and wide is not None else rows["narratives"]
-        known = Gap(
+        known = DecidedGap(
             "average", "", OVERALL, variant, NotEstimableError(str(row["note"])), (), scales[variant],
             control="echo_free" if free else "none", scope=scope,  # type: ignore[arg-type]
             why_pairs="" if scope == "groups" else "not every dimension speaks of any such groups",
@@ -265,7 +265,7 @@ def overall_gaps(
     return made
 
 
-def _other(own: list[Gap], *, confidence: float) -> Made | None:
+def _other(own: list[DecidedGap], *, confidence: float) -> Made | None:
     """Return the mean of the dimensions' second controls; its standard error is at most the mean of theirs."""
     if all(gap.other is None for gap in own):
         return None
@@ -282,7 +282,7 @@ def _other(own: list[Gap], *, confidence: float) -> Made | None:
     return replace(others[0], delta=delta, se=se, df=df, ci_low=low, ci_high=high, p=p, by_narrative=nothing)
 
 
-def _estimate(row: Mapping[str, Any], own: list[Gap]) -> GapEstimate:
+def _estimate(row: Mapping[str, Any], own: list[DecidedGap]) -> GapEstimate:
     """Return the row of the mean over dimensions as an estimate, with the mean of each narrative's gaps."""
     ids = dict.fromkeys(key for gap in own for key in gap.narrative_ids)
     columns = []
@@ -302,7 +302,7 @@ def _estimate(row: Mapping[str, Any], own: list[Gap]) -> GapEstimate:
     )  # fmt: skip
 
 
-def _shifts(gap: Gap) -> tuple[float, float] | None:
+def _shifts(gap: DecidedGap) -> tuple[float, float] | None:
     """How far the worst cases of missing ratings lie from the estimate, in its unit; None if they have no bound."""
     if gap.worst is None:
         return 0.0, 0.0

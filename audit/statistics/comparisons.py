@@ -166,7 +166,7 @@ def _by_dimension(
     return gaps, noise
 
 
-def compare(estimates: Sequence[Labelled], *, dimension: str, confidence: float) -> Iterator[dict[str, Any]]:
+def compare_estimates(estimates: Sequence[Labelled], *, dimension: str, confidence: float) -> Iterator[dict[str, Any]]:
     """Compare every two estimates of one dimension's δ, narrative by narrative.
 
     Yields rows of ``COMPARISONS``, unrounded. A pair with fewer than two narratives in common is a row of NaN with a
@@ -205,7 +205,7 @@ def compare(estimates: Sequence[Labelled], *, dimension: str, confidence: float)
 
 
 def difference(first: Labelled, second: Labelled, *, confidence: float) -> tuple[GapEstimate, tuple[Any, ...]]:
-    """Estimate how much larger the first's gap is, in points, narrative by narrative, as :func:`compare` does.
+    """Estimate how much larger the first's gap is, in points, narrative by narrative, as :func:`compare_estimates`.
 
     Also returns the narratives that both have, in the order of ``by_narrative``; NotEstimableError if there are none.
     """

@@ -17,7 +17,7 @@ import pandas as pd
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.crossed import crossed_gap
-from audit.statistics.echo import echo_free, echo_of_words, same_words, without_echo
+from audit.statistics.echo import echo_free, echo_of_words, same_words_cube, without_echo
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.headline import headline_gap
 from audit.statistics.ratings import FloatArray, split_ratings
@@ -142,7 +142,7 @@ def control_rows(
     def own(which: Callable[[NarrativeCube, Mapping[str, str]], NarrativeCube]) -> GapEstimate | NotEstimableError:
         return attempt(lambda: estimate_gap(which(cube, stems)))
 
-    real = own(same_words)
+    real = own(same_words_cube)
     sets, refused = _placebo_gaps(placebos, placebo_stems, estimate_gap)
     pool = partial(_pool, confidence=confidence, sampled=dependent is None and len(sets) >= RANDOM_SETS)
     invented = attempt(lambda: _of_sets(sets, refused, cube.narrative_ids, pool))
@@ -186,7 +186,7 @@ def beyond_placebo(
     Parameters
     ----------
     real
-        A gap of pairs in the very same words (:func:`~audit.statistics.echo.same_words`): the average, or that of some
+        A gap of pairs in the very same words (:func:`~audit.statistics.echo.same_words_cube`): the average, or that of some
         narratives or of one group.
     placebos, stems
         As for :func:`control_rows`, whose row ``placebo_difference`` is this one of the average.
@@ -236,7 +236,7 @@ def _placebo_gaps(
     sets, reason = {}, "no invented groups were asked about"
     for name, cube in placebos.items():
         try:
-            estimate = estimate_gap(same_words(cube, stems.get(name, {})))
+            estimate = estimate_gap(same_words_cube(cube, stems.get(name, {})))
         except NotEstimableError as error:
             reason = f"{name}: {error}"
             continue

@@ -32,16 +32,16 @@ from audit.statistics import scopes
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import RANDOM_SETS, Repetition, beyond_placebo
 from audit.statistics.conversations import wider_over_conversations
-from audit.statistics.echo import same_words
+from audit.statistics.echo import same_words_cube
 from audit.statistics.estimates import GapEstimate, with_variance
 from audit.statistics.families import own_group_gaps
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import rating_weights
 from audit.statistics.inexactness import gap_off
-from audit.statistics.missing import refusal_gap
+from audit.statistics.missing import estimate_refusal_gap
 from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.odd_pairs import beside_odd_pairs, odd_pairs
-from audit.statistics.outcome import INTENSITY, Outcome, Part
+from audit.statistics.outcome import INTENSITY, DimensionAnalysis, Outcome
 from audit.statistics.own_groups import MIN_GROUPS, own_group_weights, pair_variance
 from audit.statistics.ratings import FloatArray
 from audit.statistics.scopes import GroupScope, group_scope, widened
@@ -59,7 +59,7 @@ _NAN: Final = float("nan")
 
 
 @dataclass(frozen=True, eq=False)
-class Gap:
+class DecidedGap:
     """One gap of a run, with the estimate that decides about it.
 
     Attributes
@@ -154,7 +154,7 @@ class _Estimated:
 
 
 def gaps_of(
-    part: Part,
+    part: DimensionAnalysis,
     *,
     placebos: Mapping[str, NarrativeCube],
     repetition: Repetition,
@@ -163,7 +163,7 @@ def gaps_of(
     missing_shift: float | None = None,
     average_alone: bool = False,
     refusals: bool = True,
-) -> Iterator[Gap]:
+) -> Iterator[DecidedGap]:
     """Yield the gaps of one dimension and variant that a verdict looks at.
 
     Parameters
@@ -190,7 +190,9 @@ def gaps_of(
     mean gap of invented groups in the same narratives: the row ``placebo_difference`` of the controls, and the same of
     the narratives of each emotion, and of each group's own gap. Of two groups there is one gap, which is the average.
     """
-    lay = _Layout.of(part, placebos, repetition, scale=scale, confidence=confidence, missing_shift=missing_shift)
+    lay = _EstimationPlan.of(
+        part, placebos, repetition, scale=scale, confidence=confidence, missing_shift=missing_shift
+    )
     yield lay.average()
     if average_alone:
         return
@@ -203,10 +205,10 @@ def gaps_of(
 
 
 @dataclass(frozen=True, eq=False)
-class _Layout:
+class _EstimationPlan:
     """How the gaps of one dimension and variant are estimated: cube, control, scale and confidence."""
 
-    part: Part
+    part: DimensionAnalysis
     cube: NarrativeCube
     headline: tuple[GapEstimate, GroupScope] | None
     control: Control
@@ -215,24 +217,24 @@ class _Layout:
     scale: tuple[float, float]
     confidence: float
     missing_shift: float | None
-    second: _Layout | None = None
+    second: _EstimationPlan | None = None
 
     @classmethod
     def of(
         cls,
-        part: Part,
+        part: DimensionAnalysis,
         placebos: Mapping[str, NarrativeCube],
         repetition: Repetition,
         *,
         scale: tuple[float, float],
         confidence: float,
         missing_shift: float | None,
-    ) -> _Layout:
+    ) -> _EstimationPlan:
         cube, stems = part.cube.without_baselines(), repetition.stems
         plain = cls(part, cube, _headline(part), "none", {}, stems, scale, confidence, missing_shift)
         beyond = None
         if placebos:
-            same = attempt(lambda: same_words(replace(cube, echoing=None), stems.get(cube.dimension, {})))
+            same = attempt(lambda: same_words_cube(replace(cube, echoing=None), stems.get(cube.dimension, {})))
             if not isinstance(same, NotEstimableError):
                 layout = replace(plain, cube=same, headline=None, control="placebo", placebos=placebos)
                 if not isinstance(attempt(lambda: layout.estimate(same)), NotEstimableError):
@@ -241,7 +243,7 @@ class _Layout:
             return replace(plain, control="echo_free", second=beyond)
         return plain if beyond is None else beyond
 
-    def average(self, emotion: str = "") -> Gap:
+    def average(self, emotion: str = "") -> DecidedGap:
         """Return the average gap of all narratives, or of those of one emotion."""
         of = self._of_emotion(emotion)
         gap = self._laid("emotion" if emotion else "average", emotion, of, self.estimate, lambda: designed_weights(of))
@@ -265,7 +267,7 @@ class _Layout:
         found = attempt(lambda: self.estimate(self.cube))
         return str(found) if isinstance(found, NotEstimableError) else found.why_pairs
 
-    def groups(self) -> Iterator[Gap]:
+    def groups(self) -> Iterator[DecidedGap]:
         """Yield each group's own gap, estimated beside the pairs of groups that stand out."""
         cube = self._without_odd_pairs
         groups = tuple(dict.fromkeys(cube.perceiver_groups))
@@ -365,7 +367,7 @@ class _Layout:
         if self.part.dependent is None and len(placebos) >= RANDOM_SETS:
             return
         for name, each in placebos.items():
-            cube = attempt(lambda each=each, name=name: same_words(each, self.stems.get(name, {})))  # type: ignore[misc]
+            cube = attempt(lambda each=each, name=name: same_words_cube(each, self.stems.get(name, {})))  # type: ignore[misc]
             if isinstance(cube, NotEstimableError):
                 continue
             narrow = attempt(lambda cube=cube: self._gap_of(cube))  # type: ignore[misc]
@@ -377,9 +379,9 @@ class _Layout:
     def _laid(
         self, kind: Kind, member: str, of: NarrativeCube, estimate: Callable[..., _Estimated],
         weights: Callable[[], FloatArray],
-    ) -> Gap:  # fmt: skip
+    ) -> DecidedGap:  # fmt: skip
         found = attempt(lambda: estimate(of))
-        gap = Gap(
+        gap = DecidedGap(
             kind, member, of.dimension, of.variant, NotEstimableError(""), of.narrative_ids, self.scale,
             control=self.control, outcome=self.part.outcome,
         )  # fmt: skip
@@ -410,7 +412,7 @@ class _Layout:
         own = gap_off(of, estimate)
         invented = []
         for name, each in self.placebos.items():
-            cube = attempt(lambda each=each, name=name: same_words(each, self.stems.get(name, {})))  # type: ignore[misc]
+            cube = attempt(lambda each=each, name=name: same_words_cube(each, self.stems.get(name, {})))  # type: ignore[misc]
             if isinstance(cube, NarrativeCube) and isinstance(
                 narrow := attempt(lambda cube=cube: self._gap_of(cube)),  # type: ignore[misc]
                 GapEstimate,
@@ -450,7 +452,7 @@ class _Layout:
         return most if isinstance(most, NotEstimableError) else (least, most)
 
 
-def _headline(part: Part) -> tuple[GapEstimate, GroupScope] | None:
+def _headline(part: DimensionAnalysis) -> tuple[GapEstimate, GroupScope] | None:
     """Return the run's headline and its wider scope, as the table of gaps has them; None if there is no headline."""
     found = part.estimates
     if isinstance(found.headline, NotEstimableError):
@@ -480,7 +482,7 @@ def _filled(cube: NarrativeCube, weights: FloatArray, scale: tuple[float, float]
 
 
 def _placebo_weights(cube: NarrativeCube, stems: Mapping[str, Mapping[str, str]]) -> FloatArray:
-    found = attempt(lambda: designed_weights(same_words(cube, stems.get(cube.dimension, {})).without_baselines()))
+    found = attempt(lambda: designed_weights(same_words_cube(cube, stems.get(cube.dimension, {})).without_baselines()))
     return np.zeros(cube.status.shape) if isinstance(found, NotEstimableError) else found
 
 
@@ -497,7 +499,7 @@ def _group_weights(cube: NarrativeCube, groups: Sequence[str], place: int) -> Fl
     return rating_weights(expected.reshape(len(expected), -1), weights.ravel()).reshape(expected.shape)
 
 
-def _refusals(cube: NarrativeCube, *, confidence: float) -> Gap:
+def _refusals(cube: NarrativeCube, *, confidence: float) -> DecidedGap:
     """Return the gap of refusals; if there are few, with the largest gap that they leave possible.
 
     Where k of N narratives had a refusal, the share of narratives that would have one lies below Clopper and Pearson's
@@ -510,15 +512,15 @@ def _refusals(cube: NarrativeCube, *, confidence: float) -> Gap:
         "narrative_ids": compared.narrative_ids, "scale": (0.0, 100.0), "control": "not_needed",
     }  # fmt: skip
     try:
-        made, with_any = refusal_gap(cube, confidence=confidence)
+        made, with_any = estimate_refusal_gap(cube, confidence=confidence)
     except NotEstimableError as error:
-        return Gap(made=error, **known)
+        return DecidedGap(made=error, **known)
     k, n = int(np.count_nonzero(with_any)), made.n_narratives
     weights = designed_weights(compared)
     farthest, bound = 100 * float(np.maximum(weights, 0.0).sum(axis=(1, 2)).max()), _NAN
     if k < FEW_REFUSALS:
         bound = farthest * rare_share(k, n, confidence)
-    return Gap(made=made, bound=bound, farthest=farthest, n_refused=k, **known)
+    return DecidedGap(made=made, bound=bound, farthest=farthest, n_refused=k, **known)
 
 
 def rare_share(k: int, n: int, confidence: float) -> float:

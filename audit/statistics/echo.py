@@ -74,7 +74,10 @@ class Overlap:
             and other words of the frame are left out.
         """
         compared = isinstance(stems, ComparedWords)
-        sides = [[_Term.of(term, stems.get(term), compared) for term in terms] for terms in (perceivers, experiencers)]
+        sides = [
+            [_SplitWording.of(term, stems.get(term), compared) for term in terms]
+            for terms in (perceivers, experiencers)
+        ]
 
         def compare(shares: str) -> BoolArray:
             return np.array([[getattr(p, shares)(e) for e in sides[1]] for p in sides[0]], dtype=bool).reshape(
@@ -86,7 +89,7 @@ class Overlap:
 
 
 @dataclass(frozen=True, slots=True)
-class _Term:
+class _SplitWording:
     """A wording split into its words, stem and form."""
 
     text: str
@@ -108,16 +111,16 @@ class _Term:
             compared,
         )
 
-    def repeats(self, other: _Term) -> bool:
+    def repeats(self, other: _SplitWording) -> bool:
         return self.text == other.text
 
-    def shares_stem(self, other: _Term) -> bool:
+    def shares_stem(self, other: _SplitWording) -> bool:
         if self.stem is not None and other.stem is not None:
             own, others = self.stem.casefold(), other.stem.casefold()
             return own == others if self.compared else bool(_stems(own) & _stems(others))
         return self.compared and any(_alike(one, another) for one in self.words for another in other.words)
 
-    def has_form_of(self, other: _Term) -> bool:
+    def has_form_of(self, other: _SplitWording) -> bool:
         return self.form == other.form
 
 
@@ -205,7 +208,7 @@ def echo_of_words(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCub
     return _targeting(cube, repeated, _told(*beside))
 
 
-def same_words(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
+def same_words_cube(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
     """Return the cube whose δ is that of in-group pairs that repeat the same words, against other groups.
 
     Only in this can real and invented groups be compared: invented ones have no terms without a word in common.

@@ -47,7 +47,7 @@ class NoiseFloor:
 
 
 @dataclass(frozen=True)
-class Elicited:
+class ElicitationTables:
     """Tables on how ratings were elicited.
 
     Attributes
@@ -78,7 +78,7 @@ def elicitation_tables(
     placebo: Collection[str] = (),
     notes: Mapping[str, str] | None = None,
     in_formats: Mapping[str, pd.DataFrame] | None = None,
-) -> Elicited:
+) -> ElicitationTables:
     """Compare a run's ratings with those of the same prompts in words, and with those of the same prompts again.
 
     Parameters
@@ -96,7 +96,7 @@ def elicitation_tables(
     rows: list[dict[str, Any]] = []
     controls: list[dict[str, Any]] = []
     if sample.empty and again.empty:
-        return Elicited(pd.DataFrame(columns=list(ELICITATION)), pd.DataFrame(columns=list(CONTROLS)), None)
+        return ElicitationTables(pd.DataFrame(columns=list(ELICITATION)), pd.DataFrame(columns=list(CONTROLS)), None)
     real = without_dimensions(ratings, placebo)
     floor = noise_floor(ratings, again) if len(again) else None
     # Against the repeated prompts, not against the run, whose order and batches differ too.
@@ -127,7 +127,7 @@ def elicitation_tables(
                 for name, own_floor in formats.items()
             ]
     named = map(INTENSITY.named, controls)
-    return Elicited(
+    return ElicitationTables(
         pd.DataFrame(rows, columns=list(ELICITATION)), pd.DataFrame(named, columns=list(CONTROLS)), floor, formats
     )
 

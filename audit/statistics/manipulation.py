@@ -66,7 +66,9 @@ class Response:
         return abs(gap) / self.points if self.answer == FOLLOWS else math.nan
 
 
-def rows_of_run(answers: pd.DataFrame, manifest: Manifest, *, confidence: float | None = None) -> list[dict[str, Any]]:
+def manipulation_rows_of_run(
+    answers: pd.DataFrame, manifest: Manifest, *, confidence: float | None = None
+) -> list[dict[str, Any]]:
     """Return :func:`manipulation_rows` of a run; None for ``confidence`` takes that of the run's analysis."""
     settings, scale = manifest.statistics, manifest.scale
     return list(

@@ -57,7 +57,7 @@ from scipy import special
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.bounded_mean import bounded_mean, narratives_to_bound
 from audit.statistics.comparisons import Labelled, difference, over_groups
-from audit.statistics.deciding_estimate import Gap, Kind, Made, rare_share
+from audit.statistics.deciding_estimate import DecidedGap, Kind, Made, rare_share
 from audit.statistics.estimates import GapEstimate, t_interval, with_variance
 from audit.statistics.families import adjust_p
 from audit.statistics.planning import narratives_to_rule_out
@@ -101,8 +101,8 @@ class Held:
         NaN if more narratives would not help.
     """
 
-    gap: Gap
-    baseline: Gap | None
+    gap: DecidedGap
+    baseline: DecidedGap | None
     margin: float
     value: float
     low: float
@@ -119,8 +119,8 @@ class Held:
 
 
 def hold(
-    gaps: Sequence[Gap],
-    baselines: Mapping[tuple[str, str, str, str], Gap] | None,
+    gaps: Sequence[DecidedGap],
+    baselines: Mapping[tuple[str, str, str, str], DecidedGap] | None,
     *,
     margins: Mapping[Kind, float],
     alpha: float,
@@ -186,10 +186,12 @@ def _levels(p: FloatArray, size: int, *, alpha: float) -> list[float]:
     return levels
 
 
-_ABSENT: Final = Gap("average", "", "", "", NotEstimableError("the baseline does not have this gap"), (), (0.0, 1.0))
+_ABSENT: Final = DecidedGap(
+    "average", "", "", "", NotEstimableError("the baseline does not have this gap"), (), (0.0, 1.0)
+)
 
 
-def outer_interval(gap: Gap, *, alpha: float) -> tuple[float, float]:
+def outer_interval(gap: DecidedGap, *, alpha: float) -> tuple[float, float]:
     """Return the interval of a gap that must lie inside a margin, in the gap's unit; NaN without one.
 
     It is the interval of two one-sided tests at α, widened by the worst cases of missing ratings and of ratings that
@@ -207,7 +209,7 @@ def outer_interval(gap: Gap, *, alpha: float) -> tuple[float, float]:
     return low - gap.off, high + gap.off
 
 
-def reach_of(gap: Gap, *, alpha: float) -> float:
+def reach_of(gap: DecidedGap, *, alpha: float) -> float:
     """Return the smallest margin that a gap is shown to lie within, in its unit; NaN without an interval.
 
     For an average, this includes narratives with a large gap that were not drawn (see
@@ -233,7 +235,7 @@ def narrow_variance(made: GapEstimate) -> float:
     return float((made.weights[used] * (made.by_narrative[used] - made.delta) ** 2).sum() / (used.sum() - 1))
 
 
-def groups_differ_too_much(gap: Gap, margin: float) -> bool:
+def groups_differ_too_much(gap: DecidedGap, margin: float) -> bool:
     """Whether groups differ so much in a gap that no number of narratives is likely to show it within the margin."""
     if isinstance(gap.made, NotEstimableError) or not gap.without or not gap.made.se > 0:
         return False
@@ -244,7 +246,7 @@ def groups_differ_too_much(gap: Gap, margin: float) -> bool:
 class _Line:
     """The intervals and p of one gap, alone or beside the baseline's."""
 
-    def __init__(self, gap: Gap, baseline: Gap | None, alpha: float) -> None:
+    def __init__(self, gap: DecidedGap, baseline: DecidedGap | None, alpha: float) -> None:
         self.gap, self.baseline, self.alpha = gap, baseline, alpha
         self.fault = ""
         self.change = self.sum = None
@@ -474,13 +476,13 @@ def _box(change: tuple[float, float], total: tuple[float, float]) -> tuple[float
     return low, max(min(change[1], total[1]), min(-change[0], -total[0]))
 
 
-def _ends(gap: Gap) -> tuple[GapEstimate | None, GapEstimate | None]:
+def _ends(gap: DecidedGap) -> tuple[GapEstimate | None, GapEstimate | None]:
     if isinstance(gap.worst, NotEstimableError) or isinstance(gap.made, NotEstimableError):
         return None, None
     return (gap.made, gap.made) if gap.worst is None else gap.worst
 
 
-def _on_scale(ends: tuple[float, float], gap: Gap, times: int = 1) -> tuple[float, float]:
+def _on_scale(ends: tuple[float, float], gap: DecidedGap, times: int = 1) -> tuple[float, float]:
     """Cut an interval where a gap can reach; for a change, at twice that."""
     length = times * gap.reach
     return max(ends[0], -length), min(ends[1], length)

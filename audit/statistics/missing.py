@@ -58,7 +58,7 @@ def missing_rows(cube: NarrativeCube, *, confidence: float) -> Iterator[dict[str
         yield _row(compared, outcome, shown, could, wanted=int(asked.max(initial=1)), confidence=confidence)
 
 
-def refusal_gap(cube: NarrativeCube, *, confidence: float) -> tuple[GapEstimate, BoolArray]:
+def estimate_refusal_gap(cube: NarrativeCube, *, confidence: float) -> tuple[GapEstimate, BoolArray]:
     """Estimate the gap of refusals in percentage points, as in the row ``refused`` of :func:`missing_rows`.
 
     Also returns, shape (N,), which of the narratives that it uses had a refusal. NotEstimableError if no narrative was

@@ -29,7 +29,7 @@ from audit.statistics.families import family_rows
 from audit.statistics.incomplete import cell_means
 from audit.statistics.ratings import BoolArray, FloatArray
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE
-from audit.statistics.wordings import Worded
+from audit.statistics.wordings import WordingGaps
 from audit.tables.cells import CELLS
 from audit.tables.formatting import count, plural, rate
 from audit.tables.replies import SCORED
@@ -76,7 +76,7 @@ INTENSITY: Final = Outcome("intensity", unit="points", rated=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class DimensionAnalysis:
     """An outcome in one dimension and variant, with its estimates.
 
     Attributes
@@ -114,12 +114,12 @@ class Part:
         return self.estimates.headline
 
     @cached_property
-    def worded(self) -> Worded | None:
+    def worded(self) -> WordingGaps | None:
         """Its gaps in each wording of the prompt; None if there is one wording."""
         # A wording whose ratings do not allow the headline's estimate has no δ, rather than another kind of δ.
         stems = self.told.stems.get(self.cube.dimension, {})
         free = {} if self.cube.nuisance is None else {"within": partial(echo_free, stems=stems)}
-        return Worded.of(self.prompts, self.cube, confidence=self.settings.confidence, **free)
+        return WordingGaps.of(self.prompts, self.cube, confidence=self.settings.confidence, **free)
 
     def controls(self) -> list[dict[str, Any]]:
         """Return the rows of ``CONTROLS``: for the repetition of words, and for wordings if there are several."""
@@ -154,7 +154,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class OutcomeAnalysis:
     """The analysis of an outcome: its parts, the mean over dimensions, and all rows of the gap.
 
     Attributes
@@ -169,7 +169,7 @@ class Found:
         The compacted ratings that were analysed, sets of invented groups included.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[DimensionAnalysis, ...]
     overall: list[dict[str, Any]]
     gap: list[dict[str, Any]]
     labelled: Mapping[str, list[Labelled]]
@@ -185,7 +185,7 @@ def analyse_outcome(
     repetition: Repetition | None = None,
     conversation_of: Callable[[str], str] | None = None,
     replies: pd.DataFrame | None = None,
-) -> Found:
+) -> OutcomeAnalysis:
     """Estimate δ of an outcome in each dimension and variant, and over all dimensions, with its controls.
 
     Parameters
@@ -205,13 +205,13 @@ def analyse_outcome(
     told = repetition or Repetition()
     confidence = settings.confidence
     dependent = _dependent(conversation_of, confidence=confidence)
-    parts: list[Part] = []
+    parts: list[DimensionAnalysis] = []
     labelled: defaultdict[str, list[Labelled]] = defaultdict(list)
     for cube, own, controls in told.controlled(prompts, confidence=confidence, dependent=dependent):
         made = Estimates.of(cube, seed=seed, settings=settings, published=outcome.rated)
         rows = gap_rows(cube, made, confidence=confidence, n_missing=n_missing(own))
         gap = list(rows if outcome.rated else _measured_rows(rows, cube, *_n_numberless(replies, own)))
-        part = Part(
+        part = DimensionAnalysis(
             outcome=outcome,
             cube=cube,
             prompts=own,
@@ -235,7 +235,7 @@ def analyse_outcome(
     if conversation_of is not None and any(part.conversations for part in parts):
         found = [(part.cube, part.estimates) for part in parts]
         gap = gaps_over_conversations(gap, found, labelled, conversation_of, seed=seed, settings=settings)
-    return Found(tuple(parts), overall, gap, labelled, prompts)
+    return OutcomeAnalysis(tuple(parts), overall, gap, labelled, prompts)
 
 
 def is_scored(replies: pd.DataFrame) -> BoolArray:

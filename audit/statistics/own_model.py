@@ -93,7 +93,7 @@ def own_model_table(
         One of ``LABELS``.
     """
     model = _Model.read(formula, fit=fit, random=random, cluster=cluster)
-    parts = [_Part.of(rows, dimension, variant, model) for dimension, variant, rows in split_ratings(ratings)]
+    parts = [_FitData.of(rows, dimension, variant, model) for dimension, variant, rows in split_ratings(ratings)]
     faults = [part.fault for part in parts if part.n_ratings]
     if faults and all(faults):
         raise ConfigError(f"{model.place} cannot be evaluated on the ratings ({faults[0]}); change the formula")
@@ -217,7 +217,7 @@ _KEEP_ALL: Final = patsy.NAAction(on_NA="raise", NA_types=[])
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _FitData:
     """The data of one fit: columns as plain arrays, each rating's cluster, and the layout of its designs.
 
     ``fault`` says why there is no layout: the formula cannot be evaluated on these ratings.
@@ -240,7 +240,7 @@ class _Part:
         return int(self.clusters.max(initial=-1)) + 1
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, dimension: str, variant: str, model: _Model) -> _Part:
+    def of(cls, rows: pd.DataFrame, dimension: str, variant: str, model: _Model) -> _FitData:
         """Take the ratings that the model can use and lay out its designs on them."""
         between = rows["in_group"].notna().to_numpy()
         used = between & rows["intensity"].notna().to_numpy()
@@ -340,7 +340,7 @@ class _Fitted:
     notes: list[str] = field(default_factory=list)
 
 
-def _rows(model: _Model, part: _Part, *, confidence: float) -> Iterator[dict[str, Any]]:
+def _rows(model: _Model, part: _FitData, *, confidence: float) -> Iterator[dict[str, Any]]:
     """Yield one part's rows of ``OWN_MODEL``; a single row of NaN if it cannot be fitted."""
     fitted: _Fitted | None = None
     names: tuple[str, ...] = ()
@@ -398,7 +398,7 @@ def _test(estimate: float, se: float, *, df: float, confidence: float) -> dict[s
     }
 
 
-def _fixed_design(part: _Part) -> _Design:
+def _fixed_design(part: _FitData) -> _Design:
     """Build the design of the fixed terms; NotEstimableError if there are too few ratings or clusters for any fit."""
     if part.fault:
         raise NotEstimableError(f"the formula cannot be evaluated on these ratings ({part.fault})")
@@ -418,7 +418,7 @@ def _left_out(kind: str, design: _Design, determined: BoolArray) -> list[str]:
     return [f"rank deficient: earlier {kind} terms determine {', '.join(names[:3])}{more}, left out"]
 
 
-def _fit(model: _Model, part: _Part, fixed: _Design) -> _Fitted:
+def _fit(model: _Model, part: _FitData, fixed: _Design) -> _Fitted:
     n_terms = len(fixed.names)
     if part.n_ratings <= n_terms:
         raise NotEstimableError(
@@ -431,7 +431,7 @@ def _fit(model: _Model, part: _Part, fixed: _Design) -> _Fitted:
     return _fit_mixed(response, fixed, part)
 
 
-def _fit_ols(response: FloatArray, fixed: _Design, part: _Part) -> _Fitted:
+def _fit_ols(response: FloatArray, fixed: _Design, part: _FitData) -> _Fitted:
     # Imported here: statsmodels is slow, and only a user's own formula needs it.
     from statsmodels.regression.linear_model import OLS
 
@@ -463,7 +463,7 @@ def _fit_ols(response: FloatArray, fixed: _Design, part: _Part) -> _Fitted:
     return _Fitted(estimate, se, part.n_clusters - 1.0, residual, converged=True, singular=False, notes=notes)
 
 
-def _fit_mixed(response: FloatArray, fixed: _Design, part: _Part) -> _Fitted:
+def _fit_mixed(response: FloatArray, fixed: _Design, part: _FitData) -> _Fitted:
     from statsmodels.regression.mixed_linear_model import MixedLM
 
     random = part.design(part.layouts[1])

@@ -28,7 +28,7 @@ import numpy as np
 
 from audit.errors import NotEstimableError
 from audit.statistics.bounded_mean import narratives_to_bound
-from audit.statistics.deciding_estimate import Gap, Kind, Place, moved
+from audit.statistics.deciding_estimate import DecidedGap, Kind, Place, moved
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.margin_tests import Held, groups_differ_too_much, hold, narrow_variance, outer_interval, reach_of
@@ -92,7 +92,7 @@ class Verdict:
         Narratives that would show, with the planned chance, that no average gap is larger than the margin (without one,
         than the least gap of interest); NaN if more narratives would not help.
     control, scope
-        The deciding estimate's; see :class:`~audit.statistics.deciding_estimate.Gap`.
+        The deciding estimate's; see :class:`~audit.statistics.deciding_estimate.DecidedGap`.
     why_pairs
         Why it speaks of these pairs of words alone; empty if it speaks of groups.
     delta, se, df, ci_low, ci_high, p, p_adjusted
@@ -244,7 +244,7 @@ def judge_gap(held: Held, codes: Set[str]) -> JudgedGap:
     return JudgedGap(held, "undecided", left) if left else JudgedGap(held, "within")
 
 
-def _held_back(gap: Gap, codes: Set[str]) -> tuple[str, ...]:
+def _held_back(gap: DecidedGap, codes: Set[str]) -> tuple[str, ...]:
     """Return the codes that keep a gap from being found and from being ruled out."""
     # Limits of ratings do not limit the gap of refusals.
     back = {code for code in HELD_BACK if code in codes and (gap.kind != "refusals" or code == "few_narratives")}
@@ -266,7 +266,7 @@ def _against_a_gap(held: Held) -> Iterator[str]:
     yield from _speaks_against(gap, held.value)
 
 
-def _speaks_against(gap: Gap, sign: float) -> Iterator[str]:
+def _speaks_against(gap: DecidedGap, sign: float) -> Iterator[str]:
     """Yield what an interval that leaves out 0 cannot answer: missing ratings, inexact ratings, another control."""
     if gap.worst is not None and not _beyond_zero_at_worst(gap, sign):
         yield "missing"
@@ -289,21 +289,21 @@ def _leaves_out_zero(made: GapEstimate | NotEstimableError, sign: float) -> bool
     return made.ci_low > 0 if sign > 0 else made.ci_high < 0
 
 
-def _other_beyond(gap: Gap, margin: float) -> bool:
+def _other_beyond(gap: DecidedGap, margin: float) -> bool:
     """Whether a second control shows a gap that lies beyond the margin, on either side."""
     if not isinstance(gap.other, GapEstimate):
         return False
     return any(_leaves_out_zero(moved(gap.other, -sign * margin), sign) for sign in (1.0, -1.0))
 
 
-def _beyond_zero_at_worst(gap: Gap, sign: float) -> bool:
+def _beyond_zero_at_worst(gap: DecidedGap, sign: float) -> bool:
     if isinstance(gap.worst, NotEstimableError) or gap.worst is None:
         return False
     return all(_leaves_out_zero(each, sign) for each in gap.worst)
 
 
-def verdicts(
-    gaps: Sequence[Gap],
+def decide_verdicts(
+    gaps: Sequence[DecidedGap],
     limits: Limits,
     *,
     margin: float | None,
@@ -361,7 +361,7 @@ def verdicts(
     return judged, found
 
 
-def _p(gap: Gap) -> float:
+def _p(gap: DecidedGap) -> float:
     return _NAN if isinstance(gap.made, NotEstimableError) else gap.made.p
 
 
@@ -486,7 +486,9 @@ def _parts(beneath: Sequence[JudgedGap], *, with_margin: bool) -> tuple[tuple[st
     return beyond, rest
 
 
-def _n_needed(gap: Gap, margin: float | None, least_gap: float, *, alpha: float, power: float, n_run: int) -> float:
+def _n_needed(
+    gap: DecidedGap, margin: float | None, least_gap: float, *, alpha: float, power: float, n_run: int
+) -> float:
     """Narratives of the run that would rule out the margin; NaN if no number does, or if those of the run would do."""
     assert isinstance(gap.made, GapEstimate)
     wanted = (least_gap if margin is None else margin) - gap.off

@@ -58,7 +58,7 @@ def _too_few(n: int) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Worded:
+class WordingGaps:
     """Gaps of narratives in each wording.
 
     Attributes
@@ -86,7 +86,7 @@ class Worded:
         *,
         within: Callable[[NarrativeCube], NarrativeCube] = lambda each: each,
         confidence: float,
-    ) -> Worded | None:
+    ) -> WordingGaps | None:
         """Estimate δ in each wording; None if there is one wording.
 
         ``part`` are compacted ratings of one dimension and variant, ``cube`` the same averaged over wordings.

@@ -145,7 +145,7 @@ def spelt_out(columns: Mapping[str, Column]) -> dict[str, Column]:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Storage:
     """Where a folder keeps a table that cannot be made again; names are relative to the folder.
 
     Attributes
@@ -194,7 +194,7 @@ class Table(Mapping[str, Column]):
     name: str
     row: str
     columns: Mapping[str, Column] = field(repr=False)
-    kept: Kept | None = None
+    kept: Storage | None = None
     former: Mapping[str, str] = field(default_factory=dict, repr=False)
     former_file: str = ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from audit.tables.base import Kept, Table, count, number, points, probability, share, text, word
+from audit.tables.base import Storage, Table, count, number, points, probability, share, text, word
 from audit.tables.shared import KEYS, PROMPT
 
 PEOPLE_INTENSITIES: Final = Table(
@@ -17,7 +17,7 @@ PEOPLE_INTENSITIES: Final = Table(
         **{name: PROMPT[name] for name in ("narrative_id", "emotion", "experiencer", "experiencer_group")},
         "intensity": points("what the rater answered, in points of the run's scale; missing where it was left out"),
     },
-    kept=Kept("people/ratings.csv", again="import the raters' files again"),
+    kept=Storage("people/ratings.csv", again="import the raters' files again"),
 )
 
 RATERS: Final = Table(
@@ -28,7 +28,7 @@ RATERS: Final = Table(
         "dimension": word("what the groups differ in"),
         "group": word("the rater's own group; empty where the rater did not say"),
     },
-    kept=Kept("people/raters.csv", again="import the raters' files again"),
+    kept=Storage("people/raters.csv", again="import the raters' files again"),
 )
 
 READINGS: Final = Table(
@@ -42,7 +42,7 @@ READINGS: Final = Table(
         "intensity": points("how intense the reader says it is, in points of the run's scale; missing if left out"),
         "plausibility": number("how plausible the reader finds it, from 1 to 7; missing if left out"),
     },
-    kept=Kept("norming/ratings.csv", again="import the raters' files again"),
+    kept=Storage("norming/ratings.csv", again="import the raters' files again"),
 )
 
 _EMOTION: Final = PROMPT["emotion"].adding(

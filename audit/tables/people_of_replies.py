@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from audit.tables.base import Kept, Table, count, number, text, word
+from audit.tables.base import Storage, Table, count, number, text, word
 from audit.tables.people import CORRELATIONS
 from audit.tables.replies import MEASURES
 from audit.tables.shared import PROMPT
@@ -18,7 +18,7 @@ PEOPLE_SCORES: Final = Table(
         "question": word("what the rater was asked"),
         "score": number("what the rater answered, on the question's scale"),
     },
-    kept=Kept("people/ratings.csv", again="import the raters' files again"),
+    kept=Storage("people/ratings.csv", again="import the raters' files again"),
 )
 
 AGREEMENT: Final = Table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from audit.tables.base import Kept, Table, count, flag, number, probability, share, spelt_out, text, whole, word
+from audit.tables.base import Storage, Table, count, flag, number, probability, share, spelt_out, text, whole, word
 from audit.tables.shared import DF, FAMILY_SIZE, KEYS, SIDES
 
 PAIRS: Final = Table(
@@ -60,7 +60,7 @@ JUDGED_PAIRS: Final = Table(
             "given_status": word("rated, refused, unparseable or failed; empty where the pair was not asked about"),
         }
     ),
-    kept=Kept("pairs.parquet", "parts"),
+    kept=Storage("pairs.parquet", "parts"),
 )
 
 PREFERENCE: Final = Table(

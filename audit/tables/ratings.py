@@ -8,7 +8,7 @@ from typing import Final
 from audit.tables.base import (
     INT8,
     INT32,
-    Kept,
+    Storage,
     Table,
     count,
     flag,
@@ -77,7 +77,7 @@ RATINGS: Final = Table(
             since=5,
         ),
     },
-    kept=Kept("ratings.parquet", "ratings"),
+    kept=Storage("ratings.parquet", "ratings"),
 )
 
 ELICITATION_SAMPLE: Final = Table(
@@ -89,11 +89,11 @@ ELICITATION_SAMPLE: Final = Table(
         "intensity": RATINGS["intensity"],
         "response": text("the model's raw text; empty where it was asked for probabilities"),
     },
-    kept=Kept("elicitation_sample.parquet"),
+    kept=Storage("elicitation_sample.parquet"),
 )
 
 ASKED_AGAIN: Final = Table(
-    "asked_again", "a prompt that was asked once more", {**ELICITATION_SAMPLE}, Kept("asked_again.parquet")
+    "asked_again", "a prompt that was asked once more", {**ELICITATION_SAMPLE}, Storage("asked_again.parquet")
 )
 
 FORMATS: Final = ("bfloat16", "float16", "float32")
@@ -104,7 +104,7 @@ ASKED_IN_FORMATS: Final = {
         f"asked_in_{name}",
         f"a prompt that was asked once more in {name}",
         {**ELICITATION_SAMPLE},
-        Kept(f"asked_in_{name}.parquet"),
+        Storage(f"asked_in_{name}.parquet"),
     )
     for name in FORMATS
 }
@@ -124,7 +124,7 @@ MANIPULATED: Final = Table(
         "intensity": RATINGS["intensity"],
         "response": ELICITATION_SAMPLE["response"],
     },
-    kept=Kept("manipulation.parquet"),
+    kept=Storage("manipulation.parquet"),
 )
 
 MANIPULATION: Final = Table(

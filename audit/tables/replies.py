@@ -8,7 +8,7 @@ from typing import Final
 
 from audit.tables.base import (
     INT32,
-    Kept,
+    Storage,
     Table,
     count,
     in_measure_unit,
@@ -61,7 +61,7 @@ REPLIES: Final = Table(
         "n_tokens": tokens("tokens of the reply; a text that several prompts share counts in each", type=INT32),
         "n_dropped": replace(RATINGS["n_dropped"], since=1),
     },
-    kept=Kept("replies.parquet", "replies"),
+    kept=Storage("replies.parquet", "replies"),
 )
 
 SCORES: Final = Table(
@@ -72,10 +72,10 @@ SCORES: Final = Table(
         "measure": word("what was measured, as in the table of measures"),
         "value": in_measure_unit("the number, in the measure's unit; missing where the reply has no such number"),
     },
-    kept=Kept("scores/*/scores.parquet", "scores/*", of_part="replies"),
+    kept=Storage("scores/*/scores.parquet", "scores/*", of_part="replies"),
 )
 
-OWN_GAP_RATINGS: Final = replace(RATINGS, kept=Kept("judged.parquet", "judged", of_all="replies"))
+OWN_GAP_RATINGS: Final = replace(RATINGS, kept=Storage("judged.parquet", "judged", of_all="replies"))
 """A judge's ratings of the same replies as replies to every experiencer, for its own gap; one part a dimension."""
 
 MEASURES: Final = Table(

@@ -7,7 +7,7 @@ from typing import Final
 from audit.tables.base import (
     INT32,
     INT64,
-    Kept,
+    Storage,
     Table,
     count,
     flag,
@@ -45,7 +45,7 @@ STAGES: Final = Table(
             "examples and earlier calls left out of the conversation, the oldest first, for want of room"
         ),
     },
-    kept=Kept("stages.parquet", "stages"),
+    kept=Storage("stages.parquet", "stages"),
 )
 
 GIVEN: Final = Table(
@@ -68,7 +68,7 @@ GIVEN: Final = Table(
             ),
         }
     ),
-    kept=Kept("given.parquet"),
+    kept=Storage("given.parquet"),
 )
 
 CALLS: Final = Table(

@@ -11,14 +11,14 @@ from typing import Any
 from audit.asking.prompt_export import Export, messages_in
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.configuration.schema import AuditConfig, load_statistics
-from audit.engines.answered import Answers, answered_model, read_answers
+from audit.engines.answered import FileAnswers, answered_model, read_answers_file
 from audit.engines.progress import Say
 from audit.errors import ConfigError, StoreError
 from audit.people.collection import FOLDERS, form_of, import_ratings
 from audit.runs.manifest import Manifest
 from audit.runs.outside import code_text, describe_outside, read_outside
 from audit.runs.planned import Planned
-from audit.runs.provenance import check_same_run, computed_by, default_run_dir, first_difference, now
+from audit.runs.provenance import check_same_run, computed_by, default_run_dir, first_setting_difference, now
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
 from audit.tasks.base import Published, Task
@@ -178,7 +178,7 @@ def report_outside(
     with RunFolder(run_dir) as folder:
         earlier = folder.read_manifest()
         if earlier is not None:
-            check_same_run(first_difference(earlier.identity.content, manifest.identity.content), run_dir)
+            check_same_run(first_setting_difference(earlier.identity.content, manifest.identity.content), run_dir)
         if not folder.shards():  # in a new folder, or if damaged shards were set aside
             folder.write_shard(0, outside.ratings)
         folder.consolidate(say)
@@ -219,7 +219,7 @@ def report_answers(
         If an answer or a setting cannot be used.
     """
     export = Export.read(prompts)
-    found = read_answers(
+    found = read_answers_file(
         answers, export=export.id, n_prompts=len(export.asked.grid), asked=lambda: messages_in(prompts)
     )
     plan = export.plan(model=model or found.model or answers.stem)
@@ -241,14 +241,14 @@ def report_answers(
     with RunFolder(path) as folder:
         earlier = folder.read_manifest()
         if earlier is not None:
-            check_same_run(first_difference(earlier.identity.content, opened.source.identity()), path)
+            check_same_run(first_setting_difference(earlier.identity.content, opened.source.identity()), path)
         manifest = task.collect(plan, folder, command=command, say=say, opened=opened)
         # The time to read a file is not the model's.
         manifest = _completed(manifest.having(timings={}), config, command=command, preset=export.preset)
         return _publish(task, folder, manifest, say)
 
 
-def _said_of(answers: Answers) -> str:
+def _said_of(answers: FileAnswers) -> str:
     """Summarise a file of answers."""
     counted = (
         (answers.n_absent, "without a line"),

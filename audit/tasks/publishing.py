@@ -34,7 +34,7 @@ def count_of(status: pd.Series) -> dict[str, int]:
     return {name: n for name, n in n_of.items() if n or name != Status.INEXACT}
 
 
-def score_stages(
+def score_run_stages(
     folder: RunFolder, stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest
 ) -> tuple[pd.DataFrame, Manifest]:
     """Score the texts of stages. Return the scores, and the manifest with the word lists used."""

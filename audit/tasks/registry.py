@@ -8,12 +8,12 @@ from audit.errors import StoreError
 from audit.runs.manifest import Manifest
 from audit.tasks.base import Task
 from audit.tasks.intensity.task import Intensity
-from audit.tasks.inventory.task import Inventory
+from audit.tasks.inventory.task import InventoryFilling
 from audit.tasks.recognition.task import Cause, Emotion
-from audit.tasks.reply.task import Reply
+from audit.tasks.reply.task import ReplyWriting
 
 TASKS: Final[dict[str, Task[Any]]] = {
-    task.kind: task for task in (Intensity(), Reply(), Emotion(), Cause(), Inventory())
+    task.kind: task for task in (Intensity(), ReplyWriting(), Emotion(), Cause(), InventoryFilling())
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from audit.cli.main import COMMANDS, main
-from audit.cli.terminal.base import FAILED, UNEXPECTED, attempt
+from audit.cli.terminal.base import FAILED, UNEXPECTED, try_step
 from audit.cli.terminal.jobs import each_job
 from audit.cli.terminal.unexpected import SWITCH
 from audit.errors import ConfigError
@@ -57,7 +57,7 @@ def deep():
     ids=lambda value: type(value).__name__,
 )
 def test_an_unforeseen_error_is_one_line_that_names_its_log(error, said, state, capsys):
-    fault = attempt(failing(error), ["report", "a b"])
+    fault = try_step(failing(error), ["report", "a b"])
     assert fault is not None
     assert fault.code == UNEXPECTED not in (0, 1, 2, 3, 129, 130, 143)
     printed = capsys.readouterr()
@@ -78,7 +78,7 @@ def test_an_unforeseen_error_is_one_line_that_names_its_log(error, said, state, 
 
 
 def test_a_recursion_without_end_is_one_line(state, capsys):
-    assert attempt(deep, []).code == UNEXPECTED
+    assert try_step(deep, []).code == UNEXPECTED
     [line] = capsys.readouterr().err.splitlines()
     assert "RecursionError" in line
     assert "in deep" in logs(state)[0]
@@ -89,14 +89,14 @@ def test_an_error_that_cannot_say_what_it_is_is_one_line_all_the_same(state, cap
         def __str__(self):
             raise RuntimeError("no words")
 
-    assert attempt(failing(Mute()), []).code == UNEXPECTED
+    assert try_step(failing(Mute()), []).code == UNEXPECTED
     [line] = capsys.readouterr().err.splitlines()
     assert "an error that was not foreseen, Mute; " in line
     assert "Mute" in logs(state)[0]
 
 
 def test_what_the_user_can_mend_keeps_its_line_and_makes_no_log(state, capsys):
-    fault = attempt(failing(ConfigError("model.path=x is no model")), [])
+    fault = try_step(failing(ConfigError("model.path=x is no model")), [])
     assert (fault.line, fault.code) == ("model.path=x is no model", FAILED)
     assert capsys.readouterr().err == "audit: model.path=x is no model\n"
     assert not state.exists()
@@ -105,7 +105,7 @@ def test_what_the_user_can_mend_keeps_its_line_and_makes_no_log(state, capsys):
 @pytest.mark.parametrize("error", [BrokenPipeError(), KeyboardInterrupt()])
 def test_a_reader_who_leaves_and_ctrl_c_are_no_faults(error, state):
     with pytest.raises(type(error)):
-        attempt(failing(error), [])
+        try_step(failing(error), [])
     assert not state.exists()
 
 
@@ -114,7 +114,7 @@ def test_neither_line_nor_log_has_a_secret(state, capsys, monkeypatch):
     monkeypatch.setenv("OURS", "what-we-call-ours")
     monkeypatch.setenv("MY_TOKEN", "1")  # no secret, and cut out it would be everywhere
     error = RuntimeError(f"401 for Bearer {SECRET}, what-we-call-ours at https://me:hunter2@host/v1, 1 try")
-    attempt(failing(error), ["run", "model.api_key_env=OURS", f"model.base_url=https://me:hunter2@host/{SECRET}"])
+    try_step(failing(error), ["run", "model.api_key_env=OURS", f"model.base_url=https://me:hunter2@host/{SECRET}"])
     line, [log] = capsys.readouterr().err, logs(state)
     for text in (line, log):
         assert not any(hidden in text for hidden in (SECRET, "what-we-call-ours", "hunter2"))
@@ -127,7 +127,7 @@ def test_neither_line_nor_log_has_a_secret(state, capsys, monkeypatch):
 def test_the_switch_prints_the_traceback_at_once(capsys, monkeypatch):
     for value, shown in (("1", True), ("0", False), ("", False)):
         monkeypatch.setenv(SWITCH, value)
-        attempt(failing(ValueError("moon")), [])
+        try_step(failing(ValueError("moon")), [])
         printed = capsys.readouterr().err
         assert ("Traceback (most recent call last):" in printed) is shown
         assert printed.splitlines()[-1].startswith("audit: an error that was not foreseen, ValueError: moon; its trac")
@@ -137,11 +137,11 @@ def test_a_log_that_cannot_be_kept_goes_to_temporary_files_and_else_to_the_termi
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    attempt(failing(ValueError("moon")), [])
+    try_step(failing(ValueError("moon")), [])
     [log] = tmp_path.glob("empathy-audit-*.log")
     assert f"its traceback is in {log}" in capsys.readouterr().err
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
-    assert attempt(failing(ValueError("moon")), []).code == UNEXPECTED
+    assert try_step(failing(ValueError("moon")), []).code == UNEXPECTED
     *trace, line = capsys.readouterr().err.splitlines()
     assert "Traceback (most recent call last):" in trace
     assert "ValueError: moon; no log could be written (Not a directory), so its traceback stands above; " in line

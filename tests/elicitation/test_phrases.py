@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from audit.asking.elicitation.base import Elicited
+from audit.asking.elicitation.base import ElicitedRating
 from audit.asking.elicitation.generate import GenerateElicitation, check_begun
 from audit.asking.elicitation.parsing import Reading
 from audit.asking.elicitation.phrases import read_in_language
@@ -150,8 +150,8 @@ class Says:
 @pytest.mark.parametrize(
     ("begun", "text", "expected"),
     [
-        ("Zahl: ", "85", Elicited(Status.RATED, 85.0, "85")),
-        ("", "Das kann ich nicht bewerten.", Elicited(Status.REFUSED, math.nan, "Das kann ich nicht bewerten.")),
+        ("Zahl: ", "85", ElicitedRating(Status.RATED, 85.0, "85")),
+        ("", "Das kann ich nicht bewerten.", ElicitedRating(Status.REFUSED, math.nan, "Das kann ich nicht bewerten.")),
     ],
 )
 def test_an_elicitation_in_german_reads_the_beginning_and_what_follows_together(begun, text, expected):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from audit.engines.answered import read_answers
+from audit.engines.answered import read_answers_file
 from audit.engines.endings import ending_of
 from audit.engines.inspect_log import generated
 from audit.errors import ConfigError
@@ -114,7 +114,7 @@ def test_a_sign_that_nobody_knows_is_no_whole_text(told, tmp_path):
     assert ending_of(told).at_worst is True
     (tmp_path / "a.jsonl").write_text(json.dumps({"id": "a-0", "text": "I would say 8", **told}))
     with pytest.raises(ConfigError, match=r"line 1 has .*, which does not say how the text ended"):
-        read_answers(tmp_path / "a.jsonl", export="a", n_prompts=1)
+        read_answers_file(tmp_path / "a.jsonl", export="a", n_prompts=1)
 
 
 def csv(frame, path):
@@ -144,7 +144,7 @@ FORMS = {
 def test_a_table_tells_it_in_a_column_as_a_line_does_by_a_name(form, column, values, tmp_path):
     frame = pd.DataFrame({"id": [f"a-{n}" for n in range(4)], "text": ["I would say 8"] * 4, column: values})
     FORMS[form](frame, tmp_path / form)
-    found = read_answers(tmp_path / form, export="a", n_prompts=4)
+    found = read_answers_file(tmp_path / form, export="a", n_prompts=4)
     assert [each.cut for each in found.texts.values()] == [True, False, None, False]
     assert [each.refused for each in found.texts.values()] == [False, False, False, True]
     assert found.n_unsigned == 1
@@ -154,7 +154,7 @@ def test_a_table_tells_it_in_a_column_as_a_line_does_by_a_name(form, column, val
 def test_a_table_says_it_with_true_and_false(form, tmp_path):
     frame = pd.DataFrame({"id": ["a-0", "a-1"], "text": ["I would say 8"] * 2, "truncated": [True, False]})
     FORMS[form](frame, tmp_path / form)
-    found = read_answers(tmp_path / form, export="a", n_prompts=2)
+    found = read_answers_file(tmp_path / form, export="a", n_prompts=2)
     assert [each.cut for each in found.texts.values()] == [True, False]
 
 
@@ -163,7 +163,7 @@ def test_a_value_that_nobody_knows_is_named_with_its_row(form, tmp_path):
     frame = pd.DataFrame({"id": ["a-0", "a-1"], "text": ["8", "8"], "finish_reason": ["stop", "tired"]})
     FORMS[form](frame, tmp_path / form)
     with pytest.raises(ConfigError, match=r"(line|row) \d+ has finish_reason='tired'"):
-        read_answers(tmp_path / form, export="a", n_prompts=2)
+        read_answers_file(tmp_path / form, export="a", n_prompts=2)
 
 
 def batch(body, **more):
@@ -194,7 +194,7 @@ CUT_LINES = {
 @pytest.mark.parametrize("line", CUT_LINES.values(), ids=CUT_LINES)
 def test_a_line_tells_it_wherever_it_stands(line, tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps(line))
-    [text] = read_answers(tmp_path / "a.jsonl", export="a", n_prompts=1).texts.values()
+    [text] = read_answers_file(tmp_path / "a.jsonl", export="a", n_prompts=1).texts.values()
     assert (text.text, text.cut, text.refused) == ("I would say 8", True, False)
 
 

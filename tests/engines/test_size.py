@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from audit.engines.size import size_of
+from audit.engines.size import model_size
 
 
 def write(path, **tensors):
@@ -23,12 +23,12 @@ def test_numbers_of_all_files_are_added_up(tmp_path):
     one = write(tmp_path / "model-1.safetensors", a=("F32", [3, 4]), b=("BF16", [5]))
     other = write(tmp_path / "model-2.safetensors", c=("F16", [2, 2, 2]), scalar=("F64", []))
     # 3·4 + 5 + 2·2·2 + 1
-    assert size_of(tmp_path) == {"parameters": 26, "weights_bytes": one + other}
+    assert model_size(tmp_path) == {"parameters": 26, "weights_bytes": one + other}
 
 
 def test_packed_weights_have_a_size_and_no_number(tmp_path):
     size = write(tmp_path / "model.safetensors", a=("F32", [3]), packed=("I32", [100]))
-    assert size_of(tmp_path) == {"weights_bytes": size}
+    assert model_size(tmp_path) == {"weights_bytes": size}
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,9 @@ def test_packed_weights_have_a_size_and_no_number(tmp_path):
 def test_what_is_no_safetensors_tells_nothing(tmp_path, content):
     write(tmp_path / "a.safetensors", a=("F32", [3]))
     (tmp_path / "model.safetensors").write_bytes(content)
-    assert size_of(tmp_path) == {}
+    assert model_size(tmp_path) == {}
 
 
 def test_a_folder_without_safetensors_tells_nothing(tmp_path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"x")
-    assert size_of(tmp_path) == {}
+    assert model_size(tmp_path) == {}

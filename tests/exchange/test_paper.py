@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "paper"))
 from studies import planted, said, study_of, within
 
 from audit.extras.exchange.paper import FORM, _latex, _markdown
-from audit.extras.paper.gaps import gap_table
+from audit.extras.paper.gaps import paper_gap_table
 from audit.extras.paper.methods import methods
 from audit.extras.paper.references import bibliography
 from audit.extras.paper.text import as_plain, works_in
@@ -259,7 +259,7 @@ def test_replies_about_several_dimensions_are_laid_out_by_dimension():
     replies = study_of("example-replies")
     gaps = replies.tables["gap"]
     both = planted(replies, tables={"gap": pd.concat([gaps, gaps.assign(dimension="nationality")])})
-    table = gap_table(both)
+    table = paper_gap_table(both)
     assert {len(row.cells) for row in table.rows} == {len(table.head)}
     assert [as_plain(row.cells[0]) for row in table.rows if not row.depth] == [
         "religion, origin",
@@ -345,14 +345,14 @@ def hostile():
 def test_what_a_label_holds_is_text_in_markdown():
     study = hostile()
     sections = methods(study)
-    for text in (_markdown(sections, works_in(s.text() for s in sections)), gap_table(study).markdown()):
+    for text in (_markdown(sections, works_in(s.text() for s in sections)), paper_gap_table(study).markdown()):
         assert "R&#38;D" in text
         assert "<script" not in text
         assert "](http" not in text
         assert "@me" not in text
         assert "\x1b" not in text
         assert "http://" not in text
-    rows = [line for line in gap_table(study).markdown().splitlines() if line.startswith("| ")]
+    rows = [line for line in paper_gap_table(study).markdown().splitlines() if line.startswith("| ")]
     assert {row.count(" | ") for row in rows} == {9}
 
 
@@ -360,15 +360,15 @@ def test_what_a_label_holds_is_text_in_latex():
     study = hostile()
     sections = methods(study)
     works = works_in(section.text() for section in sections)
-    for text in (_latex(sections), gap_table(study).latex(), bibliography(works)):
+    for text in (_latex(sections), paper_gap_table(study).latex(), bibliography(works)):
         assert "\\input" not in text
         assert "\x1b" not in text
-    for text in (_latex(sections), gap_table(study).latex()):
+    for text in (_latex(sections), paper_gap_table(study).latex()):
         assert "R\\&D\\_50\\%\\#1" in text
         assert "\\textbackslash{}input\\{/etc/passwd\\}" in text.replace("\\allowbreak{}", "")
         unescaped = re.sub(r"\\[\\{}&%$#_]", "", text)
         assert unescaped.count("{") == unescaped.count("}")
-    body = gap_table(study).latex().partition("\\toprule")[2].partition("\\bottomrule")[0]
+    body = paper_gap_table(study).latex().partition("\\toprule")[2].partition("\\bottomrule")[0]
     rows = [line for line in body.splitlines() if line.endswith("\\\\")]
     assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {9}
     bib = bibliography(works)
@@ -378,7 +378,7 @@ def test_what_a_label_holds_is_text_in_latex():
 def test_what_a_label_holds_is_text_in_word():
     study = hostile()
     sections = methods(study)
-    content = word_file(sections, gap_table(study), works_in(s.text() for s in sections), title="a", made=FIXED)
+    content = word_file(sections, paper_gap_table(study), works_in(s.text() for s in sections), title="a", made=FIXED)
     document = docx.Document(io.BytesIO(content))
     text = "\n".join(each.text for each in document.paragraphs)
     assert "R&D_50%#1 \\input{/etc/passwd} $x^2$" in text
@@ -412,7 +412,7 @@ def test_the_latex_files_compile(make, tmp_path):
     study = make()
     sections = methods(study)
     works = works_in(section.text() for section in sections)
-    files = {"methods": _latex(sections), "table": gap_table(study).latex(), "main": MAIN}
+    files = {"methods": _latex(sections), "table": paper_gap_table(study).latex(), "main": MAIN}
     for name, text in files.items():
         (tmp_path / f"{name}.tex").write_text(text, encoding="utf-8")
     (tmp_path / "references.bib").write_text(bibliography(works), encoding="utf-8")

@@ -22,12 +22,12 @@ from stored import ROOT, prompts_asked
 
 from audit.asking.prompt_export import Export, file_beside
 from audit.comparing.preference.pairs import PAIRS_FILE, load_pair_questions
-from audit.engines.answered import read_answers
+from audit.engines.answered import read_answers_file
 from audit.extras.replication.released_results import _read as read_result_file
 from audit.extras.replication.released_results import parse_name
 from audit.people.items import KEY
 from audit.people.lists import LIST_KEY
-from audit.people.questions import QUESTIONS_FILE, Choice, Question, Questions, load_questions
+from audit.people.questions import QUESTIONS_FILE, OptionQuestion, Questions, ScaleQuestion, load_questions
 from audit.people.ratings import read_human_ratings, read_key
 from audit.runs.outside import describe_outside, read_outside
 from audit.tasks.measures.bertscore import read_references
@@ -120,7 +120,7 @@ def _answers(folder: Path) -> Tried:
 
     def read(case: Case) -> object:
         path.write_bytes(case.content)
-        found = read_answers(path, export="abc", n_prompts=N_PROMPTS)
+        found = read_answers_file(path, export="abc", n_prompts=N_PROMPTS)
         assert all(isinstance(each.text, str) for each in found.texts.values())
         json.dumps([each.text for each in found.texts.values()]).encode()
         pa.array([each.text for each in found.texts.values()])  # what is kept must be storable
@@ -165,10 +165,10 @@ def _raters(folder: Path) -> Tried:
     scale = {"low": 1, "high": 5, "low_label": "not", "high_label": "very"}
     questions = Questions(
         questions=(
-            Question(name="warm", text="How warm?", **scale),
-            Choice(name="felt", text="Which?", options=("joy", "fear")),
+            ScaleQuestion(name="warm", text="How warm?", **scale),
+            OptionQuestion(name="felt", text="Which?", options=("joy", "fear")),
         ),
-        about=(Choice(name="own", text="You are", options=("Muslim", "Jew", "none")),),
+        about=(OptionQuestion(name="own", text="You are", options=("Muslim", "Jew", "none")),),
     )
     items = [f"i{k}" for k in range(6)]
     key = pd.DataFrame({"item_id": items, "list": ["list-1"] * 3 + ["list-2"] * 3})

@@ -35,7 +35,7 @@ from audit.errors import ModelError
 from audit.statistics.texts.scores import score_texts
 from audit.tables.ratings import Status
 from audit.tasks.reply.judge.pairwise import _read as read_choice
-from stimuli.inventories import read_answers
+from stimuli.inventories import read_list_answers
 from stimuli.prompts import Prompt, Question, Scale
 from stimuli.stereotypes import load_stereotypes
 
@@ -181,7 +181,7 @@ def _replies(folder: Path) -> Tried:
         published = parse_response_hou2025(text)
         if published.status is Status.RATED and not 0 <= published.intensity <= 100:
             raise WrongValueError(f"{published} of the study's parser")
-        answers = read_answers(text, 5, 1, 7)
+        answers = read_list_answers(text, 5, 1, 7)
         if any(each is not None and not 1 <= each <= 7 for each in answers):
             raise WrongValueError(f"{answers} of a questionnaire")
         return (

@@ -38,7 +38,7 @@ from audit.report.figures.distributions import plot_contrasts, plot_null, plot_r
 from audit.report.figures.forests import plot_comparisons, plot_family, plot_gaps
 from audit.report.figures.heatmaps import plot_cells, plot_interaction, plot_missing, plot_published
 from audit.report.figures.specification import plot_specification
-from audit.report.figures.style import figure_bytes, plain
+from audit.report.figures.style import drawable, figure_bytes
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     "cells": lambda: plot_cells(unrated(cells()), low=0, high=100, clusters={"Hindu": "East", "Muslim": "East"}),
@@ -242,14 +242,14 @@ def test_script_without_a_font_is_drawn_as_boxes_without_a_warning(monkeypatch) 
     ],
 )
 def test_wordings_are_wrapped_and_cut(text, drawn) -> None:
-    assert plain(text, width=10, lines=2) == drawn
+    assert drawable(text, width=10, lines=2) == drawn
 
 
 def test_wordings_are_cut_before_they_are_wrapped() -> None:
     start = time.monotonic()
-    plain("a word " * 2_000_000, width=10, lines=2)
+    drawable("a word " * 2_000_000, width=10, lines=2)
     assert time.monotonic() - start < 0.5
 
 
 def test_one_line_of_a_long_word_shows_its_beginning() -> None:
-    assert plain("x" * 100_000, width=6, lines=1) == "xxxxx…"
+    assert drawable("x" * 100_000, width=6, lines=1) == "xxxxx…"

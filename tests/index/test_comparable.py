@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from audit.extras.index.comparable import described, groups_of, not_comparable, numbered
+from audit.extras.index.comparable import common_settings, groups_of, not_comparable, numbered
 from audit.extras.index.published import whole_row
 
 ALIKE = {
@@ -77,8 +77,8 @@ def test_rows_without_a_gap_are_in_no_group_and_are_kept():
 
 def test_a_group_says_what_its_gaps_have_in_common():
     [group] = groups_of([row()])
-    said = dict(described(group))
+    said = dict(common_settings(group))
     assert (said["Scale"], said["How asked"], said["In-group pairs"]) == ("0–100", "expected", "all")
     assert "aaaaaaaa" in said["Narratives"]
     assert "Language" not in said
-    assert dict(described(groups_of([row(language="German")])[0]))["Language"] == "German"
+    assert dict(common_settings(groups_of([row(language="German")])[0]))["Language"] == "German"

@@ -18,7 +18,7 @@ from indexed import changed, published, without_figures
 from runs import as_stored
 
 from audit.errors import StoreError
-from audit.extras.index.published import rows_of_run, whole_row
+from audit.extras.index.published import gap_rows_of_run, whole_row
 from audit.report.sentences import LIMITS
 from audit.runs.store import RunFolder
 from audit.tables.ratings import MANIPULATED
@@ -73,7 +73,7 @@ def screen(page):
 
 
 def index_of(run):
-    return [whole_row(row) for row in rows_of_run(run, run.name)]
+    return [whole_row(row) for row in gap_rows_of_run(run, run.name)]
 
 
 CASES = [*planted.CASES, "gap", "none", "silent", "at-the-end", "incomplete"]

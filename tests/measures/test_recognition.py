@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.statistics.texts.spans import same_words, span_words, word_f1
+from audit.statistics.texts.spans import exact_match, span_words, word_f1
 from audit.tasks.measures.base import Reply
 from audit.tasks.recognition.scorer import CauseSpans, EmotionRecognition, says_none
 
@@ -143,7 +143,7 @@ def test_one_string_is_no_sequence_of_spans():
 def test_words_are_compared_as_by_squad(case):
     """Oracle: transformers' functions of SQuAD (tests/reference)."""
     wanted, found = span_words(case["true"]), span_words(case["predicted"])
-    assert same_words(found, wanted) == case["exact"]
+    assert exact_match(found, wanted) == case["exact"]
     assert word_f1(found, wanted) == pytest.approx(case["f1"])
 
 
@@ -167,7 +167,7 @@ WORDS = st.lists(st.sampled_from(["soup", "The", "a", "cold.", "we", "we,"]), ma
 @given(spans=st.lists(WORDS, max_size=3), answer=WORDS.filter(lambda text: text))
 def test_of_several_spans_the_best_counts(spans, answer):
     known = [words for span in spans if (words := span_words(span))] or [[]]
-    expected = [max(score(span_words(answer), own) for own in known) for score in (same_words, word_f1)]
+    expected = [max(score(span_words(answer), own) for own in known) for score in (exact_match, word_f1)]
     scores = CauseSpans({"k": spans}).score([Reply(answer, narrative_id="k")])
     np.testing.assert_allclose(scores, [expected])
 
@@ -176,5 +176,5 @@ def test_of_several_spans_the_best_counts(spans, answer):
 def test_agreement_of_words_is_symmetric_and_1_of_the_same(first, second):
     one, other = span_words(first), span_words(second)
     assert word_f1(one, other) == word_f1(other, one)
-    assert word_f1(one, one) == same_words(one, one) == 1
-    assert same_words(one, other) <= word_f1(one, other)
+    assert word_f1(one, one) == exact_match(one, one) == 1
+    assert exact_match(one, other) <= word_f1(one, other)

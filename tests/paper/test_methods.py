@@ -21,7 +21,7 @@ from studies import REPORTS, planted, said, study_of, within
 
 from audit.extras.exchange.base import Collected
 from audit.extras.exchange.paper import _study
-from audit.extras.paper.gaps import gap_table
+from audit.extras.paper.gaps import paper_gap_table
 from audit.extras.paper.methods import methods
 from audit.extras.paper.references import bibliography
 from audit.extras.paper.text import Cite, as_plain, works_in
@@ -317,18 +317,19 @@ def test_a_work_that_is_not_known_here_is_left_for_a_person_to_fill_in(run):
 
 def test_a_failed_check_and_changed_files_stand_beneath_the_table_too(run):
     notes = " ".join(
-        as_plain(note) for note in gap_table(planted(check(run, answer="does_not_follow"), accepted=["a"])).all_notes()
+        as_plain(note)
+        for note in paper_gap_table(planted(check(run, answer="does_not_follow"), accepted=["a"])).all_notes()
     )
     assert "Caution: the manipulation check failed." in notes
     assert "Caution: 1 file of the run had changed" in notes
-    passed = " ".join(as_plain(note) for note in gap_table(check(run, answer="follows")).all_notes())
+    passed = " ".join(as_plain(note) for note in paper_gap_table(check(run, answer="follows")).all_notes())
     assert "manipulation" not in passed
     assert "had changed" not in passed
 
 
 def test_the_mean_over_dimensions_is_named_so(run):
     both = both_dimensions(run)
-    assert [as_plain(row.cells[0]) for row in gap_table(both).rows if not row.depth] == [
+    assert [as_plain(row.cells[0]) for row in paper_gap_table(both).rows if not row.depth] == [
         "religion",
         "mean over dimensions",
     ]
@@ -336,19 +337,19 @@ def test_the_mean_over_dimensions_is_named_so(run):
 
 
 def test_a_row_of_any_such_wordings_speaks_of_more_than_narratives():
-    table = gap_table(study_of("example-wordings"))
+    table = paper_gap_table(study_of("example-wordings"))
     assert "any such wordings" in [as_plain(row.cells[0]) for row in table.rows]
     general = as_plain(table.all_notes()[0])
     assert "of any such narratives, but for the rows of any such identities or wordings." in general
     assert "(Judd et al., 2012)" in said(study_of("example-wordings"))
-    assert "any such wordings" not in as_plain(gap_table(study_of()).all_notes()[0])
+    assert "any such wordings" not in as_plain(paper_gap_table(study_of()).all_notes()[0])
 
 
 # --- What limits a gap, beneath its table ----------------------------------------------------------------------------
 
 
 def note_of(study):
-    return as_plain(gap_table(study).all_notes()[0])
+    return as_plain(paper_gap_table(study).all_notes()[0])
 
 
 CONTROLLED = {

@@ -7,13 +7,13 @@ import itertools
 import pandas as pd
 
 from audit.people.items import sample_items
-from audit.people.questions import Question, Questions
+from audit.people.questions import Questions, ScaleQuestion
 
 TERMS = ("a Muslim", "a Hindu", "a Jew")
 QUESTIONS = Questions(
     introduction="Judge each reply.\n\nTake your time.",
     questions=tuple(
-        Question(name=name, text=f"How {name}?", low=low, high=5, low_label="not", high_label="very")
+        ScaleQuestion(name=name, text=f"How {name}?", low=low, high=5, low_label="not", high_label="very")
         for name, low in (("warm", 1), ("clear", 0))
     ),
 )

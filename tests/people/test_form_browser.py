@@ -13,7 +13,7 @@ from rated import QUESTIONS, replies_of
 
 from audit.people.items import sample_items
 from audit.people.measure_agreement import people_tables
-from audit.people.questions import Question, Questions, load_questions
+from audit.people.questions import Questions, ScaleQuestion, load_questions
 from audit.people.ratings import read_human_ratings
 from audit.report.form import render_form
 
@@ -282,7 +282,7 @@ def test_without_a_script_the_form_says_what_it_needs(chromium, form):
 def test_the_published_example_filled_into_the_form_has_the_published_alpha(chromium, tmp_path):
     reference = json.loads((Path(__file__).parents[1] / "reference" / "scores.json").read_text("utf-8"))
     given = reference["alpha"]["published"]["ratings"]  # four observers, twelve units, values from 1 to 5
-    question = Question(name="warm", text="How warm?", low=1, high=5, low_label="not", high_label="very")
+    question = ScaleQuestion(name="warm", text="How warm?", low=1, high=5, low_label="not", high_label="very")
     questions = Questions(questions=(question,))
     sample = sample_items(replies_of(narratives=4), n=12, seed=0)
     path = tmp_path / "form.html"

@@ -11,7 +11,7 @@ from perceivers import RELIGION, dimension_of, grid_of, lists_of, read_bytes, va
 
 from audit.errors import ConfigError
 from audit.people.lists import norming_lists, norming_questions, rating_questions, shown_template
-from audit.people.questions import Choice, load_questions
+from audit.people.questions import OptionQuestion, load_questions
 from audit.people.ratings import items_file
 from audit.report.form import SITUATIONS, render_form
 
@@ -177,7 +177,7 @@ def test_norming_lists_hold_each_narrative_once_without_any_identity():
     assert set(lists.shown) == {"item_id", "list", "narrative"}
     assert lists.shown["narrative"].str.fullmatch(r"Text \d+\.").all()
     questions = norming_questions(grid, grid.variant.scale, introduction=None)
-    assert isinstance(questions.questions[0], Choice)
+    assert isinstance(questions.questions[0], OptionQuestion)
     assert set(questions.questions[0].options) == {"sadness", "joy", "fear", "anger"}
     with pytest.raises(ConfigError, match="lists=4: the run's 22 narratives fill 3 lists of 8"):
         norming_lists(grid, n=8, n_lists=4, seed=0, salt="salt")

@@ -17,20 +17,20 @@ from planted import grouped, ratings_of, refused
 from test_comparison_page import run_row
 from test_replies_page import replies_of
 
-from audit.comparing.first_screen import summary_of_changes, summary_of_runs, told_apart
-from audit.comparing.gaps import Measured, gap_table, measure_run, specification_rows, strategy_rows
+from audit.comparing.first_screen import say_differences, summary_of_changes, summary_of_runs
+from audit.comparing.gaps import Measured, compared_gap_table, measure_run, specification_rows, strategy_rows
 from audit.comparing.measure_gaps import RepliesOfRun, change_rows
 from audit.comparing.reply_page import _answer
 from audit.comparing.tables import COMPARISON_TABLES, MEASURE_CHANGES
 from audit.configuration.analysis_settings import AnalysisSettings
-from audit.report.numbers import Row, rows_of
+from audit.report.numbers import PlacedRow, rows_of
 from audit.report.summary import NO_GROUPS, NOT_THE_GROUPS, Summary
 from audit.runs.outside import read_outside
 from audit.statistics.controls import Repetition
 from audit.statistics.outcome import Outcome
 from audit.statistics.verdict import Limits, Verdict
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, interval
-from audit.tasks.reply.task import Reply
+from audit.tasks.reply.task import ReplyWriting
 
 SETTINGS = AnalysisSettings(n_permutations=100)
 UNDECIDED_RUN = "that an undecided run has no gap"
@@ -82,7 +82,7 @@ def measured(*gaps: float, n=25, seed=0, gone=False, placebo: float | None = Non
     return made
 
 
-def table(rows, name: str) -> list[Row]:
+def table(rows, name: str) -> list[PlacedRow]:
     return rows_of(pd.DataFrame(list(rows), columns=list(COMPARISON_TABLES[name])), name)
 
 
@@ -102,7 +102,7 @@ def screen_of(
                 costs=dict.fromkeys(runs, COSTS), confidence=0.95,
             )
         )  # fmt: skip
-    gaps = [row for row in table(gap_table(runs).to_dict("records"), "gap") if row["scope"] == "narratives"]
+    gaps = [row for row in table(compared_gap_table(runs).to_dict("records"), "gap") if row["scope"] == "narratives"]
     limits = Limits(frozenset(), {})
     verdicts = [
         {"run": label} | verdict.row()
@@ -154,7 +154,9 @@ def test_the_largest_gap_is_the_one_that_a_verdict_rests_on_with_its_interval() 
     beyond, free = (verdict_of(run) for run in runs.values())
     assert (beyond.control, free.control, free.scope) == ("placebo", "echo_free", "groups")
     assert 0.5 < beyond.delta < 2 < free.delta
-    [narrow] = [row for row in gap_table({"free": runs["free"]}).to_dict("records") if row["scope"] == "narratives"]
+    [narrow] = [
+        row for row in compared_gap_table({"free": runs["free"]}).to_dict("records") if row["scope"] == "narratives"
+    ]
     assert (narrow["ci_low"], narrow["ci_high"]) != (free.ci_low, free.ci_high)
     screen = screen_of(runs)
     told = re.search(
@@ -283,15 +285,17 @@ def test_what_runs_differ_in_is_said_and_nothing_else(differ, said) -> None:
     facts = [
         run_row(label, prompt="origin") | {name: own[k] for name, own in differ.items()} for k, label in enumerate("ab")
     ]
-    told = told_apart(table(facts, "runs"))
+    told = say_differences(table(facts, "runs"))
     assert told.startswith(said)
     assert len(said.split(",")) == len(told.split(","))
 
 
 def test_what_a_reply_may_be_is_a_choice_too() -> None:
-    facts = [Row({"run": label, "generation": f"{n} tokens"}, table="runs", line=n) for n, label in enumerate("ab")]
-    assert told_apart(facts) == "they differ in what a reply may be"
-    assert "what a reply may be" not in told_apart([facts[0], facts[0]])
+    facts = [
+        PlacedRow({"run": label, "generation": f"{n} tokens"}, table="runs", line=n) for n, label in enumerate("ab")
+    ]
+    assert say_differences(facts) == "they differ in what a reply may be"
+    assert "what a reply may be" not in say_differences([facts[0], facts[0]])
 
 
 # --- Replies ---------------------------------------------------------------------------------------------------------
@@ -306,7 +310,7 @@ def own(table: pd.DataFrame) -> np.ndarray:
 
 def changes_of(
     runs: Mapping[str, Mapping[str, Gap]], *, dimensions=("religion",), sd=1.0, n=16
-) -> tuple[list[Row], dict[str, str]]:
+) -> tuple[list[PlacedRow], dict[str, str]]:
     """Return what changes in runs of replies, each against the first, with these gaps of each measure; and titles."""
     written_by, titles = {}, {}
     for k, (label, gaps) in enumerate(runs.items()):
@@ -331,7 +335,7 @@ def changes_screen(runs: Mapping[str, Mapping[str, Gap]], **how) -> str:
     """Return the first screen of these runs of replies."""
     changes, titles = changes_of(runs, **how)
     facts = table([run_row(label, prompt="origin", model=label) for label in runs], "runs")
-    return written(summary_of_changes(facts, changes, titles, words=Reply.words, confidence=0.95))
+    return written(summary_of_changes(facts, changes, titles, words=ReplyWriting.words, confidence=0.95))
 
 
 def changes_card(runs: Mapping[str, Mapping[str, Gap]], **how) -> str:
@@ -359,7 +363,7 @@ def test_changes_of_either_way_are_counted_and_sized_and_undecided_ones_are_not_
     assert "How it varies: y, Measure a: lower; y, Measure b: higher." in screen
     assert "that an undecided measure is unchanged" in screen
     assert NEARER in screen
-    assert Reply.words.no_better in screen
+    assert ReplyWriting.words.no_better in screen
     assert OF_GROUPS_AND_MODELS in screen
 
 

@@ -10,7 +10,7 @@ import pytest
 from audit.comparing.page import render_comparison
 from audit.comparing.paper_table import paper_table, with_interval
 from audit.comparing.tables import COMPARISON_TABLES
-from audit.report.numbers import Row
+from audit.report.numbers import PlacedRow
 from audit.report.page import asset
 from audit.report.summary import EVERY_PART, NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS
 from audit.statistics.verdict import Verdict
@@ -372,5 +372,5 @@ def test_markdown_takes_no_mark_from_a_label(given, written):
     ],
 )
 def test_a_gap_and_its_interval_have_one_number_of_decimals(delta, low, high, shown):
-    row = Row({"delta": delta, "ci_low": low, "ci_high": high}, table="gap", line=0)
+    row = PlacedRow({"delta": delta, "ci_low": low, "ci_high": high}, table="gap", line=0)
     assert with_interval(row, "delta").striptags() == shown

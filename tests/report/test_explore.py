@@ -13,7 +13,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from planted import CASES
 from test_first_screen import headline, page_of
 
-from audit.asking.conversations import Asked, CallShown
+from audit.asking.conversations import CallShown, ConversationPrompt
 from audit.report.cell_matrix import interaction
 from audit.report.explorer import INK, explore
 from audit.tables.cells import CELL_EMOTIONS, CELLS, NARRATIVES, PUBLISHED_CELLS
@@ -115,7 +115,7 @@ def make_asked(ratings, text=lambda name: f"Story of {name}: the road was closed
         row = rows.loc[index]
         story = text(row["narrative_id"])
         user = f'{row["experiencer"]} says: "{story}" How much {row["emotion"]}?'
-        return Asked(f"You are {row['perceiver']}.", user, story)
+        return ConversationPrompt(f"You are {row['perceiver']}.", user, story)
 
     return asked
 
@@ -134,7 +134,9 @@ def make_led(ratings, *, asked=None, examples=1, text=lambda index: f"Thought {i
             CallShown("think", f"They rise early.\nThink about: {was.narrative}", thought),
         ]
         user = f"As you thought: {thought}\n{was.user}"
-        return Asked(was.system, user, was.narrative, tuple(calls), "1 example left out" if index % 2 else "")
+        return ConversationPrompt(
+            was.system, user, was.narrative, tuple(calls), "1 example left out" if index % 2 else ""
+        )
 
     return led
 
@@ -206,7 +208,9 @@ def held_ratings(explorer):
                     )
                     for call in calls
                 )  # fmt: skip
-                prompt = Asked(row["system"], joined(row["frame"], text, texts), text, shown, row.get("note", ""))
+                prompt = ConversationPrompt(
+                    row["system"], joined(row["frame"], text, texts), text, shown, row.get("note", "")
+                )
             numbers = [row["intensity"], row["number_mass"], row["mode"], row["response"]]
             yield payload["first"][place] + row["offset"], [*says, *numbers], prompt
 
@@ -399,8 +403,8 @@ def test_the_file_says_of_each_rating_what_the_table_says(change, categorical):
     ids=["in it", "begins otherwise", "not in it", "empty", "many times", "all of it"],
 )
 def test_a_prompt_is_rebuilt_to_the_letter_however_it_holds_the_narrative(user, narrative):
-    explorer = make_explorer(make_ratings(2), asked=lambda index: Asked("", user, narrative))
-    assert {prompt for _, _, prompt in held_ratings(explorer)} == {Asked("", user, narrative)}
+    explorer = make_explorer(make_ratings(2), asked=lambda index: ConversationPrompt("", user, narrative))
+    assert {prompt for _, _, prompt in held_ratings(explorer)} == {ConversationPrompt("", user, narrative)}
 
 
 def test_a_sample_is_of_whole_narratives_evenly_over_emotions():
@@ -533,7 +537,7 @@ def test_a_long_text_is_cut_and_says_so():
 @pytest.mark.parametrize("text", [ATTACK, "\ud800 alone", "\x00\x1b[31m"])
 def test_no_text_can_end_the_script_element(text):
     ratings = make_ratings(2)
-    was = Asked(text, text, text, (CallShown("think", text, f"{text}.", text, text),), text)
+    was = ConversationPrompt(text, text, text, (CallShown("think", text, f"{text}.", text, text),), text)
     page = render(make_explorer(ratings, asked=lambda index: was))
     payload = re.search(r'<script type="text/plain" id="explore-data">(.*?)</script>', page, re.DOTALL)[1]
     assert re.fullmatch("[A-Za-z0-9+/]+=*", payload)

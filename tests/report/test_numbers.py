@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from runs import outside_run
 
-from audit.report.numbers import Row, rows_of, show, show_interval, show_sum
+from audit.report.numbers import PlacedRow, rows_of, show, show_interval, show_sum
 from audit.tables.formatting import count, p_value, points, rate
 
 EMOTIONS = ("joy", "fear", "anger", "pride")
@@ -124,7 +124,7 @@ def test_no_cell_of_a_table_holds_a_number_without_its_place(run):
 
 
 def row(**values):
-    return Row(values, table="gap", line=3)
+    return PlacedRow(values, table="gap", line=3)
 
 
 def test_a_number_carries_its_unrounded_value_and_its_place():

@@ -13,7 +13,7 @@ import pytest
 from audit.report.echo import NOT_CONTROLLED
 from audit.report.numbers import rows_of
 from audit.report.results import Results
-from audit.report.table_layout import IfKnown, Table, lay_out
+from audit.report.table_layout import IfKnown, ShownTable, lay_out
 from audit.runs.manifest import Manifest, ManifestError
 from audit.statistics.verdict import Code, Verdict
 from audit.tables.cells import CELLS
@@ -1144,7 +1144,7 @@ def test_a_table_is_shown_by_naming_it_and_its_columns() -> None:
     shown = results.table("wording_shares", "what varies", ("part", "of what"), "sd", "share", "levels", "note")
     assert shown is not None
     assert shown.caption == "religion: what varies"
-    assert isinstance(shown.content, Table)
+    assert isinstance(shown.content, ShownTable)
     assert shown.content.head == ("of what", "SD", "share", "levels")  # a note that no row has is left out
     cells = [(re.sub("<[^>]*>", "", cell), *re.findall('"([^"]*)"', cell)) for cell in shown.content.rows[1]]
     assert cells == [

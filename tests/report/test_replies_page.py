@@ -21,7 +21,7 @@ from audit.tasks.pipeline import report_run
 from audit.tasks.reply.figures import draw_measures
 from audit.tasks.reply.page import render_replies
 from audit.tasks.reply.scoring import write_scores
-from audit.tasks.reply.task import Reply
+from audit.tasks.reply.task import ReplyWriting
 
 ATTACK = '<script>window.hacked=1</script><img src=x onerror="window.hacked=1">{{7*7}}</script>'
 TERMS = {"Jew": ["a Jew"], "Sikh": ["a Sikh", "a Khalsa Sikh"], "Jain": ["a Jain"], "Copt": ["a Copt"]}
@@ -284,7 +284,7 @@ def test_of_many_measures_and_pairs_the_page_shows_those_of_the_smallest_p_and_s
     manifest |= {"config": {"statistics": {"confidence": 0.95}}}
     html = render_replies(
         manifest=Manifest.of(manifest), tables=tables, figures=figures, remarks=[], replies=replies_of(TERMS, n=1),
-        values=pd.DataFrame(), narratives={}, words=Reply.words,
+        values=pd.DataFrame(), narratives={}, words=ReplyWriting.words,
     )  # fmt: skip
     assert len(figures) == 5
     assert len(html.encode()) < 3_000_000

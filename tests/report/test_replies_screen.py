@@ -25,7 +25,7 @@ from audit.tasks.recognition.task import Cause, Emotion
 from audit.tasks.reply.first_screen import combined
 from audit.tasks.reply.gaps import measure_tables
 from audit.tasks.reply.page import render_replies
-from audit.tasks.reply.task import Reply
+from audit.tasks.reply.task import ReplyWriting
 
 Gap = Callable[[pd.DataFrame], np.ndarray]
 UNFOUND = "that measures in which no gap is found have none"
@@ -49,7 +49,7 @@ def screen_of(
     n: int = 24,
     sd: float | Mapping[str, float] = 1.0,
     status: str = "written",
-    words=Reply.words,
+    words=ReplyWriting.words,
     remarks=(),
     cards: bool = False,
 ) -> str:
@@ -104,7 +104,7 @@ def test_opposite_gaps_are_counted_each_way_and_undecided_measures_are_not_said_
     for claim in (NO_GAP, NO_GROUPS, CHANGED, "show more", "invented"):
         assert claim not in screen
     assert "that a measure is empathy" in screen
-    assert Reply.words.no_better in screen
+    assert ReplyWriting.words.no_better in screen
     assert OF_GROUPS_AND_MODELS in screen
 
 

@@ -12,7 +12,7 @@ from planted import Planted, alone, grouped, ratings_of, refused
 from test_first_screen import analysis_of, echoing, first_screen, headline, page_of, shown
 
 from audit.report.dimensions import Limit
-from audit.report.summary import CHANGED, MOST, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, Finding, summary
+from audit.report.summary import CHANGED, MOST, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, ShortAnswer, summary
 from audit.tasks.intensity.first_screen import NOT_FOLLOWED
 from audit.tasks.intensity.page import render_report
 
@@ -123,12 +123,12 @@ def test_how_the_gap_varies_names_the_dimension_where_it_was_found_to_and_no_oth
 def test_limits_are_named_by_their_titles_and_dimensions_only_where_there_are_several() -> None:
     limits = [Limit("Few narratives", "religion", "…"), Limit("No rating", "", "…")]
     none = {"source": "", "chosen_by": ""}
-    one = summary("asked", [Finding("religion", "v")], [], not_concluded=["a", "b"], limits=limits, **none)
+    one = summary("asked", [ShortAnswer("religion", "v")], [], not_concluded=["a", "b"], limits=limits, **none)
     assert one.lines == (
         ("Not to be concluded", "a; b."),
         ("Read with care", 'few narratives; no rating. <a href="#limits">Why that matters</a>'),
     )
-    two = [Finding("religion", "v"), Finding("age", "v")]
+    two = [ShortAnswer("religion", "v"), ShortAnswer("age", "v")]
     both = summary("asked", two, [("How big", "")], not_concluded=[], limits=limits, why="there", **none)
     [(_, care)] = both.lines
     assert care.startswith('few narratives (<bdi>religion</bdi>); no rating. <a href="#there">')
@@ -136,7 +136,7 @@ def test_limits_are_named_by_their_titles_and_dimensions_only_where_there_are_se
 
 def test_names_in_limits_and_findings_are_escaped() -> None:
     attack = "<img src=x onerror=alert(1)>"
-    found = summary("", [Finding("a", "v"), Finding("b", "v")], [], not_concluded=[],
+    found = summary("", [ShortAnswer("a", "v"), ShortAnswer("b", "v")], [], not_concluded=[],
                     limits=[Limit("Few", attack, "")], source="", chosen_by="")  # fmt: skip
     assert attack not in str(found.lines)
 
@@ -159,7 +159,7 @@ def test_the_mean_over_dimensions_does_not_name_again_where_it_does_not_hold_and
 
 def test_a_finding_of_unknown_weight_leaves_the_others_in_order() -> None:
     weights = (math.nan, 1.0, math.nan, 5.0, 2.0, 0.0, 3.0)
-    all_of_them = [Finding(f"f{place}", "v", weight=weight) for place, weight in enumerate(weights)]
+    all_of_them = [ShortAnswer(f"f{place}", "v", weight=weight) for place, weight in enumerate(weights)]
     made = summary("", all_of_them, [], not_concluded=[], source="", chosen_by="this")
     assert [each.title for each in made.findings] == ["f1", "f3", "f4", "f6"]
     assert made.left_out == "Above: 4 of 7 findings, chosen by this. The others are further down."

@@ -6,7 +6,7 @@ import pytest
 from conftest import STEMS
 from scipy import stats
 
-from audit.comparing.elicitations import elicitation_range, elicitation_rows
+from audit.comparing.elicitations import compared_elicitation_rows, elicitation_range
 from audit.comparing.gaps import measure_run
 from audit.comparing.tables import ELICITATION_RANGES, ELICITATIONS
 from audit.configuration.analysis_settings import AnalysisSettings
@@ -53,7 +53,7 @@ def planted_verdict(**values):
 def beside(runs, *, dimension="religion", verdicts=None):
     """Return the rows of one dimension, and what they come to."""
     named = {label: f"by {label}" for label in runs}
-    made = elicitation_rows(runs, elicitations=named, verdicts=verdicts or decided(runs), confidence=0.95)
+    made = compared_elicitation_rows(runs, elicitations=named, verdicts=verdicts or decided(runs), confidence=0.95)
     rows = [row for row in made if row["dimension"] == dimension]
     return rows, elicitation_range(rows, scale=(0, 100), confidence=0.95)
 
@@ -225,6 +225,8 @@ def test_other_runs_of_the_comparison_are_no_part_of_the_set(measure):
     runs = {"A": measure(religion=draws(1, gap=3)), "other": measure(religion=draws(2, gap=-9))}
     runs["B"] = measure(religion=draws(3, gap=3))
     rows = list(
-        elicitation_rows(runs, elicitations={"A": "expected", "B": "generate"}, verdicts=decided(runs), confidence=0.95)
+        compared_elicitation_rows(
+            runs, elicitations={"A": "expected", "B": "generate"}, verdicts=decided(runs), confidence=0.95
+        )
     )
     assert [row["run"] for row in rows] == ["A", "B"]

@@ -8,7 +8,7 @@ from audit.comparing.gaps import (
     OTHER_TEXTS,
     Measured,
     compare_runs,
-    gap_table,
+    compared_gap_table,
     in_one_unit,
     measure_run,
     specification_rows,
@@ -79,7 +79,7 @@ def test_a_run_has_the_headline_of_its_own_report(ratings_of, holes):
     (measured,) = measure_run(ratings, scale=(0, 100), seed=7, settings=SETTINGS)
     gap = analyse(ratings, scales={"origin": (0, 100)}, seed=7, settings=SETTINGS).tables["gap"]
     expected = gap[gap["headline"]].reset_index(drop=True)
-    found = gap_table({"a run": measured})
+    found = compared_gap_table({"a run": measured})
     copied = [name for name in COMPARED_GAP if name in expected]
     order = {"religion": 0, "nationality": 1, OVERALL: 2}
     expected = expected.sort_values("dimension", key=lambda names: names.map(order), kind="stable", ignore_index=True)
@@ -100,7 +100,7 @@ def test_a_run_of_two_terms_and_invented_groups_has_the_echo_free_headline_of_it
     stems = {"religion": {name: group[-1] for group in GROUPS_OF_TERMS for name in group}} if told else STEMS
     given = {"seed": 7, "settings": SETTINGS, "repetition": Repetition(stems, ["invented_1"])}
     (measured,) = measure_run(ratings, scale=(0, 100), **given)
-    found = gap_table({"a run": measured})
+    found = compared_gap_table({"a run": measured})
     expected = analyse(ratings, scales={"origin": (0, 100)}, **given).tables["gap"]
     expected = expected[expected["headline"]].reset_index(drop=True)
     copied = [name for name in COMPARED_GAP if name in expected]
@@ -165,7 +165,7 @@ def test_means_over_the_same_dimensions_are_compared_and_others_are_not(measure)
     runs["C"] = measure(religion=draws(1), age=draws(2))
     assert OVERALL not in {row["dimension"] for row in compare_runs(runs, texts=texts, confidence=0.95)}
     assert OVERALL not in {row["dimension"] for row in specification_rows(runs)}
-    assert gap_table(runs)["dimension"].unique().tolist() == ["religion", "nationality", "age", OVERALL]
+    assert compared_gap_table(runs)["dimension"].unique().tolist() == ["religion", "nationality", "age", OVERALL]
 
 
 def test_a_run_of_one_dimension_does_not_keep_the_others_from_being_compared(measure):
@@ -218,7 +218,7 @@ def test_what_all_runs_show_is_counted(gaps, expected):
 
 
 def test_one_unit_leaves_the_table_as_it_was(measure):
-    gap = gap_table({"A": measure(religion=draws(1))})
+    gap = compared_gap_table({"A": measure(religion=draws(1))})
     before = gap.copy(deep=True)
     in_unit, unit = in_one_unit(gap, {"A": (0, 100)})
     pd.testing.assert_frame_equal(gap, before)

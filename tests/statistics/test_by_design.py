@@ -18,7 +18,7 @@ from audit.statistics.controls import Repetition
 from audit.statistics.deciding_estimate import gaps_of
 from audit.statistics.echo import echo_free
 from audit.statistics.headline import headline_gap
-from audit.statistics.missing import refusal_gap
+from audit.statistics.missing import estimate_refusal_gap
 from audit.statistics.narrative_fits import designed_weights, narrative_fits
 from audit.statistics.outcome import INTENSITY, analyse_outcome
 from audit.statistics.published import published_gap
@@ -158,7 +158,7 @@ def test_a_refusal_gap_is_of_what_was_asked():
     own = same & ratings["in_group"].fillna(False)
     ratings.loc[own, "status"] = "refused"
     ratings.loc[own, "intensity"] = pd.NA
-    found, with_any = refusal_gap(cube_of(ratings, free=False), confidence=0.95)
+    found, with_any = estimate_refusal_gap(cube_of(ratings, free=False), confidence=0.95)
     assert found.n_narratives == 10
     assert with_any.all()
     # δ of the indicator over whatever words: half of the in-group pairs, 50 percentage points

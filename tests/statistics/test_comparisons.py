@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from audit.errors import NotEstimableError
-from audit.statistics.comparisons import Labelled, compare, mean_of, over_groups, overall_row, overall_scope
+from audit.statistics.comparisons import Labelled, compare_estimates, mean_of, over_groups, overall_row, overall_scope
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.headline import headline_gap
 from audit.statistics.scopes import group_scope
@@ -32,7 +32,7 @@ def labelled(label, contrasts, ids=None, scale=(0, 100)):
 
 
 def rows_of(*estimates, confidence=0.95):
-    return list(compare(estimates, dimension="religion", confidence=confidence))
+    return list(compare_estimates(estimates, dimension="religion", confidence=confidence))
 
 
 def draws(seed, n=20, columns=3):

@@ -10,7 +10,7 @@ from audit.errors import NotEstimableError
 from audit.runs.manifest import ComparedWords
 from audit.statistics.controls import control_rows
 from audit.statistics.crossed import crossed_gap
-from audit.statistics.echo import Overlap, echo_free, echo_of_words, same_words
+from audit.statistics.echo import Overlap, echo_free, echo_of_words, same_words_cube
 from audit.statistics.families import family_rows
 from audit.statistics.headline import headline_gap
 
@@ -160,7 +160,7 @@ def test_coefficients_are_those_of_least_squares_within_narratives(missing):
 
 def test_effects_of_group_words_and_form_are_told_apart():
     cube = planted(RELIGIONS, 200, group=1.5, words=2.0, form=3.0)
-    free, echo, repeated = (gap(each(cube, STEMS)) for each in (echo_free, echo_of_words, same_words))
+    free, echo, repeated = (gap(each(cube, STEMS)) for each in (echo_free, echo_of_words, same_words_cube))
     assert free.delta == pytest.approx(1.5, abs=0.15)
     assert echo.delta == pytest.approx(2.0, abs=0.15)
     assert repeated.delta == pytest.approx(3.5, abs=0.15)

@@ -10,7 +10,7 @@ import pytest
 from cubes import cube_of
 
 from audit.statistics.analysis import analyse
-from audit.statistics.deciding_estimate import Gap
+from audit.statistics.deciding_estimate import DecidedGap
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.headline import headline_gap
 from audit.statistics.inexactness import gap_off
@@ -147,7 +147,9 @@ def test_a_gate_decides_nothing_that_inexact_ratings_could_turn(centre, exactly)
     )
 
     def held(off, baseline=None):
-        own = Gap("average", "", "faith", "plain", made, tuple(range(n)), (0.0, 100.0), control="echo_free", off=off)
+        own = DecidedGap(
+            "average", "", "faith", "plain", made, tuple(range(n)), (0.0, 100.0), control="echo_free", off=off
+        )
         gaps = {own.key: replace(own, made=changed, off=baseline)} if baseline is not None else None
         [one] = hold([own], gaps, margins={"average": 1.0}, alpha=0.05, power=0.8, n_narratives=n)
         return one

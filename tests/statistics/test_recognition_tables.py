@@ -15,7 +15,7 @@ from audit.tasks.recognition.statistics import (
     RECOGNITION_CAUSES,
     RECOGNITION_CONFUSION,
     RECOGNITION_LABELS,
-    _Sample,
+    _LabelledAnswers,
     cause_table,
     recognition_tables,
 )
@@ -171,7 +171,7 @@ def test_answers_that_can_not_be_scored_are_refused(answers, said):
 )
 def test_a_resample_has_the_scores_of_its_conversations_repeated(cases):
     answers = answers_of(cases)
-    sample = _Sample.of(answers, "abcd")
+    sample = _LabelledAnswers.of(answers, "abcd")
     everything = np.ones(len(cases), dtype=bool)
     of = answers["narrative_id"].str.split(":").str[0]  # "z" is a conversation of its own turn, the same as z:1's
     names = list(dict.fromkeys(of))

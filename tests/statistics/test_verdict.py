@@ -13,7 +13,7 @@ from scipy import stats
 
 from audit.errors import NotEstimableError
 from audit.statistics.bounded_mean import _BETS, _SHARES, bounded_mean, narratives_to_bound
-from audit.statistics.deciding_estimate import Gap
+from audit.statistics.deciding_estimate import DecidedGap
 from audit.statistics.echo import echo_free
 from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_variance
 from audit.statistics.families import own_group_gaps
@@ -23,7 +23,7 @@ from audit.statistics.odd_pairs import additivity, beside_odd_pairs, odd_pairs
 from audit.statistics.own_groups import own_group_weights, pair_variance
 from audit.statistics.relabelling import rank_among_dealings
 from audit.statistics.scopes import group_scope, widened
-from audit.statistics.verdict import Limits, Verdict, judge, judge_gap, verdicts
+from audit.statistics.verdict import Limits, Verdict, decide_verdicts, judge, judge_gap
 
 MARGINS = {"average": 2.0, "emotion": 2.0, "group": 2.0, "refusals": 5.0}
 FREE = Limits(frozenset(), {})
@@ -34,17 +34,17 @@ def estimate_of(values) -> GapEstimate:
     return summarise_contrasts(values, rounding=1e-12, confidence=0.95, n_answers=values.size)
 
 
-def gap_of(values, kind="average", member="", **fields) -> Gap:
+def gap_of(values, kind="average", member="", **fields) -> DecidedGap:
     """Return a controlled gap of narratives' gaps on a scale from 0 to 100."""
     fields = {"control": "echo_free", "without": ()} | fields
     ids = tuple(f"n{k}" for k in range(len(values)))
-    return Gap(kind, member, "religion", "origin", estimate_of(values), ids, (0.0, 100.0), **fields)
+    return DecidedGap(kind, member, "religion", "origin", estimate_of(values), ids, (0.0, 100.0), **fields)
 
 
 def decided(*gaps, margin=None, limits=FREE, **settings):
     """Return what is said of the only average."""
     told = {"least_gap": 1.0, "alpha": 0.05, "power": 0.8} | settings
-    _, [found] = verdicts(gaps, limits, margin=margin, **told)
+    _, [found] = decide_verdicts(gaps, limits, margin=margin, **told)
     return found
 
 
@@ -308,7 +308,9 @@ def test_averages_of_a_run_are_corrected_together():
     alone = decided(gap_of(p_near_05))
     assert (alone.code, alone.p) == ("gap", pytest.approx(0.04))
     others = [replace(gap_of(SURE), dimension=name) for name in ("race", "nationality")]
-    _, [first, *_] = verdicts([gap_of(p_near_05), *others], FREE, margin=None, least_gap=1.0, alpha=0.05, power=0.8)
+    _, [first, *_] = decide_verdicts(
+        [gap_of(p_near_05), *others], FREE, margin=None, least_gap=1.0, alpha=0.05, power=0.8
+    )
     assert (first.code, first.reasons, first.p_adjusted) == ("undecided", ("not_corrected",), pytest.approx(0.12))
 
 
@@ -316,7 +318,7 @@ def test_a_verdict_comes_back_from_its_row_as_it_was(tmp_path):
     found = [
         decided(gap_of(SURE + 3, other=estimate_of(SURE))), decided(gap_of(SURE), margin=3.0),
         decided(gap_of(SURE + 3), gap_of(SURE + 9, "group", "A"), gap_of(SURE - 9, "emotion", "joy"), margin=2.0),
-        decided(Gap("average", "", "d", "v", NotEstimableError("no rating"), (), (0.0, 100.0))),
+        decided(DecidedGap("average", "", "d", "v", NotEstimableError("no rating"), (), (0.0, 100.0))),
         replace(decided(gap_of(SURE)), rank=3, n_dealings=24, response=3.0, response_low=1.0, response_high=5.0),
     ]  # fmt: skip
     path = tmp_path / "verdicts.csv"

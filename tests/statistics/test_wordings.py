@@ -16,7 +16,7 @@ from audit.statistics.crossed import crossed_gap
 from audit.statistics.headline import headline_gap
 from audit.statistics.missing import missing_rows
 from audit.statistics.ratings import compact_ratings
-from audit.statistics.wordings import Worded, cube_of_prompts, wording_cubes
+from audit.statistics.wordings import WordingGaps, cube_of_prompts, wording_cubes
 from audit.tables.controls import WORDING_SHARES, WORDINGS
 
 NAN = np.nan
@@ -183,7 +183,7 @@ def test_a_wording_s_level_does_not_pass_for_a_gap_where_ratings_are_missing():
     cubes[1][:, 0, 1] = cubes[1][:, 2, 3] = NAN
     part = compact_ratings(worded(*cubes))
     cube = cube_from(part)
-    made = Worded.of(part, cube, confidence=0.95)
+    made = WordingGaps.of(part, cube, confidence=0.95)
     truth = headline_gap(cube_from(build_ratings(cubes[0], list("ABCDE"))), confidence=0.95).delta
     assert made.crossed.estimate.delta == pytest.approx(truth, abs=0.02)
 

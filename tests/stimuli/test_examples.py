@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stimuli.errors import StimulusError
-from stimuli.examples import Example, Pool, check_unseen, choose_random, choose_similar, load_pool
+from stimuli.examples import Example, ExamplePool, check_unseen, choose_random, choose_similar, load_pool
 from stimuli.narratives import WORDINGS, EmotionWords, Narrative, Narratives, load_narratives
 from stimuli.yaml_files import read_yaml
 
@@ -52,7 +52,7 @@ def error_of(path, columns=COLUMNS):
 
 
 def pool_of(*texts):
-    return Pool("pool.csv", tuple(Example(f"e{k}", text, "I see.") for k, text in enumerate(texts)), "")
+    return ExamplePool("pool.csv", tuple(Example(f"e{k}", text, "I see.") for k, text in enumerate(texts)), "")
 
 
 def narratives_of(*texts, wording="first_person"):

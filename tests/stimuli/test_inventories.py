@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stimuli.errors import StimulusError
 from stimuli.identities import NO_PERSONA, Identity
-from stimuli.inventories import load_affect, orders, read_answers, read_inventory, sheets
+from stimuli.inventories import load_affect, orders, read_inventory, read_list_answers, sheets
 from stimuli.narratives import emotion_valence, emotion_words
 
 JAIN = Identity("a Jain", "Jain", ("Jain",))
@@ -225,7 +225,7 @@ def test_a_situation_is_imagined_before_the_question_and_its_braces_are_text(inv
 )
 def test_plain_lines_are_read(text):
     texts = ["I warm the pot.", "I let it go cold", "I have 2 cups"]
-    assert read_answers(text, 3, 1, 5, texts=texts) == [3.0, 1.0, 5.0]
+    assert read_list_answers(text, 3, 1, 5, texts=texts) == [3.0, 1.0, 5.0]
 
 
 @pytest.mark.parametrize(
@@ -269,12 +269,12 @@ def test_plain_lines_are_read(text):
 )
 def test_a_doubtful_line_is_no_answer_and_costs_no_other_item(line):
     texts = ["I warm the pot.", "I let it go cold", "I have 2 cups"]
-    assert read_answers(f"1: 3\n{line}\n3: 5", 3, 1, 5, texts=texts) == [3.0, None, 5.0]
+    assert read_list_answers(f"1: 3\n{line}\n3: 5", 3, 1, 5, texts=texts) == [3.0, None, 5.0]
 
 
 @pytest.mark.parametrize("text", ["3\n1\n5", "3, 1, 5", "1: 3, 2: 1, 3: 5", "", "I would rather not answer."])
 def test_numbers_without_an_item_a_line_are_not_read(text):
-    assert read_answers(text, 3, 1, 5) == [None, None, None]
+    assert read_list_answers(text, 3, 1, 5) == [None, None, None]
 
 
 @given(
@@ -282,12 +282,12 @@ def test_numbers_without_an_item_a_line_are_not_read(text):
 )
 def test_lines_in_any_order_are_the_answers_that_they_state(places, given_answers, mark):
     text = "\n".join(f"{place}{mark} {given_answers[place - 1]}" for place in places)
-    assert read_answers(text, 8, 0, 4) == given_answers
+    assert read_list_answers(text, 8, 0, 4) == given_answers
 
 
 @given(st.text(alphabet="0123456789:.)= \n-/ab(²٣", max_size=60), st.integers(1, 4))
 def test_whatever_is_written_an_answer_is_a_whole_number_of_the_scale_or_none(text, n_items):
-    answers = read_answers(text, n_items, 1, 5, texts=["a", "b 1"])
+    answers = read_list_answers(text, n_items, 1, 5, texts=["a", "b 1"])
     assert len(answers) == n_items
     assert set(answers) <= {None, 1.0, 2.0, 3.0, 4.0, 5.0}
 

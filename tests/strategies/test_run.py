@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from runs import FOUR_RELIGIONS
 
 from audit.asking.plan import build_grid
-from audit.asking.strategies.run import Written, final_prompts, run_stage
+from audit.asking.strategies.run import StageText, final_prompts, run_stage
 from audit.configuration.composition import conf_folder
 from audit.configuration.schema import load_config
 from audit.engines.base import Generated
@@ -79,7 +79,7 @@ def values(experiencer="a Hindu", question="How much?"):
 
 
 def wrote(text="Yes.", status="written"):
-    return Written(text, status, 5, 4, 0)
+    return StageText(text, status, 5, 4, 0)
 
 
 def run_all(strategy, engine, asked, *, places=None, seed=0, room=10):
@@ -218,7 +218,7 @@ def test_after_a_failed_stage_neither_later_ones_nor_the_question_are_asked_and_
     strategy = Strategy("mine", stages=(stage("a"), stage("b", "And then, {experiencer}?")))
     (first, second), finals = run_all(strategy, engine, [values("a Jew"), values("a Sikh")])
     assert [t.status for t in first] == ["failed", "written"]
-    assert second[0] == Written("", "failed", 0, 0, 0)
+    assert second[0] == StageText("", "failed", 0, 0, 0)
     assert second[1].status == "written"
     assert [len(call.texts) for call in engine.calls] == [2, 1]
     assert [final is None for final in finals] == [True, False]
@@ -252,7 +252,7 @@ def test_what_fits_in_no_way_is_not_asked():
     (third,) = run_stage(
         Strategy("mine", stages=THREE), 2, engine, asked=[values()], earlier=earlier, places=[0], seed=0
     )
-    assert third == Written("", "failed", 0, 0, 0)
+    assert third == StageText("", "failed", 0, 0, 0)
     assert engine.calls == []
 
 

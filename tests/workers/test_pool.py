@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from audit.asking.workers.base import Job
-from audit.asking.workers.pool import Answered, Beat, Ended, Pool, Progressed, Raised, Ready, Worker
+from audit.asking.workers.pool import Beat, Ended, JobDone, Progressed, Raised, Ready, Worker, WorkerPool
 from audit.engines.base import EngineFacts, Known
 from audit.engines.local import LocalModel
 from audit.engines.progress import Progress
@@ -47,7 +47,7 @@ class Scripted(Worker):
 
 def answers(worker, number, do):
     worker.post(Progressed(number, 1))
-    worker.post(Answered(number, (worker.name, do)))
+    worker.post(JobDone(number, (worker.name, do)))
 
 
 def dies(worker, number, do):
@@ -78,7 +78,7 @@ def pool(said):
         workers = [Scripted(f"worker {k}", act) for k, act in enumerate(acts, start=1)]
         for worker, model in zip(workers, models, strict=False):
             worker.model = model
-        made.append(Pool(workers, hang_s=hang_s, say=said.append))
+        made.append(WorkerPool(workers, hang_s=hang_s, say=said.append))
         return made[-1], workers
 
     yield make
@@ -229,7 +229,7 @@ def test_workers_with_other_models_are_refused_before_anything_is_asked():
     ):
         workers = [Scripted("worker 1", answers), Scripted("worker 2", answers, other)]
         with pytest.raises(WorkerError, match="the workers have not the same model") as refused:
-            Pool(workers, hang_s=None, say=lambda line: None)
+            WorkerPool(workers, hang_s=None, say=lambda line: None)
         assert said in str(refused.value)
         assert [worker.got for worker in workers] == [[], []]
         assert all(worker.stopped or worker.let_end for worker in workers)
@@ -239,11 +239,11 @@ def test_a_model_that_cannot_be_opened_ends_the_run_and_a_worker_that_dies_of_it
     failed, said = Raised(None, ModelError("no weights")), []
     workers = [Scripted("worker 1", answers, failed), Scripted("worker 2", answers, failed)]
     with pytest.raises(ModelError, match="no weights"):
-        Pool(workers, hang_s=None, say=said.append)
+        WorkerPool(workers, hang_s=None, say=said.append)
     assert said == []
     assert all(worker.stopped for worker in workers)
     workers = [Scripted("worker 1", answers, Ended("signal SIGKILL")), Scripted("worker 2", answers)]
-    with Pool(workers, hang_s=None, say=said.append) as pool:
+    with WorkerPool(workers, hang_s=None, say=said.append) as pool:
         assert list(pool.run([course("a", [])])) == ["a"]
     assert said == ["note: worker 1 has ended while it opened the model: signal SIGKILL; 1 of 2 go on"]
 
@@ -256,7 +256,7 @@ def test_what_a_dead_worker_had_answered_of_a_shard_is_not_counted_twice(pool):
     def whole(worker, number, do):
         worker.post(Progressed(number, 4))
         seen.append(None)
-        worker.post(Answered(number, ("x", do)))
+        worker.post(JobDone(number, ("x", do)))
 
     seen, stream = [], io.StringIO()
     workers, _ = pool(half, only("b", says_nothing, whole), hang_s=60)

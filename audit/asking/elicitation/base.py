@@ -13,7 +13,7 @@ from stimuli.prompts import Prompt
 
 
 @dataclass(frozen=True, slots=True)
-class Elicited:
+class ElicitedRating:
     """The outcome of one prompt; its fields are columns of the ratings table."""
 
     status: Status
@@ -36,6 +36,6 @@ class Elicitation(Protocol):
         """The most tokens that an answer may take."""
         ...
 
-    def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[Elicited]:
+    def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[ElicitedRating]:
         """Return one outcome for each prompt, in order; ``done`` is told how many more have been answered."""
         ...

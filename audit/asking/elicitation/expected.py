@@ -31,14 +31,14 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from audit.asking.elicitation.base import Elicited
+from audit.asking.elicitation.base import ElicitedRating
 from audit.asking.elicitation.bounded import Bounded, Path, read_seen, seen_of, unfollowed
 from audit.asking.elicitation.numbers import NumberTree, number_tree
 from audit.engines.base import (
+    CachedPrompts,
     Done,
     Engine,
     GoesOn,
-    Reading,
     TopReader,
     TopTokens,
     encode_prompts,
@@ -78,7 +78,7 @@ class ExpectedElicitation:
         """The most tokens of an answer: a space, the digits of the largest number, and the next token."""
         return len(str(self.scale.high)) + 2
 
-    def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[Elicited]:
+    def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[ElicitedRating]:
         """See :class:`audit.asking.elicitation.base.Elicitation`."""
         if isinstance(engine, TopReader):
             return self._bounded(engine, prompts, done)
@@ -89,7 +89,7 @@ class ExpectedElicitation:
         tree = self._tree
         encoded = encode_prompts(reader, prompts, room=tree.room)
         fitting = {place: ids for place, ids in enumerate(encoded) if ids is not None}
-        outcomes = [Elicited(Status.FAILED) for _ in prompts]
+        outcomes = [ElicitedRating(Status.FAILED) for _ in prompts]
         done(len(prompts) - len(fitting))
         places = list(fitting)
         likely = np.zeros(len(tree.paths), dtype=bool)
@@ -110,17 +110,17 @@ class ExpectedElicitation:
             done(len(own))
         return outcomes
 
-    def _bounded(self, engine: TopReader, prompts: Sequence[Prompt], done: Done) -> list[Elicited]:
+    def _bounded(self, engine: TopReader, prompts: Sequence[Prompt], done: Done) -> list[ElicitedRating]:
         """Read ratings from the likeliest tokens; ``pruned_points`` is how far the mean could be off."""
         tops = engine.top(prompts, n_tokens=self.room, done=done)
         seen = {place: seen_of(top) for place, top in enumerate(tops) if top is not None and top.tables}
         self._follow(engine, prompts, tops, seen)
         return [
-            Elicited(Status.FAILED)
+            ElicitedRating(Status.FAILED)
             if top is None
             else self._known(read_seen(seen[place], self.scale), top.n_prompt_tokens)
             if place in seen
-            else Elicited(Status.REFUSED, n_prompt_tokens=top.n_prompt_tokens)
+            else ElicitedRating(Status.REFUSED, n_prompt_tokens=top.n_prompt_tokens)
             for place, top in enumerate(tops)
         ]
 
@@ -156,7 +156,7 @@ class ExpectedElicitation:
                 else:
                     untold.add((place, path))
 
-    def _known(self, known: Bounded, n_prompt_tokens: int | None) -> Elicited:
+    def _known(self, known: Bounded, n_prompt_tokens: int | None) -> ElicitedRating:
         """Return the rating with its bound, or ``inexact`` if the bound is wider than allowed."""
         found = known.distribution[None, :]
         [rated] = summarise(found, low=self.scale.low, pruned_points=np.zeros(1), n_prompt_tokens=[n_prompt_tokens])
@@ -166,7 +166,7 @@ class ExpectedElicitation:
         off = known.off(self.scale)
         if off <= self.max_pruned_points + _DUST:
             return replace(rated, pruned_points=off)
-        return Elicited(
+        return ElicitedRating(
             Status.INEXACT,
             number_mass=float(min(known.distribution.sum(), 1.0)),
             pruned_points=off if np.isfinite(off) else float("nan"),
@@ -201,7 +201,7 @@ class _Walk:
         self._ended = np.full(shape, np.nan)  # for numbers that no other number extends: the share that ends there
         self._take_stock()
 
-    def walk(self, reading: Reading, likely: _Bools) -> _Bools:
+    def walk(self, reading: CachedPrompts, likely: _Bools) -> _Bools:
         """Ask until the open nodes can move no mean by more than allowed; return which nodes each prompt needed.
 
         ``likely`` has shape (N,): nodes to include in the first question. Their answers are only used if needed, so
@@ -310,7 +310,7 @@ def _known_medians(shares: _Floats) -> _Floats:
 
 def summarise(
     distributions: _Floats, *, low: int, pruned_points: _Floats, n_prompt_tokens: Sequence[int | None]
-) -> list[Elicited]:
+) -> list[ElicitedRating]:
     """Compute mean, mode, spread and number mass from each prompt's unnormalised probabilities.
 
     ``distributions`` has shape (n, k): the k numbers from ``low`` up. A prompt without any mass on a number is
@@ -325,7 +325,7 @@ def summarise(
     columns = (mean, np.minimum(mass, 1.0), numbers[distributions.argmax(axis=1)], spread, pruned_points)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [
-        Elicited(
+        ElicitedRating(
             Status.RATED,
             intensity=intensity,
             number_mass=number_mass,
@@ -335,6 +335,6 @@ def summarise(
             n_prompt_tokens=n_tokens,
         )
         if number_mass > 0
-        else Elicited(Status.UNPARSEABLE, number_mass=0.0, n_prompt_tokens=n_tokens)
+        else ElicitedRating(Status.UNPARSEABLE, number_mass=0.0, n_prompt_tokens=n_tokens)
         for (intensity, number_mass, mode, points, pruned), n_tokens in zip(rows, n_prompt_tokens, strict=True)
     ]

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-from audit.asking.elicitation.base import Elicited
+from audit.asking.elicitation.base import ElicitedRating
 from audit.asking.elicitation.parsing import parse_response_hou2025
-from audit.asking.elicitation.phrases import Reading, read_in_language
+from audit.asking.elicitation.phrases import ParsedResponse, read_in_language
 from audit.engines.base import Done, Engine, unwatched
 from audit.engines.dialects import ends_within_thought
 from audit.errors import ConfigError
@@ -54,19 +54,19 @@ class GenerateElicitation:
         """See :class:`audit.asking.elicitation.base.Elicitation`."""
         return self.max_tokens
 
-    def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[Elicited]:
+    def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[ElicitedRating]:
         """See :class:`audit.asking.elicitation.base.Elicitation`."""
         outcomes = []
         for prompt, written in zip(prompts, engine.write(prompts, max_tokens=self.max_tokens, done=done), strict=True):
             n_read = written.n_prompt_tokens
             if written.text is None:
-                outcomes.append(Elicited(Status.FAILED, n_prompt_tokens=n_read))
+                outcomes.append(ElicitedRating(Status.FAILED, n_prompt_tokens=n_read))
                 continue
-            reading = Reading(Status.REFUSED, math.nan)
+            reading = ParsedResponse(Status.REFUSED, math.nan)
             if not written.refused:
                 reading = self._read(written.text, prompt, cut=written.cut)
             outcomes.append(
-                Elicited(
+                ElicitedRating(
                     reading.status,
                     reading.intensity,
                     response=written.text,
@@ -76,14 +76,14 @@ class GenerateElicitation:
             )
         return outcomes
 
-    def _read(self, text: str, prompt: Prompt, *, cut: bool | None) -> Reading:
+    def _read(self, text: str, prompt: Prompt, *, cut: bool | None) -> ParsedResponse:
         if self.parser == "hou2025":
             return parse_response_hou2025(text)
         read = partial(_read_on, scale=self.scale, replies=self.replies, cut=cut)
         # Earlier assistant turns are not quotations: the model may repeat its own words.
         quoted = (prompt.user, *(text for role, text in prompt.turns if role == "user"))
         if prompt.begun:
-            together = read(joined(prompt.begun, text), quoted=quoted, question=prompt.question)
+            together = read(join_answer(prompt.begun, text), quoted=quoted, question=prompt.question)
             if together.status is not Status.UNPARSEABLE:
                 return together
             return read(text, quoted=quoted, question=_unnamed(prompt.question))
@@ -95,7 +95,7 @@ def _unnamed(question: Question | None) -> Question | None:
     return None if question is None else replace(question, experiencer="")
 
 
-def joined(begun: str, response: str) -> str:
+def join_answer(begun: str, response: str) -> str:
     """Join beginning and response; a space between them is kept once."""
     return begun + (response.lstrip(" ") if begun.endswith(" ") else response)
 
@@ -128,6 +128,6 @@ def _read_on(
     question: Question | None,
     replies: Replies | None,
     cut: bool | None,
-) -> Reading:
+) -> ParsedResponse:
     replies = english_replies() if replies is None else replies
     return read_in_language(text, replies, scale, quoted=quoted, question=question, cut=cut)

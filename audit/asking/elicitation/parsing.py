@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Sequence
 from itertools import islice
 
-from audit.asking.elicitation.phrases import Reading, is_refusal, read
-from audit.asking.elicitation.plain_text import answer_of, plain
+from audit.asking.elicitation.phrases import ParsedResponse, is_refusal, read_response
+from audit.asking.elicitation.plain_text import answer_of, normalise_text
 from audit.tables.ratings import Status
 from stimuli.languages import english_replies
 from stimuli.prompts import Question
@@ -30,7 +30,7 @@ def parse_response(
     high_label: str | None = None,
     question: Question | None = None,
     cut: bool | None = False,
-) -> Reading:
+) -> ParsedResponse:
     """Read the intensity that a response states on the scale from ``low`` to ``high``; it is never clipped.
 
     Parameters
@@ -71,7 +71,7 @@ def parse_response(
     """
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"low and high must be finite, low below high; got low={low!r}, high={high!r}")
-    return read(
+    return read_response(
         response,
         english_replies(),
         (low, high),
@@ -82,7 +82,7 @@ def parse_response(
     )
 
 
-def parse_response_hou2025(response: str) -> Reading:
+def parse_response_hou2025(response: str) -> ParsedResponse:
     r"""Read an intensity as the released code of [1]_ does, faults included.
 
     The integers are the matches of ``\b\d+\b``. The first is the intensity, or the second if the first is outside
@@ -101,14 +101,14 @@ def parse_response_hou2025(response: str) -> Reading:
     .. [1] Hou, Daumé III and Rudinger (NAACL 2025), arXiv:2503.01030, released code.
     """
     if response.startswith(("I cannot", "I can't", "I'm not rating")):
-        return Reading(Status.REFUSED, math.nan)
+        return ParsedResponse(Status.REFUSED, math.nan)
     for match in islice(_HOU_INTEGER.finditer(response), 2):
         digits = "".join(str(unicodedata.decimal(c)) for c in match.group()).lstrip("0") or "0"
         if len(digits) <= 3 and int(digits) <= 100:  # the length first: int() refuses very long strings
-            return Reading(Status.RATED, float(digits))
-    return Reading(Status.UNPARSEABLE, math.nan)
+            return ParsedResponse(Status.RATED, float(digits))
+    return ParsedResponse(Status.UNPARSEABLE, math.nan)
 
 
 def holds_refusal(text: str) -> bool:
     """Tell whether a text has a phrase that declines the task, anywhere outside the model's thinking."""
-    return is_refusal(plain(answer_of(text)), ())
+    return is_refusal(normalise_text(answer_of(text)), ())

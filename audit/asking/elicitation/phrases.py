@@ -19,7 +19,14 @@ from enum import IntEnum
 from functools import lru_cache, partial
 from typing import Final
 
-from audit.asking.elicitation.plain_text import UNKNOWN, answer_of, bare, has_unknown_marks, plain, words_of
+from audit.asking.elicitation.plain_text import (
+    UNKNOWN,
+    answer_of,
+    bare,
+    follows_unknown_token,
+    normalise_text,
+    split_words,
+)
 from audit.asking.elicitation.quantities import describe_scale, find_quantities
 from audit.tables.ratings import Status
 from stimuli.languages import MARKS, NUMBER, Replies, english_replies
@@ -55,7 +62,7 @@ class Strength(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedResponse:
     """The reading of one response; ``intensity`` is in scale points, NaN unless rated."""
 
     status: Status
@@ -127,7 +134,7 @@ def read_in_language(
     quoted: Sequence[str] = (),
     question: Question | None = None,
     cut: bool | None = False,
-) -> Reading:
+) -> ParsedResponse:
     """Read the intensity that a response states; it is never clipped to the scale.
 
     Parameters
@@ -149,7 +156,7 @@ def read_in_language(
     Amounts are read as in :func:`audit.asking.elicitation.parsing.parse_response`. Two different ratings count as none.
     A refusing phrase, in the language or in English, counts if no rating is stated.
     """
-    return read(
+    return read_response(
         response,
         replies,
         (scale.low, scale.high),
@@ -160,7 +167,7 @@ def read_in_language(
     )
 
 
-def read(
+def read_response(
     response: str,
     replies: Replies,
     ends: tuple[float, float],
@@ -169,10 +176,10 @@ def read(
     quoted: Sequence[str] = (),
     question: Question | None = None,
     cut: bool | None = False,
-) -> Reading:
+) -> ParsedResponse:
     """Read a response, given the ends of the scale and their labels; see :func:`read_in_language`."""
     phrases = _phrases(replies)
-    if len(response) <= _SHORT and len(words_of(plain(response))) < _WINDOW:  # too short to quote anything
+    if len(response) <= _SHORT and len(split_words(normalise_text(response))) < _WINDOW:  # too short to quote anything
         return _read_short(response, phrases, ends, labels, question, cut)
     return _read(response, phrases, ends, labels, question, cut, quoted)
 
@@ -180,7 +187,7 @@ def read(
 def is_refusal(text: str, sources: Sequence[str], patterns: Iterable[re.Pattern[str]] | None = None) -> bool:
     """Tell whether plain text has a refusing phrase that does not come from ``sources`` (words joined by spaces)."""
     patterns = _phrases(english_replies()).refusals if patterns is None else patterns
-    phrases = [" ".join(words_of(match.group())) for pattern in patterns for match in pattern.finditer(text)]
+    phrases = [" ".join(split_words(match.group())) for pattern in patterns for match in pattern.finditer(text)]
     return any(all(phrase not in source for source in sources) for phrase in phrases)
 
 
@@ -192,29 +199,29 @@ def _read(
     question: Question | None,
     cut: bool | None,
     quoted: Sequence[str] = (),
-) -> Reading:
+) -> ParsedResponse:
     answer = answer_of(response)[:_MAX_TEXT]
-    words = words_of(plain(answer))
+    words = split_words(normalise_text(answer))
     if not cut and words:
         for label, end in zip(labels, ends, strict=True):
-            if label and words == words_of(plain(label)):
-                return Reading(Status.RATED, float(end))
-    sources = [" ".join(words_of(plain(source))) for source in quoted]
+            if label and words == split_words(normalise_text(label)):
+                return ParsedResponse(Status.RATED, float(end))
+    sources = [" ".join(split_words(normalise_text(source))) for source in quoted]
     sentences = []
-    if not has_unknown_marks(response):
-        named = [_without_wordings(plain(label or "").strip(), phrases, question) for label in labels]
+    if not follows_unknown_token(response):
+        named = [_without_wordings(normalise_text(label or "").strip(), phrases, question) for label in labels]
         trailing = response[len(response.rstrip()) :][:2]  # a line break shows that the number before it is complete
         sentences = _weighed(answer + trailing, phrases, ends, named, question, sources, cut)
     if any(each.strength for each in sentences):
         value = _choose(sentences)
         if ends[0] <= value <= ends[1]:
-            return Reading(Status.RATED, value + 0.0)  # never -0.0
-        return Reading(Status.UNPARSEABLE, math.nan)
-    texts = {plain(answer), bare(answer)}
+            return ParsedResponse(Status.RATED, value + 0.0)  # never -0.0
+        return ParsedResponse(Status.UNPARSEABLE, math.nan)
+    texts = {normalise_text(answer), bare(answer)}
     declines = any(is_refusal(text, sources, own) for text in texts for own in (phrases.refusals, None))
     if declines and not any(each.is_rival for each in sentences):
-        return Reading(Status.REFUSED, math.nan)
-    return Reading(Status.UNPARSEABLE, math.nan)
+        return ParsedResponse(Status.REFUSED, math.nan)
+    return ParsedResponse(Status.UNPARSEABLE, math.nan)
 
 
 _read_short = lru_cache(maxsize=4096)(_read)
@@ -293,7 +300,7 @@ def _weighed(
     if is_alone and question is not None and not (cut or is_open) and not weighed[0].strength:
         [(sentence, is_question)] = sentences
         value = math.nan if is_question else _told(sentence, phrases)
-        whole = f" {' '.join(words_of(plain(answer)))} "
+        whole = f" {' '.join(split_words(normalise_text(answer)))} "
         if not math.isnan(value) and not any(whole in f" {source} " for source in sources):
             return [_Sentence(Strength.GIVEN, value)]
     return weighed
@@ -353,8 +360,10 @@ def _without_wordings(text: str, phrases: _Phrases, question: Question | None) -
     if question is None:
         text = text if phrases.emotions is None else phrases.emotions.sub(MARKS["asked"], text)
     else:
-        who, own = (_ARTICLE.sub("", plain(each).strip()) for each in (question.experiencer, question.perceiver))
-        emotions = sorted((plain(each).strip() for each in question.emotions), key=len, reverse=True)
+        who, own = (
+            _ARTICLE.sub("", normalise_text(each).strip()) for each in (question.experiencer, question.perceiver)
+        )
+        emotions = sorted((normalise_text(each).strip() for each in question.emotions), key=len, reverse=True)
         for word, mark in [(who, "who"), (own, "self"), *((each, "asked") for each in emotions)]:
             if word and (word == "person") <= (mark == "asked"):
                 text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", MARKS[mark], text)
@@ -420,7 +429,7 @@ def _amounts(
 
 def _may_go_on(answer: str, phrases: _Phrases) -> bool:
     """Tell whether the answer's last number may be incomplete: "8" of "80", "70" of "70 to 80"."""
-    text = _in_digits(plain(answer), phrases)
+    text = _in_digits(normalise_text(answer), phrases)
     last = max((match.end() for match in _NUMERAL.finditer(text)), default=0)
     rest = re.sub(r"[*_`\"]", "", text[last:])
     if not last or _OVER.search(rest):
@@ -459,7 +468,7 @@ def _is_unclosed(answer: str) -> bool:
 
 def _after_numbers(answer: str, phrases: _Phrases) -> str:
     """Return the text after the last number of an answer."""
-    text = _in_digits(plain(answer), phrases)
+    text = _in_digits(normalise_text(answer), phrases)
     last = max((match.end() for match in _NUMERAL.finditer(text)), default=len(text))
     return text[last:].strip()
 
@@ -537,7 +546,7 @@ def _compiled(replies: Replies) -> _Phrases:
 
 
 def _people(terms: Sequence[str]) -> re.Pattern[str] | None:
-    words = {_ARTICLE.sub("", plain(term)) for term in terms} - {"person"}
+    words = {_ARTICLE.sub("", normalise_text(term)) for term in terms} - {"person"}
     listed = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
     return re.compile(rf"(?<=\ba )(?:{listed})(?!\w)|(?<=\ban )(?:{listed})(?!\w)") if words else None
 

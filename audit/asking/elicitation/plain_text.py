@@ -137,7 +137,7 @@ def answer_of(response: str) -> str:
     return response[: invented.start()] if invented else response
 
 
-def has_unknown_marks(response: str) -> bool:
+def follows_unknown_token(response: str) -> bool:
     """Tell whether text follows an unknown special token, so that the text before or after it may be a thought."""
     text = _OWN_TURN.sub("", without_thoughts(response))
     for mark in _SPECIAL_TOKEN.finditer(text):
@@ -149,7 +149,7 @@ def has_unknown_marks(response: str) -> bool:
     return False
 
 
-def plain(text: str) -> str:
+def normalise_text(text: str) -> str:
     """Normalise a text to lower case, single spaces and ASCII digits, without markup and list numbers."""
     text = text.lower().translate(_PLAIN)
     if not text.isascii():
@@ -198,7 +198,7 @@ def bare(answer: str) -> str:
     shouts = len(initials) > 1 and all(map(str.isupper, initials))
     lines = [line.strip() for line in text.split("\n")]
     marked = "\n".join(_CAPITAL + line if line[:1].isupper() and not shouts else line for line in lines)
-    return _joined(plain(marked))
+    return _joined(normalise_text(marked))
 
 
 _QUOTES: Final = str.maketrans(
@@ -374,7 +374,7 @@ def _goes_on(last: str, begins: str, is_capital: bool, is_apart: bool) -> bool:
     return begins[0].isalpha() and is_open and not is_entry
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Split a text into words and digits, without punctuation, to compare texts."""
     return _WORD.findall(text)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from audit.asking.elicitation.parsing import parse_response, parse_response_hou2025
-from audit.asking.elicitation.phrases import Reading
+from audit.asking.elicitation.phrases import ParsedResponse
 
 
 def study_intensities(responses: pd.Series) -> npt.NDArray[np.float64]:
@@ -27,7 +27,7 @@ def read_by_both(responses: pd.Series, *, low: float, high: float) -> pd.DataFra
     100 on any scale. Ours does not know the narrative here, so a number that the answer repeats from it may count.
     """
     codes, texts = pd.factorize(responses.to_numpy(dtype=object))
-    rules: dict[str, Callable[[str], Reading]] = {
+    rules: dict[str, Callable[[str], ParsedResponse]] = {
         "study": parse_response_hou2025,
         "our": lambda text: parse_response(text, low=low, high=high),
     }

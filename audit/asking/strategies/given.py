@@ -11,7 +11,7 @@ from typing import Any
 
 from audit.asking.plan import Plan
 from audit.configuration.schema import ExamplesConfig, KnowledgeConfig, fingerprint
-from stimuli.examples import Pool, choose_random, choose_similar
+from stimuli.examples import ExamplePool, choose_random, choose_similar
 from stimuli.strategies import EXAMPLE_PARTS, KNOWLEDGE, example_name
 
 Row = dict[str, Any]
@@ -76,7 +76,7 @@ def values_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
 
 
 def _choose(
-    plan: Plan, settings: ExamplesConfig, pool: Pool, say: Callable[[str], None]
+    plan: Plan, settings: ExamplesConfig, pool: ExamplePool, say: Callable[[str], None]
 ) -> tuple[list[Row], dict[str, Any]]:
     facts = {"pool": pool.source, "pool_sha256": pool.sha256, "n_pool": len(pool.examples)}
     if settings.choice == "random":
@@ -105,7 +105,7 @@ def _unknown(ids: Sequence[str], n: int) -> Iterator[Row]:
             yield _row(narrative_id, "example", place, "", text=text, answer=answer, emotion=emotion)
 
 
-def _random(plan: Plan, settings: ExamplesConfig, pool: Pool) -> list[Row]:
+def _random(plan: Plan, settings: ExamplesConfig, pool: ExamplePool) -> list[Row]:
     chosen = choose_random(pool, plan.grid.narratives, n=settings.n, seed=plan.config.seed)
     return [
         _example(narrative_id, place, pool, number)
@@ -148,7 +148,7 @@ def _relations(narrative_id: str, relations: Sequence[str], texts: Mapping[str, 
         yield _row(narrative_id, "knowledge", place, relation, text=texts[relation])
 
 
-def _example(narrative_id: str, place: int, pool: Pool, number: int, similarity: float | None = None) -> Row:
+def _example(narrative_id: str, place: int, pool: ExamplePool, number: int, similarity: float | None = None) -> Row:
     each = pool.examples[number]
     return _row(
         narrative_id,

@@ -12,13 +12,13 @@ from zlib import crc32
 
 import numpy as np
 
-from audit.engines.base import Answered, Done, Engine, Generated, unwatched
+from audit.engines.base import AnswersOfRun, Done, Engine, Generated, unwatched
 from stimuli.prompts import Prompt
 from stimuli.strategies import CLOSING, NO_STRATEGY, Stage, Strategy
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class StageText:
     """What one stage wrote for one prompt.
 
     Attributes
@@ -49,11 +49,11 @@ def run_stage(
     engine: Engine,
     *,
     asked: Sequence[Mapping[str, str]],
-    earlier: Sequence[Sequence[Written]],
+    earlier: Sequence[Sequence[StageText]],
     places: Sequence[int],
     seed: int,
     done: Done = unwatched,
-) -> list[Written]:
+) -> list[StageText]:
     """Ask one stage for n prompts.
 
     At temperature 0, conversations that are identical are asked once and share the text.
@@ -63,7 +63,7 @@ def run_stage(
     asked
         Each prompt's values, see :func:`stimuli.strategies.strategy_values`.
     earlier
-        What the earlier stages wrote: for each stage, one :class:`Written` a prompt.
+        What the earlier stages wrote: for each stage, one :class:`StageText` a prompt.
     places
         Each prompt's ``prompt_index``. Together with the run's seed and the stage's name it seeds a sampled text, which
         does not depend on the batch then.
@@ -79,13 +79,13 @@ def write_thoughts(
     *,
     settings: Stage,
     asked: Sequence[Mapping[str, str]],
-    earlier: Sequence[Sequence[Written]],
+    earlier: Sequence[Sequence[StageText]],
     room: int,
     begun: str = "",
     places: Sequence[int],
     seed: int,
     done: Done = unwatched,
-) -> list[Written]:
+) -> list[StageText]:
     """Have the model think about n prompts; it sees all that the call for the answer shows.
 
     A thought is ``cut`` if the model did not end it itself, whatever it wrote. ``settings`` says how thoughts are
@@ -103,12 +103,12 @@ def write_replies(
     *,
     settings: Stage,
     asked: Sequence[Mapping[str, str]],
-    earlier: Sequence[Sequence[Written]],
-    thoughts: Sequence[Written] | None = None,
+    earlier: Sequence[Sequence[StageText]],
+    thoughts: Sequence[StageText] | None = None,
     places: Sequence[int],
     seed: int,
     done: Done = unwatched,
-) -> list[Written]:
+) -> list[StageText]:
     """Ask the audit's question after all stages, for tasks whose answer is a text.
 
     ``settings`` says how texts are written, without its prompt; its name is part of the seed of a sampled text. Other
@@ -120,16 +120,16 @@ def write_replies(
 
 def _write(
     fitted: Sequence[_Call | None], settings: Stage, engine: Engine, *, places: Sequence[int], seed: int, done: Done
-) -> list[Written]:
+) -> list[StageText]:
     """Run the calls; identical ones only once, unless each needs a text of its own."""
     sampled = settings.temperature > 0
-    apart = sampled or isinstance(engine, Answered)
+    apart = sampled or isinstance(engine, AnswersOfRun)
     keys = [
         None if call is None else place if apart else call.prompt for place, call in zip(places, fitted, strict=True)
     ]
     calls = {key: call for key, call in zip(keys, fitted, strict=True) if key is not None and call is not None}
     if not calls:
-        return [Written("", "failed", 0, 0, 0) for _ in fitted]
+        return [StageText("", "failed", 0, 0, 0) for _ in fitted]
     generated = engine.write(
         [call.prompt for call in calls.values()],
         max_tokens=settings.max_tokens,
@@ -140,7 +140,7 @@ def _write(
     )
     texts = dict(zip(calls, generated, strict=True))
     return [
-        Written("", "failed", 0, 0, 0) if key is None or call is None else _written(call, texts[key])
+        StageText("", "failed", 0, 0, 0) if key is None or call is None else _written(call, texts[key])
         for key, call in zip(keys, fitted, strict=True)
     ]
 
@@ -164,8 +164,8 @@ def final_prompts(
     engine: Engine,
     *,
     asked: Sequence[Mapping[str, str]],
-    earlier: Sequence[Sequence[Written]],
-    thoughts: Sequence[Written] | None = None,
+    earlier: Sequence[Sequence[StageText]],
+    thoughts: Sequence[StageText] | None = None,
     room: int,
     begun: str = "",
 ) -> list[tuple[Prompt, int] | None]:
@@ -201,8 +201,8 @@ def _fit(
     engine: Engine,
     *,
     asked: Sequence[Mapping[str, str]],
-    earlier: Sequence[Sequence[Written]],
-    thoughts: Sequence[Written] | None = None,
+    earlier: Sequence[Sequence[StageText]],
+    thoughts: Sequence[StageText] | None = None,
     room: int,
     begun: str = "",
     thinks: bool = False,
@@ -251,20 +251,20 @@ def _without(prompt: Prompt, n_dropped: int) -> Prompt:
     return replace(prompt, turns=prompt.turns[2 * n_dropped :])
 
 
-def _closed(thought: Written | None) -> str | None:
+def _closed(thought: StageText | None) -> str | None:
     """Return a thought ready to be closed: one that was cut ends its line."""
     return None if thought is None else thought.text + ("\n" if thought.status == "cut" else "")
 
 
-def _written(call: _Call, generated: Generated) -> Written:
+def _written(call: _Call, generated: Generated) -> StageText:
     n_read = generated.n_prompt_tokens or 0
     if generated.text is None:
-        return Written("", "failed", n_read, generated.n_tokens, call.n_dropped)
+        return StageText("", "failed", n_read, generated.n_tokens, call.n_dropped)
     status: Literal["written", "empty", "cut"] = "cut" if generated.cut else "written"
     # A thought that did not end is no basis for an answer, however little of it there is.
     if not generated.text.strip() and not (generated.cut and call.prompt.thinks):
         status = "empty"
-    return Written(generated.text, status, n_read, generated.n_tokens, call.n_dropped)
+    return StageText(generated.text, status, n_read, generated.n_tokens, call.n_dropped)
 
 
 def _seed(seed: int, stage: str, place: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias, TypeVar
 
-from audit.engines.base import Done, Keeps, Kept, Known, OpenModel
+from audit.engines.base import AnswerStore, Done, Keeps, Known, OpenModel
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ class Here(Workers):
     ``keep`` returns the store of a part's answers, for engines that use one.
     """
 
-    def __init__(self, model: OpenModel, shared: object, keep: Callable[[str], Kept]) -> None:
+    def __init__(self, model: OpenModel, shared: object, keep: Callable[[str], AnswerStore]) -> None:
         self.n = 1
         self._model, self._shared, self._keep = model, shared, keep
 

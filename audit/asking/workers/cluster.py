@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from audit.asking.workers.base import Do
 from audit.asking.workers.local import END_WITHIN, LocalWorker
-from audit.asking.workers.pool import Ended, Event, Pool, Post, Raised, Ready, Worker
+from audit.asking.workers.pool import Ended, Event, Post, Raised, Ready, Worker, WorkerPool
 from audit.asking.workers.serve import Opening
 from audit.configuration.schema import EngineConfig
 from audit.configuration.version import __version__
@@ -141,11 +141,11 @@ class RayWorker(Worker):
             self._ray.kill(self._actor)
 
 
-class RayPool(Pool):
+class RayPool(WorkerPool):
     """Workers of a cluster; disconnects from it when they end."""
 
     def close(self) -> None:
-        """See :class:`Pool`."""
+        """See :class:`WorkerPool`."""
         super().close()
         import ray
 
@@ -214,7 +214,9 @@ def fit(nodes: Sequence[Mapping[str, float]], engine: EngineConfig, wanted: int 
     return n, each if on_gpus else 0
 
 
-def open_pool(ray: Any, opening: Opening, engine: EngineConfig, *, n_shards: int | None, say: Say, shown: str) -> Pool:
+def open_pool(
+    ray: Any, opening: Opening, engine: EngineConfig, *, n_shards: int | None, say: Say, shown: str
+) -> WorkerPool:
     """Have workers on a cluster open a model; the cluster is disconnected when they end.
 
     ``shown`` is the model's name in messages. A ModelError names the machine that could not open the model.

@@ -10,7 +10,7 @@ from typing import Final
 
 from audit.asking.workers.base import Here, Workers
 from audit.configuration.schema import AuditConfig
-from audit.engines.base import Kept
+from audit.engines.base import AnswerStore
 from audit.engines.progress import Say
 from audit.errors import WorkerError
 from audit.runs.store import RunFolder
@@ -52,7 +52,7 @@ def _here(
         say(unpacking)
     with folder.output_in(ENGINE_LOG):
         model = open_model(config.model, config.engine, seed=config.seed, writes=writes)
-    keep: Callable[[str], Kept] = folder.part_begun
+    keep: Callable[[str], AnswerStore] = folder.part_begun
     return Here(model, shared, keep)
 
 
@@ -61,7 +61,7 @@ def _replicas(
 ) -> Workers:
     from audit.asking.workers.devices import shares
     from audit.asking.workers.local import LocalWorker
-    from audit.asking.workers.pool import Pool
+    from audit.asking.workers.pool import WorkerPool
     from audit.asking.workers.serve import Opening
     from audit.engines.open import choose_engine
     from audit.engines.resolve import resolve_model, say_unpacking
@@ -98,7 +98,7 @@ def _replicas(
             )
             for number, (share, log) in enumerate(zip(own, logs, strict=True), start=1)
         ]
-        return Pool(workers, hang_s=config.engine.hang_s, say=say)
+        return WorkerPool(workers, hang_s=config.engine.hang_s, say=say)
 
 
 def _on_ray(

@@ -56,7 +56,7 @@ class Progressed:
 
 
 @dataclass(frozen=True)
-class Answered:
+class JobDone:
     """A job is done."""
 
     job: int
@@ -78,7 +78,7 @@ class Ended:
     why: str
 
 
-Event = Beat | Ready | Progressed | Answered | Raised | Ended
+Event = Beat | Ready | Progressed | JobDone | Raised | Ended
 """A message about a worker."""
 Post = Callable[[Event], None]
 """Takes the messages about one worker; may be called from any thread."""
@@ -126,7 +126,7 @@ class _State:
         self.task: _Task[Any] | None = None  # the job's task; None if nobody waits for the answer any more
 
 
-class Pool(Workers):
+class WorkerPool(Workers):
     """Several workers.
 
     A worker that answers no prompt for ``hang_s`` seconds is stopped; None means no limit. ``say`` gets lines about
@@ -207,7 +207,7 @@ class Pool(Workers):
                 match event:
                     case Progressed(number, n) if task is not None and number == state.job:
                         task.done(n)
-                    case Answered(number, _) | Raised(number, _) if number == state.job:
+                    case JobDone(number, _) | Raised(number, _) if number == state.job:
                         state.job = state.task = None
                         if task is not None:
                             yield from self._go_on(task, event, waiting)
@@ -245,11 +245,11 @@ class Pool(Workers):
                 state.heard = state.moved = time.monotonic()
                 state.worker.send(self._n_jobs, task.job.do)
 
-    def _go_on(self, task: _Task[T], event: Answered | Raised, waiting: deque[_Task[T]]) -> Iterator[T]:
+    def _go_on(self, task: _Task[T], event: JobDone | Raised, waiting: deque[_Task[T]]) -> Iterator[T]:
         """Resume a course with its job's answer or error: queue its next job first, or yield its result."""
         course = task.course
         try:
-            task.job = course.send(event.answer) if isinstance(event, Answered) else course.throw(event.error)
+            task.job = course.send(event.answer) if isinstance(event, JobDone) else course.throw(event.error)
         except StopIteration as end:
             yield end.value
         else:

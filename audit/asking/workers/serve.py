@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from audit.asking.workers.base import Do
-from audit.asking.workers.pool import Answered, Event, Raised
+from audit.asking.workers.pool import Event, JobDone, Raised
 from audit.configuration.schema import EngineConfig, ModelConfig
 from audit.engines.base import Done, OpenModel
 from audit.errors import AuditError
@@ -41,7 +41,7 @@ def do_job(number: int, do: Do, shared: object, model: OpenModel, done: Done) ->
     """
     try:
         model.engine.forget()
-        return Answered(number, do(shared, model, done))
+        return JobDone(number, do(shared, model, done))
     except (AuditError, NotImplementedError) as error:
         return Raised(number, told(error))
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from audit.cli.terminal.options import Usage
 from audit.cli.terminal.printing import say
-from audit.cli.terminal.unexpected import line_of
+from audit.cli.terminal.unexpected import log_unexpected
 from audit.errors import AuditError, StoreError
 from audit.tables.formatting import printable
 from stimuli.errors import StimulusError
@@ -77,7 +77,7 @@ class Fault:
         return self.line
 
 
-def attempt(step: Callable[[], None], words: Sequence[str]) -> Fault | None:
+def try_step(step: Callable[[], None], words: Sequence[str]) -> Fault | None:
     """Run a step; print its failure as one line and return it, or None if all went well.
 
     Ctrl-C and a closed output pipe are passed on. ``words`` is the command line, for the log of unexpected errors.
@@ -89,7 +89,7 @@ def attempt(step: Callable[[], None], words: Sequence[str]) -> Fault | None:
     except BrokenPipeError:
         raise
     except (Exception, SystemExit) as error:  # a library must not end the command in the middle of its work
-        fault = Fault(printable(line_of(error, words)), UNEXPECTED)
+        fault = Fault(printable(log_unexpected(error, words)), UNEXPECTED)
     else:
         return None
     say(f"audit: {fault}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from audit.cli.terminal.base import OK, Fault, attempt
+from audit.cli.terminal.base import OK, Fault, try_step
 from audit.cli.terminal.elsewhere import Jobs, gathered, without_results
 from audit.cli.terminal.options import Given, Usage
 from audit.cli.terminal.printing import WIDTH, say
@@ -36,14 +36,14 @@ all options and their values with these overrides: python -m audit {command} ...
 """
 
 
-def told_apart(usage: Usage, words: Sequence[str]) -> tuple[Given, list[str]]:
+def split_arguments(usage: Usage, words: Sequence[str]) -> tuple[Given, list[str]]:
     """Separate a command's own options from configuration overrides."""
     own = [word for word in words if word.partition("=")[0] in usage.names]
     return usage.read(own), [word for word in words if word not in own]
 
 
 @dataclass(frozen=True)
-class Job:
+class JobOutcome:
     """The outcome of one composed configuration.
 
     Attributes
@@ -73,7 +73,7 @@ def overrides_help(command: str) -> str:
 
 def each_job(
     overrides: Sequence[str], do: Callable[[AuditConfig, Composed], Path | None], *, elsewhere: bool = False
-) -> tuple[int, list[Job]]:
+) -> tuple[int, list[JobOutcome]]:
     """Do a job with the configuration, or with each of a sweep.
 
     ``do`` returns the run's folder, if it makes one. With ``elsewhere``, other processes may do a sweep's jobs. A sweep
@@ -89,8 +89,8 @@ def each_job(
                     raise
                 raise without_results(error, overrides) from error
 
-        fault = attempt(composed, overrides)
-        done: list[Job] = jobs.all()
+        fault = try_step(composed, overrides)
+        done: list[JobOutcome] = jobs.all()
         if jobs.place is not None:
             for job in done:
                 say(f"job {job.number} ({' '.join(job.overrides)}): {job.fault or job.folder}")
@@ -112,8 +112,8 @@ def _task(
             config = composed.validated()
             folder = do(config, composed)
 
-        fault = attempt(step, words)
-        jobs.add(composed.number, Job(composed.number, composed.overrides, config, folder, fault))
+        fault = try_step(step, words)
+        jobs.add(composed.number, JobOutcome(composed.number, composed.overrides, config, folder, fault))
 
     return task
 

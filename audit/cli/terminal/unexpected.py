@@ -35,7 +35,7 @@ _IN_URL: Final = re.compile(r"(?<=://)[^/\s@'\"]+(?=@)")
 _KEPT: Final = "what was collected is kept"
 
 
-def line_of(error: BaseException, words: Sequence[str]) -> str:
+def log_unexpected(error: BaseException, words: Sequence[str]) -> str:
     """Log an unexpected error's traceback, and return the line for the user: what happened and where the log is."""
     text = _log(error, words)
     if os.environ.get(SWITCH, "0") not in ("", "0"):

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pandas as pd
 
 from audit.comparing.preference.human_gap import preference_of_people
-from audit.comparing.preference.judging import Asked, model_of, paired_replies, run_labels, two_runs
+from audit.comparing.preference.judging import JudgeSettings, model_of, paired_replies, run_labels, two_runs
 from audit.comparing.preference.pairs import (
     SIDES_FILE,
     choices_made,
@@ -41,7 +41,7 @@ PEOPLE_PREFERENCE_TABLES: Final = by_name(CHOICES, PEOPLE_PREFERENCE)
 
 
 @dataclass(frozen=True)
-class Chosen:
+class PeopleChoices:
     """People's choices between two runs' replies, and their analysis.
 
     Attributes
@@ -104,7 +104,7 @@ def export_pairs(
         raise ConfigError(f"people export takes one run folder, or two to choose between, got {len(folders)}")
     asked = load_pair_questions(questions)
     runs = two_runs(folders)
-    paired, remarks = paired_replies(*runs, Asked(model=None))
+    paired, remarks = paired_replies(*runs, JudgeSettings(model=None))
     paired = paired.assign(narrative=paired["narrative_id"].map(runs[0].narratives))
     sample = sample_pairs(paired, n=n, seed=seed, mask_experiencer=mask_experiencer)
     identity: dict[str, Any] = {
@@ -151,7 +151,7 @@ def export_pairs(
     return folder.path / "raters"
 
 
-def import_choices(path: Path, files: Sequence[Path]) -> Chosen:
+def import_choices(path: Path, files: Sequence[Path]) -> PeopleChoices:
     """Read raters' choices, keep them in the folder of :func:`export_pairs`, and estimate the preference.
 
     ``files`` are the CSV files of all raters; they replace choices of an earlier import.
@@ -178,4 +178,4 @@ def import_choices(path: Path, files: Sequence[Path]) -> Chosen:
         folder.write_file("dictionary.csv", dictionary(known.values()))
         folder.write_manifest(manifest.having(status="complete", files=dict(human.files), n_raters=human.n_raters))
     first, second = (run.run for run in manifest.runs)
-    return Chosen(path, (first, second), preference, agreement, confidence, human.remarks)
+    return PeopleChoices(path, (first, second), preference, agreement, confidence, human.remarks)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from audit.asking.conversations import narratives_of
-from audit.asking.elicitation.plain_text import answer_of, words_of
+from audit.asking.elicitation.plain_text import answer_of, split_words
 from audit.configuration.schema import EngineConfig, ModelConfig, fingerprint
 from audit.engines.base import OpenModel
 from audit.engines.progress import Progress
@@ -45,7 +45,7 @@ PREFERENCE_TABLES: Final = by_name(JUDGED_PAIRS, PREFERENCE)
 
 
 @dataclass(frozen=True)
-class Asked:
+class JudgeSettings:
     """The settings of the judge.
 
     Attributes
@@ -120,7 +120,7 @@ class RunOfReplies:
 
 def judge_runs(
     folders: Sequence[Path],
-    asked: Asked,
+    asked: JudgeSettings,
     *,
     out: Path | None,
     reports_dir: Path,
@@ -219,7 +219,9 @@ def _of_replies(folder: Path) -> Manifest:
     return manifest
 
 
-def paired_replies(first: RunOfReplies, second: RunOfReplies, asked: Asked) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def paired_replies(
+    first: RunOfReplies, second: RunOfReplies, asked: JudgeSettings
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Join the replies of two runs: columns of ``JUDGED_PAIRS`` up to the texts, ``text_1`` and ``text_2``.
 
     Narratives are in the first run's order, each with all its pairs.
@@ -276,7 +278,8 @@ def paired_replies(first: RunOfReplies, second: RunOfReplies, asked: Asked) -> t
         first_reply=joined["status_1"],
         second_reply=joined["status_2"],
         same_text=[
-            words_of(one) == words_of(other) for one, other in zip(joined["text_1"], joined["text_2"], strict=True)
+            split_words(one) == split_words(other)
+            for one, other in zip(joined["text_1"], joined["text_2"], strict=True)
         ],
     )
     if not _comparable(paired).any():
@@ -292,7 +295,7 @@ def paired_replies(first: RunOfReplies, second: RunOfReplies, asked: Asked) -> t
     return paired, tuple(remarks)
 
 
-def _drawn(ids: Sequence[str], asked: Asked) -> list[str]:
+def _drawn(ids: Sequence[str], asked: JudgeSettings) -> list[str]:
     """Draw the narratives to judge; they keep their order."""
     if asked.n_narratives is None or asked.n_narratives >= len(ids):
         return list(ids)
@@ -307,7 +310,7 @@ def _comparable(paired: pd.DataFrame) -> pd.Series:
 def _manifest(
     target: JudgementFolder,
     identity: Mapping[str, Any],
-    asked: Asked,
+    asked: JudgeSettings,
     rubric: Rubric,
     criterion: str,
     runs: Iterable[RunOfReplies],
@@ -345,7 +348,7 @@ def _judge(
     runs: tuple[RunOfReplies, RunOfReplies],
     rubric: Rubric,
     criterion: str,
-    asked: Asked,
+    asked: JudgeSettings,
     *,
     say: Callable[[str], None],
 ) -> tuple[pd.DataFrame, JudgementManifest]:
@@ -384,7 +387,7 @@ def _judge(
     return judged.assign(text_1=paired["text_1"], text_2=paired["text_2"]), manifest
 
 
-def _check_same_judge(target: JudgementFolder, judge: Judge, asked: Asked, say: Callable[[str], None]) -> None:
+def _check_same_judge(target: JudgementFolder, judge: Judge, asked: JudgeSettings, say: Callable[[str], None]) -> None:
     """Raise StoreError if the judge has changed since it answered all pairs. Report if that is unknown."""
     from audit.engines.unchanged import compare_model
 
@@ -405,7 +408,7 @@ def _parts(paired: pd.DataFrame) -> Any:
     return narrative // together
 
 
-def _card(asked: Asked) -> ModelConfig:
+def _card(asked: JudgeSettings) -> ModelConfig:
     return ModelConfig(
         name=model_name("", str(asked.model)),
         path=str(asked.model),
@@ -421,7 +424,7 @@ def _card(asked: Asked) -> ModelConfig:
     )
 
 
-def _open(asked: Asked, first: RunOfReplies) -> OpenModel:
+def _open(asked: JudgeSettings, first: RunOfReplies) -> OpenModel:
     from audit.engines.open import judging_engine, open_model
 
     # The judge uses its own chat template, whatever the judged models used.
@@ -432,7 +435,12 @@ def _open(asked: Asked, first: RunOfReplies) -> OpenModel:
 
 
 def _answers(
-    own: pd.DataFrame, narratives: Mapping[str, str], opened: OpenModel, rubric: Rubric, criterion: str, asked: Asked
+    own: pd.DataFrame,
+    narratives: Mapping[str, str],
+    opened: OpenModel,
+    rubric: Rubric,
+    criterion: str,
+    asked: JudgeSettings,
 ) -> pd.DataFrame:
     """Ask about the pairs of a part that have two replies; the others get no answer."""
     compared = own.loc[_comparable(own)]

@@ -15,11 +15,20 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.dimensions import Limit, RemarkLike, limits_by_text
-from audit.report.numbers import Row, rows_of, show
+from audit.report.numbers import PlacedRow, rows_of, show
 from audit.report.page import render_page
 from audit.report.section import Captioned, Card, Note, Paragraph, paragraph, present
-from audit.report.summary import Finding, Summary, summary
-from audit.report.table_layout import Column, Table, Write, ends, number, plain_interval, table_of, text
+from audit.report.summary import ShortAnswer, Summary, summary
+from audit.report.table_layout import (
+    ShownColumn,
+    ShownTable,
+    Write,
+    ends,
+    number_column,
+    plain_interval,
+    statistics_table,
+    text,
+)
 from audit.runs.manifest import JudgementManifest
 from audit.tables.formatting import (
     MISSING,
@@ -59,7 +68,7 @@ _KINDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownPair:
     """A pair to read: whose replies to which narrative, both texts, and the judge's answers in each order."""
 
     whose: str
@@ -137,7 +146,7 @@ def render_judgement(
 
 
 def _summary(
-    own: Mapping[str, Sequence[Row]],
+    own: Mapping[str, Sequence[PlacedRow]],
     labels: tuple[str, str],
     *,
     manifest: JudgementManifest,
@@ -151,7 +160,7 @@ def _summary(
         kind, verdict = _verdict(whole, labels, alpha=alpha)
         read = bool(whole["n_read"])
         findings.append(
-            Finding(
+            ShortAnswer(
                 dimension_title(dimension),
                 verdict,
                 show(whole, "preference", _percent) if read else "",
@@ -202,7 +211,7 @@ def _summary(
     )  # fmt: skip
 
 
-def _answer(rows: Sequence[Row], labels: tuple[str, str], *, level: str, alpha: float) -> Card:
+def _answer(rows: Sequence[PlacedRow], labels: tuple[str, str], *, level: str, alpha: float) -> Card:
     """Say whose replies are preferred and by how much, the position bias, and the preference's gap."""
     by_kind = {str(row["pairs"]): row for row in rows}
     whole, gap = by_kind["all"], by_kind.get("gap")
@@ -216,7 +225,7 @@ def _answer(rows: Sequence[Row], labels: tuple[str, str], *, level: str, alpha: 
     return Card(dimension_title(str(whole["dimension"])), content, kind=kind)
 
 
-def _verdict(row: Row, labels: tuple[str, str], *, alpha: float) -> tuple[str, Markup]:
+def _verdict(row: PlacedRow, labels: tuple[str, str], *, alpha: float) -> tuple[str, Markup]:
     low, high = row.number("ci_low"), row.number("ci_high")
     if not row["n_read"]:
         return "absent", Markup("No answer: no pair could be read in both orders.")
@@ -232,7 +241,7 @@ def _verdict(row: Row, labels: tuple[str, str], *, alpha: float) -> tuple[str, M
     return "gap", preferred + "."
 
 
-def _lead(row: Row, first: str, *, level: str) -> Markup:
+def _lead(row: PlacedRow, first: str, *, level: str) -> Markup:
     if not row["n_read"]:
         return Markup("")
     spread = _spread(row, "ci_low", "ci_high", _percent, level=level)
@@ -252,7 +261,7 @@ def _lead(row: Row, first: str, *, level: str) -> Markup:
     )
 
 
-def _leaning(row: Row, *, level: str) -> Markup:
+def _leaning(row: PlacedRow, *, level: str) -> Markup:
     if not row["n_read"]:
         return Markup("")
     return Markup(
@@ -265,7 +274,7 @@ def _leaning(row: Row, *, level: str) -> Markup:
     )
 
 
-def _gap(row: Row, first: str, *, level: str) -> Markup:
+def _gap(row: PlacedRow, first: str, *, level: str) -> Markup:
     if not math.isfinite(row.number("preference")):
         return Markup("In-group minus out-group: not estimated ({}).").format(row["note"])
     return Markup(
@@ -279,37 +288,37 @@ def _gap(row: Row, first: str, *, level: str) -> Markup:
     )
 
 
-def _spread(row: Row, low: str, high: str, write: Write, *, level: str) -> Markup:
+def _spread(row: PlacedRow, low: str, high: str, write: Write, *, level: str) -> Markup:
     if not math.isfinite(row.number(low)):
         return Markup("no interval")
     return Markup("{} interval {}").format(level, ends(row, low, high, write))
 
 
-def _table(rows: Sequence[Row], *, level: str) -> Table:
-    def write(row: Row) -> Write:
+def _table(rows: Sequence[PlacedRow], *, level: str) -> ShownTable:
+    def write(row: PlacedRow) -> Write:
         return percentage_points if row["pairs"] == "gap" else _percent
 
-    return table_of(
+    return statistics_table(
         rows,
-        Column("pairs", lambda row: _KINDS[str(row["pairs"])]),
-        Column("preference", lambda row: show(row, "preference", write(row))),
-        Column(f"{level} interval", lambda row: ends(row, "ci_low", "ci_high", write(row))),
-        number("p", "p", bare_p),
-        number("p, corrected", "p_adjusted", bare_p),
-        number("position bias", "position_bias", percentage_points),
+        ShownColumn("pairs", lambda row: _KINDS[str(row["pairs"])]),
+        ShownColumn("preference", lambda row: show(row, "preference", write(row))),
+        ShownColumn(f"{level} interval", lambda row: ends(row, "ci_low", "ci_high", write(row))),
+        number_column("p", "p", bare_p),
+        number_column("p, corrected", "p_adjusted", bare_p),
+        number_column("position bias", "position_bias", percentage_points),
         plain_interval(level, "bias_low", "bias_high", percentage_points),
-        number("contradictions", "inconsistent", _percent),
-        number("A or B", "mean_mass", rate),
-        number("pairs read", "n_read", count),
-        number("of", "n_pairs", count),
-        number("narratives", "n_narratives", count),
+        number_column("contradictions", "inconsistent", _percent),
+        number_column("A or B", "mean_mass", rate),
+        number_column("pairs read", "n_read", count),
+        number_column("of", "n_pairs", count),
+        number_column("narratives", "n_narratives", count),
         text("note", "note"),
     )
 
 
 def _read(
-    judged: Sequence[Row], labels: tuple[str, str], narratives: Mapping[str, str]
-) -> Iterator[tuple[str, tuple[Shown, ...]]]:
+    judged: Sequence[PlacedRow], labels: tuple[str, str], narratives: Mapping[str, str]
+) -> Iterator[tuple[str, tuple[ShownPair, ...]]]:
     """Yield the pairs with the clearest preference either way, and those with the strongest contradiction."""
     known = [row for row in judged if math.isfinite(row.number("preference"))]
     ordered = sorted(known, key=lambda row: (row.number("preference"), row.line))
@@ -329,9 +338,9 @@ def _read(
             yield title, tuple(_shown(row, narratives) for row in chosen)
 
 
-def _shown(row: Row, narratives: Mapping[str, str]) -> Shown:
+def _shown(row: PlacedRow, narratives: Mapping[str, str]) -> ShownPair:
     inside = "with a baseline" if pd.isna(row["in_group"]) else "in-group" if row["in_group"] else "out-group"
-    return Shown(
+    return ShownPair(
         whose=f"{row['perceiver']} to {row['experiencer']} ({inside})",
         narrative=f"{row['narrative_id']}: {narratives.get(str(row['narrative_id']), '')}",
         texts=(str(row["text_1"]), str(row["text_2"])),
@@ -340,7 +349,7 @@ def _shown(row: Row, narratives: Mapping[str, str]) -> Shown:
     )
 
 
-def _said(row: Row, order: str) -> Markup:
+def _said(row: PlacedRow, order: str) -> Markup:
     """Write the judge's answer in one order: its words, or the probability of the reply shown first."""
     if row[f"{order}_response"]:
         return Markup("<bdi>{}</bdi>").format(row[f"{order}_response"])

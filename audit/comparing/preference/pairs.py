@@ -13,7 +13,7 @@ import pandas as pd
 
 from audit.errors import ConfigError, StoreError
 from audit.people.items import ItemSample, sample_items
-from audit.people.questions import Question, Questions, load_questions
+from audit.people.questions import Questions, ScaleQuestion, load_questions
 from audit.people.ratings import HumanRatings, export_files
 from audit.tables.formatting import count, plural
 from audit.tables.preference import CHOICES, PAIR_SIDES
@@ -163,7 +163,7 @@ def choices_made(human: HumanRatings, key: pd.DataFrame, sides: pd.DataFrame, qu
         raise StoreError(f"key.csv and {SIDES_FILE} are not of the same pairs; export them again")
     about = key.drop(columns="prompt_index").merge(sides, on="item_id", validate="1:1")
     table = human.table.merge(about, on="item_id", validate="many_to_one")
-    scales = [asked for asked in questions.questions if isinstance(asked, Question)]
+    scales = [asked for asked in questions.questions if isinstance(asked, ScaleQuestion)]
     middle = table["question"].map({asked.name: (asked.low + asked.high) / 2 for asked in scales})
     place = pd.Series((1 - np.sign(table["score"] - middle)) / 2, index=table.index)
     chose = place.where(table["first"] == 1, 1 - place)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.cli.terminal.base import OK, Command, writing_out
-from audit.cli.terminal.jobs import each_job, overrides_help, told_apart
+from audit.cli.terminal.jobs import each_job, overrides_help, split_arguments
 from audit.cli.terminal.options import Option, Usage, a_number, a_path, option_lines, whole_from
 from audit.cli.terminal.printing import say, tell
 from audit.errors import ConfigError
@@ -40,7 +40,7 @@ def _help() -> str:
 
 
 def _doctor(words: Sequence[str]) -> int:
-    given, overrides = told_apart(_USAGE, words)
+    given, overrides = split_arguments(_USAGE, words)
     probe, limit_s, out = bool(given[_PROBE]), given[_LIMIT], given[_OUT]
     if limit_s <= 0:
         raise ConfigError(f"limit_s={limit_s:g}: must be above 0")

@@ -17,11 +17,11 @@ from typing import Any, Self
 import pandas as pd
 
 from audit.asking.collect import cell_columns
-from audit.asking.elicitation.base import Elicited
+from audit.asking.elicitation.base import ElicitedRating
 from audit.asking.elicitation.generate import GenerateElicitation
 from audit.asking.plan import Plan
 from audit.asking.prompt_export import Export
-from audit.engines.answered import AnsweredEngine, Answers
+from audit.engines.answered import AnsweredEngine, FileAnswers
 from audit.engines.base import Generated
 from audit.errors import ConfigError, NotEstimableError, attempt
 from audit.runs.manifest import ComparedWords
@@ -81,9 +81,9 @@ class AskedRatings:
         """Return the ``prompt_index`` of a prompt from its id."""
         return int(name.rpartition("-")[2])
 
-    def read_answer(self, place: int, written: Generated) -> Elicited:
+    def read_answer(self, place: int, written: Generated) -> ElicitedRating:
         """Read an answer to the prompt at ``place``, its ``prompt_index``. A text of None stands for no answer."""
-        engine = AnsweredEngine(Answers({place: written}, len(self.plan.grid), 0, 0, self.path, ""), by="")
+        engine = AnsweredEngine(FileAnswers({place: written}, len(self.plan.grid), 0, 0, self.path, ""), by="")
         engine.at([place])
         return self._elicitation.elicit(engine, [self._prompt(place)])[0]
 

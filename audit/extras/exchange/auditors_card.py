@@ -17,14 +17,14 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.errors import report_command
-from audit.extras.exchange.base import Collected, Files, Form, Told
+from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
 from audit.extras.exchange.facts import (
     NOT_RECORDED,
     NOT_WHAT_IT_SHOWS,
+    markdown_table,
     said_of_engine,
     said_of_language,
     said_of_narratives,
-    table_of,
 )
 from audit.tables.formatting import MEANING, in_markdown, plural
 
@@ -49,7 +49,7 @@ def to_fill(question: str) -> str:
     return f"- **To be filled in by a person:** {question}"
 
 
-def _make(collected: Collected, told: Told) -> Files:
+def _make(collected: Collected, told: ExportOptions) -> Files:
     """Return ``AUDIT_CARD.md``."""
     return {"AUDIT_CARD.md": _card(collected).encode()}
 
@@ -86,7 +86,7 @@ def _scope(collected: Collected) -> Iterator[str]:
     manifest = collected.manifest
     yield from ("## Scope", "", _MEASURES[collected.kind], "")
     groups = [name for name in manifest.dimensions if name not in manifest.placebo]
-    yield table_of(
+    yield markdown_table(
         iter(
             [
                 ("model", " ".join(filter(None, (manifest.model.name, manifest.model.revision)))),
@@ -147,7 +147,7 @@ def _method(collected: Collected) -> Iterator[str]:
         ("command", manifest.command),
         ("analysed anew by", manifest.report_command),
     ]
-    yield table_of((name, value) for name, value in rows if value)
+    yield markdown_table((name, value) for name, value in rows if value)
     yield from ("", _ESTIMATED[collected.kind], "")
     yield to_fill("whether design and margin were written down before the ratings were seen, and where.")
     yield ""
@@ -188,7 +188,7 @@ def _access(collected: Collected) -> Iterator[str]:
         ("quantization", manifest.config.quantization or ("" if collected.asked_by_others else "none named")),
         ("machine", ", ".join(f"{name} {value}" for name, value in manifest.hardware.items())),
     ]
-    yield table_of(iter(rows))
+    yield markdown_table(iter(rows))
     yield ""
     yield to_fill("who gave access, on what terms; what was asked for and not given (weights, training data, logs).")
     yield ""
@@ -215,7 +215,7 @@ def _integrity(collected: Collected) -> Iterator[str]:
     rows += [(f"model file {name}, SHA-256", digest) for name, digest in manifest.model.files.items()]
     if manifest.model.not_checked:
         rows.append(("not checked against the model", manifest.model.not_checked))
-    yield table_of((in_markdown(name), value) for name, value in rows)
+    yield markdown_table((in_markdown(name), value) for name, value in rows)
     yield from ("", said_of_ledger(collected.path), "")
     yield to_fill("who could change prompts, ratings or code; conflicts of interest; whether the maker saw this first.")
     yield ""
@@ -239,7 +239,7 @@ def _review(collected: Collected) -> Iterator[str]:
         differed = f"differed by {noise.rms_points:.2g} points, root mean square"
         again = f"{plural(noise.n, 'prompt')} asked again ({noise.varied}) {differed}"
     versions = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
-    yield table_of(iter([("repeated", again), ("packages", versions)]))
+    yield markdown_table(iter([("repeated", again), ("packages", versions)]))
     if not collected.asked_by_others:
         yield from ("", "The same command with these versions and this seed asks the same prompts.")
     yield ""

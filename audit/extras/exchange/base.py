@@ -23,7 +23,7 @@ _TEXT: Final = "response"
 
 
 @dataclass(frozen=True)
-class Told:
+class ExportOptions:
     """Options that some forms take; empty if not given.
 
     Attributes
@@ -195,7 +195,7 @@ class Form:
     make
         Makes the files.
     options
-        Fields of :class:`Told` that it takes.
+        Fields of :class:`ExportOptions` that it takes.
     needed
         Required options, each with its purpose.
     """
@@ -203,11 +203,11 @@ class Form:
     name: str
     summary: str
     takes: tuple[Kind, ...]
-    make: Callable[[Collected, Told], Files]
+    make: Callable[[Collected, ExportOptions], Files]
     options: tuple[str, ...] = ()
     needed: Mapping[str, str] | None = None
 
-    def check(self, told: Told, given: Mapping[str, str]) -> None:
+    def check(self, told: ExportOptions, given: Mapping[str, str]) -> None:
         """Refuse an option that this form does not take, and a missing one that it needs."""
         for name in given:
             if name not in self.options:

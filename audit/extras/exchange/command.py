@@ -73,7 +73,7 @@ def _help() -> str:
 
 
 def _export(words: Sequence[str]) -> int:
-    from audit.extras.exchange.base import Told
+    from audit.extras.exchange.base import ExportOptions
     from audit.extras.exchange.registry import FORMS
     from audit.extras.exchange.write import export_run
 
@@ -81,7 +81,7 @@ def _export(words: Sequence[str]) -> int:
     path = given.one_folder()
     form = FORMS[given.need(_FORM, to="say in what form the run is written")]
     to = given.need(_TO, to="say which folder takes it")
-    told = Told(
+    told = ExportOptions(
         texts=given[_TEXTS],
         license=given[_LICENSE],
         organization=given[_ORGANIZATION],

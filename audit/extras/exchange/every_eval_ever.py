@@ -19,7 +19,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.errors import ConfigError, StoreError
-from audit.extras.exchange.base import Collected, Files, Form, Told
+from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
 from audit.extras.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS
 from audit.tables.formatting import MEANING, printable
 from audit.tables.spreadsheets import seen
@@ -44,7 +44,7 @@ _DESCRIPTION: Final = (
 )
 
 
-def _make(collected: Collected, told: Told) -> Files:
+def _make(collected: Collected, told: ExportOptions) -> Files:
     """Return one JSON file at its path in the datastore: ``data/empathy-audit/OWNER/NAME/UUID.json``."""
     if told.relationship not in RELATIONSHIPS:
         raise ConfigError(
@@ -66,7 +66,7 @@ def _seen(value: Any) -> Any:
     return seen(value) if isinstance(value, str) else value
 
 
-def _model_id(manifest: Manifest, told: Told) -> str:
+def _model_id(manifest: Manifest, told: ExportOptions) -> str:
     model = manifest.model
     # A path of two parts may be a local folder: only a model with a revision was found on a hub.
     found = told.model_id or (model.path if model.revision and "embedded:" not in model.path else "")
@@ -87,7 +87,7 @@ def _name(collected: Collected) -> str:
     return str(uuid.UUID(bytes=sha256(told.encode()).digest()[:16], version=4))
 
 
-def _record(collected: Collected, told: Told, model_id: str) -> dict[str, Any]:
+def _record(collected: Collected, told: ExportOptions, model_id: str) -> dict[str, Any]:
     manifest, now = collected.manifest, f"{time.time():.0f}"
     # A server's interface is no engine: nobody knows what runs there.
     served = bool(manifest.model.address)

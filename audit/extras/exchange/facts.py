@@ -83,7 +83,7 @@ def said_of_engine(manifest: Manifest) -> str:
     return f"{engine.said} ({', '.join(filter(None, (engine.device, engine.dtype)))})"
 
 
-def table_of(rows: Iterator[tuple[str, str]]) -> str:
+def markdown_table(rows: Iterator[tuple[str, str]]) -> str:
     """Format names and values as a Markdown table, with values escaped."""
     lines = [f"| {name} | {in_markdown(value) or NOT_RECORDED} |" for name, value in rows]
     return "\n".join(["| | |", "|---|---|", *lines])
@@ -97,7 +97,7 @@ def about(collected: Collected, *, files: str, more: str = "") -> str:
     return (
         f"# Empathy audit: {in_markdown(collected.manifest.model.name)}\n{missing}\n{files}\n\n"
         f"{row} {SAID_OF_MISSING}\n\n"
-        f"{more}{table_of(of_run(collected))}\n\nThe gap δ is {MEANING}.\n\n{limits}\n"
+        f"{more}{markdown_table(of_run(collected))}\n\nThe gap δ is {MEANING}.\n\n{limits}\n"
     )
 
 

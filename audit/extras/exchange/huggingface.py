@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.extras.exchange.base import Collected, Files, Form, Told
+from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
 from audit.extras.exchange.facts import about
 from audit.tables.base import Table, Type
 from audit.tables.formatting import in_markdown
@@ -38,7 +38,7 @@ _WITHOUT_TEXTS: Final = """\
 """
 
 
-def _make(collected: Collected, told: Told) -> Files:
+def _make(collected: Collected, told: ExportOptions) -> Files:
     """Return the Parquet files and ``README.md``, the dataset card."""
     from audit.runs.parquet import plain_parquet
 
@@ -58,7 +58,7 @@ def _statistics(collected: Collected) -> Iterator[tuple[str, tuple[Table, pd.Dat
         yield GAP.name, (GAP, rows.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, "")))
 
 
-def _card(collected: Collected, told: Told, tables: dict[str, Table]) -> str:
+def _card(collected: Collected, told: ExportOptions, tables: dict[str, Table]) -> str:
     import yaml
 
     head = yaml.safe_dump(_head(collected, told, tables), sort_keys=False, allow_unicode=True, width=120)
@@ -78,7 +78,7 @@ def _card(collected: Collected, told: Told, tables: dict[str, Table]) -> str:
     return f"---\n{head}---\n\n{page}\n## Columns\n\n{columns}\n"
 
 
-def _head(collected: Collected, told: Told, tables: dict[str, Table]) -> dict[str, Any]:
+def _head(collected: Collected, told: ExportOptions, tables: dict[str, Table]) -> dict[str, Any]:
     n_rows = len(collected.rows)
     return {
         "pretty_name": f"Empathy audit of {collected.manifest.model.name}",

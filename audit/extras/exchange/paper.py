@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from audit.errors import ConfigError
-from audit.extras.exchange.base import Collected, Files, Form, Told
+from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
 from audit.extras.exchange.facts import about
 
 if TYPE_CHECKING:
     from audit.extras.paper.base import Study
-    from audit.extras.paper.methods import Section
+    from audit.extras.paper.methods import MethodsSection
 
 _OF_RATINGS: Final = ("gap", "controls", "manipulation", "families", "cells")
 _OF_LIMITS: Final = (
@@ -35,9 +35,9 @@ All of it is a draft to edit. It says what the run recorded, and no more: why th
 chosen, and what the numbers mean, is yours to write. Look every reference up before you cite it."""
 
 
-def _make(collected: Collected, told: Told) -> Files:
+def _make(collected: Collected, told: ExportOptions) -> Files:
     """Return the files of a paper, and ``ABOUT.md``."""
-    from audit.extras.paper.gaps import gap_table
+    from audit.extras.paper.gaps import paper_gap_table
     from audit.extras.paper.methods import methods
     from audit.extras.paper.references import bibliography
     from audit.extras.paper.text import works_in
@@ -48,7 +48,7 @@ def _make(collected: Collected, told: Told) -> Files:
         raise ConfigError(
             f"{collected.path} has no gap to tell of: its report has none; form=csv writes what was asked"
         )
-    table, sections = gap_table(study), methods(study)
+    table, sections = paper_gap_table(study), methods(study)
     works = works_in(section.text() for section in sections)
     figures, left_out = _figures(study)
     title = f"Empathy audit: {collected.manifest.model.name}"[:200]
@@ -83,7 +83,7 @@ def _study(collected: Collected) -> Study:
     return Study(collected.manifest, collected.kind, collected.rows, collected.n_missing, asked_to, tables)
 
 
-def _markdown(sections: tuple[Section, ...], works: tuple) -> str:  # type: ignore[type-arg]
+def _markdown(sections: tuple[MethodsSection, ...], works: tuple) -> str:  # type: ignore[type-arg]
     from audit.extras.paper.text import as_markdown, reference_line
 
     lines = ["# Method", ""]
@@ -95,7 +95,7 @@ def _markdown(sections: tuple[Section, ...], works: tuple) -> str:  # type: igno
     return "\n".join(lines)
 
 
-def _latex(sections: tuple[Section, ...]) -> str:
+def _latex(sections: tuple[MethodsSection, ...]) -> str:
     from audit.extras.paper.text import as_latex
 
     lines = ["% In the preamble: \\usepackage[T1]{fontenc} \\usepackage[round]{natbib}", "\\section*{Method}", ""]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from audit.extras.exchange.base import Collected, Files, Form, Told
+from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
 from audit.extras.exchange.facts import about
 from audit.tables.base import dictionary
 
@@ -13,7 +13,7 @@ _FILES: Final = """\
 spreadsheet would take for a formula has an apostrophe before it. `dictionary.csv` describes the columns."""
 
 
-def _make(collected: Collected, told: Told) -> Files:
+def _make(collected: Collected, told: ExportOptions) -> Files:
     """Return ``ratings.csv``, ``dictionary.csv`` and ``ABOUT.md``."""
     return {
         "ratings.csv": collected.table.csv(collected.rows, capital_flags=True),

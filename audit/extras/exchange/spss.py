@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.errors import ConfigError, StoreError
-from audit.extras.exchange.base import Collected, Files, Form, Told
+from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
 from audit.extras.exchange.facts import about, of_run
 from audit.tables.base import Column, Type
 from audit.tables.formatting import printable
@@ -35,7 +35,7 @@ _TEXTS: Final = (Type.WORD, Type.TEXT)
 _NUMBERS: Final = (Type.INT8, Type.INT32, Type.INT64)
 
 
-def _make(collected: Collected, told: Told) -> Files:
+def _make(collected: Collected, told: ExportOptions) -> Files:
     """Return ``ratings.sav`` and ``ABOUT.md``."""
     return {"ratings.sav": _sav(collected), "ABOUT.md": about(collected, files=_FILES).encode()}
 

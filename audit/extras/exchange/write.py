@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit.errors import ConfigError, StoreError
-from audit.extras.exchange.base import Collected, Form, Told
+from audit.extras.exchange.base import Collected, ExportOptions, Form
 
 if TYPE_CHECKING:
     from audit.extras.exchange.base import Files
 
 
 def export_run(
-    path: Path, form: Form, to: Path, told: Told, *, given: Mapping[str, str], unfinished: bool = False
+    path: Path, form: Form, to: Path, told: ExportOptions, *, given: Mapping[str, str], unfinished: bool = False
 ) -> list[Path]:
     """Write a run in a form to a new or empty folder; return the files.
 

@@ -66,8 +66,8 @@ def _places(words: Sequence[str]) -> Iterator[Path]:
 
 def _gate(words: Sequence[str]) -> int:
     from audit.configuration.version import __version__
-    from audit.extras.gate.files import table_of, withdraw_verdict, write_verdict
-    from audit.extras.gate.judge import gate_run, reasons_of, sentence
+    from audit.extras.gate.files import gap_table_rows, withdraw_verdict, write_verdict
+    from audit.extras.gate.judge import gate_run, sentence, undecided_reasons
 
     # A pipeline must not read the files of an earlier run if this one reaches no verdict.
     for place in _places(words):
@@ -87,8 +87,8 @@ def _gate(words: Sequence[str]) -> int:
         note(said)
     if gated.manifest.statistics.margin != gated.margin:
         note(f"to see this margin on the run's page: {report_command(path)} statistics.margin={gated.margin:g}")
-    print_table(list(table_of(gated)))
-    for number, why in enumerate(reasons_of(gated), start=1):
+    print_table(list(gap_table_rows(gated)))
+    for number, why in enumerate(undecided_reasons(gated), start=1):
         tell(f"({number}) {why}")
     for place in written:
         tell(f"written: {place}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree
 
-from audit.extras.gate.judge import Gated, Judged, name_of, reasons_of, sentence
+from audit.extras.gate.judge import Gated, Judged, gap_name, sentence, undecided_reasons
 from audit.runs.differences import identity_of
 from audit.runs.files import write_atomically, writing
 from audit.runs.manifest import Manifest
@@ -21,7 +21,7 @@ from audit.runs.store import RunFolder
 from audit.tables.formatting import brief, in_markdown, printable
 
 if TYPE_CHECKING:
-    from audit.statistics.deciding_estimate import Gap
+    from audit.statistics.deciding_estimate import DecidedGap
 
 SCHEMA_VERSION: Final = 1
 """Version of ``verdict.json``. A later version may lack fields of this one."""
@@ -53,7 +53,9 @@ def write_verdict(gated: Gated, folder: Path, *, version: str) -> list[Path]:
     contents = {
         "summary.md": markdown(gated).encode(),
         "junit.xml": junit(gated),
-        "verdict.json": (json.dumps(as_json(gated, version=version), indent=2, allow_nan=False) + "\n").encode("ascii"),
+        "verdict.json": (json.dumps(verdict_json(gated, version=version), indent=2, allow_nan=False) + "\n").encode(
+            "ascii"
+        ),
     }
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,7 +66,7 @@ def write_verdict(gated: Gated, folder: Path, *, version: str) -> list[Path]:
     return [folder / name for name in contents]
 
 
-def as_json(gated: Gated, *, version: str) -> dict[str, Any]:
+def verdict_json(gated: Gated, *, version: str) -> dict[str, Any]:
     """Return the content of ``verdict.json``; docs/gate.md describes every field."""
     return {
         "kind": "empathy-audit gate verdict",
@@ -102,7 +104,7 @@ def junit(gated: Gated) -> bytes:
     suite = ElementTree.SubElement(suites, "testsuite", {"name": "empathy-audit gate", **counts})
     for row in gated.rows:
         gap = row.held.gap
-        attributes = {"classname": _xml(f"{gap.dimension}.{gap.variant}"), "name": _xml(name_of(gap)), "time": "0"}
+        attributes = {"classname": _xml(f"{gap.dimension}.{gap.variant}"), "name": _xml(gap_name(gap)), "time": "0"}
         case = ElementTree.SubElement(suite, "testcase", attributes)
         if row.verdict != "passed":
             tag = "failure" if row.verdict == "failed" else "skipped"
@@ -125,9 +127,9 @@ def markdown(gated: Gated) -> str:
     head = headings(gated)
     lines += [f"| {' | '.join(head.values())} |", f"|{'---|' * len(head)}"]
     for row in sorted(gated.rows, key=lambda each: order[each.verdict]):
-        cells = cells_of(row, reasons_of(gated))
+        cells = cells_of(row, undecided_reasons(gated))
         lines.append(f"| {' | '.join(in_markdown(cells[name]) for name in head)} |")
-    reasons = reasons_of(gated)
+    reasons = undecided_reasons(gated)
     lines += ["", *(f"{place}. {in_markdown(said)}" for place, said in enumerate(reasons, start=1))] if reasons else []
     lines += ["", f"Digest of the run: `{RunFolder(gated.path).digest(gated.manifest)}`"]
     return "\n".join(lines) + "\n"
@@ -149,11 +151,11 @@ def headings(gated: Gated) -> dict[str, str]:
 def cells_of(row: Judged, reasons: Sequence[str] = ()) -> dict[str, str]:
     """Return a row of the table of gaps, keyed as :func:`headings`. Names are not escaped.
 
-    The verdict shows the number of its reason in ``reasons``, the value of :func:`~audit.extras.gate.judge.reasons_of`.
+    The verdict shows the number of its reason in ``reasons``, the value of :func:`.undecided_reasons`.
     """
     held = row.held
     return {
-        "what": brief(name_of(held.gap)),
+        "what": brief(gap_name(held.gap)),
         "gap": _shown(held.value, "+.2f"),
         "inside": _interval(held.low, held.high),
         "corrected": _interval(held.beyond_low, held.beyond_high),
@@ -162,7 +164,7 @@ def cells_of(row: Judged, reasons: Sequence[str] = ()) -> dict[str, str]:
     }
 
 
-def _unit(gap: Gap) -> str:
+def _unit(gap: DecidedGap) -> str:
     return " pp" if gap.kind == "refusals" else ""
 
 
@@ -222,7 +224,7 @@ def _row(row: Judged) -> dict[str, Any]:
     }
 
 
-def _estimate(gap: Gap) -> Mapping[str, Any]:
+def _estimate(gap: DecidedGap) -> Mapping[str, Any]:
     control = {"control": gap.control}
     if isinstance(gap.made, Exception):
         return control | {"delta": None, "se": None, "df": None, "n_narratives": 0, "note": str(gap.made)}
@@ -245,10 +247,10 @@ def _xml(text: str) -> str:
     return printable(text)
 
 
-def table_of(gated: Gated) -> Iterator[tuple[str, ...]]:
+def gap_table_rows(gated: Gated) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table of gaps, the heading first; a number in brackets is that of a reason."""
     head = headings(gated)
     yield tuple(head.values())
     for row in gated.rows:
-        cells = cells_of(row, reasons_of(gated))
+        cells = cells_of(row, undecided_reasons(gated))
         yield tuple(cells[name] for name in head)

@@ -40,7 +40,7 @@ from stimuli.strategies import NO_STRATEGY
 if TYPE_CHECKING:
     import pandas as pd
 
-    from audit.statistics.deciding_estimate import Gap
+    from audit.statistics.deciding_estimate import DecidedGap
     from audit.statistics.margin_tests import Held
 
 PASSED: Final = 0
@@ -159,7 +159,7 @@ class _Measured:
 
     path: Path
     manifest: Manifest
-    gaps: tuple[Gap, ...]
+    gaps: tuple[DecidedGap, ...]
     codes: Mapping[Place, frozenset[str]]
     n_narratives: int
     identities: Mapping[Place, tuple[tuple[str, ...], tuple[str, ...]]]
@@ -284,7 +284,7 @@ def _measure(
     from audit.statistics.average_gaps import placebo_cubes
     from audit.statistics.controls import Repetition
     from audit.statistics.deciding_estimate import gaps_of
-    from audit.statistics.manipulation import rows_of_run
+    from audit.statistics.manipulation import manipulation_rows_of_run
     from audit.statistics.missing import missing_rows
     from audit.statistics.outcome import INTENSITY, analyse_outcome
     from audit.statistics.ratings import compact_ratings
@@ -306,11 +306,11 @@ def _measure(
     compact = compact_ratings(ratings)
     placebos = placebo_cubes(compact, told)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=settings, repetition=told)
-    followed = rows_of_run(folder.table(MANIPULATED).frame(), manifest, confidence=settings.confidence)
+    followed = manipulation_rows_of_run(folder.table(MANIPULATED).frame(), manifest, confidence=settings.confidence)
     on_run = codes_of_run(followed, manifest)
     noise = noise_of_run(manifest, folder, ratings, confidence=settings.confidence)
     unseen = _why_no_refusals(manifest, ratings)
-    gaps: list[Gap] = []
+    gaps: list[DecidedGap] = []
     codes: dict[Place, frozenset[str]] = {}
     asked: dict[Place, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     without_groups = []
@@ -519,7 +519,7 @@ def sentence(gated: Gated) -> str:
         else f" (refusals: {gated.refusal_margin:g} percentage points)"
     )  # fmt: skip
     than = "" if gated.baseline is None else "no worse than the baseline by "
-    failed = [name_of(row.held.gap) for row in rows if row.verdict == "failed"]
+    failed = [gap_name(row.held.gap) for row in rows if row.verdict == "failed"]
     if failed:
         worse = "worse than the baseline by more than" if gated.baseline is not None else "beyond"
         return f"failed: {_few(failed)} {'is' if len(failed) == 1 else 'are'} shown to be {worse} {what}."
@@ -528,7 +528,7 @@ def sentence(gated: Gated) -> str:
             return f"passed: {_all(rows)} shown to be {than}{what} or more{_of_what(rows)}."
         return f"passed: {_all(rows)} shown to lie within {what}{_of_what(rows)}."
     left = [row for row in rows if row.verdict == "undecided"]
-    first, *others = reasons_of(gated)
+    first, *others = undecided_reasons(gated)
     more = f" (and {plural(len(others), 'other reason')})" if others else ""
     said = f"undecided: {len(left)} of {plural(len(rows), 'gap')}: {first}{more}"
     if math.isfinite(gated.n_needed):
@@ -562,12 +562,12 @@ def _scale(manifest: Manifest) -> str:
     return f"scale from {scale_end(manifest.scale.low)} to {scale_end(manifest.scale.high)}"
 
 
-def reasons_of(gated: Gated) -> tuple[str, ...]:
+def undecided_reasons(gated: Gated) -> tuple[str, ...]:
     """Return why gaps are undecided, each reason once."""
     return tuple(dict.fromkeys(row.why for row in gated.rows if row.why))
 
 
-def name_of(gap: Gap) -> str:
+def gap_name(gap: DecidedGap) -> str:
     """Name a gap, as in ``religion (variant): emotion anger``. Names are not escaped: escape them
     where they are shown.
     """

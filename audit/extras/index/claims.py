@@ -146,7 +146,7 @@ CLAIMS: Final = (
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparisonClaims:
     """Differences of one comparison, without those whose runs' answers have changed since.
 
     Attributes
@@ -161,7 +161,7 @@ class Compared:
     rows: Mapping[tuple[Any, ...], Mapping[str, Any]]
 
 
-def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Compared | None, str]:
+def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[ComparisonClaims | None, str]:
     """Read the differences of a comparison of ratings; the second value says why there are none.
 
     Differences between runs outside ``entries``, or of answers that have changed since, are left out.
@@ -195,12 +195,12 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
         if row["first"] in of_label and row["second"] in of_label
     }
     lost = len(runs) - len(of_label)
-    return Compared(
+    return ComparisonClaims(
         name, rows
     ), f"{lost} of its {len(runs)} runs are not in this folder as it compared them" if lost else ""
 
 
-def claim_rows(entries: Sequence[Entry], comparisons: Sequence[Compared]) -> Iterator[dict[str, Any]]:
+def claim_rows(entries: Sequence[Entry], comparisons: Sequence[ComparisonClaims]) -> Iterator[dict[str, Any]]:
     """Yield a row of the table of claims for each claim, pair of runs that bears on it, and dimension.
 
     Runs with the same answers as another folder are copies, and are skipped.
@@ -233,7 +233,9 @@ def _pairs(claim: Claim, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entr
         yield from (pair for pair in permutations(own, 2) if claim.leads(*pair))
 
 
-def _row(claim: Claim, dimension: str, first: Entry, second: Entry, comparisons: Sequence[Compared]) -> dict[str, Any]:
+def _row(
+    claim: Claim, dimension: str, first: Entry, second: Entry, comparisons: Sequence[ComparisonClaims]
+) -> dict[str, Any]:
     found, row, flipped = _difference(dimension, first, second, comparisons)
     known: dict[str, Any] = {
         "claim": claim.name, "dimension": dimension, "first": first.folder, "second": second.folder,
@@ -252,7 +254,7 @@ def _row(claim: Claim, dimension: str, first: Entry, second: Entry, comparisons:
 
 
 def _difference(
-    dimension: str, first: Entry, second: Entry, comparisons: Sequence[Compared]
+    dimension: str, first: Entry, second: Entry, comparisons: Sequence[ComparisonClaims]
 ) -> tuple[str, Mapping[str, Any], bool]:
     """Find a pair of runs in the comparisons: folder, row, and whether the row has them in reverse order."""
     for compared in comparisons:

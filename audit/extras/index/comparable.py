@@ -100,7 +100,7 @@ def not_comparable(group: Group, groups: Sequence[Group]) -> str:
     return f"Cannot be compared with {listed(said)}." if said else ""
 
 
-def described(group: Group) -> list[tuple[str, str]]:
+def common_settings(group: Group) -> list[tuple[str, str]]:
     """Return what the gaps of a group have in common, as names and values."""
     first = group.rows[0]
     return [

@@ -22,7 +22,7 @@ _COLLECTED: Final = ("ratings", "replies", "answers")
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundFolder:
     """A folder beneath the one that was searched.
 
     Attributes
@@ -38,7 +38,7 @@ class Found:
     fault: str = ""
 
 
-def find_runs(folder: Path) -> Iterator[Found]:
+def find_runs(folder: Path) -> Iterator[FoundFolder]:
     """Yield runs, and folders made from several runs, beneath a folder, sorted by name.
 
     Searches to any depth and follows links, each folder once. Skips folders whose name begins with a dot.
@@ -46,7 +46,7 @@ def find_runs(folder: Path) -> Iterator[Found]:
     yield from _within(folder, set())
 
 
-def is_of_runs(folder: Path) -> str:
+def kind_of_runs(folder: Path) -> str:
     """Return ``run`` or one of :data:`MADE_OF_RUNS`; empty if the folder is neither."""
     if (folder / FILE).exists():
         kind = Manifest.content_of(folder).get("kind")
@@ -54,19 +54,19 @@ def is_of_runs(folder: Path) -> str:
     return RUN if _lacks_manifest(folder) else ""
 
 
-def _within(folder: Path, seen: set[Path]) -> Iterator[Found]:
+def _within(folder: Path, seen: set[Path]) -> Iterator[FoundFolder]:
     try:
         place = folder.resolve(strict=True)
         names = sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith(".") and entry.is_dir())
     except (OSError, RuntimeError) as error:  # a circular link raises one or the other
-        yield Found(folder, "", f"cannot be searched ({getattr(error, 'strerror', None) or error})")
+        yield FoundFolder(folder, "", f"cannot be searched ({getattr(error, 'strerror', None) or error})")
         return
     if place in seen:
         return
     seen.add(place)
-    kind = is_of_runs(folder)
+    kind = kind_of_runs(folder)
     if kind:
-        yield Found(folder, kind)
+        yield FoundFolder(folder, kind)
     for name in names:
         yield from _within(folder / name, seen)
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.numbers import Row, rounded, show, show_interval, show_rounded_interval
+from audit.report.numbers import PlacedRow, rounded, show, show_interval, show_rounded_interval
 from audit.report.page import render_page
 from audit.report.table_layout import ends, named
 from audit.tables.formatting import (
@@ -77,7 +77,7 @@ class GroupShown:
     facts: Sequence[tuple[str, str]]
     against: str
     unrecorded: Sequence[str]
-    rows: Sequence[Row]
+    rows: Sequence[PlacedRow]
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class ClaimShown:
     words: str
     caution: str
     lacking: str
-    rows: Sequence[Row]
+    rows: Sequence[PlacedRow]
     command: str
 
 
@@ -113,7 +113,7 @@ class MadeOfRuns:
 
 
 @dataclass(frozen=True)
-class Cell:
+class IndexCell:
     """A cell of a table: its content, its sort key, and whether it holds words."""
 
     shown: str
@@ -124,14 +124,14 @@ class Cell:
 @dataclass(frozen=True)
 class _Column:
     head: str
-    cell: Callable[[Row], Cell]
+    cell: Callable[[PlacedRow], IndexCell]
     kind: str = "text"
 
 
 def render_index(
     *,
     name: str,
-    rows: Sequence[Row],
+    rows: Sequence[PlacedRow],
     groups: Sequence[GroupShown],
     claims: Sequence[ClaimShown],
     made_of_runs: Sequence[MadeOfRuns],
@@ -168,7 +168,9 @@ def render_index(
     )  # fmt: skip
 
 
-def _summary(n_runs: int, with_gap: Sequence[Row], n_groups: int, without: Sequence[Row], unread: Sequence[Row]) -> str:
+def _summary(
+    n_runs: int, with_gap: Sequence[PlacedRow], n_groups: int, without: Sequence[PlacedRow], unread: Sequence[PlacedRow]
+) -> str:
     """Say what the folder holds, and what is not among the gaps."""
     parts = []
     if with_gap:
@@ -181,14 +183,14 @@ def _summary(n_runs: int, with_gap: Sequence[Row], n_groups: int, without: Seque
     return f"{plural(n_runs, 'run')}: {'; '.join(parts)}.{_verdicts(with_gap)}"
 
 
-def _verdicts(rows: Sequence[Row]) -> str:
+def _verdicts(rows: Sequence[PlacedRow]) -> str:
     """Count the gaps of each verdict."""
     counted = Counter(str(row["verdict"]) for row in rows)
     told = [f"{VERDICTS[kind]} ({counted[kind]})" for kind in VERDICTS if counted[kind]]
     return f" Verdicts: {', '.join(told)}." if told else ""
 
 
-def _by_chance(rows: Sequence[Row]) -> str:
+def _by_chance(rows: Sequence[PlacedRow]) -> str:
     """Say how many intervals would exclude 0 by chance; empty if there are fewer than two."""
     found = [row for row in rows if math.isfinite(row.number("ci_low"))]
     if len(found) < 2:
@@ -237,7 +239,7 @@ def _folded(groups: Sequence[GroupShown]) -> str:
     return f"Measures of what models wrote: {plural(n_gaps, 'gap')} in {plural(len(groups), 'group')}" if groups else ""
 
 
-def _models(rows: Sequence[Row]) -> str:
+def _models(rows: Sequence[PlacedRow]) -> str:
     """Warn that several models are not ranked; empty if there is only one."""
     n_models = len({(row["model"], row["server"]) for row in rows})
     if n_models < 2:
@@ -248,14 +250,14 @@ def _models(rows: Sequence[Row]) -> str:
     )
 
 
-def _columns(rows: Sequence[Row]) -> list[_Column]:
+def _columns(rows: Sequence[PlacedRow]) -> list[_Column]:
     levels = {coverage(row.number("confidence")) for row in rows}
     one_level = next(iter(levels)) if len(levels) == 1 else ""
     led = any(row["strategy"] not in ("", "none") for row in rows)
     served = len({row["server"] for row in rows}) > 1
     unit = str(rows[0]["unit"])
     return [
-        _Column("run", lambda row: Cell(_link(row), str(row["folder"]))),
+        _Column("run", lambda row: IndexCell(_link(row), str(row["folder"]))),
         _Column("model", _name("model")),
         *([_Column("server", _name("server"))] if served else []),
         _Column(f"δ ({unit})" if len(unit) <= _SHORT else "δ", _delta, "number"),
@@ -267,48 +269,48 @@ def _columns(rows: Sequence[Row]) -> list[_Column]:
         _Column("narratives", lambda row: _number(row, "n_narratives", count), "number"),
         _Column("prompt", _name("prompt")),
         *([_Column("strategy", _name("strategy"))] if led else []),
-        _Column("date", lambda row: Cell(str(row["started"])[:10] or MISSING, str(row["started"]))),
+        _Column("date", lambda row: IndexCell(str(row["started"])[:10] or MISSING, str(row["started"]))),
         _Column("size", _size, "number"),
     ]
 
 
-def _name(column: str) -> Callable[[Row], Cell]:
-    return lambda row: Cell(named(row[column]) if row[column] else MISSING, str(row[column]), words=True)
+def _name(column: str) -> Callable[[PlacedRow], IndexCell]:
+    return lambda row: IndexCell(named(row[column]) if row[column] else MISSING, str(row[column]), words=True)
 
 
-def _words(text: str) -> Cell:
-    return Cell(text, text, words=True)
+def _words(text: str) -> IndexCell:
+    return IndexCell(text, text, words=True)
 
 
-def _number(row: Row, column: str, write: Callable[[float], str]) -> Cell:
+def _number(row: PlacedRow, column: str, write: Callable[[float], str]) -> IndexCell:
     value = row.number(column)
-    return Cell(show(row, column, write), repr(value) if math.isfinite(value) else "")
+    return IndexCell(show(row, column, write), repr(value) if math.isfinite(value) else "")
 
 
-def _delta(row: Row) -> Cell:
+def _delta(row: PlacedRow) -> IndexCell:
     return _number(row, "delta", points if row["unit"] == "points" else rounded(row))
 
 
-def _interval(row: Row, level: str) -> Cell:
+def _interval(row: PlacedRow, level: str) -> IndexCell:
     shown = show_interval(row) if row["unit"] == "points" else show_rounded_interval(row)
     if not level and math.isfinite(row.number("ci_low")):
         shown = Markup("{} ({})").format(shown, coverage(row.number("confidence")))
     low = row.number("ci_low")
-    return Cell(shown, repr(low) if math.isfinite(low) else "")
+    return IndexCell(shown, repr(low) if math.isfinite(low) else "")
 
 
-def _missing(row: Row) -> Cell:
+def _missing(row: PlacedRow) -> IndexCell:
     if math.isfinite(row.number("missing_share")):
         return _number(row, "missing_share", rate)
     return _number(row, "n_missing", count)
 
 
-def _checks(row: Row) -> Iterable[str]:
+def _checks(row: PlacedRow) -> Iterable[str]:
     passed = _MANIPULATION.get(row["manipulation"], "")
     return filter(None, (row["limits"], passed))
 
 
-def _size(row: Row) -> Cell:
+def _size(row: PlacedRow) -> IndexCell:
     n, n_bytes = row.number("parameters"), row.number("weights_bytes")
     said = []
     if math.isfinite(n):
@@ -316,7 +318,7 @@ def _size(row: Row) -> Cell:
     if math.isfinite(n_bytes):
         said.append(Markup("{} MB").format(show(row, "weights_bytes", lambda value: _millions(value))))
     by = n if math.isfinite(n) else n_bytes
-    return Cell(Markup(", ").join(said) or "not recorded", repr(by) if math.isfinite(by) else "")
+    return IndexCell(Markup(", ").join(said) or "not recorded", repr(by) if math.isfinite(by) else "")
 
 
 def _millions(value: float) -> str:
@@ -366,7 +368,7 @@ def _told(claim: ClaimShown) -> str:
 # --- Names and places ------------------------------------------------------------------------------------------------
 
 
-def _link(row: Row) -> Markup:
+def _link(row: PlacedRow) -> Markup:
     return _linked(str(row["folder"]), str(row["page"]))
 
 

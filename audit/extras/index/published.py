@@ -64,7 +64,7 @@ class _Remark:
     text: str = ""
 
 
-def rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
+def gap_rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
     """Yield a row for each gap of a run, or one that says why there is none. The folder is only read.
 
     AuditError if the run cannot be read, a file was changed after it was stored, or its tables belong to other answers

@@ -16,10 +16,10 @@ import pandas as pd
 from audit.configuration.version import __version__
 from audit.errors import AuditError, ConfigError, StoreError, report_command
 from audit.extras.index import claims as of_claims
-from audit.extras.index.comparable import Group, described, groups_of, not_comparable, numbered
-from audit.extras.index.find import MADE_OF_RUNS, RUN, Found, find_runs, is_of_runs
+from audit.extras.index.comparable import Group, common_settings, groups_of, not_comparable, numbered
+from audit.extras.index.find import MADE_OF_RUNS, RUN, FoundFolder, find_runs, kind_of_runs
 from audit.extras.index.page import MARK, ClaimShown, GroupShown, MadeOfRuns, render_index
-from audit.extras.index.published import rows_of_run, whole_row
+from audit.extras.index.published import gap_rows_of_run, whole_row
 from audit.extras.index.tables import CLAIMS, INDEX
 from audit.report.numbers import rows_of
 from audit.runs.differences import choices_of, identity_of
@@ -88,7 +88,7 @@ def write_index(folder: Path, *, out: Path | None = None) -> Indexed:
             rows=lines,
             groups=[
                 GroupShown(
-                    group.number, group.title, described(group), not_comparable(group, groups), group.unrecorded,
+                    group.number, group.title, common_settings(group), not_comparable(group, groups), group.unrecorded,
                     [row for row in lines if row["group"] == str(group.number)],
                 )
                 for group in groups
@@ -109,13 +109,13 @@ def _page(folder: Path, out: Path | None) -> Path:
     """Return where the page goes; refuse a place with a file that is not ours."""
     if not folder.is_dir():
         raise ConfigError(f"{folder} is no folder; give a folder that holds run folders")
-    kind = is_of_runs(folder)
+    kind = kind_of_runs(folder)
     if kind:
         raise ConfigError(f"{folder} is itself a {kind}; give the folder that holds it")
     page = out or folder / PAGE
     if page.suffix not in (".html", ".htm") or page.is_dir():
         raise ConfigError(f"out={page}: the name of a page is wanted, such as out={PAGE}")
-    if is_of_runs(page.parent):
+    if kind_of_runs(page.parent):
         raise ConfigError(f"out={page} lies in a folder of a run, which keeps its own files alone; name another place")
     try:
         there = _beginning(page) if page.exists() else MARK.encode()
@@ -131,12 +131,12 @@ def _name(path: Path, base: Path) -> str:
     return Path(os.path.relpath(path.absolute(), base.absolute())).as_posix()
 
 
-def _read(found: Found, name: str) -> Iterator[dict[str, Any]]:
+def _read(found: FoundFolder, name: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of a run; one row that says why if it cannot be read."""
     try:
         if found.fault:
             raise StoreError(f"{found.path} {found.fault}")
-        rows = [whole_row(row) for row in rows_of_run(found.path, name)]
+        rows = [whole_row(row) for row in gap_rows_of_run(found.path, name)]
     except AuditError as error:
         rows = [_not_read(found, name, str(error))]
     except (KeyError, ValueError, TypeError, ArithmeticError) as error:
@@ -154,7 +154,7 @@ def _link(place: str) -> str:
     return quote(os.fsencode(place))
 
 
-def _not_read(found: Found, name: str, why: str) -> dict[str, Any]:
+def _not_read(found: FoundFolder, name: str, why: str) -> dict[str, Any]:
     """Return the row of a folder that could not be read."""
     reason = " ".join(why.replace(str(found.path), name).split())
     return whole_row({"state": "not_read", "folder": name, "reason": reason[:_LONGEST]})
@@ -179,8 +179,8 @@ def _entries(path: Path, rows: Sequence[Mapping[str, Any]]) -> Iterator[of_claim
 
 
 def _compared(
-    made: Sequence[tuple[Found, str]], entries: Sequence[of_claims.Entry]
-) -> tuple[list[of_claims.Compared], list[MadeOfRuns]]:
+    made: Sequence[tuple[FoundFolder, str]], entries: Sequence[of_claims.Entry]
+) -> tuple[list[of_claims.ComparisonClaims], list[MadeOfRuns]]:
     """Read folders made from several runs: differences of comparisons, and what the page shows of each."""
     differences, shown = [], []
     for found, name in made:
@@ -195,7 +195,7 @@ def _compared(
     return differences, shown
 
 
-def _n_runs(found: Found) -> int:
+def _n_runs(found: FoundFolder) -> int:
     runs = Manifest.content_of(found.path).get("runs")
     return len(runs) if isinstance(runs, Sequence) and not isinstance(runs, str) else 0
 
@@ -238,7 +238,7 @@ def _json(index: pd.DataFrame, claims: pd.DataFrame, groups: Sequence[Group], ma
         "rows": _plain(index),
         "groups": [
             {
-                "group": str(group.number), "about": group.title, "in_common": dict(described(group)),
+                "group": str(group.number), "about": group.title, "in_common": dict(common_settings(group)),
                 "unrecorded": list(group.unrecorded), "not_comparable": not_comparable(group, groups),
             }
             for group in groups

@@ -110,7 +110,7 @@ def recover(path: Path) -> Recovery:
     return made
 
 
-def _faults(path: Path) -> ledger.Faults:
+def _faults(path: Path) -> ledger.LedgerDifferences:
     return ledger.faults_of(path, needed=bool(Manifest.content_of(path).get("ledger")))
 
 
@@ -123,7 +123,9 @@ def _asked(folder: RunFolder, made: Recovery) -> PromptsAsked | None:
         return None
 
 
-def _manifest(folder: RunFolder, asked: PromptsAsked | None, faults: ledger.Faults, made: Recovery) -> Manifest | None:
+def _manifest(
+    folder: RunFolder, asked: PromptsAsked | None, faults: ledger.LedgerDifferences, made: Recovery
+) -> Manifest | None:
     """Return the run's manifest, restored from its copy if needed; None if both are unusable."""
     found: dict[str, Manifest] = {}
     fault = {}
@@ -180,7 +182,7 @@ def _tell_if_changed(folder: RunFolder, name: str, made: Recovery) -> None:
     if not known or sha256_of(folder.path / name) in known:
         return
     if name == MANIFEST:
-        folder.accept(ledger.Faults(changed=(MANIFEST,)))
+        folder.accept(ledger.LedgerDifferences(changed=(MANIFEST,)))
     else:
         folder.mark_accepted((MANIFEST,))
     made.done.append(f"taken as it is: {name}, which {ledger.CHANGED}: the report says so")
@@ -220,7 +222,7 @@ class _Mender:
         folder: RunFolder,
         manifest: Manifest,
         asked: PromptsAsked | None,
-        faults: ledger.Faults,
+        faults: ledger.LedgerDifferences,
         made: Recovery,
     ) -> None:
         self._folder, self._manifest, self._made = folder, manifest, made

@@ -16,7 +16,7 @@ import pandas as pd
 from audit.errors import StoreError
 from audit.runs import ledger
 from audit.runs.outside import DEFAULT_ENDS
-from audit.runs.parquet import in_pandas, joined
+from audit.runs.parquet import concatenate, in_pandas
 from audit.runs.parts import Parts
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
@@ -31,7 +31,11 @@ _COLUMNS: Final = ("perceiver", "experiencer", "narrative_id", "rating", "emotio
 
 
 def rescue(
-    folder: RunFolder, asked: PromptsAsked | None, faults: ledger.Faults, done: list[str], following: list[str]
+    folder: RunFolder,
+    asked: PromptsAsked | None,
+    faults: ledger.LedgerDifferences,
+    done: list[str],
+    following: list[str],
 ) -> None:
     """Write the ratings of a folder without a manifest as tables.
 
@@ -93,7 +97,7 @@ def _has(parts: Parts) -> bool:
     return file.exists() or any(folder.glob("part-*.parquet"))
 
 
-def _tables(folder: RunFolder, faults: ledger.Faults, done: list[str]) -> Iterator[pd.DataFrame]:
+def _tables(folder: RunFolder, faults: ledger.LedgerDifferences, done: list[str]) -> Iterator[pd.DataFrame]:
     """Yield the parts of the ratings; report those that cannot be read or were changed."""
     parts = folder._collected("ratings")
     story = ledger.story_of(folder.path)
@@ -107,7 +111,7 @@ def _tables(folder: RunFolder, faults: ledger.Faults, done: list[str]) -> Iterat
         # Parts beside an unreadable file may still be readable.
         parts = parts.beside_alone()
         names = parts.names()
-    yield in_pandas(joined((), RATINGS)).astype(object)
+    yield in_pandas(concatenate((), RATINGS)).astype(object)
     for name in names:
         try:
             rows = parts.read_part(name)

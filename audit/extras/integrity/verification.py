@@ -111,7 +111,7 @@ def verify_run(path: Path, *, say: Say, expect: str = "") -> list[Finding]:
     return found
 
 
-def accept_run(path: Path) -> ledger.Faults:
+def accept_run(path: Path) -> ledger.LedgerDifferences:
     """Accept a run's changed files as they are; return what had changed. The report will say so.
 
     Tables, figures and pages are not accepted: ``report`` makes them anew.
@@ -259,7 +259,7 @@ def _recomputed(folder: _Made, manifest: Manifest, again: str, say: Say) -> Iter
     for name, content in made.items():
         place = folder.path / name
         kept = read_file(place) if place.exists() else b""
-        difference = "" if kept == content else first_difference(kept, content)
+        difference = "" if kept == content else first_table_difference(kept, content)
         if difference:
             why = f" (made by {', '.join(f'{n} {v}, now {by.get(n)}' for n, v in other.items())})" if other else ""
             yield Finding(name, f"is not what the answers give: {difference}{why}", f"`{again}` makes it anew")
@@ -302,7 +302,7 @@ def tables_with_rows(path: Path) -> list[str]:
     return [f"tables/{table.name}" for table in tables if read_file(table).strip().count(b"\n")]
 
 
-def first_difference(kept: bytes, made: bytes) -> str:
+def first_table_difference(kept: bytes, made: bytes) -> str:
     """Say where two CSV tables differ, ``kept`` from ``made``; empty if they agree up to rounding."""
     try:
         tables = [pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False) for content in (kept, made)]

@@ -10,7 +10,7 @@ from typing import Any, Final
 from audit.comparing.comparison import compare_folders
 from audit.engines.progress import Say
 from audit.errors import AuditError
-from audit.extras.integrity.verification import Finding, first_difference, tables_with_rows
+from audit.extras.integrity.verification import Finding, first_table_difference, tables_with_rows
 from audit.runs import ledger
 from audit.runs.manifest import ChoicesManifest, ComparisonManifest, JudgementManifest, OfRuns
 from audit.tables.formatting import plural
@@ -111,7 +111,7 @@ def _other_files(path: Path, made: Path, *, same_versions: bool, again: str, say
     n_equal = 0
     for name in tables:
         kept = (path / name).read_bytes() if (path / name).is_file() else b""
-        difference = first_difference(kept, (made / name).read_bytes())
+        difference = first_table_difference(kept, (made / name).read_bytes())
         if difference:
             yield Finding(name, f"is not what the runs give: {difference}", again)
         n_equal += not difference

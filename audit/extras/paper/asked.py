@@ -10,7 +10,7 @@ import pandas as pd
 
 from audit.extras.paper.base import CONVERSATIONS, OUTSIDE, SERVED, Study
 from audit.extras.paper.references import HOU, LIBRARIES, TITLES, TROIANO, Reference, arxiv_works, software
-from audit.extras.paper.text import Cite, Line, Symbol, Told, joined, line, told_names
+from audit.extras.paper.text import Cite, Line, PlainText, Symbol, join_lines, line, told_names
 from audit.report.cell_matrix import BASELINES
 from audit.runs.manifest import Manifest
 from audit.tables.formatting import dimension_title, either, listed, plural, scale_end
@@ -23,7 +23,7 @@ def model_sentences(study: Study) -> Iterator[Line]:
     """Yield which model answered, where, and when."""
     manifest = study.manifest
     model, engine = manifest.model, manifest.engine
-    name = Told(model.name or "a model that was not named")
+    name = PlainText(model.name or "a model that was not named")
     if manifest.elicitation.method == OUTSIDE:
         yield line(
             "The ratings were not collected by us: another tool did so, and we read its table. It is said to be of the "
@@ -31,13 +31,13 @@ def model_sentences(study: Study) -> Iterator[Line]:
         )  # fmt: skip
         return
     if model.elsewhere is not None:
-        by = line(" by ", Told(model.elsewhere.by)) if model.elsewhere.by else ()
+        by = line(" by ", PlainText(model.elsewhere.by)) if model.elsewhere.by else ()
         yield line(
             "The model is said to be ", name, ". It was asked elsewhere", by, ", and its answers were read from a "
             "file. What the model is and how it was asked was not checked.",
         )  # fmt: skip
         return
-    path = line(" (", Told(model.path), ")") if model.path and model.path not in model.name else ()
+    path = line(" (", PlainText(model.path), ")") if model.path and model.path not in model.name else ()
     if engine.name == SERVED:
         yield line(
             "The model was ", name, path, ", asked at a server. A server does not tell which revision of the weights "
@@ -45,16 +45,18 @@ def model_sentences(study: Study) -> Iterator[Line]:
         )  # fmt: skip
     else:
         files = "; the run's manifest has the SHA-256 of its files" if model.files else ""
-        revision = line(", revision ", Told(model.revision)) if model.revision else line(", of no recorded revision")
+        revision = (
+            line(", revision ", PlainText(model.revision)) if model.revision else line(", of no recorded revision")
+        )
         yield line("The model was ", name, path, revision, files, ".")
         if engine.name:
             ran = " ".join(filter(None, (TITLES.get(engine.name, engine.name), engine.version)))
-            dtype = line(" in ", Told(engine.dtype)) if engine.dtype else ()
-            device = line(" on ", Told(engine.device)) if engine.device else ()
+            dtype = line(" in ", PlainText(engine.dtype)) if engine.dtype else ()
+            device = line(" on ", PlainText(engine.device)) if engine.device else ()
             work = LIBRARIES.get(engine.name)
-            yield line("It was run by ", Told(ran), line(" ", Cite((work,))) if work else (), device, dtype, ".")
+            yield line("It was run by ", PlainText(ran), line(" ", Cite((work,))) if work else (), device, dtype, ".")
     if manifest.config.quantization:
-        yield line("Its weights were quantized (", Told(manifest.config.quantization), ").")
+        yield line("Its weights were quantized (", PlainText(manifest.config.quantization), ").")
     if when := _when(manifest):
         yield when
 
@@ -64,9 +66,9 @@ def _when(manifest: Manifest) -> Line:
     if not begun:
         return ()
     if manifest.status == "running" or not ended:
-        return line("Asking began on ", Told(begun), ".")
-    return line("It was asked ", *(("on ", Told(begun)) if begun == ended else ("from ", Told(begun), " to ",
-                                                                                 Told(ended))), ".")  # fmt: skip
+        return line("Asking began on ", PlainText(begun), ".")
+    return line("It was asked ", *(("on ", PlainText(begun)) if begun == ended else ("from ", PlainText(begun), " to ",
+                                                                                 PlainText(ended))), ".")  # fmt: skip
 
 
 def _day(time: str) -> str:
@@ -88,7 +90,7 @@ def prompt_sentences(study: Study) -> Iterator[Line]:
     if crossed:
         asked = "rated" if manifest.elicitation.method == OUTSIDE else "asked"
         so_far = " so far" if study.n_missing else ""
-        yield line(f"The identities that were {asked}{so_far}: ", joined(crossed, "; "), ".")
+        yield line(f"The identities that were {asked}{so_far}: ", join_lines(crossed, "; "), ".")
     if baselines := _baselines(study.rows):
         what = "baselines" if len(baselines) > 1 else "a baseline"
         yield line(f"Beside these, {listed(baselines)} stood as {what}, outside of ", _DELTA, ".")
@@ -104,7 +106,7 @@ def prompt_sentences(study: Study) -> Iterator[Line]:
         )
     if manifest.prompt.variant and manifest.elicitation.method != OUTSIDE:
         digest = line(" (SHA-256 ", _digest(manifest.prompt.sha256), ")") if manifest.prompt.sha256 else ()
-        yield line("The wording of the prompts is the variant ", Told(manifest.prompt.variant), digest, ".")
+        yield line("The wording of the prompts is the variant ", PlainText(manifest.prompt.variant), digest, ".")
     yield from _language(manifest)
     if (n := _n_wordings(study)) > 1:
         yield line(
@@ -120,11 +122,11 @@ def _language(manifest: Manifest) -> Iterator[Line]:
         return
     digest = line(", SHA-256 ", _digest(language.sha256)) if language.sha256 else ()
     yield line(
-        "Prompts, identities and narratives were in ", Told(language.name), ", by the language pack ",
-        Told(language.code), " of empathy-audit", digest, ".",
+        "Prompts, identities and narratives were in ", PlainText(language.name), ", by the language pack ",
+        PlainText(language.code), " of empathy-audit", digest, ".",
     )  # fmt: skip
     if language.reviewed:
-        yield line("Of these texts the pack says: ", Told(language.reviewed), ".")
+        yield line("Of these texts the pack says: ", PlainText(language.reviewed), ".")
     yield line("A translation differs from the English in more than the language, and stands for no culture.")
 
 
@@ -146,15 +148,15 @@ def _task(study: Study) -> Line:
 def _scale(manifest: Manifest) -> Line:
     scale = manifest.scale
     low, high = (
-        line(scale_end(float(end)), *((" (", Told(label), ")") if label else ()))
+        line(scale_end(float(end)), *((" (", PlainText(label), ")") if label else ()))
         for end, label in ((scale.low, scale.low_label), (scale.high, scale.high_label))
     )
     return line("on a scale from ", low, " to ", high)
 
 
-def _digest(sha256: str) -> Told:
+def _digest(sha256: str) -> PlainText:
     """Shorten a digest; ABOUT.md has it in full."""
-    return Told(f"{sha256[:12]}…" if len(sha256) > 12 else sha256)
+    return PlainText(f"{sha256[:12]}…" if len(sha256) > 12 else sha256)
 
 
 def _is_talk(manifest: Manifest) -> bool:
@@ -168,11 +170,14 @@ def _narratives(study: Study) -> Iterator[Line]:
     noun = "utterance" if _is_talk(study.manifest) else "narrative"
     n, of = stimuli.n_narratives, stimuli.n_available
     counted = plural(n, noun) if of is None or of == n else f"{n:,} of {plural(of, noun)}"
-    origin: Line = (", of the set ", Told(stimuli.source))
+    origin: Line = (", of the set ", PlainText(stimuli.source))
     match stimuli.source:
         case name if name in _OURS:
             origin = line(
-                " of the set ", Told(name), ", which comes with empathy-audit ", Cite((package_of(study.manifest),))
+                " of the set ",
+                PlainText(name),
+                ", which comes with empathy-audit ",
+                Cite((package_of(study.manifest),)),
             )
         case "hou2025":
             origin = line(
@@ -202,7 +207,7 @@ def _identities(rows: pd.DataFrame, dimension: str) -> Line:
     if not groups:
         return ()
     return line(
-        "of ", Told(dimension_title(dimension)), f", {counts[0]} and {counts[1]} of {plural(len(groups), 'group')}"
+        "of ", PlainText(dimension_title(dimension)), f", {counts[0]} and {counts[1]} of {plural(len(groups), 'group')}"
     )
 
 
@@ -224,18 +229,18 @@ def _led(manifest: Manifest) -> Iterator[Line]:
     strategy, thinking = manifest.strategy, manifest.config.thinking
     if strategy.name and strategy.name != "none":
         works = arxiv_works(f"{strategy.source} {strategy.deviates}")
-        source = line(" (", Told(strategy.source), ")") if strategy.source else ()
+        source = line(" (", PlainText(strategy.source), ")") if strategy.source else ()
         stages = (
             line(f", in {plural(len(strategy.stages), 'stage')} (", told_names(strategy.stages), ")")
             if strategy.stages
             else ()
         )
         yield line(
-            "Before its answer, the model was led by the strategy ", Told(strategy.name), source, stages,
+            "Before its answer, the model was led by the strategy ", PlainText(strategy.name), source, stages,
             *((" ", Cite(works)) if works else ()), ".",
         )  # fmt: skip
         if strategy.deviates:
-            yield line("What of it is not the source's: ", Told(strategy.deviates), ".")
+            yield line("What of it is not the source's: ", PlainText(strategy.deviates), ".")
     if thinking.is_on:
         drawn = (
             f"drawn at temperature {thinking.temperature:g} and top-p {thinking.top_p:g}"

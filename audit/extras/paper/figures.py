@@ -30,7 +30,7 @@ Draw = Callable[[], Figure]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PaperFigures:
     """Figures by name, and the reason for each one left out."""
 
     figures: Mapping[str, Figure]
@@ -46,7 +46,7 @@ def draw_for_journal(
     confidence: float,
     margin: float | None = None,
     clusters: Mapping[str, Clusters] | None = None,
-) -> Drawn:
+) -> PaperFigures:
     """Draw a run's main figures at their printed width.
 
     Parameters
@@ -75,7 +75,7 @@ def draw_for_journal(
             figures[name] = draw()
         except (DoesNotFitError, NotEstimableError, MissingCellError) as error:
             left_out[name] = str(error)
-    return Drawn(figures, left_out)
+    return PaperFigures(figures, left_out)
 
 
 def journal_files(figures: Mapping[str, Figure], millimetres: float) -> dict[str, bytes]:

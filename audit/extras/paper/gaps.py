@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from audit.extras.paper.base import CONTROL_ROWS, OF_MEASURES, Row, Study, has_interval, is_finite
-from audit.extras.paper.limits import beneath, cautions, verdicts
+from audit.extras.paper.limits import beneath, cautions, verdict_sentences
+from audit.extras.paper.table import ManuscriptRow as Laid
 from audit.extras.paper.table import (
+    ManuscriptTable,
     Marks,
-    PaperTable,
     decimals_for,
     df_written,
+    format_number,
     interval_written,
     p_written,
     row_of,
-    written,
 )
-from audit.extras.paper.table import Row as Laid
-from audit.extras.paper.text import Line, Symbol, Told, line, told_names
+from audit.extras.paper.text import Line, PlainText, Symbol, line, told_names
 from audit.tables.formatting import MEANING, MISSING, count, coverage, dimension_title, listed, scale_end
 from audit.tables.shared import OVERALL
 
@@ -33,7 +33,7 @@ _CONTROLS: Final = {
 _DELTA, _P = Symbol("δ"), Symbol("p")
 
 
-def gap_table(study: Study) -> PaperTable:
+def paper_gap_table(study: Study) -> ManuscriptTable:
     """Lay out the table of a run's gaps.
 
     For ratings, a row is a dimension, with its controls and wider scopes beneath; for written texts, a measure. A gap
@@ -42,7 +42,7 @@ def gap_table(study: Study) -> PaperTable:
     return _of_ratings(study) if study.is_rated else _of_measures(study)
 
 
-def _of_ratings(study: Study) -> PaperTable:
+def _of_ratings(study: Study) -> ManuscriptTable:
     marks = Marks()
     gaps = study.narrow
     listed = [(gap, study.controls(gap)) for gap in gaps]
@@ -53,14 +53,14 @@ def _of_ratings(study: Study) -> PaperTable:
     wider = {(row["dimension"], row["variant"]): row for row in study.wider}
     rows: list[Laid] = []
     for gap, controls in listed:
-        name = line(_title(gap), *((", ", Told(str(gap["variant"]))) if several else ()))
+        name = line(_title(gap), *((", ", PlainText(str(gap["variant"]))) if several else ()))
         rows.append(_laid(name, gap, marks, decimals, corrected=corrected))
         for control in _controls_of(study, gap, controls):
             rows.append(_laid((_CONTROLS[control],), controls[control], marks, decimals, corrected, depth=1))
         if (beyond := wider.get((gap["dimension"], gap["variant"]))) is not None:
             rows.append(_laid(("any such identities",), beyond, marks, decimals, corrected, depth=1))
     last = (line(_P, " corrected"),) if corrected else ()
-    return PaperTable(
+    return ManuscriptTable(
         number=1,
         title=("Gap ", _DELTA, " in Rated Intensity, In-Group Minus Out-Group"),
         head=(
@@ -84,7 +84,7 @@ def _controls_of(study: Study, gap: Row, controls: Mapping[str, Row]) -> Iterato
             yield control
 
 
-def _of_measures(study: Study) -> PaperTable:
+def _of_measures(study: Study) -> ManuscriptTable:
     marks = Marks()
     told = study.tables["measures"].set_index("measure")
     gaps = study.narrow
@@ -110,14 +110,14 @@ def _of_measures(study: Study) -> PaperTable:
     for gap in gaps:
         place = (gap["dimension"], gap["variant"])
         if several and place != earlier:
-            rows.append(row_of(line(_title(gap), ", ", Told(str(gap["variant"]))), [""] * (len(head) - 1)))
+            rows.append(row_of(line(_title(gap), ", ", PlainText(str(gap["variant"]))), [""] * (len(head) - 1)))
         earlier = place
         name = str(gap["outcome"])
         title, unit = told.loc[name, ["title", "unit"]] if name in told.index else (name, MISSING)
-        laid = _laid(line(Told(str(title))), gap, marks, decimals_for([gap["se"]]), corrected, depth=int(several))
-        in_sd = written(gap["delta_sd"], 2)
-        rows.append(Laid((laid.cells[0], (Told(str(unit)),), *laid.cells[1:-1], (in_sd,)), laid.depth))
-    return PaperTable(
+        laid = _laid(line(PlainText(str(title))), gap, marks, decimals_for([gap["se"]]), corrected, depth=int(several))
+        in_sd = format_number(gap["delta_sd"], 2)
+        rows.append(Laid((laid.cells[0], (PlainText(str(unit)),), *laid.cells[1:-1], (in_sd,)), laid.depth))
+    return ManuscriptTable(
         number=1,
         title=("Gap ", _DELTA, " in Measures of Written Texts, In-Group Minus Out-Group"),
         head=head,
@@ -132,21 +132,21 @@ def _laid(name: Line, gap: Row, marks: Marks, decimals: int, corrected: bool = F
     """Lay out the row of a gap. If it lacks an estimate or an interval, a letter refers to the reason."""
     note = str(gap.get("note") or "")
     known = has_interval(gap)
-    marked = (marks.mark((Told(_sentence(note)),)),) if note and not known else ()
+    marked = (marks.mark((PlainText(_sentence(note)),)),) if note and not known else ()
     delta, se = (float(gap[each]) for each in ("delta", "se"))
     # Without an interval, the standard error has no t distribution.
     t = delta / se if known and se > 0 else math.nan
     cells = [
         count(float(gap["n_narratives"])),
         count(float(gap["n_answers"])),
-        written(delta, decimals),
-        written(se if known else math.nan, decimals),
+        format_number(delta, decimals),
+        format_number(se if known else math.nan, decimals),
         interval_written(gap["ci_low"], gap["ci_high"], decimals),
-        written(t, 2),
+        format_number(t, 2),
         df_written(gap["df"]) if known else MISSING,
         p_written(gap["p"]) if known else MISSING,
         *([p_written(gap["p_adjusted"]) if "p_adjusted" in gap else MISSING] if corrected else []),
-        written(gap["d_z"] if known else math.nan, 2),
+        format_number(gap["d_z"] if known else math.nan, 2),
     ]
     return row_of(line(*name, *marked), cells, depth=depth)
 
@@ -169,7 +169,7 @@ def _notes_of_ratings(study: Study, *, corrected: bool) -> Iterator[Line]:
             "beneath it that name words are of other pairs.",
         )  # fmt: skip
     yield from _scope(study)
-    yield from verdicts(study)
+    yield from verdict_sentences(study)
     yield from beneath(study)
     yield from cautions(study)
 
@@ -184,7 +184,7 @@ def _notes_of_measures(study: Study, *, corrected: bool) -> Iterator[Line]:
         yield line("Corrected ", _P, " is by Holm's method, over the measures of a dimension.")
     yield line(_DELTA, " in ", Symbol("SD"), " is over the measure's standard deviation among all scored texts.")
     yield from _scope(study)
-    yield from verdicts(study)
+    yield from verdict_sentences(study)
     yield from cautions(study)
 
 
@@ -200,7 +200,7 @@ def _scope(study: Study) -> Iterator[Line]:
 
 def _title(gap: Row) -> Line:
     name = str(gap["dimension"])
-    return ("mean over dimensions",) if name == OVERALL else (Told(dimension_title(name)),)
+    return ("mean over dimensions",) if name == OVERALL else (PlainText(dimension_title(name)),)
 
 
 def _level(study: Study) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from audit.extras.paper.base import Row, Study, has_interval, is_finite
-from audit.extras.paper.table import decimals_for, interval_written, written
-from audit.extras.paper.text import Line, Symbol, Told, line, told_names
+from audit.extras.paper.table import decimals_for, format_number, interval_written
+from audit.extras.paper.text import Line, PlainText, Symbol, line, told_names
 from audit.report.echo import NOT_CONTROLLED
 from audit.report.heterogeneity import variation
 from audit.report.numbers import rows_of
@@ -58,7 +58,7 @@ def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
     if manifest.model.not_checked:
         yield line(
             "Caution: whether the model is still the one that gave the answers was not checked (",
-            Told(manifest.model.not_checked), ").",
+            PlainText(manifest.model.not_checked), ").",
         )  # fmt: skip
     codes = codes_of(study.followed)
     if checks and "manipulation" in codes:
@@ -80,8 +80,8 @@ def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
         noise = study.noise(gap)
         if abs(float(gap["delta"])) < 2 * noise:
             yield line(
-                "Caution, of ", Told(_name(study, gap)), ": ", Symbol("δ"), " is below twice what "
-                f"it would vary by if the same prompts were asked again ({written(noise, decimals_for([noise]))} "
+                "Caution, of ", PlainText(_name(study, gap)), ": ", Symbol("δ"), " is below twice what "
+                f"it would vary by if the same prompts were asked again ({format_number(noise, decimals_for([noise]))} "
                 "points): it cannot be told from rounding.",
             )  # fmt: skip
 
@@ -111,10 +111,10 @@ def beneath(study: Study) -> Iterator[Line]:
         found = variation(Results({name: study.own(name, gap) for name in names}, TABLES, confidence))
         if found.found:
             words = " ".join(str(found.words.striptags()).split())
-            yield line("Beneath the average of ", Told(_name(study, gap)), ": ", Told(words, whole=True))
+            yield line("Beneath the average of ", PlainText(_name(study, gap)), ": ", PlainText(words, whole=True))
 
 
-def verdicts(study: Study) -> Iterator[Line]:
+def verdict_sentences(study: Study) -> Iterator[Line]:
     """Yield the verdict on each gap in the words of the run's page. Measures with the same verdict share a sentence."""
     alike: dict[str, list[Row]] = {}
     for gap in study.narrow:
@@ -122,11 +122,11 @@ def verdicts(study: Study) -> Iterator[Line]:
         own = own.loc[own["outcome"] == gap["outcome"]]
         words = " ".join(str(worded(next(iter(rows_of(own, "verdicts")), None)).words.striptags()).split())
         if study.is_rated:
-            yield line("Verdict on ", Told(_name(study, gap)), ": ", Told(words, whole=True), ".")
+            yield line("Verdict on ", PlainText(_name(study, gap)), ": ", PlainText(words, whole=True), ".")
         else:
             alike.setdefault(words, []).append(gap)
     for words, gaps in alike.items():
-        yield line("Verdict on ", _names(study, gaps), ": ", Told(words, whole=True), ".")
+        yield line("Verdict on ", _names(study, gaps), ": ", PlainText(words, whole=True), ".")
 
 
 def check_sentences(study: Study) -> Iterator[Line]:
@@ -150,9 +150,8 @@ def check_sentences(study: Study) -> Iterator[Line]:
             if has_interval(row)
             else ", without an interval"
         )
-        size = (
-            f"mean difference {written(row['difference'], decimals)} points{spread}, {plural(row['n_pairs'], 'pair')}"
-        )
+        difference = format_number(row["difference"], decimals)
+        size = f"mean difference {difference} points{spread}, {plural(row['n_pairs'], 'pair')}"
         least: Any = row.get("least_response")
         if is_finite(least):
             size += f", least response {unsigned(float(least))}"

@@ -13,7 +13,7 @@ from audit.extras.paper.asked import model_sentences, package_of, prompt_sentenc
 from audit.extras.paper.base import OF_MEASURES, OUTSIDE, SERVED, Study, has_interval, is_finite
 from audit.extras.paper.limits import cautions, check_sentences, estimability
 from audit.extras.paper.references import HARTUNG, HOLM, HOU, JUDD, LIBRARIES, MACKINNON, SCHUIRMANN, SIDIK, TITLES
-from audit.extras.paper.text import Cite, Line, Symbol, Told, joined, line, told_names
+from audit.extras.paper.text import Cite, Line, PlainText, Symbol, join_lines, line, told_names
 from audit.tables.formatting import MEANING, coverage, dimension_title, either, error_rate, listed, plural, unsigned
 from audit.tables.shared import OVERALL
 
@@ -21,7 +21,7 @@ _DELTA: Final = Symbol("δ")
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class MethodsSection:
     """A paragraph with its heading."""
 
     title: str
@@ -29,18 +29,18 @@ class Section:
 
     def text(self) -> Line:
         """Return the paragraph."""
-        return joined(self.sentences, " ")
+        return join_lines(self.sentences, " ")
 
 
-def methods(study: Study) -> tuple[Section, ...]:
+def methods(study: Study) -> tuple[MethodsSection, ...]:
     """Write the section on methods; paragraphs without a sentence are left out."""
     found = (
-        Section("Model", tuple(model_sentences(study))),
-        Section("Prompts", tuple(prompt_sentences(study))),
-        Section("Responses", tuple(_responses(study))),
-        Section("Analysis", tuple(_analysis(study))),
-        Section("Checks", tuple(_checks(study))),
-        Section("Software", tuple(_software(study))),
+        MethodsSection("Model", tuple(model_sentences(study))),
+        MethodsSection("Prompts", tuple(prompt_sentences(study))),
+        MethodsSection("Responses", tuple(_responses(study))),
+        MethodsSection("Analysis", tuple(_analysis(study))),
+        MethodsSection("Checks", tuple(_checks(study))),
+        MethodsSection("Software", tuple(_software(study))),
     )
     return tuple(each for each in found if each.sentences)
 
@@ -51,7 +51,7 @@ def methods(study: Study) -> tuple[Section, ...]:
 def _responses(study: Study) -> Iterator[Line]:
     manifest = study.manifest
     elicitation = manifest.elicitation
-    begun = line(", after ", Told(f"“{elicitation.prefill}”"), ", with which its answer was begun") if (
+    begun = line(", after ", PlainText(f"“{elicitation.prefill}”"), ", with which its answer was begun") if (
         elicitation.prefill) else ()  # fmt: skip
     if not study.is_rated:
         task = manifest.task
@@ -103,10 +103,17 @@ def _measured(study: Study) -> Iterator[Line]:
     scored = measures.loc[measures["status"] != "absent"]
     if len(scored):
         told = [
-            line(Told(str(row["title"])), " (", Told(str(row["unit"])), ", by ", Told(str(row["scorer"])), ")")
+            line(
+                PlainText(str(row["title"])),
+                " (",
+                PlainText(str(row["unit"])),
+                ", by ",
+                PlainText(str(row["scorer"])),
+                ")",
+            )
             for row in scored.to_dict("records")
         ]
-        yield line("The texts were scored for: ", joined(told, "; "), ".")
+        yield line("The texts were scored for: ", join_lines(told, "; "), ".")
 
 
 # --- How it was analysed ---------------------------------------------------------------------------------------------
@@ -202,7 +209,7 @@ def _checks(study: Study) -> Iterator[Line]:
         yield from check_sentences(study)
     noise = manifest.noise
     if study.is_rated and noise.n and noise.rms_points == noise.rms_points:
-        varied = line(", with other ", Told(noise.varied)) if noise.varied else ()
+        varied = line(", with other ", PlainText(noise.varied)) if noise.varied else ()
         yield line(
             f"{plural(noise.n, 'prompt')} {either(noise.n, 'was', 'were')} asked again", varied, ": ratings differed "
             f"by {unsigned(float(noise.rms_points))} points (root mean square), {unsigned(float(noise.max_points))} at "
@@ -217,16 +224,16 @@ def _software(study: Study) -> Iterator[Line]:
     outside = manifest.elicitation.method == OUTSIDE or manifest.model.elsewhere is not None
     verb = "read" if outside else "asked, and answers collected,"
     what = "The answers were" if outside else "Prompts were"
-    version = line(" ", Told(collected)) if collected else ()
+    version = line(" ", PlainText(collected)) if collected else ()
     seed = "" if manifest.elicitation.method == OUTSIDE else f", with seed {manifest.seed}"
     yield line(f"{what} {verb} by empathy-audit", version, " ", Cite((package_of(manifest),)), f"{seed}.")
     used = manifest.analysed_by or manifest.versions
     parts = [
-        line(Told(f"{TITLES[name]} {used[name]}"), *((" ", Cite((LIBRARIES[name],))) if name in LIBRARIES else ()))
+        line(PlainText(f"{TITLES[name]} {used[name]}"), *((" ", Cite((LIBRARIES[name],))) if name in LIBRARIES else ()))
         for name in ("numpy", "scipy", "pandas", "statsmodels")
         if name in used
     ]
     own = str(used.get("empathy-audit", ""))
-    with_it = line(" ", Told(own)) if own else ()
+    with_it = line(" ", PlainText(own)) if own else ()
     if parts:
-        yield line("The analysis is by empathy-audit", with_it, " with ", joined(parts, ", ", last=" and "), ".")
+        yield line("The analysis is by empathy-audit", with_it, " with ", join_lines(parts, ", ", last=" and "), ".")

@@ -16,7 +16,7 @@ _MOST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ManuscriptRow:
     """A row: its name, then its other cells. ``depth`` is the indentation of the name."""
 
     cells: tuple[Line, ...]
@@ -24,7 +24,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class PaperTable:
+class ManuscriptTable:
     """A table for a paper.
 
     Attributes
@@ -42,7 +42,7 @@ class PaperTable:
     number: int
     title: Line
     head: tuple[Line, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ManuscriptRow, ...]
     notes: tuple[Line, ...]
     marked: tuple[Line, ...] = ()
     n_words: int = 1
@@ -132,7 +132,7 @@ def decimals_for(errors: Iterable[Any]) -> int:
     return min(max(1 - math.floor(math.log10(min(known))), _FEWEST), _MOST)
 
 
-def written(value: Any, decimals: int) -> str:
+def format_number(value: Any, decimals: int) -> str:
     """Format a number that can exceed 1: with leading zero, true minus and no plus; an en dash if missing."""
     return fixed(float(value), decimals=decimals) if value is not None else MISSING
 
@@ -141,7 +141,7 @@ def interval_written(low: Any, high: Any, decimals: int) -> str:
     """Format an interval in APA style: "[0.06, 0.12]"."""
     if not (math.isfinite(float(low)) and math.isfinite(float(high))):
         return MISSING
-    return f"[{written(low, decimals)}, {written(high, decimals)}]"
+    return f"[{format_number(low, decimals)}, {format_number(high, decimals)}]"
 
 
 def p_written(value: Any) -> str:
@@ -152,9 +152,9 @@ def p_written(value: Any) -> str:
 def df_written(value: Any) -> str:
     """Format degrees of freedom: whole numbers as such, others with two decimals."""
     number = float(value)
-    return written(number, 0 if number == round(number, 6) and number == round(number) else 2)
+    return format_number(number, 0 if number == round(number, 6) and number == round(number) else 2)
 
 
-def row_of(name: Line, cells: Sequence[str], *, depth: int = 0) -> Row:
+def row_of(name: Line, cells: Sequence[str], *, depth: int = 0) -> ManuscriptRow:
     """Return a row of a name and numbers."""
-    return Row((name, *((cell,) for cell in cells)), depth)
+    return ManuscriptRow((name, *((cell,) for cell in cells)), depth)

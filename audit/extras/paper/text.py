@@ -1,6 +1,6 @@
 r"""Text written once, and set in Markdown, LaTeX and Word.
 
-A line is a tuple of pieces. Words of a run or a user are :class:`Told` and escaped in every form, so that a model's
+A line is a tuple of pieces. Words of a run or a user are :class:`PlainText`, escaped in every form, so that a model's
 name can neither end a table's cell nor be a command (``\input``), a link or a mention. A plain ``str`` is our own text.
 """
 
@@ -45,7 +45,7 @@ _MARKDOWN: Final = re.compile(r"[\\`*_|~$#]|[<&](?=[A-Za-z#/!?])|\](?=[(\[])")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PlainText:
     """Words of a run, a file or a user, always shown as plain text. Very long ones are cut, unless ``whole``."""
 
     text: str
@@ -86,12 +86,12 @@ class Cite:
     works: tuple[Reference, ...]
 
 
-Piece: TypeAlias = str | Told | Symbol | Italic | Mark | Cite
+Piece: TypeAlias = str | PlainText | Symbol | Italic | Mark | Cite
 Line: TypeAlias = tuple[Piece, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StyledText:
     """Letters of the same style, as in Word."""
 
     text: str
@@ -108,7 +108,7 @@ def line(*pieces: Piece | Line | None) -> Line:
     return tuple(flat)
 
 
-def joined(lines: Sequence[Line], between: str, *, last: str | None = None) -> Line:
+def join_lines(lines: Sequence[Line], between: str, *, last: str | None = None) -> Line:
     """Concatenate lines with a separator, and another one before the last line."""
     found: list[Piece] = []
     for place, each in enumerate(lines):
@@ -121,7 +121,7 @@ def joined(lines: Sequence[Line], between: str, *, last: str | None = None) -> L
 def told_names(names: Iterable[str], *, quoted: bool = False, last: str = ", ") -> Line:
     """List distinct words of a run; ``last`` separates the last two."""
     mark = ("“", "”") if quoted else ("", "")
-    return joined([line(mark[0], Told(name), mark[1]) for name in dict.fromkeys(names)], ", ", last=last)
+    return join_lines([line(mark[0], PlainText(name), mark[1]) for name in dict.fromkeys(names)], ", ", last=last)
 
 
 def works_in(lines: Iterable[Line]) -> tuple[Reference, ...]:
@@ -135,24 +135,24 @@ def reference_line(work: Reference) -> Line:
     return tuple(Italic(text) if italic else text for text, italic in work.parts())
 
 
-def runs_of(pieces: Line) -> Iterator[Run]:
+def runs_of(pieces: Line) -> Iterator[StyledText]:
     """Yield what Word sets, piece by piece."""
     for piece in pieces:
         match piece:
-            case Told():
-                yield Run(_told(piece))
+            case PlainText():
+                yield StyledText(_told(piece))
             case Symbol():
-                yield Run(piece.letter, italic=piece.is_italic)
+                yield StyledText(piece.letter, italic=piece.is_italic)
                 if piece.sub:
-                    yield Run(piece.sub, italic=piece.is_italic, sub=True)
+                    yield StyledText(piece.sub, italic=piece.is_italic, sub=True)
             case Italic():
-                yield Run(piece.text, italic=True)
+                yield StyledText(piece.text, italic=True)
             case Mark():
-                yield Run(piece.letter, raised=True)
+                yield StyledText(piece.letter, raised=True)
             case Cite():
-                yield Run(f"({cited(piece.works)})")
+                yield StyledText(f"({cited(piece.works)})")
             case _:
-                yield Run(piece)
+                yield StyledText(piece)
 
 
 def as_plain(pieces: Line) -> str:
@@ -195,13 +195,13 @@ def _cut(word: str) -> list[str]:
     return [word[start : start + _UNBROKEN // 2] for start in range(0, len(word), _UNBROKEN // 2)]
 
 
-def _told(piece: Told) -> str:
+def _told(piece: PlainText) -> str:
     return " ".join(printable(piece.text if piece.whole else brief(piece.text, at_most=300)).split())
 
 
 def _in_markdown(piece: Piece) -> str:
     match piece:
-        case Told():
+        case PlainText():
             return in_markdown(_told(piece))
         case Symbol():
             letter = f"*{piece.letter}*" if piece.is_italic else piece.letter
@@ -222,7 +222,7 @@ def _own_markdown(text: str) -> str:
 
 def _in_latex(piece: Piece) -> str:
     match piece:
-        case Told():
+        case PlainText():
             return _told_latex(_told(piece))
         case Symbol():
             letter = piece.letter if piece.is_italic else _LATEX[piece.letter].strip("$")

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from audit.errors import ConfigError
-from audit.extras.paper.methods import Section
+from audit.extras.paper.methods import MethodsSection
 from audit.extras.paper.references import Reference
-from audit.extras.paper.table import PaperTable
+from audit.extras.paper.table import ManuscriptTable
 from audit.extras.paper.text import Italic as _Italic
 from audit.extras.paper.text import Line, as_plain, line, reference_line, runs_of
 
@@ -30,7 +30,12 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def word_file(
-    sections: Sequence[Section], table: PaperTable, works: Sequence[Reference], *, title: str, made: datetime
+    sections: Sequence[MethodsSection],
+    table: ManuscriptTable,
+    works: Sequence[Reference],
+    *,
+    title: str,
+    made: datetime,
 ) -> bytes:
     """Return a Word document; the table has a landscape page of its own.
 
@@ -144,7 +149,7 @@ def _write(paragraph: Any, pieces: Line, *, size: int, bold: bool = False, itali
         run.font.size, run.font.subscript, run.font.superscript = Pt(size), piece.sub, piece.raised
 
 
-def _table(document: Any, table: PaperTable) -> None:
+def _table(document: Any, table: ManuscriptTable) -> None:
     from docx.enum.table import WD_TABLE_ALIGNMENT
     from docx.enum.text import WD_ALIGN_PARAGRAPH
     from docx.oxml import OxmlElement
@@ -174,7 +179,7 @@ def _table(document: Any, table: PaperTable) -> None:
             properties.append(OxmlElement("w:tblHeader"))
 
 
-def _widths(table: PaperTable) -> list[float]:
+def _widths(table: ManuscriptTable) -> list[float]:
     """Return column widths in inches: as long as needed for numbers; names share the rest."""
     rows = [table.head, *(row.cells for row in table.rows)]
     longest = [max(len(as_plain(cells[column])) for cells in rows) for column in range(len(table.head))]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from audit.asking.shown_prompt import shown_prompt
 from audit.cli.terminal.base import Command, writing_out
-from audit.cli.terminal.jobs import each_job, overrides_help, told_apart
+from audit.cli.terminal.jobs import each_job, overrides_help, split_arguments
 from audit.cli.terminal.options import (
     Option,
     Usage,
@@ -68,7 +68,7 @@ def _help() -> str:
 
 
 def _plan(words: Sequence[str]) -> int:
-    given, overrides = told_apart(_USAGE, words)
+    given, overrides = split_arguments(_USAGE, words)
     options = {option.name: given[option] for option in _OPTIONS}
     for name, value in options.items():
         if isinstance(value, float) and not (math.isfinite(value) and value >= 0):

@@ -28,7 +28,7 @@ from audit.extras.replication.released_results import (
 )
 from audit.runs.manifest import Manifest
 from audit.runs.outside import outside_manifest
-from audit.runs.provenance import check_same_run, computed_by, first_difference
+from audit.runs.provenance import check_same_run, computed_by, first_setting_difference
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
 from audit.tasks.base import Published
@@ -154,7 +154,7 @@ def _keep(
     with RunFolder(path) as kept:
         earlier = kept.read_manifest()
         if earlier is not None:
-            check_same_run(first_difference(earlier.identity.content, manifest.identity.content), path)
+            check_same_run(first_setting_difference(earlier.identity.content, manifest.identity.content), path)
         else:
             kept.clear("ratings")
             for number, table in enumerate(read.tables.values()):

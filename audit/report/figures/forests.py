@@ -26,6 +26,7 @@ from audit.report.figures.style import (
     PAD,
     SMALL,
     TEXT,
+    drawable,
     drawing,
     extent,
     fill,
@@ -35,7 +36,6 @@ from audit.report.figures.style import (
     is_whole,
     new_figure,
     place_axes,
-    plain,
     write_ticks,
 )
 from audit.tables.formatting import MISSING, coverage, dimension_title, error_rate, interval, points
@@ -253,7 +253,7 @@ def _note_of(table: pd.DataFrame) -> str:
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _ForestLayout:
     """The texts beside the marks, and the widths of texts and plot, in inches."""
 
     names: list[str]
@@ -272,7 +272,7 @@ class _Layout:
         return self.left + self.plot + self.right
 
 
-def _lay_out(rows: pd.DataFrame, width: float | None, *, once: bool) -> _Layout:
+def _lay_out(rows: pd.DataFrame, width: float | None, *, once: bool) -> _ForestLayout:
     """Give texts their room and the plot the rest; if the width is given, names wrap until the plot has its share."""
     ends = list(zip(rows["estimate"], rows["low"], rows["high"], strict=True))
     if width is None and is_narrow():
@@ -281,27 +281,27 @@ def _lay_out(rows: pd.DataFrame, width: float | None, *, once: bool) -> _Layout:
         beside = int((plot - extent(words, size=TEXT)[0] - 0.1) / _LETTER)
         on_two = any(len(str(name)) > beside for name in rows["name"])
         step, *above = _STACKED[on_two]
-        names = [plain(name, width=int(plot / _LETTER) if on_two else beside, lines=1) for name in rows["name"]]
-        return _Layout(names, words, PAD + _TICK, plot, PAD + _TICK, TEXT, above=(above[0], above[1]), step=step)
+        names = [drawable(name, width=int(plot / _LETTER) if on_two else beside, lines=1) for name in rows["name"]]
+        return _ForestLayout(names, words, PAD + _TICK, plot, PAD + _TICK, TEXT, above=(above[0], above[1]), step=step)
     if width is None:
         lines = 2 if len(rows) > 8 else 3
         names, words = (
-            [plain(name, width=26, lines=lines) for name in rows["name"]],
+            [drawable(name, width=26, lines=lines) for name in rows["name"]],
             [_written(*each, once=once) for each in ends],
         )
-        return _Layout(names, words, _room(names, TEXT), _PLOT, 0.12 + extent(words, size=TEXT)[0] + PAD, TEXT)
+        return _ForestLayout(names, words, _room(names, TEXT), _PLOT, 0.12 + extent(words, size=TEXT)[0] + PAD, TEXT)
     narrow = width < _NARROW
     size = SMALL if narrow else TEXT
     words = [_written(*each, once=once, stacked=narrow) for each in ends]
     right = 0.12 + extent(words, size=size)[0] + PAD
     for share, lines in _SHARES:
         for letters in range(30, _FEWEST_LETTERS - 1, -1):
-            names = [plain(name, width=letters, lines=lines) for name in rows["name"]]
+            names = [drawable(name, width=letters, lines=lines) for name in rows["name"]]
             left = _room(names, size)
             fits = width - left - right >= share * width
             if fits and all(map(is_whole, names, rows["name"])):
-                return _Layout(names, words, left, width - left - right, right, size)
-    return _Layout(names, words, left, width - left - right, right, size)
+                return _ForestLayout(names, words, left, width - left - right, right, size)
+    return _ForestLayout(names, words, left, width - left - right, right, size)
 
 
 def _room(names: Sequence[str], size: float) -> float:

@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
-from audit.report.cell_matrix import SPARSE_BELOW, Grid, Mask, colour_limits, lay_out, mean_decimals
+from audit.report.cell_matrix import SPARSE_BELOW, CellMatrix, Mask, colour_limits, lay_out_matrix, mean_decimals
 from audit.report.figures.matrix import Clusters, Panel, draw_matrix
 from audit.report.figures.style import DIVERGING, SEQUENTIAL, for_phones
 from audit.tables.formatting import MISSING, fixed, scale_end
@@ -49,7 +49,7 @@ def plot_cells(
     width
         Of the whole figure, in inches; None takes what its cells and labels need. DoesNotFitError if they need more.
     """
-    grid = lay_out(cells, clusters=clusters)
+    grid = lay_out_matrix(cells, clusters=clusters)
     own = shared_limits(cells, low=low, high=high)
     if limits is not None and (own[0] < limits[0] - 1e-6 or own[1] > limits[1] + 1e-6):
         means = grid.mean.to_numpy()
@@ -103,7 +103,7 @@ def plot_interaction(
     of the colours, see `interaction_reach`; None takes the largest here. MissingCellError if an identity pair has no
     mean, since effects cannot be removed then.
     """
-    grid = lay_out(cells, clusters=clusters).without_baselines()
+    grid = lay_out_matrix(cells, clusters=clusters).without_baselines()
     if grid.mean.empty:
         raise NotEstimableError(f"{_title(cells)}: there are no pairs of identities to draw, only baselines")
     if min(grid.mean.shape) == 1:
@@ -130,7 +130,7 @@ def interaction_reach(cells: pd.DataFrame) -> float | None:
     """
     reaches = []
     for _, panel in cells.groupby(["dimension", "variant"], sort=False, observed=True):
-        grid = lay_out(panel).without_baselines()
+        grid = lay_out_matrix(panel).without_baselines()
         if not grid.mean.empty and grid.mean.notna().all(axis=None):
             reaches.append(float(grid.centred().abs().to_numpy().max()))
     return max(reaches, default=None)
@@ -161,7 +161,7 @@ def plot_published(
         Standard deviations on either side of 0 at the ends of the colours, see `published_reach`; None takes the
         largest here, hidden cells included.
     """
-    grid = lay_out(cells, clusters=clusters)
+    grid = lay_out_matrix(cells, clusters=clusters)
     place = _title(cells)
     own = published_cells
     for name in ("dimension", "variant"):
@@ -198,7 +198,7 @@ def plot_missing(cells: pd.DataFrame, *, clusters: Clusters | None = None, upper
     were observed. ``upper`` is the rate, between 0 and 1, at the upper end of the colours, for panels to share; None
     takes the largest here.
     """
-    grid = lay_out(cells, clusters=clusters)
+    grid = lay_out_matrix(cells, clusters=clusters)
     rates = grid.align(cells, "refusal_rate") * 100
     limits = (0.0, max(100 * upper if upper is not None else float(np.nanmax(rates, initial=0.0)), 5.0))
     _check_inside(rates.to_numpy(), limits, "% are not within the colour limits")
@@ -222,7 +222,7 @@ def plot_missing(cells: pd.DataFrame, *, clusters: Clusters | None = None, upper
 
 
 def _diverging(
-    grid: Grid,
+    grid: CellMatrix,
     values: pd.DataFrame,
     *,
     reach: float | None,

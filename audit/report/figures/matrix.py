@@ -20,7 +20,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from audit.report.cell_matrix import BASELINES, Grid, Mask
+from audit.report.cell_matrix import BASELINES, CellMatrix, Mask
 from audit.report.figures.style import (
     INK,
     LABEL,
@@ -30,6 +30,7 @@ from audit.report.figures.style import (
     PAD,
     SMALL,
     TEXT,
+    drawable,
     drawing,
     extent,
     fill,
@@ -38,7 +39,6 @@ from audit.report.figures.style import (
     is_whole,
     new_figure,
     place_axes,
-    plain,
 )
 
 Clusters = Mapping[str, str]
@@ -87,7 +87,7 @@ class Panel:
         Sentences for below, each with whether it applies.
     """
 
-    grid: Grid
+    grid: CellMatrix
     values: pd.DataFrame
     labels: npt.NDArray[np.str_]
     limits: tuple[float, float]
@@ -120,7 +120,7 @@ class DoesNotFitError(ValueError):
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _MatrixLayout:
     """Side of a cell and room around the cells, in inches; font sizes in points."""
 
     cell: float
@@ -184,7 +184,7 @@ def _digits(panel: Panel, size: float) -> float:
 
 def _lay_out(
     panel: Panel, clusters: Clusters | None, *, cell: float | None = None, size: float | None = None
-) -> _Layout:
+) -> _MatrixLayout:
     """Measure labels around cells of the given side, or of the side that numbers of the usual size need."""
     grid = panel.grid
     largest = max(grid.mean.shape)
@@ -194,12 +194,12 @@ def _lay_out(
         cell = max(_digits(panel, size) + 0.07, 0.62 if largest <= 6 else 0.46 if largest <= 12 else 0.3)
     turned = len(grid.mean.columns) > 6 or extent(_words(grid.mean.columns), size=TEXT)[0] > cell - 0.02
     few = largest <= 6 and cell > 0.5
-    row_names = [plain(str(term), width=15 if few else 22, lines=3 if few else 2) for term in grid.mean.index]
+    row_names = [drawable(str(term), width=15 if few else 22, lines=3 if few else 2) for term in grid.mean.index]
     column_names = [
-        plain(str(term), width=22 if turned else max(int(cell * 72 / 4.6), 4), lines=2 if turned else 4)
+        drawable(str(term), width=22 if turned else max(int(cell * 72 / 4.6), 4), lines=2 if turned else 4)
         for term in grid.mean.columns
     ]
-    return _Layout(
+    return _MatrixLayout(
         cell,
         size,
         names,
@@ -213,12 +213,12 @@ def _lay_out(
     )
 
 
-def _lay_out_narrow(panel: Panel, clusters: Clusters | None) -> _Layout:
+def _lay_out_narrow(panel: Panel, clusters: Clusters | None) -> _MatrixLayout:
     """Measure labels around cells that fit a phone's width; numbers that do not fit are left out."""
     grid = panel.grid
     digits = _digits(panel, SMALL)
-    row_names = [plain(str(term), width=12, lines=2) for term in grid.mean.index]
-    column_names = [plain(str(term), width=22, lines=2) for term in grid.mean.columns]
+    row_names = [drawable(str(term), width=12, lines=2) for term in grid.mean.index]
+    column_names = [drawable(str(term), width=22, lines=2) for term in grid.mean.columns]
     row_room = extent(row_names, size=SMALL)[0] + 2 * _GAP
     largest = max(grid.mean.shape)
     cell = max(digits + 0.07, 0.62 if largest <= 6 else 0.46 if largest <= 12 else 0.3)
@@ -227,8 +227,8 @@ def _lay_out_narrow(panel: Panel, clusters: Clusters | None) -> _Layout:
     # Row names of two lines need height, as columns need width.
     cell = max(min(cell, room), _LEAST_CELL)
     if height_of(row_names, size=SMALL) > cell:
-        row_names = [plain(str(term), width=12, lines=1) for term in grid.mean.index]
-    return _Layout(
+        row_names = [drawable(str(term), width=12, lines=1) for term in grid.mean.index]
+    return _MatrixLayout(
         cell,
         SMALL,
         SMALL,
@@ -244,7 +244,7 @@ def _lay_out_narrow(panel: Panel, clusters: Clusters | None) -> _Layout:
     )
 
 
-def _draw(panel: Panel, clusters: Clusters | None, laid: _Layout, width: float) -> Figure:
+def _draw(panel: Panel, clusters: Clusters | None, laid: _MatrixLayout, width: float) -> Figure:
     grid, cell, size, names = panel.grid, laid.cell, laid.size, laid.names
     n_rows, n_columns = grid.mean.shape
     left, above = laid.left, laid.above
@@ -301,7 +301,7 @@ def _draw(panel: Panel, clusters: Clusters | None, laid: _Layout, width: float) 
 
 def _words(terms: pd.Index[Any]) -> list[str]:
     """Split labels into words, the units of line breaks."""
-    return [plain(word, width=22, lines=1) for term in terms for word in str(term)[:200].split()]
+    return [drawable(word, width=22, lines=1) for term in terms for word in str(term)[:200].split()]
 
 
 def _draw_bar(axes: Axes, bar: Axes, legend: str) -> None:
@@ -345,7 +345,7 @@ def _spans(names: Sequence[str]) -> list[_Bracket]:
 
 def _level(brackets: Sequence[_Bracket], *, cell: float, size: float) -> _Level:
     def wrapped(bracket: _Bracket) -> str:
-        return plain(bracket.name, width=max(int((bracket.last - bracket.first) * cell * 72 / (0.6 * size)), 4))
+        return drawable(bracket.name, width=max(int((bracket.last - bracket.first) * cell * 72 / (0.6 * size)), 4))
 
     along = tuple(_Bracket(wrapped(bracket), bracket.first, bracket.last) for bracket in brackets)
     fits = all(
@@ -355,7 +355,7 @@ def _level(brackets: Sequence[_Bracket], *, cell: float, size: float) -> _Level:
     )
     if fits:
         return _Level(along, along=True, depth=extent([b.name for b in along], size=size)[1] + _TICK + 2 * _GAP)
-    across = tuple(_Bracket(plain(b.name, width=16), b.first, b.last) for b in brackets)
+    across = tuple(_Bracket(drawable(b.name, width=16), b.first, b.last) for b in brackets)
     return _Level(across, along=False, depth=extent([b.name for b in across], size=size)[0] + _TICK + 2 * _GAP)
 
 
@@ -415,7 +415,7 @@ def _boundaries(groups: Sequence[str], clusters: Clusters | None = None) -> Iter
             yield place, False
 
 
-def _outline(grid: Grid, *, inset: float) -> Iterator[list[tuple[float, float]]]:
+def _outline(grid: CellMatrix, *, inset: float) -> Iterator[list[tuple[float, float]]]:
     """Yield the edges between an in-group cell and a neighbour that is not, so that adjacent frames merge."""
     inside = np.pad(grid.in_group, 1)
     row_gaps = {place for place, apart in _boundaries(grid.row_groups) if apart}

@@ -18,6 +18,7 @@ from audit.report.figures.style import (
     PAD,
     SMALL,
     TEXT,
+    drawable,
     drawing,
     extent,
     fill,
@@ -26,7 +27,6 @@ from audit.report.figures.style import (
     is_narrow,
     new_figure,
     place_axes,
-    plain,
 )
 from audit.tables.formatting import coverage, error_rate, points
 
@@ -50,7 +50,9 @@ def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confi
         raise NotEstimableError("no measure has a change that can be set beside others")
     rows = rows.loc[known]
     stacked = is_narrow()
-    labels = [plain(titles.get(str(name), str(name)), width=18 if stacked else 26, lines=2) for name in rows["outcome"]]
+    labels = [
+        drawable(titles.get(str(name), str(name)), width=18 if stacked else 26, lines=2) for name in rows["outcome"]
+    ]
     tested = rows["p_adjusted"].to_numpy(dtype=float) < 1 - confidence
     panels = (
         _marks(rows, "change_sd", "sd_ci_low", "sd_ci_high").assign(filled=tested),

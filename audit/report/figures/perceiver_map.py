@@ -16,6 +16,7 @@ from audit.report.figures.style import (
     PAD,
     SMALL,
     TEXT,
+    drawable,
     drawing,
     extent,
     fill,
@@ -24,7 +25,6 @@ from audit.report.figures.style import (
     is_narrow,
     new_figure,
     place_axes,
-    plain,
 )
 
 MOST: Final = 60
@@ -64,9 +64,9 @@ def plot_perceiver_map(places: pd.DataFrame, *, n_columns: int | None = None) ->
     side = NARROW - 2 * PAD if is_narrow() else _SIDE
     total = 2 * PAD + columns * side + (columns - 1) * _GAP
     note = fill(_note(places, len(runs)), width=total - 2 * PAD, size=SMALL)
-    titles = [plain(run, width=int(side * 72 / (0.6 * TEXT)), lines=2) for run in runs]
+    titles = [drawable(run, width=int(side * 72 / (0.6 * TEXT)), lines=2) for run in runs]
     title_room = height_of(titles, size=TEXT) + 0.05
-    legend = [plain(name, width=28, lines=1) for name in names] if told else []
+    legend = [drawable(name, width=28, lines=1) for name in names] if told else []
     across = max(int((total - 2 * PAD) / (extent(legend, size=SMALL)[0] + 0.35)), 1) if legend else 1
     legend_room = -(-len(legend) // across) * 0.17 + 0.05 if legend else 0.0
     note_room = height_of([note], size=SMALL)
@@ -87,7 +87,7 @@ def plot_perceiver_map(places: pd.DataFrame, *, n_columns: int | None = None) ->
                 )  # fmt: skip
             for x, y, name in zip(own["x"], own["y"], own["perceiver"].astype(str), strict=True):
                 axes.annotate(
-                    plain(name.removeprefix(common), width=22, lines=1), (x, y), xytext=(0, 4),
+                    drawable(name.removeprefix(common), width=22, lines=1), (x, y), xytext=(0, 4),
                     textcoords="offset points", ha="center", fontsize=SMALL, color=INK, gid="name",
                 )  # fmt: skip
             axes.margins(0.16)

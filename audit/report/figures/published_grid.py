@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from audit.errors import NotEstimableError
-from audit.report.cell_matrix import BASELINES, Grid, Mask, lay_out
+from audit.report.cell_matrix import BASELINES, CellMatrix, Mask, lay_out_matrix
 from audit.report.figures.style import (
     DIVERGING,
     INK,
@@ -25,6 +25,7 @@ from audit.report.figures.style import (
     PAD,
     SMALL,
     TEXT,
+    drawable,
     drawing,
     extent,
     fill,
@@ -33,7 +34,6 @@ from audit.report.figures.style import (
     is_narrow,
     new_figure,
     place_axes,
-    plain,
 )
 from audit.tables.formatting import fixed, plural
 
@@ -67,22 +67,22 @@ def plot_published_grid(
     reach = reach if reach > 1e-9 else 1.0
     # `lay_out` ignores the mean for its order, so any number will do; the layout covers the pairs of all runs.
     laid = cells.assign(mean=cells["z"], n_prompts=1, n_rated=1, variant="")
-    everywhere = lay_out(laid.drop_duplicates(["perceiver", "experiencer"]), clusters=clusters)
+    everywhere = lay_out_matrix(laid.drop_duplicates(["perceiver", "experiencer"]), clusters=clusters)
     return _draw(laid, runs, everywhere, reach=reach, n_columns=n_columns or min(_COLUMNS, len(runs)))
 
 
-def _draw(cells: pd.DataFrame, runs: list[str], everywhere: Grid, *, reach: float, n_columns: int) -> Figure:
+def _draw(cells: pd.DataFrame, runs: list[str], everywhere: CellMatrix, *, reach: float, n_columns: int) -> Figure:
     n_rows, n_cells = everywhere.mean.shape
     written = max(n_rows, n_cells) <= _WRITTEN
     cell = 0.42 if written else 0.155
-    rows = [plain(str(term), width=16 if is_narrow() else 40, lines=1) for term in everywhere.mean.index]
+    rows = [drawable(str(term), width=16 if is_narrow() else 40, lines=1) for term in everywhere.mean.index]
     if is_narrow():
         n_columns = 1
         cell = max(min(cell, (NARROW - PAD - 0.38 - extent(rows, size=SMALL)[0]) / n_cells), 0.125)
         written = written and cell >= 0.3
     width, height = n_cells * cell, n_rows * cell
-    columns = [plain(str(term), width=40, lines=1) for term in everywhere.mean.columns]
-    titles = [plain(run, width=max(int(width * 72 / (0.6 * TEXT)), 12), lines=2) for run in runs]
+    columns = [drawable(str(term), width=40, lines=1) for term in everywhere.mean.columns]
+    titles = [drawable(run, width=max(int(width * 72 / (0.6 * TEXT)), 12), lines=2) for run in runs]
     title_room = height_of(titles, size=TEXT) + 0.05
     left = PAD + 0.2 + extent(rows, size=SMALL)[0] + 0.06
     above = PAD + 0.2 + extent(columns, size=SMALL)[0] + 0.06
@@ -122,7 +122,7 @@ def _draw(cells: pd.DataFrame, runs: list[str], everywhere: Grid, *, reach: floa
     return figure
 
 
-def _panel(axes: Axes, own: pd.DataFrame, everywhere: Grid, *, reach: float, bar: Axes, written: bool) -> None:
+def _panel(axes: Axes, own: pd.DataFrame, everywhere: CellMatrix, *, reach: float, bar: Axes, written: bool) -> None:
     """Draw one run's cells on the axes of all runs."""
     z = everywhere.align(own, "z")
     asked = everywhere.align(own.assign(there=1.0), "there").notna().to_numpy()

@@ -23,6 +23,7 @@ from audit.report.figures.style import (
     PAD,
     SMALL,
     TEXT,
+    drawable,
     drawing,
     extent,
     fill,
@@ -31,7 +32,6 @@ from audit.report.figures.style import (
     is_narrow,
     new_figure,
     place_axes,
-    plain,
     write_ticks,
 )
 from audit.tables.formatting import plural, points
@@ -76,32 +76,32 @@ def plot_specification(runs: pd.DataFrame, *, unit: str) -> Figure:
 
 
 def _draw(runs: pd.DataFrame, choices: Sequence[str], *, unit: str) -> Figure:
-    headings = [plain(name.replace("_", " "), width=16 if is_narrow() else 24, lines=1) for name in choices]
+    headings = [drawable(name.replace("_", " "), width=16 if is_narrow() else 24, lines=1) for name in choices]
     values = [list(dict.fromkeys(runs[name].astype(object).fillna("not given").astype(str))) for name in choices]
     # Options of a choice are sorted by number or name, regardless of δ.
     values = [sorted(own, key=_reading_order) for own in values]
     letters = 16 if is_narrow() else 26
-    options = [plain(value, width=letters, lines=1) for own in values for value in own]
-    labels = [] if choices else [plain(str(label), width=30, lines=1) for label in runs["label"]]
+    options = [drawable(value, width=letters, lines=1) for own in values for value in own]
+    labels = [] if choices else [drawable(str(label), width=30, lines=1) for label in runs["label"]]
     turned = bool(labels) and len(runs) > 4
     indent = 0.1
     names_width = max(extent(options, size=SMALL)[0] + indent, extent(headings, size=SMALL, bold=True)[0])
     left = max(PAD + names_width + 0.08, 0.62)
     step = min(max(3.2 / len(runs), _NARROW_LABEL if labels else _NARROW), 0.6 if not labels or turned else 1.0)
     if labels and not turned:
-        labels = [plain(str(label), width=14, lines=3) for label in runs["label"]]
+        labels = [drawable(str(label), width=14, lines=3) for label in runs["label"]]
         step = 1.0
     if is_narrow():
         step = max(min(step, (NARROW - left - PAD) / len(runs)), _NARROW_LABEL if labels else _NARROW)
         turned = bool(labels)
-        labels = [plain(str(label), width=30, lines=1) for label in runs["label"]] if labels else []
+        labels = [drawable(str(label), width=30, lines=1) for label in runs["label"]] if labels else []
     width = left + step * len(runs) + (PAD if is_narrow() else 0.45)
     matrix = _ROW * (len(options) + len(headings))
     label_room = extent(labels, size=SMALL)[0 if turned else 1] + 0.06 if labels else 0.0
     missing = [str(label) for label in runs.loc[runs["delta"].isna(), "label"]]
     note = f"{plural(len(runs), 'run')}. Dashed: median, {points(float(runs['delta'].median()))}."
     if missing:
-        shown = plain(", ".join(label[:80] for label in missing[:20]), width=60, lines=3).replace("\n", " ")
+        shown = drawable(", ".join(label[:80] for label in missing[:20]), width=60, lines=3).replace("\n", " ")
         note += f" Not estimable: {shown}."
     note = fill(note, width=width - 2 * PAD, size=SMALL)
     below = PAD + height_of([note], size=SMALL) + 0.06
@@ -177,7 +177,7 @@ def _draw_choices(
         taken = runs[choice].astype(object).fillna("not given").astype(str)
         _name(axes, row, heading, bold=True)
         for number, option in enumerate(options, start=1):
-            _name(axes, row + number, plain(option, width=letters, lines=1), bold=False)
+            _name(axes, row + number, drawable(option, width=letters, lines=1), bold=False)
             axes.axhline(row + number, color=FAINT, linewidth=0.6, zorder=0)
             dots += [(place, row + number) for place in np.flatnonzero(taken == option)]
         row += len(options) + 1

@@ -21,6 +21,7 @@ from audit.report.figures.style import (
     PALE_BLUE,
     SMALL,
     TEXT,
+    drawable,
     drawing,
     extent,
     fill,
@@ -29,7 +30,6 @@ from audit.report.figures.style import (
     is_narrow,
     new_figure,
     place_axes,
-    plain,
     write_ticks,
 )
 from audit.tables.formatting import MISSING, coverage, error_rate, fixed, points
@@ -53,7 +53,7 @@ def plot_strategies(rows: pd.DataFrame, *, unit: str, confidence: float) -> Figu
     if not np.isfinite(rows["delta"].to_numpy(dtype=float)).any():
         raise NotEstimableError("no strategy has an estimate of δ, so there is nothing to draw")
     names = rows["strategy"] if rows["strategy"].is_unique else rows["run"]
-    labels = [plain(str(name), width=24) for name in names]
+    labels = [drawable(str(name), width=24) for name in names]
     unit = "scale points" if unit == "points" else unit
     timed = bool(np.isfinite(rows["seconds"].to_numpy(dtype=float)).all())
     cost = rows["seconds" if timed else "n_calls"].to_numpy(dtype=float)

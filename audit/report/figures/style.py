@@ -215,7 +215,7 @@ def place_axes(figure: Figure, left: float, bottom: float, width: float, height:
     return figure.add_axes((left / all_width, bottom / all_height, width / all_width, height / all_height))
 
 
-def plain(text: str, *, width: int, lines: int = 2) -> str:
+def drawable(text: str, *, width: int, lines: int = 2) -> str:
     r"""Make a wording safe to draw: printable, wrapped to ``width`` letters, cut with an ellipsis, and ``$`` escaped.
 
     Text is cut before it is wrapped, so that its length does not matter.

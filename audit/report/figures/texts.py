@@ -20,6 +20,7 @@ from audit.report.figures.style import (
     PAD,
     SMALL,
     TEXT,
+    drawable,
     drawing,
     extent,
     fill,
@@ -28,7 +29,6 @@ from audit.report.figures.style import (
     is_narrow,
     new_figure,
     place_axes,
-    plain,
 )
 from audit.tables.formatting import MISSING, coverage, error_rate, points
 
@@ -65,7 +65,7 @@ def plot_texts(stage_texts: pd.DataFrame, *, confidence: float) -> Figure:
     if not measures:
         raise NotEstimableError("no score of the texts differs between groups, or none could be compared")
     groups = _groups(rows.loc[rows["measure"].isin(measures)])
-    labels = [plain(group, width=24) for group in groups]
+    labels = [drawable(group, width=24) for group in groups]
     stages = list(map(str, rows["stage"].unique()))
     if is_narrow():
         return _below_each_other(rows, stages, measures, groups, labels, confidence)
@@ -107,7 +107,7 @@ def plot_texts(stage_texts: pd.DataFrame, *, confidence: float) -> Figure:
             axes.set_xlabel(titles[column] if row == len(stages) - 1 else "", loc="left", labelpad=3)
             if column == 0:
                 top = (bottom + len(groups) * step + 0.05) / height
-                said = f"Stage: {plain(stages[row], width=60, lines=1)}"
+                said = f"Stage: {drawable(stages[row], width=60, lines=1)}"
                 figure.text(PAD / width, top, said, ha="left", va="bottom", fontsize=LABEL, fontweight="bold")
         figure.text(PAD / width, PAD / height, note, ha="left", va="bottom", fontsize=SMALL, color=MUTED)
     return figure
@@ -132,7 +132,7 @@ def _below_each_other(
     left = PAD + extent(labels, size=TEXT)[0] + 0.08
     plot = max(NARROW - left - room - 0.1 - PAD, 0.8)
     width = left + plot + 0.1 + room + PAD
-    heads = [fill(plain(head, width=100, lines=2), width=width - 2 * PAD, size=TEXT) for head, _ in blocks]
+    heads = [fill(drawable(head, width=100, lines=2), width=width - 2 * PAD, size=TEXT) for head, _ in blocks]
     note = fill(
         _note(confidence, n_drawn=len(groups), n_all=rows["group"].nunique()), width=width - 2 * PAD, size=SMALL
     )

@@ -22,7 +22,7 @@ def span_words(text: str) -> list[str]:
     return _ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
 
 
-def same_words(found: Sequence[str], wanted: Sequence[str]) -> float:
+def exact_match(found: Sequence[str], wanted: Sequence[str]) -> float:
     """Return 1 if two spans have the same words in the same order, else 0: SQuAD's exact match."""
     return float(list(found) == list(wanted))
 

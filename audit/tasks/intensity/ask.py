@@ -7,22 +7,22 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from audit.asking.collect import Asked, Session, Shared, answer_columns
+from audit.asking.collect import PromptBatch, Session, Shared, answer_columns
 from audit.asking.plan import Plan
 from audit.asking.workers.base import Job
-from audit.engines.progress import Part
+from audit.engines.progress import ProgressPart
 from audit.errors import ModelError
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, PromptCell, Question
 
 if TYPE_CHECKING:
-    from audit.asking.elicitation.base import Elicitation, Elicited
-    from audit.asking.strategies.run import Written
+    from audit.asking.elicitation.base import Elicitation, ElicitedRating
+    from audit.asking.strategies.run import StageText
     from audit.engines.base import Done, OpenModel
 
 
 def ask_ratings(
-    elicitation: Elicitation, plan: Plan, model: OpenModel, asked: Asked, done: Done
+    elicitation: Elicitation, plan: Plan, model: OpenModel, asked: PromptBatch, done: Done
 ) -> dict[str, list[Any]]:
     """Ask for ratings, and return them as columns; see :data:`audit.asking.collect.Answer`."""
     outcomes, n_dropped = _elicited(elicitation, plan, model, asked, done)
@@ -30,7 +30,9 @@ def ask_ratings(
     return answer_columns(outcomes) | {"n_dropped": n_dropped, "wording": wording}
 
 
-def again(session: Session, elicitation: Elicitation, places: Sequence[int], part: Part, dtype: str = "") -> Job:
+def again(
+    session: Session, elicitation: Elicitation, places: Sequence[int], part: ProgressPart, dtype: str = ""
+) -> Job:
     """Return a job that asks prompts of a run once more, in the order of ``places`` (their ``prompt_index``).
 
     ``dtype`` is the number format to compute in; empty for the run's own.
@@ -40,7 +42,7 @@ def again(session: Session, elicitation: Elicitation, places: Sequence[int], par
     return Job(name, partial(_again, elicitation=elicitation, places=places, earlier=earlier, dtype=dtype), part.call)
 
 
-def beside(elicitation: Elicitation, cells: Sequence[PromptCell], part: Part, name: str) -> Job:
+def job_outside_grid(elicitation: Elicitation, cells: Sequence[PromptCell], part: ProgressPart, name: str) -> Job:
     """Return a job that asks a run's model prompts outside its grid, under a name unique among its parts."""
     return Job(name, partial(_beside, elicitation=elicitation, cells=cells), part.call)
 
@@ -52,9 +54,9 @@ def _again(
     *,
     elicitation: Elicitation,
     places: Sequence[int],
-    earlier: Sequence[Sequence[Written]],
+    earlier: Sequence[Sequence[StageText]],
     dtype: str,
-) -> list[Elicited]:
+) -> list[ElicitedRating]:
     asked = shared.asked(places, earlier)
     if not dtype:
         return _elicited(elicitation, shared.plan, model, asked, done)[0]
@@ -67,15 +69,15 @@ def _again(
 
 def _beside(
     shared: Shared, model: OpenModel, done: Done, *, elicitation: Elicitation, cells: Sequence[PromptCell]
-) -> list[Elicited]:
+) -> list[ElicitedRating]:
     return _elicited(elicitation, shared.plan, model, shared.beside(cells), done)[0]
 
 
 def _elicited(
-    elicitation: Elicitation, plan: Plan, model: OpenModel, asked: Asked, done: Done
-) -> tuple[list[Elicited], list[int | None]]:
+    elicitation: Elicitation, plan: Plan, model: OpenModel, asked: PromptBatch, done: Done
+) -> tuple[list[ElicitedRating], list[int | None]]:
     """Return each prompt's outcome, and how much of it was dropped; a prompt that cannot be asked has failed."""
-    from audit.asking.elicitation.base import Elicited
+    from audit.asking.elicitation.base import ElicitedRating
     from audit.asking.strategies.run import final_prompts
 
     prompts = final_prompts(
@@ -93,7 +95,7 @@ def _elicited(
         if found is not None
     ]
     answers = iter(elicitation.elicit(model.engine, whole, done=done) if whole else [])
-    outcomes = [Elicited(Status.FAILED) if prompt is None else next(answers) for prompt in prompts]
+    outcomes = [ElicitedRating(Status.FAILED) if prompt is None else next(answers) for prompt in prompts]
     return outcomes, [None if prompt is None else prompt[1] for prompt in prompts]
 
 

@@ -25,12 +25,12 @@ from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table
 from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, Status
-from audit.tasks.intensity.ask import again, beside
+from audit.tasks.intensity.ask import again, job_outside_grid
 from stimuli.languages import pack_replies
 from stimuli.manipulation import LEAST, Manipulated, manipulated
 
 if TYPE_CHECKING:
-    from audit.asking.elicitation.base import Elicitation, Elicited
+    from audit.asking.elicitation.base import Elicitation, ElicitedRating
     from stimuli.prompts import Scale
 
 PART: Final = 64
@@ -177,7 +177,7 @@ def check_manipulation(session: Session, manifest: Manifest) -> Manifest:
             with progress.part(len(asked)) as part:
                 first, last = (order[_key(each)] for each in (asked[0], asked[-1]))
                 name = f"check without identities, prompts {first} to {last}"
-                outcomes = yield beside(elicitation, [each.cell for each in asked], part, name)
+                outcomes = yield job_outside_grid(elicitation, [each.cell for each in asked], part, name)
             kept.update(zip(map(_key, asked), manipulated_rows(asked, outcomes), strict=True))
             folder.table(MANIPULATED).write([kept[key] for key in sorted(kept, key=order.__getitem__)])
 
@@ -193,7 +193,7 @@ def _key(each: Manipulated) -> tuple[str, str]:
     return each.narrative_id, each.kind
 
 
-def manipulated_rows(asked: Sequence[Manipulated], outcomes: Sequence[Elicited]) -> list[dict[str, Any]]:
+def manipulated_rows(asked: Sequence[Manipulated], outcomes: Sequence[ElicitedRating]) -> list[dict[str, Any]]:
     """Return rows of ``tables.MANIPULATED``: prompts without identities, and their outcomes."""
     return [
         {
@@ -228,7 +228,7 @@ def _ask_missing(check: Check, session: Session, elicitation: Elicitation) -> No
             pass
 
 
-def _answer(outcome: Elicited) -> dict[str, Any]:
+def _answer(outcome: ElicitedRating) -> dict[str, Any]:
     """Return a prompt's outcome as the tables of checks hold it."""
     return {"status": str(outcome.status), "intensity": outcome.intensity, "response": outcome.response}
 

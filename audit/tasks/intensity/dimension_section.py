@@ -17,8 +17,8 @@ from audit.report.cell_matrix import BASELINES
 from audit.report.dimensions import Key, RemarkLike, keys_of, own_rows, title_of
 from audit.report.elicitation_check import elicited
 from audit.report.manifest import ManifestView
-from audit.report.numbers import Row, show
-from audit.report.refusals import RefusalGap, refusal_gap
+from audit.report.numbers import PlacedRow, show
+from audit.report.refusals import RefusalGap, say_refusal_gap
 from audit.report.results import Results
 from audit.report.section import (
     Block,
@@ -31,13 +31,13 @@ from audit.report.section import (
     present,
     section,
 )
-from audit.report.sentences import Answer, answer
+from audit.report.sentences import WordedResult, answer
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.wordings import wordings_section
 from audit.tables.formatting import points
 from audit.tables.shared import OVERALL
 from audit.tasks.intensity import dimension_tables
-from audit.tasks.intensity.first_screen import Told
+from audit.tasks.intensity.first_screen import FirstScreenGap
 
 FIGURES: Final = {
     "interaction": (
@@ -121,16 +121,16 @@ class Rated:
         self._own = own = results.of(key, self.title)
         self._drawn, self._view = drawn, view
         self._remarks = [remark for remark in remarks if (remark.dimension, remark.variant) == key]
-        self._refusals = refusal_gap(own.row("missing", outcome="refused"), confidence=view.confidence)
+        self._refusals = say_refusal_gap(own.row("missing", outcome="refused"), confidence=view.confidence)
         self.answer = answer(
             own, _identities(own.tables["cells"]), scale=view.scale, codes=_codes(remarks, [key]),
             refusals_told=self._refusals is not None,
         )  # fmt: skip
 
-    def told(self) -> Told:
+    def told(self) -> FirstScreenGap:
         """Return what the first screen tells."""
         row = self._own.row("gap", headline=True, scope="narratives")
-        return Told(self.title, self.anchor, self.answer, row, self._refusals)
+        return FirstScreenGap(self.title, self.anchor, self.answer, row, self._refusals)
 
     def who(self) -> tuple[str, str] | None:
         """Return a perceiver and an experiencer of another group, as the prompts named them; None without ratings."""
@@ -224,8 +224,8 @@ class Rated:
 
 
 def told_overall(
-    narrow: Sequence[tuple[str, Row]], results: Results, remarks: Sequence[RemarkLike], *, view: ManifestView
-) -> Iterator[Told]:
+    narrow: Sequence[tuple[str, PlacedRow]], results: Results, remarks: Sequence[RemarkLike], *, view: ManifestView
+) -> Iterator[FirstScreenGap]:
     """Yield what the first screen tells of each variant's mean over dimensions.
 
     ``narrow`` holds the headlines of scope ``narratives``, each with its title; for the rest see `Rated`.
@@ -243,10 +243,10 @@ def told_overall(
                 tables[name] = rows.loc[[found in parts for found in keys_of(rows)]]
             own = replace(results, tables=tables, title=title, key=key)
             found = answer(own, scale=view.scale, codes=_codes(remarks, parts), dimensions=single)
-            yield Told(title, "gaps", found, row, of_all=True)
+            yield FirstScreenGap(title, "gaps", found, row, of_all=True)
 
 
-def overall_card(told: Told) -> Card:
+def overall_card(told: FirstScreenGap) -> Card:
     """Return the card of a mean over dimensions."""
     return _card(told.title, told.anchor, told.answer)
 
@@ -254,7 +254,7 @@ def overall_card(told: Told) -> Card:
 # --- The answer in words ---------------------------------------------------------------------------------------------
 
 
-def _card(title: str, anchor: str, found: Answer, *, alone: bool = False) -> Card:
+def _card(title: str, anchor: str, found: WordedResult, *, alone: bool = False) -> Card:
     """Say what was found; if it is the page's only gap, leave out what the summary has said."""
     unit = " points" if found.scope else ""
     head = (
@@ -287,7 +287,7 @@ def _head(verdict: str, number: str, unit: str, spread: str, facts: str) -> tupl
     )
 
 
-def _in_full(found: Answer, refusals: RefusalGap | None) -> Iterator[Paragraph | None]:
+def _in_full(found: WordedResult, refusals: RefusalGap | None) -> Iterator[Paragraph | None]:
     """Yield everything that is said of a gap, and of the refusal gap."""
     yield Paragraph(found.lead, "lead")
     size = Markup(" That is {}.").format(found.size) if found.size else ""
@@ -318,7 +318,7 @@ def _codes(remarks: Sequence[RemarkLike], keys: Sequence[tuple[str, str]]) -> fr
     return frozenset(each.code for each in remarks if (each.dimension, each.variant) in {*keys, ("", "")})
 
 
-def _is_part(row: Row, variant: str) -> bool:
+def _is_part(row: PlacedRow, variant: str) -> bool:
     """Whether a headline is one of those that this variant's mean over dimensions is made of."""
     return row["variant"] == variant and row["dimension"] != OVERALL and "+" not in str(row["dimension"])
 

@@ -9,11 +9,11 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.dimensions import Key
-from audit.report.numbers import Row, show
+from audit.report.numbers import PlacedRow, show
 from audit.report.results import Results
 from audit.report.section import Captioned
 from audit.report.sentences import ALONE, direction
-from audit.report.table_layout import Column, IfKnown, degrees, interval, out_of, said
+from audit.report.table_layout import IfKnown, ShownColumn, degrees, interval_column, out_of, said
 from audit.report.tables import COMPARISONS, CONTROLS, calls
 from audit.tables.formatting import SCOPES, bare_p, brief, count, plural, points, rate, unsigned
 from audit.tables.shared import OVERALL
@@ -73,7 +73,7 @@ _FOLLOWED: Final = {"follows": "yes", "does_not_follow": "no", "not_shown": "not
 # --- All dimensions together -----------------------------------------------------------------------------------------
 
 
-def gaps(results: Results, titled: Sequence[tuple[str, Row]], *, alone: Set[Key]) -> Captioned | None:
+def gaps(results: Results, titled: Sequence[tuple[str, PlacedRow]], *, alone: Set[Key]) -> Captioned | None:
     """Show the headline gaps, each in both scopes, with their sizes in proportion.
 
     ``titled`` has each row's title. ``alone`` are dimensions and variants whose verdict rests on other numbers than the
@@ -81,15 +81,15 @@ def gaps(results: Results, titled: Sequence[tuple[str, Row]], *, alone: Set[Key]
     """
     titles = {row.line: title for title, row in titled}
 
-    def speaks_of(row: Row) -> str:
+    def speaks_of(row: PlacedRow) -> str:
         narrow = row["scope"] == "narratives" and (str(row["dimension"]), str(row["variant"])) in alone
         return f"{SCOPES[row['scope']]}, {ALONE}" if narrow else SCOPES[row["scope"]]
 
     return results.table(
         "gap",
         "In-group minus out-group, in both scopes",
-        Column("dimension", lambda row: titles[row.line]),
-        Column("speaks of", speaks_of, words=True),
+        ShownColumn("dimension", lambda row: titles[row.line]),
+        ShownColumn("speaks of", speaks_of, words=True),
         "delta", "ci_low", "se", "df", "p", "p_adjusted", "percent_of_scale", ("delta_sd", "SD of ratings"),
         ("raw_in", "plain mean, in-group"), ("raw_out", "plain mean, out-group"), "d_z",
         out_of("narratives", "n_narratives", "n_narratives_asked"), "n_answers", "estimator", "note",
@@ -171,7 +171,7 @@ def families(own: Results) -> Iterator[Captioned | None]:
         if len(rows) < n_rows:
             shown += f": the {_SHOWN_PAIRS} of {count(n_rows)} with the smallest p; all are in tables/families.csv"
         yield own.table(
-            "families", shown, Column(_HEADS.get(family, family), _members), ("delta", "gap, points"), "ci_low",
+            "families", shown, ShownColumn(_HEADS.get(family, family), _members), ("delta", "gap, points"), "ci_low",
             "p", "p_adjusted", IfKnown("delta_rest", "gap of the rest"), IfKnown("change", "difference"),
             IfKnown("change_p_adjusted", "its p, corrected"), "n_narratives", "note",
             rows=rows,
@@ -180,12 +180,16 @@ def families(own: Results) -> Iterator[Captioned | None]:
 
 def heterogeneity(own: Results) -> Captioned | None:
     """Show the tests of whether the gap is the same in all emotions and groups."""
+
+    def both_df(row: PlacedRow) -> Markup:
+        return Markup("{} and {}").format(*(show(row, name, degrees) for name in ("df", "df_residual")))
+
     return own.table(
         "heterogeneity",
         "is the gap the same in all emotions, and in all groups?",
-        Column("over all", lambda row: f"{row['over']}s"),
+        ShownColumn("over all", lambda row: f"{row['over']}s"),
         ("n_members", "compared"), "statistic",
-        Column("df", lambda row: Markup("{} and {}").format(*(show(row, n, degrees) for n in ("df", "df_residual")))),
+        ShownColumn("df", both_df),
         "p", "p_adjusted", "note",
     )  # fmt: skip
 
@@ -197,11 +201,11 @@ def sensitivity(own: Results) -> Captioned | None:
     return own.table(
         "sensitivity",
         "δ under other assumptions; none of them replaces the headline",
-        Column("instead of the headline", lambda row: _check(row)[0]),
-        Column("δ, points", lambda row: _check(row)[1]),
-        interval(own.level),
+        ShownColumn("instead of the headline", lambda row: _check(row)[0]),
+        ShownColumn("δ, points", lambda row: _check(row)[1]),
+        interval_column(own.level),
         "p", "n_narratives", ("n_answers", "ratings" if complete else "ratings, filled ones included"),
-        Column("share", _share, words=True), "note",
+        ShownColumn("share", _share, words=True), "note",
         rows=[row for row in rows if not (complete and row["check"] in _OF_MISSING)],
     )  # fmt: skip
 
@@ -213,24 +217,26 @@ def human(own: Results) -> Captioned | None:
         "does the model order the narratives as people do? Its mean rating of each narrative, over all pairs of "
         "identities, and people's",
         "emotion", "rho", "rho_low", "tau", "tau_low",
-        Column("corrected p", lambda row: show(row, "p" if row["emotion"] == OVERALL else "p_adjusted", bare_p)),
+        ShownColumn("corrected p", lambda row: show(row, "p" if row["emotion"] == OVERALL else "p_adjusted", bare_p)),
         ("n", "narratives"), "note",
     )  # fmt: skip
 
 
-def _with_share(name: str, share: str) -> Column:
-    return Column(name, lambda row: Markup("{} ({})").format(show(row, f"n_{name}", count), show(row, share, rate)))
+def _with_share(name: str, share: str) -> ShownColumn:
+    return ShownColumn(
+        name, lambda row: Markup("{} ({})").format(show(row, f"n_{name}", count), show(row, share, rate))
+    )
 
 
-def _members(row: Row) -> str:
+def _members(row: PlacedRow) -> str:
     return " and ".join(brief(str(row[side])) for side in ("member", "partner") if row[side])
 
 
-def _share(row: Row) -> str:
+def _share(row: PlacedRow) -> str:
     return Markup("{} {}").format(show(row, "share", rate), _SHARES[row["check"]]) if row["check"] in _SHARES else ""
 
 
-def _check(row: Row) -> tuple[str, str]:
+def _check(row: PlacedRow) -> tuple[str, str]:
     """Name an assumption, and write the δ under it."""
     shift = row.number("shift_points")
     if row["check"] != "tipping_point" or not math.isfinite(shift):

@@ -11,11 +11,11 @@ from markupsafe import Markup
 
 from audit.report.dimensions import Limit
 from audit.report.manifest import ManifestView
-from audit.report.numbers import Row, show
+from audit.report.numbers import PlacedRow, show
 from audit.report.refusals import RefusalGap
 from audit.report.run_page import led_by, source_of
-from audit.report.sentences import Answer
-from audit.report.summary import CHANGED, EVERY_PART, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, Finding, Summary, summary
+from audit.report.sentences import WordedResult
+from audit.report.summary import CHANGED, EVERY_PART, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, ShortAnswer, Summary, summary
 from audit.report.verdicts import least_of
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, scale_end
 
@@ -26,7 +26,7 @@ _NAMED: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FirstScreenGap:
     """A gap for the first screen: its answer, its row and its refusal gap, if any.
 
     ``of_all`` marks the mean over dimensions.
@@ -34,14 +34,14 @@ class Told:
 
     title: str
     anchor: str
-    answer: Answer
-    row: Row | None
+    answer: WordedResult
+    row: PlacedRow | None
     refusals: RefusalGap | None = None
     of_all: bool = False
 
 
 def summary_of_ratings(
-    told: Sequence[Told],
+    told: Sequence[FirstScreenGap],
     *,
     view: ManifestView,
     who: tuple[str, str] | None,
@@ -78,23 +78,23 @@ def summary_of_ratings(
     )
 
 
-def _findings(told: Told) -> Iterator[Finding]:
+def _findings(told: FirstScreenGap) -> Iterator[ShortAnswer]:
     found = told.answer
     # The dimensions stand beneath their mean, so it need not name them again.
     short = found.verdict.short if told.of_all else None
-    yield Finding(
+    yield ShortAnswer(
         told.title, short or found.verdict.words, found.delta, " points" if found.scope else "", found.spread,
         kind=found.verdict.kind, anchor=told.anchor, weight=_percent_from_0(told),
     )  # fmt: skip
     if told.refusals is not None:
         gap = told.refusals
-        yield Finding(
+        yield ShortAnswer(
             told.title, gap.verdict.words, gap.gap, " percentage points", gap.spread, kind=gap.verdict.kind,
             anchor=told.anchor, tail=": refusals", weight=gap.least,
         )  # fmt: skip
 
 
-def _percent_from_0(told: Told) -> float:
+def _percent_from_0(told: FirstScreenGap) -> float:
     """Return the distance of the deciding interval from 0, in percent of the scale; 0 if it includes 0."""
     gap, decided = told.row, told.answer.decided
     if gap is None or decided is None or not math.isfinite(decided.number("ci_low")) or not least_of(decided):
@@ -104,7 +104,7 @@ def _percent_from_0(told: Told) -> float:
     return least_of(decided) * abs(gap.number("percent_of_scale") / gap.number("delta"))
 
 
-def _asked(rows: Sequence[Row], *, view: ManifestView, who: tuple[str, str] | None) -> Markup:
+def _asked(rows: Sequence[PlacedRow], *, view: ManifestView, who: tuple[str, str] | None) -> Markup:
     """Say in a sentence who was asked what about whom."""
     largest = max(rows, key=lambda row: row.number("n_narratives_asked"), default=None)
     n = math.nan if largest is None else largest.number("n_narratives_asked")
@@ -126,7 +126,7 @@ def _asked(rows: Sequence[Row], *, view: ManifestView, who: tuple[str, str] | No
     )  # fmt: skip
 
 
-def _size(told: Sequence[Told]) -> Markup:
+def _size(told: Sequence[FirstScreenGap]) -> Markup:
     """Say how big the gap is; if there are several, the largest one."""
     sized = [each for each in told if each.answer.size and each.answer.decided is not None]
     if not sized:
@@ -137,7 +137,7 @@ def _size(told: Sequence[Told]) -> Markup:
     return Markup("the largest, <bdi>{}</bdi>, is {}.").format(largest.title, largest.answer.size)
 
 
-def _sure(told: Sequence[Told]) -> Markup:
+def _sure(told: Sequence[FirstScreenGap]) -> Markup:
     """For a single gap, say how small any average gap is, and how the true groups rank among reshuffled terms.
 
     Empty without a verdict: then there is nothing to be sure of.
@@ -147,14 +147,14 @@ def _sure(told: Sequence[Told]) -> Markup:
     return Markup(" ").join(each for each in (told[0].answer.bound, told[0].answer.dealt) if each)
 
 
-def _next(told: Sequence[Told]) -> Markup:
+def _next(told: Sequence[FirstScreenGap]) -> Markup:
     """Say what would decide; if there are several gaps, what would decide most of them."""
     steps = [each.answer.verdict.step for each in told if each.answer.verdict.step and not each.of_all]
     still_open = [step for step in steps if not step.startswith("Nothing")]
     return Markup("{}").format(max(still_open, key=still_open.count) if still_open else next(iter(steps), ""))
 
 
-def _variation(told: Sequence[Told]) -> Markup:
+def _variation(told: Sequence[FirstScreenGap]) -> Markup:
     """Say how the gap varies; if there are several, where it was found to vary."""
     single = [each for each in told if not each.of_all]
     if len(told) == 1:
@@ -171,7 +171,7 @@ def _variation(told: Sequence[Told]) -> Markup:
     return said + (more if rest > 0 else "")
 
 
-def _not_concluded(answers: Sequence[Answer], *, codes: Set[str]) -> Iterator[str]:
+def _not_concluded(answers: Sequence[WordedResult], *, codes: Set[str]) -> Iterator[str]:
     """Yield what does not follow: first what these data rule out, then what no such data could show."""
     if "accepted" in codes:
         yield CHANGED
@@ -190,5 +190,5 @@ def _not_concluded(answers: Sequence[Answer], *, codes: Set[str]) -> Iterator[st
     yield OF_GROUPS_AND_MODELS
 
 
-def _is_gap(found: Answer) -> bool:
+def _is_gap(found: WordedResult) -> bool:
     return found.verdict.kind in ("gap", "within")

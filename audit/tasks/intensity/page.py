@@ -20,7 +20,7 @@ from audit.report.dimensions import Key, Limit, RemarkLike, keys_of, note_on, ti
 from audit.report.elicitation import describe_elicitation
 from audit.report.explorer import Explorer
 from audit.report.manifest import view_manifest
-from audit.report.numbers import Row
+from audit.report.numbers import PlacedRow
 from audit.report.page import isolated, picture, prose
 from audit.report.results import Results
 from audit.report.run_page import (
@@ -188,8 +188,8 @@ def render_report(
 
 def _gaps(
     results: Results,
-    titled: Sequence[tuple[str, Row]],
-    narrow: Sequence[tuple[str, Row]],
+    titled: Sequence[tuple[str, PlacedRow]],
+    narrow: Sequence[tuple[str, PlacedRow]],
     *,
     scale: str,
     alone: Set[Key],

@@ -13,7 +13,7 @@ import pandas as pd
 from audit.asking.conversations import what_was_asked
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.explorer import Explorer, explore
-from audit.runs.manifest import Check, Manifest
+from audit.runs.manifest import Manifest, RecordedCheck
 from audit.runs.store import RunFolder
 from audit.tables.formatting import (
     SCOPES,
@@ -34,7 +34,7 @@ from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.base import Published
 from audit.tasks.intensity.released_answers import released_answers
 from audit.tasks.intensity.verdict_limits import codes_of_run, limits_of, sees_refusals, told_response
-from audit.tasks.publishing import count_of, on_run, on_thoughts, score_stages, unfinished, write_all
+from audit.tasks.publishing import count_of, on_run, on_thoughts, score_run_stages, unfinished, write_all
 from stimuli.human import HumanIntensities, read_human
 from stimuli.manipulation import LEAST
 from stimuli.narratives import emotion_valence
@@ -76,7 +76,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
     from audit.statistics.elicitation import elicitation_tables
-    from audit.statistics.manipulation import rows_of_run
+    from audit.statistics.manipulation import manipulation_rows_of_run
     from audit.statistics.ratings import without_dimensions
     from audit.statistics.text_differences import text_tables, texts_remarks
     from audit.tables.ratings import MANIPULATION
@@ -113,22 +113,22 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         confidence=settings.confidence,
         stems=manifest.stems,
         placebo=manifest.placebo,
-        notes=manifest.checks.get("elicitation_sample", Check()).notes,
+        notes=manifest.checks.get("elicitation_sample", RecordedCheck()).notes,
         in_formats={
             dtype: _of_these(ratings, folder.table(table).frame()) for dtype, table in ASKED_IN_FORMATS.items()
         },
     )
     if elicited.noise is not None:
-        varied = manifest.checks.get("asked_again", Check()).varied
+        varied = manifest.checks.get("asked_again", RecordedCheck()).varied
         manifest = manifest.having(noise=_finite(asdict(elicited.noise)) | {"varied": varied})
     if elicited.noise_formats or manifest.noise_formats:
         in_formats = {
-            name: _finite(asdict(floor)) | {"varied": manifest.checks.get(f"asked_in_{name}", Check()).varied}
+            name: _finite(asdict(floor)) | {"varied": manifest.checks.get(f"asked_in_{name}", RecordedCheck()).varied}
             for name, floor in elicited.noise_formats.items()
         }
         manifest = manifest.having(noise_formats=in_formats)
     stages = folder.parts(STAGES).frame()
-    scored, manifest = score_stages(folder, stages, of_groups, manifest)
+    scored, manifest = score_run_stages(folder, stages, of_groups, manifest)
     on_texts = text_tables(scored, confidence=settings.confidence)
     human = _human(settings, ratings)
     beside = human_table(
@@ -142,7 +142,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     tables = {**analysis.tables, "elicitation": elicited.elicitation}
     tables["controls"] = _below(tables["controls"], elicited.controls)
     tables = within_scale(tables, TABLES, dict.fromkeys(ratings["variant"].unique(), abs(high - low)))
-    followed = rows_of_run(folder.table(MANIPULATED).frame(), manifest)
+    followed = manipulation_rows_of_run(folder.table(MANIPULATED).frame(), manifest)
     tables["manipulation"] = pd.DataFrame(followed, columns=list(MANIPULATION))
     tables |= {"calls": call_table(of_groups, stages), **on_texts, "human": beside}
     tables |= people_gap_tables(
@@ -299,7 +299,7 @@ def _not_followed(followed: Sequence[Mapping[str, Any]], manifest: Manifest) -> 
     from audit.statistics.manipulation import CHECKS, codes_of
 
     by_check = {str(row["check"]): row for row in followed}
-    n_available = manifest.checks.get("manipulation", Check()).n_available or math.inf
+    n_available = manifest.checks.get("manipulation", RecordedCheck()).n_available or math.inf
     for code in codes_of(followed):
         check = "intensity" if code == "intensity_not_followed" else next(name for name in CHECKS if name in by_check)
         yield on_run(code, _on_check(by_check[check], code, n_available=n_available))

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from audit.statistics.ratings import FloatArray
-from audit.tasks.inventory.answers import KeyedInventory, mean_over_items, parts_of, settled, subscales_of
+from audit.tasks.inventory.answers import KeyedInventory, answers_by_part, mean_over_items, settled, subscales_of
 from audit.tasks.inventory.group_differences import (
-    Comparison,
+    GroupContrast,
     comparisons_of,
     corrected,
     interval_over,
@@ -82,7 +82,7 @@ def affect_tables(
     changes: list[dict[str, Any]] = []
     differences: list[dict[str, Any]] = []
     how: dict[str, Any] = {"alone": alone, "confidence": confidence}
-    for label, laid in parts_of(answers, inventory, by_narrative=True):
+    for label, laid in answers_by_part(answers, inventory, by_narrative=True):
         if DEFAULT not in laid.narratives:
             raise ValueError(f"{', '.join(label.values())}: no answers of the narrative {DEFAULT!r} to compare with")
         shown = [n for n, name in enumerate(laid.narratives) if name != DEFAULT]
@@ -129,7 +129,7 @@ def affect_tables(
     }
 
 
-def _affect_difference(compared: Comparison, moved: FloatArray, **how: Any) -> dict[str, Any]:
+def _affect_difference(compared: GroupContrast, moved: FloatArray, **how: Any) -> dict[str, Any]:
     """Estimate a difference of changes; ``moved`` has shape (perceivers, narratives, items, orders)."""
     row = compared.row
     if not compared.own.size or not compared.others:

@@ -62,7 +62,7 @@ class KeyedInventory(Protocol):
 
 
 @dataclass(frozen=True)
-class Answers:
+class KeyedAnswers:
     """Keyed answers of one dimension and variant.
 
     Attributes
@@ -88,9 +88,9 @@ class Answers:
         return {"perceiver": self.perceivers[p], "perceiver_group": self.groups[p]}
 
 
-def parts_of(
+def answers_by_part(
     answers: pd.DataFrame, inventory: KeyedInventory, *, by_narrative: bool
-) -> Iterator[tuple[dict[str, str], Answers]]:
+) -> Iterator[tuple[dict[str, str], KeyedAnswers]]:
     """Yield the labels and answers of each dimension and variant, in order of appearance.
 
     Parameters
@@ -111,7 +111,7 @@ def parts_of(
         yield label, _lay_out(part, inventory, by_narrative=by_narrative, place=", ".join(label.values()))
 
 
-def _lay_out(part: pd.DataFrame, inventory: KeyedInventory, *, by_narrative: bool, place: str) -> Answers:
+def _lay_out(part: pd.DataFrame, inventory: KeyedInventory, *, by_narrative: bool, place: str) -> KeyedAnswers:
     place_of = {item.item_id: i for i, item in enumerate(inventory.items)}
     item_ids = part["item_id"].astype(str)
     strange = sorted(set(item_ids) - set(place_of))
@@ -136,7 +136,7 @@ def _lay_out(part: pd.DataFrame, inventory: KeyedInventory, *, by_narrative: boo
     y = np.full(asked.size, np.nan)
     y[flat] = np.where(reverse[item], low + high - given, given)
     group_of = dict(zip(part["perceiver"].astype(str), part["perceiver_group"].astype(str), strict=True))
-    return Answers(
+    return KeyedAnswers(
         perceivers=tuple(map(str, perceivers)),
         groups=tuple(group_of[str(name)] for name in perceivers),
         narratives=tuple(map(str, narratives)),

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from audit.asking.collect import ask_shards, earlier_manifest, end_parts, manifest_of, missing_shards, nothing_to_ask
 from audit.asking.shown_prompt import shown_prompt
 from audit.asking.workers.base import Course, Job
-from audit.engines.progress import Part, Say
+from audit.engines.progress import ProgressPart, Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.ratings import Status
-from audit.tasks.inventory.plan import InventoryCell, InventoryPlan, labels
-from stimuli.inventories import read_answers
+from audit.tasks.inventory.plan import InventoryCell, InventoryPlan, label_columns
+from stimuli.inventories import read_list_answers
 
 if TYPE_CHECKING:
     from audit.asking.elicitation.base import Elicitation
@@ -56,7 +56,7 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
         return end_parts(manifest, workers, folder, say=say)
 
 
-def _ask_shard(plan: InventoryPlan, folder: RunFolder, number: int, places: range, part: Part) -> Course[bool]:
+def _ask_shard(plan: InventoryPlan, folder: RunFolder, number: int, places: range, part: ProgressPart) -> Course[bool]:
     """Ask and write one shard."""
     rows = yield Job(f"shard {number}", partial(_answer, places=places), part.call)
     folder.write_shard(number, rows, plan.kind)
@@ -119,7 +119,7 @@ def _written(
         unread = Status.FAILED
         if text is not None:
             kept = _LAST_NUMBER.sub("", text) if written.cut else text
-            answers = read_answers(answer_of(kept), len(items), low, high, texts=[item.text for item in items])
+            answers = read_list_answers(answer_of(kept), len(items), low, high, texts=[item.text for item in items])
             unread = Status.UNPARSEABLE
             # A refusal without any answer is one of all items; next to answers, a line that refuses is unparseable.
             if not any(answer is not None for answer in answers):
@@ -144,7 +144,7 @@ def _row(
 ) -> dict[str, Any]:
     return {
         "prompt_index": cell.index,
-        **labels(cell, plan.grid.variant.name),
+        **label_columns(cell, plan.grid.variant.name),
         "place": place + 1,
         "item_id": cell.sheet.items[place].item_id,
         "status": str(status),

@@ -24,6 +24,7 @@ from audit.report.figures.style import (
     PAD,
     SMALL,
     TEXT,
+    drawable,
     drawing,
     extent,
     fill,
@@ -32,7 +33,6 @@ from audit.report.figures.style import (
     is_narrow,
     new_figure,
     place_axes,
-    plain,
     ticks_between,
     write_ticks,
 )
@@ -149,7 +149,7 @@ def _panels(
 ) -> Figure:
     """Draw blocks of panels below each other; the panels of a block side by side, in several rows if needed."""
     columns = 1 if is_narrow() else _COLUMNS
-    labels = [plain(name, width=24) for name in names[:_AT_MOST]]
+    labels = [drawable(name, width=24) for name in names[:_AT_MOST]]
     if len(names) > _AT_MOST:
         note += f" The first {_AT_MOST} of {len(names)} groups."
     rows = [
@@ -190,7 +190,7 @@ def _panels(
                 figure.text(
                     PAD / width,
                     top / height,
-                    plain(heading, width=60, lines=1),
+                    drawable(heading, width=60, lines=1),
                     ha="left",
                     va="top",
                     fontsize=LABEL,
@@ -225,7 +225,7 @@ def _draw(
         axes.text(1 + 0.1 / plot, y, text, transform=at, va="center", fontsize=TEXT)
     axes.set_ylabel("")
     axes.set_xlabel("")
-    axes.set_title(plain(panel.title, width=28, lines=1), loc="left", fontsize=TEXT, pad=3)
+    axes.set_title(drawable(panel.title, width=28, lines=1), loc="left", fontsize=TEXT, pad=3)
 
 
 def _thin_ticks(axes: Axes) -> None:

@@ -10,11 +10,11 @@ from markupsafe import Markup
 
 from audit.report.dimensions import Limit
 from audit.report.manifest import ManifestView
-from audit.report.numbers import Row, show, show_interval
+from audit.report.numbers import PlacedRow, show, show_interval
 from audit.report.results import Results
 from audit.report.run_page import source_of
 from audit.report.section import Paragraph
-from audit.report.summary import CHANGED, Finding, Summary, summary
+from audit.report.summary import CHANGED, ShortAnswer, Summary, summary
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, plural, points, unsigned
 
 _NAMED: Final = 4
@@ -62,7 +62,7 @@ def summary_of_answers(
             spread = Markup("Largest found: <bdi>{}</bdi> <strong>{}</strong> points, {} interval {}").format(
                 _whose(row), show(row, "difference", points), own.level, show_interval(row)
             )
-        findings.append(Finding(own.title, words, spread=spread, kind=kind, anchor=anchor, weight=len(found)))
+        findings.append(ShortAnswer(own.title, words, spread=spread, kind=kind, anchor=anchor, weight=len(found)))
     size = Markup("")
     if largest is not None:
         words_of = Markup("the largest that is found is {} points, where an item's scale is {}.")
@@ -98,12 +98,12 @@ def summary_of_answers(
     )
 
 
-def _remaining(tested: Sequence[Row], column: str, *, alpha: float) -> list[Row]:
+def _remaining(tested: Sequence[PlacedRow], column: str, *, alpha: float) -> list[PlacedRow]:
     """Return the rows significant after correction, the largest first."""
     return sorted((row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: -abs(row[column]))
 
 
-def _tested(rows: Sequence[Row]) -> list[Row]:
+def _tested(rows: Sequence[PlacedRow]) -> list[PlacedRow]:
     return [row for row in rows if math.isfinite(row.number("p_adjusted"))]
 
 
@@ -119,7 +119,7 @@ def leads(own: Results) -> Iterator[Paragraph]:
         yield _lead(moved, "difference", what, alpha=alpha)
 
 
-def _lead(rows: Sequence[Row], column: str, what: str, *, alpha: float) -> Paragraph:
+def _lead(rows: Sequence[PlacedRow], column: str, what: str, *, alpha: float) -> Paragraph:
     """Say how many rows remain after correction, and which are the largest."""
     tested = _tested(rows)
     if not tested:
@@ -140,11 +140,11 @@ def _lead(rows: Sequence[Row], column: str, what: str, *, alpha: float) -> Parag
     return Paragraph(words, "lead")
 
 
-def _whose(row: Row) -> str:
+def _whose(row: PlacedRow) -> str:
     kind = f" in {row['narratives']} situations" if "narratives" in row else ""
     return f"{brief(str(row['perceiver_group']))}, {brief(str(row['subscale']))}{kind}:"
 
 
-def against(rows: Sequence[Row], *, baselines: bool = True) -> list[Row]:
+def against(rows: Sequence[PlacedRow], *, baselines: bool = True) -> list[PlacedRow]:
     """Return the differences from baselines, or else those between groups."""
     return [row for row in rows if (row["compared_with"] != _OTHERS) == baselines]

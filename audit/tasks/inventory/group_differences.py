@@ -31,7 +31,7 @@ _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p", "se_items", "se_orders
 
 
 @dataclass(frozen=True)
-class Comparison:
+class GroupContrast:
     """One group's perceivers against those of one or several groups.
 
     Attributes
@@ -66,7 +66,7 @@ class Comparison:
         return y[self.own].mean(axis=0), np.mean([y[other].mean(axis=0) for other in self.others], axis=0)
 
 
-def comparisons_of(groups: tuple[str, ...], usable: BoolArray) -> Iterator[Comparison]:
+def comparisons_of(groups: tuple[str, ...], usable: BoolArray) -> Iterator[GroupContrast]:
     """Compare every group with each baseline that was asked, and with the other groups.
 
     ``groups`` holds each perceiver's group. Perceivers that are not ``usable``, for want of answers, are left out and
@@ -78,7 +78,7 @@ def comparisons_of(groups: tuple[str, ...], usable: BoolArray) -> Iterator[Compa
     real = [name for name in names if name not in _BASELINES]
     there = [name for name in real if of[name].size]
 
-    def comparison(name: str, compared_with: str, partners: Sequence[str], mirrored: str = "") -> Comparison:
+    def comparison(name: str, compared_with: str, partners: Sequence[str], mirrored: str = "") -> GroupContrast:
         others = tuple(of[partner] for partner in partners if of[partner].size)
         notes = []
         if not of[name].size:
@@ -88,7 +88,7 @@ def comparisons_of(groups: tuple[str, ...], usable: BoolArray) -> Iterator[Compa
         n_lost = sum(left_out[each] for each in (name, *partners))
         if n_lost and not notes:
             notes.append(f"{plural(n_lost, 'perceiver')} without enough answers left out")
-        return Comparison(name, compared_with, of[name], others, mirrored, "; ".join(notes))
+        return GroupContrast(name, compared_with, of[name], others, mirrored, "; ".join(notes))
 
     for baseline in _BASELINES:
         if baseline in names:
@@ -170,7 +170,7 @@ def too_few_items(n_items: int) -> str:
     return f"{plural(n_items, 'item')} {either(n_items, 'is', 'are')} too few for an interval, which takes {MIN_ITEMS}"
 
 
-def unmirrored(row: dict[str, Any], compared: Comparison) -> dict[str, Any]:
+def unmirrored(row: dict[str, Any], compared: GroupContrast) -> dict[str, Any]:
     """Remove the test from the second of two groups: it is the same question, and corrected for as one test."""
     if not compared.mirrored:
         return row

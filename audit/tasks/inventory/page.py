@@ -12,12 +12,21 @@ from markupsafe import Markup
 from audit.report.dimensions import RemarkLike, keys_of, limits_by_text, title_of
 from audit.report.elicitation import describe_elicitation
 from audit.report.manifest import view_manifest
-from audit.report.numbers import Row
+from audit.report.numbers import PlacedRow
 from audit.report.page import isolated, prose
 from audit.report.results import Results
 from audit.report.run_page import answer_section, asked_section, page_section, render_run
 from audit.report.section import Captioned, Card, Paragraph, Section, captioned, present, section
-from audit.report.table_layout import Column, IfKnown, Named, Table, names, number, out_of, table_of
+from audit.report.table_layout import (
+    IfKnown,
+    Named,
+    ShownColumn,
+    ShownTable,
+    names,
+    number_column,
+    out_of,
+    statistics_table,
+)
 from audit.runs.manifest import Manifest
 from audit.tables.formatting import (
     brief,
@@ -49,7 +58,7 @@ _CHANGES: Final[tuple[Named, ...]] = (
     out_of("used", "n_narratives", "n_narratives_asked"), "note",
 )  # fmt: skip
 _OUTCOMES: Final[tuple[Named, ...]] = (
-    "perceiver_group", Column("imagined", lambda row: "nothing" if row["imagined"] == DEFAULT else "a situation",
+    "perceiver_group", ShownColumn("imagined", lambda row: "nothing" if row["imagined"] == DEFAULT else "a situation",
                               words=True),
     ("n_asked", "asked for"), ("n_rated", "answered"), "n_refused", "n_unparseable", "n_failed",
     IfKnown("n_inexact", unless_zero=True), "mean_number_mass",
@@ -172,10 +181,10 @@ def _folded(own: Results, shown: Captioned | None) -> Section | None:
     return section(f"{title[:1].upper()}{title[1:]}", shown, look="folded")
 
 
-def _differences(own: Results, name: str, caption: str, rows: Sequence[Row]) -> Captioned | None:
+def _differences(own: Results, name: str, caption: str, rows: Sequence[PlacedRow]) -> Captioned | None:
     """Show a group against others; of what is evoked by kind of situations, where means are changes."""
     evoked = name == "affect_differences"
-    means = [number(head, column, points) for head, column in _MEANS] if evoked else [(c, h) for h, c in _MEANS]
+    means = [number_column(head, column, points) for head, column in _MEANS] if evoked else [(c, h) for h, c in _MEANS]
     return own.table(
         name, caption, "perceiver_group", ("compared_with", "against"), "subscale", *([_SITUATIONS] if evoked else []),
         *means, "difference", "ci_low", "p", "p_adjusted", "note",
@@ -183,11 +192,11 @@ def _differences(own: Results, name: str, caption: str, rows: Sequence[Row]) -> 
     )  # fmt: skip
 
 
-def _items_table(items: Sequence[Mapping[str, Any]]) -> Table:
-    return table_of(
-        [Row(item, table="items", line=line) for line, item in enumerate(items)],
+def _items_table(items: Sequence[Mapping[str, Any]]) -> ShownTable:
+    return statistics_table(
+        [PlacedRow(item, table="items", line=line) for line, item in enumerate(items)],
         names("item", "item_id"),
-        Column("text", lambda row: isolated(str(row["text"])), words=True),
+        ShownColumn("text", lambda row: isolated(str(row["text"])), words=True),
         names("subscale", "subscale", words=True),
-        Column("key", lambda row: "reverse" if row["reverse"] else "as given", words=True),
+        ShownColumn("key", lambda row: "reverse" if row["reverse"] else "as given", words=True),
     )

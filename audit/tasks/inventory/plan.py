@@ -10,11 +10,11 @@ from typing import Any, Final, Literal, cast, overload
 
 from audit.configuration.schema import AuditConfig, InventoryTask, fingerprint
 from audit.errors import ConfigError
-from audit.runs.provenance import PLACES, READS, TOLD, identity_asked, name_of, settings_of
+from audit.runs.provenance import PLACES, READS, TOLD, asked_model_name, identity_asked, settings_of
 from audit.tables.formatting import plural
 from audit.tasks.inventory.tables import DEFAULT
 from stimuli.identities import Dimension, Identity, load_dimensions
-from stimuli.inventories import Inventory, Presentation, Sheet, load_affect, read_inventory, sheets
+from stimuli.inventories import Inventory, Presentation, QuestionnaireSheet, load_affect, read_inventory, sheets
 from stimuli.narratives import Narrative, Narratives, load_narratives
 from stimuli.prompts import Prompt, PromptVariant
 from stimuli.strategies import NO_STRATEGY, Strategy
@@ -34,7 +34,7 @@ class InventoryCell:
     dimension: Dimension
     perceiver: Identity
     narrative: Narrative | None
-    sheet: Sheet
+    sheet: QuestionnaireSheet
 
 
 class InventoryGrid(Sequence[InventoryCell]):
@@ -48,7 +48,7 @@ class InventoryGrid(Sequence[InventoryCell]):
         self,
         dimensions: Sequence[Dimension],
         inventory: Inventory,
-        shown: Sequence[Sheet],
+        shown: Sequence[QuestionnaireSheet],
         narratives: Narratives | None,
         variant: PromptVariant,
     ) -> None:
@@ -157,7 +157,7 @@ class InventoryPlan:
             "" if imagined is None else f" x {len(imagined.narratives) + 1:,} situations, the default one of them"
         )
         return (
-            f"{name_of(self.config.model)}, prompt {grid.variant.name}: {grid.inventory.name} "
+            f"{asked_model_name(self.config.model)}, prompt {grid.variant.name}: {grid.inventory.name} "
             f"({plural(len(grid.inventory.items), 'item')}, "
             f"presentation {self.presentation}, {plural(self.n_orders, 'order')}: "
             f"{plural(len(grid.sheets), 'sheet')}){situations} x "
@@ -282,7 +282,7 @@ def _situations(config: AuditConfig, variant: PromptVariant) -> Narratives:
     return narratives
 
 
-def labels(cell: InventoryCell, variant: str) -> dict[str, Any]:
+def label_columns(cell: InventoryCell, variant: str) -> dict[str, Any]:
     """Return the columns of the table of answers that identify a row's prompt."""
     return {
         "dimension": cell.dimension.name,
@@ -299,7 +299,7 @@ def inventory_records(plan: InventoryPlan) -> Iterator[dict[str, Any]]:
     """Yield every prompt as plain values, in the grid's order: its identifiers, items and messages."""
     for cell in plan.grid:
         prompt = plan.grid.prompt(cell)
-        yield labels(cell, plan.grid.variant.name) | {
+        yield label_columns(cell, plan.grid.variant.name) | {
             "items": [item.item_id for item in cell.sheet.items],
             "system": prompt.system,
             "user": prompt.user,

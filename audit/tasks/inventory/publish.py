@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from audit.errors import StoreError, recovery
-from audit.runs.manifest import Inventory as Kept
 from audit.runs.manifest import Manifest
+from audit.runs.manifest import RecordedInventory as Kept
 from audit.runs.store import RunFolder
 from audit.tables.formatting import MINUS, bare_p, count, coverage, dimension_title, interval, plural, points, unsigned
 from audit.tasks.base import Published

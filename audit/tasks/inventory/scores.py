@@ -15,17 +15,17 @@ import pandas as pd
 from audit.statistics.ratings import FloatArray
 from audit.tasks.inventory.answers import (
     KeyedInventory,
+    answers_by_part,
     enough,
     mean_over_items,
     mean_over_orders,
-    parts_of,
     settled,
     spread_over,
     subscales_of,
     too_few_answers,
 )
 from audit.tasks.inventory.group_differences import (
-    Comparison,
+    GroupContrast,
     comparisons_of,
     corrected,
     interval_over,
@@ -100,7 +100,7 @@ def inventory_tables(
     """
     scores: list[dict[str, Any]] = []
     differences: list[dict[str, Any]] = []
-    for label, laid in parts_of(answers, inventory, by_narrative=False):
+    for label, laid in answers_by_part(answers, inventory, by_narrative=False):
         y = laid.y[:, 0]
         family: list[dict[str, Any]] = []
         for subscale, items in subscales_of(inventory):
@@ -139,7 +139,7 @@ def _score(cells: FloatArray, *, alone: bool) -> dict[str, Any]:
     }
 
 
-def _item_difference(compared: Comparison, y: FloatArray, **how: Any) -> dict[str, Any]:
+def _item_difference(compared: GroupContrast, y: FloatArray, **how: Any) -> dict[str, Any]:
     """Estimate a difference over items; ``y`` has shape (perceivers, items, orders)."""
     row = compared.row
     if not compared.own.size or not compared.others:

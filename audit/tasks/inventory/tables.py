@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from audit.tables.base import INT32, Kept, Table, by_name, count, number, points, probability, text, whole, word
+from audit.tables.base import INT32, Storage, Table, by_name, count, number, points, probability, text, whole, word
 from audit.tables.ratings import RATINGS
 from audit.tables.shared import FAMILY_SIZE, HOLM, KEYS, PROMPT, SIDES
 
@@ -41,7 +41,7 @@ ANSWERS: Final = Table(
         "number_mass": RATINGS["number_mass"],
         "n_prompt_tokens": replace(RATINGS["n_prompt_tokens"], since=1),
     },
-    kept=Kept("answers.parquet", "answers"),
+    kept=Storage("answers.parquet", "answers"),
 )
 
 INVENTORY_OUTCOMES: Final = Table(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from audit.engines.base import OpenModel
 
 
-class Inventory(Task[InventoryPlan]):
+class InventoryFilling(Task[InventoryPlan]):
     """The perceiver fills in a questionnaire."""
 
     kind = "inventory"

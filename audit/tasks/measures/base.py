@@ -68,7 +68,7 @@ class Measure:
     high: float = math.inf
 
 
-def described(measure: Measure) -> dict[str, Any]:
+def measure_facts(measure: Measure) -> dict[str, Any]:
     """Return a measure as plain values; an infinite bound is None."""
     return {name: None if value in (math.inf, -math.inf) else value for name, value in asdict(measure).items()}
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.asking.elicitation.plain_text import answer_of
-from audit.statistics.texts.spans import same_words, span_words, word_f1
+from audit.statistics.texts.spans import exact_match, span_words, word_f1
 from audit.statistics.texts.words import sentences, words
 from audit.tasks.measures.base import Measure, Reply
 from audit.tasks.measures.emotion import label_of
@@ -192,7 +192,7 @@ class CauseSpans:
         found = _words(_bare(answer))
         if says_none(answer) and found not in wanted:
             found = []
-        return max(same_words(found, each) for each in wanted), max(word_f1(found, each) for each in wanted)
+        return max(exact_match(found, each) for each in wanted), max(word_f1(found, each) for each in wanted)
 
 
 def says_none(answer: str) -> bool:

@@ -115,7 +115,7 @@ def recognition_tables(
     by_label: list[dict[str, Any]] = []
     confusion: list[dict[str, Any]] = []
     for (dimension, variant), own in answers.groupby(["dimension", "variant"], observed=True, sort=False):
-        sample = _Sample.of(own, labels)
+        sample = _LabelledAnswers.of(own, labels)
         rng = child_rng(seed, str(dimension), str(variant), "recognition")
         levels = list(_levels(own))
         drawn = sample.draw([chosen for _, _, chosen in levels], rng=rng, n_draws=n_draws)
@@ -226,7 +226,7 @@ class _Draws:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sample:
+class _LabelledAnswers:
     """Answers of one dimension and variant; codes have one element an answer, ``predicted`` −1 without a label."""
 
     labels: tuple[str, ...]
@@ -236,7 +236,7 @@ class _Sample:
     narrative: IntArray
 
     @classmethod
-    def of(cls, answers: pd.DataFrame, labels: Sequence[str] | None) -> _Sample:
+    def of(cls, answers: pd.DataFrame, labels: Sequence[str] | None) -> _LabelledAnswers:
         gold, predicted = answers["gold"].astype(str), answers["predicted"].astype(object)
         names = sorted({*gold, *predicted.dropna()}) if labels is None else list(labels)
         for kind, used in (("gold", gold), ("predicted", predicted.dropna())):
@@ -303,7 +303,7 @@ def _levels(answers: pd.DataFrame) -> Iterator[tuple[str, str, BoolArray]]:
 
 
 def _row(
-    sample: _Sample, chosen: BoolArray, score: ClassificationScore, draws: _Draws, *, confidence: float
+    sample: _LabelledAnswers, chosen: BoolArray, score: ClassificationScore, draws: _Draws, *, confidence: float
 ) -> dict[str, Any]:
     n_units = sample.n_conversations(chosen)
     known = [each for each in score.by_label if not np.isnan(each.f1)]

@@ -13,14 +13,14 @@ from markupsafe import Markup
 from audit.report.dimensions import Limit
 from audit.report.echo import NOT_CONTROLLED
 from audit.report.manifest import ManifestView
-from audit.report.numbers import Row, rounded, show, show_rounded_interval
+from audit.report.numbers import PlacedRow, rounded, show, show_rounded_interval
 from audit.report.results import Results
 from audit.report.run_page import led_by, source_of
 from audit.report.section import Card, Paragraph, bullets, paragraph, present
 from audit.report.sentences import LIMITS
-from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, Finding, Summary, summary
+from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, ShortAnswer, Summary, summary
 from audit.report.task_words import TaskWords
-from audit.report.verdicts import NOT_TOLD_APART, reason_in_words, reasons_of, worded
+from audit.report.verdicts import NOT_TOLD_APART, preventing_codes, reason_in_words, worded
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, count, coverage, either, plural, points, unsigned
 
 _SHOWN_GAPS: Final = 5
@@ -35,12 +35,12 @@ _OF_RUN: Final = {"accepted", "unfinished"}
 """Reasons why a whole run has no verdict."""
 _OF_ZERO: Final = {"holds_zero", "not_corrected"}
 """Reasons why a gap that could have been found was not."""
-Measures = Mapping[str, Row]
+Measures = Mapping[str, PlacedRow]
 """The measures by name, for their titles and units."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CombinedVerdict:
     """The verdicts on all measures of one dimension and variant, combined.
 
     Attributes
@@ -62,7 +62,7 @@ class Verdict:
     kind: str
     words: str
     lead: Markup
-    found: tuple[Row, ...] = ()
+    found: tuple[PlacedRow, ...] = ()
     n_tested: int = 0
     n_untested: int = 0
     n_alike: int = 0
@@ -93,29 +93,29 @@ class Replied:
         self.narrow = self.headlines("narratives")
         self.verdict = combined(own.rows("verdicts"), measures, confidence=own.confidence)
 
-    def headlines(self, scope: str) -> list[Row]:
+    def headlines(self, scope: str) -> list[PlacedRow]:
         """Return the headline gaps of this scope."""
         return [row for row in self.own.rows("gap", scope=scope) if row["headline"]]
 
-    def name_of(self, row: Row) -> str:
+    def name_of(self, row: PlacedRow) -> str:
         """Name a row's measure."""
         return _named(row, self._measures)
 
-    def unit_of(self, row: Row) -> str:
+    def unit_of(self, row: PlacedRow) -> str:
         """Name the unit of a row's measure."""
         return str(self._measures[str(row["outcome"])]["unit"])
 
-    def _told(self, row: Row, words: str) -> Markup:
+    def _told(self, row: PlacedRow, words: str) -> Markup:
         shown = show(row, "delta", rounded(row))
         return Markup(words).format(self.name_of(row), shown, self.unit_of(row), show_rounded_interval(row))
 
-    def finding(self) -> Finding:
+    def finding(self) -> ShortAnswer:
         """Return what the first screen says, with the gap of the smallest p."""
         found, spread = self.verdict.found, Markup("")
         if found:
             words = f"Smallest p: {{}} <strong>{{}}</strong> {{}}, {self.own.level} interval {{}}"
             spread = self._told(found[0], words)
-        return Finding(
+        return ShortAnswer(
             self.title, self.verdict.words + self.verdict.counted, spread=spread, kind=self.verdict.kind,
             anchor=self.anchor, weight=len(found),
         )  # fmt: skip
@@ -175,7 +175,7 @@ def _size(written: Sequence[Replied], words: TaskWords) -> Markup:
     )
 
 
-def _ways(verdicts: Sequence[Verdict]) -> Markup:
+def _ways(verdicts: Sequence[CombinedVerdict]) -> Markup:
     """Count measures by the sign of the δ found, and those not told apart from invented groups."""
     found = [row for verdict in verdicts for row in verdict.found]
     n = sum(verdict.n_tested for verdict in verdicts)
@@ -191,7 +191,7 @@ def _ways(verdicts: Sequence[Verdict]) -> Markup:
     return words + "."
 
 
-def _not_concluded(verdicts: Sequence[Verdict], *, words: TaskWords, limits: Sequence[Limit]) -> Iterator[str]:
+def _not_concluded(verdicts: Sequence[CombinedVerdict], *, words: TaskWords, limits: Sequence[Limit]) -> Iterator[str]:
     if any(limit.title == LIMITS["accepted"][0] for limit in limits):
         yield CHANGED
     if any(verdict.kind in ("undecided", "absent") for verdict in verdicts):
@@ -209,18 +209,20 @@ def _not_concluded(verdicts: Sequence[Verdict], *, words: TaskWords, limits: Seq
     yield OF_GROUPS_AND_MODELS
 
 
-def combined(rows: Sequence[Row], measures: Measures, *, confidence: float) -> Verdict:
+def combined(rows: Sequence[PlacedRow], measures: Measures, *, confidence: float) -> CombinedVerdict:
     """Combine the verdicts on measures: which show a gap, between what, and why the others do not.
 
     Nothing is decided here; see :mod:`audit.statistics.verdict`.
     """
     if not rows:
-        return Verdict("absent", str(worded(None).words), Markup("Make the run's report again to get one."))
+        return CombinedVerdict("absent", str(worded(None).words), Markup("Make the run's report again to get one."))
     tested = [row for row in rows if row["code"] not in ("no_verdict", "no_estimate")]
     if not tested:
-        of_run = {code for row in rows for code in reasons_of(row)} & _OF_RUN
+        of_run = {code for row in rows for code in preventing_codes(row)} & _OF_RUN
         lead = Markup("{}.").format(_capital(_reasons(rows)))
-        return Verdict("absent", "No verdict" if of_run else "Nothing could be tested", lead, n_untested=len(rows))
+        return CombinedVerdict(
+            "absent", "No verdict" if of_run else "Nothing could be tested", lead, n_untested=len(rows)
+        )
     found = sorted((row for row in tested if row["code"] == "gap"), key=lambda row: row.number("p"))
     open_ones = [row for row in tested if row["code"] != "gap"]
     lead = Markup("Tested: {}, with p corrected for their number").format(plural(len(tested), "measure"))
@@ -236,7 +238,7 @@ def combined(rows: Sequence[Row], measures: Measures, *, confidence: float) -> V
         )
     if "uncontrolled" in claims:
         lead += Markup(". {}").format(NOT_CONTROLLED.rstrip("."))
-    alike = [row for row in open_ones if row["control"] == "placebo" and "holds_zero" in reasons_of(row)]
+    alike = [row for row in open_ones if row["control"] == "placebo" and "holds_zero" in preventing_codes(row)]
     if alike:
         lead += Markup(". {}: {}").format(_capital(NOT_TOLD_APART), _few(alike, measures))
     others = [row for row in open_ones if not any(row is each for each in alike)]
@@ -244,15 +246,15 @@ def combined(rows: Sequence[Row], measures: Measures, *, confidence: float) -> V
         lead += Markup(". Undecided: {}").format(_reasons(others))
     counts = len(tested), n_untested, len(alike)
     if found:
-        return Verdict("gap", _words(found), lead + ".", tuple(found), *counts, claims)
+        return CombinedVerdict("gap", _words(found), lead + ".", tuple(found), *counts, claims)
     reach = _reach(tested, level=coverage(confidence))
     said = Markup("{}. That none is found does not mean that there is none{}.").format(lead, reach)
-    by_zero = all(set(reasons_of(row)) <= _OF_ZERO for row in open_ones)
+    by_zero = all(set(preventing_codes(row)) <= _OF_ZERO for row in open_ones)
     words = _capital(NOT_TOLD_APART) if len(alike) == len(tested) else "No gap is found" if by_zero else "Undecided"
-    return Verdict("undecided", words, said, (), *counts)
+    return CombinedVerdict("undecided", words, said, (), *counts)
 
 
-def _words(found: Sequence[Row]) -> str:
+def _words(found: Sequence[PlacedRow]) -> str:
     """Say in how many measures a gap is found, by what it is between."""
     n_of = {claim: sum(row["claim"] == claim for row in found) for claim in _CLAIMS}
     said = [f"a gap{words} in {plural(n_of[claim], 'measure')}" for claim, words in _CLAIMS.items() if n_of[claim]]
@@ -263,20 +265,20 @@ def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _few(rows: Sequence[Row], measures: Measures) -> Markup:
+def _few(rows: Sequence[PlacedRow], measures: Measures) -> Markup:
     """Name the first measures, and count the others."""
     named = Markup(", ").join(_named(row, measures) for row in rows[:_SHOWN_GAPS])
     more = len(rows) - _SHOWN_GAPS
     return named + (Markup(" and {} more").format(count(more)) if more > 0 else Markup(""))
 
 
-def _reasons(rows: Sequence[Row]) -> Markup:
+def _reasons(rows: Sequence[PlacedRow]) -> Markup:
     """Count the reasons that prevent verdicts."""
-    n_of = Counter(reason_in_words(code, row) for row in rows for code in reasons_of(row))
+    n_of = Counter(reason_in_words(code, row) for row in rows for code in preventing_codes(row))
     return Markup("; ").join(Markup("{} ({})").format(words, count(n)) for words, n in n_of.most_common())
 
 
-def _reach(rows: Sequence[Row], *, level: str) -> Markup:
+def _reach(rows: Sequence[PlacedRow], *, level: str) -> Markup:
     """Say how large a gap the intervals leave possible."""
     in_sd = [row for row in rows if math.isfinite(row.number("sd_ci_low"))]
     if not in_sd:
@@ -288,5 +290,5 @@ def _reach(rows: Sequence[Row], *, level: str) -> Markup:
     )
 
 
-def _named(row: Row, measures: Measures) -> str:
+def _named(row: PlacedRow, measures: Measures) -> str:
     return str(measures[str(row["outcome"])]["title"])

@@ -13,7 +13,7 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.anchors import with_adjusted_p
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import told_apart_by
-from audit.statistics.outcome import Found, Outcome, analyse_outcome, spread_of
+from audit.statistics.outcome import Outcome, OutcomeAnalysis, analyse_outcome, spread_of
 from audit.statistics.ratings import compact_ratings, without_dimensions
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
 from audit.statistics.status_counts import reply_outcome_rows
@@ -114,7 +114,7 @@ def analyse_outcomes(
     settings: AnalysisSettings,
     conversation_of: Callable[[str], str] | None = None,
     repetition: Repetition | None = None,
-) -> Iterator[tuple[Outcome, Found]]:
+) -> Iterator[tuple[Outcome, OutcomeAnalysis]]:
     """Analyse the measures of replies one after the other; see :func:`measure_tables`."""
     asked = compact_ratings(_without_numbers(replies))
     for outcome in outcomes:
@@ -136,7 +136,7 @@ def spread_among(outcome: Outcome, of_groups: pd.DataFrame) -> float:
     return spread_of(outcome.values, of_groups)
 
 
-def gap_rows_of(found: Found, sd: float) -> Iterator[dict[str, Any]]:
+def gap_rows_of(found: OutcomeAnalysis, sd: float) -> Iterator[dict[str, Any]]:
     """Yield rows of ``tables.GAP`` without the corrected p; ``sd`` is that of :func:`spread_among`."""
     for row in found.gap:
         yield row | {name: row[of] / sd for name, of in _IN_SD.items()}

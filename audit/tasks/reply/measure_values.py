@@ -15,7 +15,7 @@ from audit.statistics.ratings import without_dimensions
 from audit.statistics.remarks import Remark
 from audit.tables.ratings import Status
 from audit.tables.replies import MEASURES, SCORED, ReplyStatus
-from audit.tasks.measures.base import described
+from audit.tasks.measures.base import measure_facts
 from audit.tasks.measures.choose import CORPORA, JUDGE
 from audit.tasks.measures.diversity import distinct
 from audit.tasks.measures.epitome import MECHANISMS
@@ -69,7 +69,7 @@ def measures_of(
     if manifest.diversity:
         texts = [answer_of(text) for text in scored["text"]]
         for n, diversity in CORPORA.items():
-            row = _row(described(diversity), scorer="a count of words", n_replies=n_replies)
+            row = _row(measure_facts(diversity), scorer="a count of words", n_replies=n_replies)
             rows.append(row | {"status": "described", "n_scored": n_replies, "mean": distinct(texts, n)})
     for values, measure in _fates(replies):
         own_values = values[values.index.isin(asked)]
@@ -159,4 +159,4 @@ def _fates(replies: pd.DataFrame) -> Iterator[tuple[pd.Series, dict[str, Any]]]:
         shown = status == outcome.value
         if shown.any() or outcome == ReplyStatus.REFUSED:
             values = pd.Series(shown.astype(np.float64), index=answered["prompt_index"].to_numpy())
-            yield values, described(measure)
+            yield values, measure_facts(measure)

@@ -15,13 +15,13 @@ from markupsafe import Markup
 from audit.report.cell_matrix import BASELINES
 from audit.report.dimensions import RemarkLike, keys_of, limits_by_text, note_on, title_of
 from audit.report.manifest import view_manifest
-from audit.report.numbers import Row, rounded, show, show_sum
+from audit.report.numbers import PlacedRow, rounded, show, show_sum
 from audit.report.page import isolated, prose
 from audit.report.results import Results
 from audit.report.run_page import answer_section, asked_section, page_section, render_run
 from audit.report.section import Block, Captioned, Paragraph, Section, bullets, captioned, paragraph, present, section
 from audit.report.sentences import LIMITS
-from audit.report.table_layout import Column, Named, Table, lay_out, named, out_of, said, sized
+from audit.report.table_layout import Named, ShownColumn, ShownTable, lay_out, named, out_of, said, sized
 from audit.report.tables import calls, estimable, measure_controls
 from audit.report.task_words import TaskWords
 from audit.report.texts import FIGURE_CAPTION, text_section
@@ -39,7 +39,7 @@ from audit.tables.replies import SCORED, ReplyStatus
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
 from audit.tasks.reply.first_screen import Measures, Replied, summary_of_replies
-from audit.tasks.reply.page_sections import beside
+from audit.tasks.reply.page_sections import topic_sections
 
 _SHOWN_NARRATIVES: Final = 4
 """Narratives of each dimension with replies to read on the page."""
@@ -54,7 +54,7 @@ _prose: Final = partial(prose, "audit.tasks.reply:prose")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownReply:
     """A reply to read: whose, to whom, its status, and its numbers."""
 
     whose: str
@@ -102,7 +102,7 @@ def render_replies(
         for place, key in enumerate(keys, start=1)
     ]
     limits = list(limits_by_text(remarks, {code: title for code, (title, _) in LIMITS.items()}, several=several))
-    stands_beside = list(beside(results, {name: str(row["title"]) for name, row in measures.items()}))
+    stands_beside = list(topic_sections(results, {name: str(row["title"]) for name, row in measures.items()}))
     absent = [(row["title"], row["note"]) for row in measures.values() if row["status"] == "absent"]
     whole = results.rows("reply_outcomes", pairs="all")
     first = summary_of_replies(written, words=words, view=view, limits=limits)
@@ -170,7 +170,7 @@ def _beneath(each: Replied, *, share: float) -> Iterator[Block | None]:
     """Yield the tables beneath an answer, in the page's order."""
     own, suffix = each.own, "-".join(each.own.key)
     unit = Markup('{}<br><span class="small">{}</span>')
-    measure = Column("measure", lambda row: unit.format(each.name_of(row), each.unit_of(row)))
+    measure = ShownColumn("measure", lambda row: unit.format(each.name_of(row), each.unit_of(row)))
     yield own.picture(
         f"measures-{suffix}",
         "δ of each measure of single replies, in standard deviations of the measure among replies, so that units can "
@@ -179,8 +179,8 @@ def _beneath(each: Replied, *, share: float) -> Iterator[Block | None]:
     )
     yield own.table(
         "verdicts", "what was decided of each measure, and the estimate that decides, in its own unit",
-        measure, Column("verdict", lambda row: worded(row).words, words=True), "delta", "ci_low", "p_adjusted", _IN_SD,
-        "n_narratives", Column("to decide", next_step, words=True),
+        measure, ShownColumn("verdict", lambda row: worded(row).words, words=True), "delta", "ci_low", "p_adjusted",
+        _IN_SD, "n_narratives", ShownColumn("to decide", next_step, words=True),
     )  # fmt: skip
     yield own.table(
         "gap", "δ of each measure, in its own unit; these identities, any such narratives",
@@ -206,7 +206,7 @@ def _beneath(each: Replied, *, share: float) -> Iterator[Block | None]:
         "reply_outcomes",
         "what became of the replies. Cut: at the most tokens, and scored as far as they go. Refused, empty, in another "
         "script or failed: in no measure but their own",
-        Column("pairs", lambda row: str(row["pairs"]).replace("_", "-")),
+        ShownColumn("pairs", lambda row: str(row["pairs"]).replace("_", "-")),
         "n_prompts", *(f"n_{status.value}" for status in ReplyStatus), "mean_tokens",
     )  # fmt: skip
     yield calls(own)
@@ -239,7 +239,7 @@ def _left_out(n_shown: int, n: int, table: str) -> str:
     return f"Shown: {plural(n_shown, 'measure')} with the smallest p. The {others} in <code>tables/{table}.csv</code>."
 
 
-def _chosen(each: Replied, tables: Mapping[str, Table], more: str = "", *, room: int) -> list[Captioned | None]:
+def _chosen(each: Replied, tables: Mapping[str, ShownTable], more: str = "", *, room: int) -> list[Captioned | None]:
     """Choose the tables that fit on the page: those of the smallest p, in the measures' order."""
     rows = {str(row["outcome"]): row for row in each.narrow}
     # A measure with the same number for all replies has nothing to show.
@@ -264,18 +264,18 @@ def _told(manifest: Manifest) -> dict[str, object]:
     return {name: value for name, value in manifest.content.items() if name != "absent"} | {"scorers": scorers}
 
 
-def _by_measure(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    by_measure: dict[str, list[Row]] = {}
+def _by_measure(rows: Sequence[PlacedRow]) -> dict[str, list[PlacedRow]]:
+    by_measure: dict[str, list[PlacedRow]] = {}
     for row in rows:
         by_measure.setdefault(str(row["outcome"]), []).append(row)
     return by_measure
 
 
-def _matrix(rows: Sequence[Row]) -> Table:
+def _matrix(rows: Sequence[PlacedRow]) -> ShownTable:
     """Lay out a measure's means, perceivers in rows."""
     cells = {(str(row["perceiver"]), str(row["experiencer"])): row for row in rows}
     experiencers = list(dict.fromkeys(experiencer for _, experiencer in cells))
-    return Table(
+    return ShownTable(
         ("perceiver", *(f"to {brief(name)}" for name in experiencers)),
         tuple(
             (
@@ -291,7 +291,7 @@ def _matrix(rows: Sequence[Row]) -> Table:
 # --- Measures, and replies to read -----------------------------------------------------------------------------------
 
 
-def _counted(row: Row) -> Markup:
+def _counted(row: PlacedRow) -> Markup:
     """Say which texts the scorer read only in part or could not score; empty if it does not count them."""
     said = [
         Markup(text).format(show(row, name, write))
@@ -308,15 +308,15 @@ def _counted(row: Row) -> Markup:
     return Markup(", ").join(said)
 
 
-def _taken_by(row: Row) -> Markup:
+def _taken_by(row: PlacedRow) -> Markup:
     return Markup("<bdi>{}</bdi>").format(brief(str(row["scorer"]), at_most=60))
 
 
-_IN_SD: Final = Column("δ in SD", lambda row: show(row, "delta_sd", rounded(row, "sd_ci_low", "sd_ci_high")))
+_IN_SD: Final = ShownColumn("δ in SD", lambda row: show(row, "delta_sd", rounded(row, "sd_ci_low", "sd_ci_high")))
 _OF_MEASURES: Final[tuple[Named, ...]] = (
-    Column("measure", lambda row: row["title"]), "unit", Column("taken by", _taken_by, words=True),
+    ShownColumn("measure", lambda row: row["title"]), "unit", ShownColumn("taken by", _taken_by, words=True),
     ("source", "formula"), said("better", "better", _BETTER), out_of("replies with a number", "n_scored", "n_replies"),
-    "mean", "sd", Column("of the scorer", _counted, words=True),
+    "mean", "sd", ShownColumn("of the scorer", _counted, words=True),
 )  # fmt: skip
 """Columns of the measures."""
 
@@ -340,7 +340,7 @@ def _read(
     measures: Measures,
     narratives: Mapping[str, str],
     seed: int,
-) -> Iterator[tuple[str, tuple[Shown, ...]]]:
+) -> Iterator[tuple[str, tuple[ShownReply, ...]]]:
     """Yield a few narratives with a few replies each, drawn by the run's seed, half of them in-group."""
     key = each.own.key
     own = replies.loc[(replies["dimension"] == key[0]) & (replies["variant"] == key[1])]
@@ -357,7 +357,7 @@ def _read(
         yield (f"{name}: {text}" if text else name), shown
 
 
-def _shown(row: Mapping[Any, Any], values: pd.DataFrame, measures: Measures) -> Shown:
+def _shown(row: Mapping[Any, Any], values: pd.DataFrame, measures: Measures) -> ShownReply:
     place = row["prompt_index"]
     numbers: tuple[tuple[str, str], ...] = ()
     if place in values.index and row["status"] in SCORED:
@@ -365,7 +365,7 @@ def _shown(row: Mapping[Any, Any], values: pd.DataFrame, measures: Measures) -> 
         numbers = tuple((str(measures[str(name)]["title"]), _plain(float(value))) for name, value in scored.items())
     status = "" if row["status"] == ReplyStatus.WRITTEN.value else str(row["status"]).replace("_", " ")
     inside = "in-group" if bool(row["in_group"]) else "out-group"
-    return Shown(f"{row['perceiver']} to {row['experiencer']} ({inside})", str(row["text"]), status, numbers)
+    return ShownReply(f"{row['perceiver']} to {row['experiencer']} ({inside})", str(row["text"]), status, numbers)
 
 
 def _plain(value: float) -> str:

@@ -7,11 +7,11 @@ from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.numbers import Row
+from audit.report.numbers import PlacedRow
 from audit.report.results import Results
 from audit.report.run_page import page_section
 from audit.report.section import Paragraph, Section, present, section
-from audit.report.table_layout import Column, named
+from audit.report.table_layout import ShownColumn, named
 from audit.tables.shared import OVERALL
 
 _PARTS = {
@@ -52,7 +52,7 @@ _OF_JUDGED: Final = Markup(
 )
 
 
-def beside(results: Results, titles: Mapping[str, str]) -> Iterator[Section]:
+def topic_sections(results: Results, titles: Mapping[str, str]) -> Iterator[Section]:
     """Yield a section for each topic beside the measures; ``titles`` names each measure."""
     recognition = results.table(
         "recognition", "Accuracy and macro F1, of all answers and by whose they are",
@@ -125,7 +125,7 @@ def beside(results: Results, titles: Mapping[str, str]) -> Iterator[Section]:
     against = ", and whether it shows where people's reply to the narrative has it" if labelled else ""
     epitome = results.table(
         "epitome", f"In how many replies each mechanism shows{against}",
-        Column("mechanism", lambda row: str(row["mechanism"]).replace("_", " ")), "by", "dimension",
+        ShownColumn("mechanism", lambda row: str(row["mechanism"]).replace("_", " ")), "by", "dimension",
         ("share", "shown in"), "ci_low", "n_replies", "n_narratives",
         *(("precision", "recall", "f1", "accuracy") if labelled else ()),
     )  # fmt: skip
@@ -133,18 +133,18 @@ def beside(results: Results, titles: Mapping[str, str]) -> Iterator[Section]:
         yield page_section("epitome", "EPITOME", "EPITOME's strategies", epitome)
 
 
-def _measure(head: str, titles: Mapping[str, str]) -> Column:
-    def name(row: Row) -> Markup:
+def _measure(head: str, titles: Mapping[str, str]) -> ShownColumn:
+    def name(row: PlacedRow) -> Markup:
         measure = str(row["outcome"] if "outcome" in row else row["measure"])
         return named(titles.get(measure, measure))
 
-    return Column(head, name, words=True)
+    return ShownColumn(head, name, words=True)
 
 
-def _part(row: Row) -> Markup:
+def _part(row: PlacedRow) -> Markup:
     """Name the answers that a row covers."""
     level = Markup("") if row["by"] == OVERALL else named(str(row["level"]).replace("_", "-"))
     return Markup("{} {}").format(_PARTS.get(str(row["by"]), str(row["by"])), level)
 
 
-_ANSWERS: Final = Column("answers", _part)
+_ANSWERS: Final = ShownColumn("answers", _part)

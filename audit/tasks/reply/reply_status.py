@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from audit.asking.elicitation.plain_text import answer_of, plain
+from audit.asking.elicitation.plain_text import answer_of, normalise_text
 from audit.statistics.texts.script import in_other_script
 from audit.statistics.texts.words import sentences, words
 from audit.tables.replies import ReplyStatus
@@ -52,7 +52,7 @@ def reply_status(text: str, status: str, *, narrative: str) -> ReplyStatus:
         return ReplyStatus.EMPTY
     if in_other_script(answer, narrative):
         return ReplyStatus.OTHER_SCRIPT
-    opening = [plain(sentence) for sentence in sentences(answer)[:_OPENING]]
+    opening = [normalise_text(sentence) for sentence in sentences(answer)[:_OPENING]]
     if any(pattern.search(sentence) for sentence in opening for pattern in _DECLINES):
         return ReplyStatus.REFUSED
     return ReplyStatus(status)

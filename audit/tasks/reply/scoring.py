@@ -19,13 +19,13 @@ from audit.engines.progress import Progress, Say
 from audit.errors import ConfigError, ModelAbsentError
 from audit.runs.manifest import Manifest
 from audit.runs.model_names import model_name
-from audit.runs.parquet import joined
+from audit.runs.parquet import concatenate
 from audit.runs.parts import part_name
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
 from audit.tables.json_text import parse_json
 from audit.tables.replies import OWN_GAP_RATINGS, SCORED, SCORES
-from audit.tasks.measures.base import Counting, Reply, Scorer, described
+from audit.tasks.measures.base import Counting, Reply, Scorer, measure_facts
 from audit.tasks.measures.choose import DIVERSITY, JUDGE, Wanted, wanted_scorers
 from audit.tasks.measures.epitome import MECHANISMS
 from stimuli.files import read_file
@@ -162,7 +162,7 @@ def _take(
     folder.write_manifest(manifest)
     if not taken:
         folder.clear(f"scores/{name}")
-        taken = {"asked": wanted.asked, "facts": facts, "measures": [described(each) for each in scorer.measures]}
+        taken = {"asked": wanted.asked, "facts": facts, "measures": [measure_facts(each) for each in scorer.measures]}
     if name == JUDGE:
         _note_own_gap(folder, taken, again)
     write_scorer(folder, name, taken)
@@ -349,7 +349,7 @@ def write_scores(
 def read_scores(folder: RunFolder) -> pd.DataFrame:
     """Return all scores, ordered by scorer and shard; empty if there are none."""
     tables = (folder.parts(SCORES, name).read() for name in folder.names(SCORES))
-    scores: pd.DataFrame = joined(tables, SCORES).to_pandas()
+    scores: pd.DataFrame = concatenate(tables, SCORES).to_pandas()
     return scores
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from audit.asking.collect import Asked, answer_columns
+from audit.asking.collect import PromptBatch, answer_columns
 from audit.asking.plan import Plan
 from audit.configuration.schema import MeasuresConfig, ReplyTask
 from audit.people.questions import Form
@@ -15,10 +15,10 @@ from audit.tasks.reply.scoring import scorers_of_replies
 from audit.tasks.reply.written import WrittenTexts
 
 if TYPE_CHECKING:
-    from audit.asking.strategies.run import Written
+    from audit.asking.strategies.run import StageText
 
 
-class Reply(WrittenTexts):
+class ReplyWriting(WrittenTexts):
     """The perceiver writes back to the experiencer."""
 
     kind = "reply"
@@ -45,7 +45,7 @@ class Reply(WrittenTexts):
         """Yield the scorers of replies, and the judge."""
         return scorers_of_replies(plan, measures)
 
-    def answers(self, written: Sequence[Written], asked: Asked) -> dict[str, list[Any]]:
+    def answers(self, written: Sequence[StageText], asked: PromptBatch) -> dict[str, list[Any]]:
         """Mark replies that decline."""
         from audit.tasks.reply.reply_status import reply_status
 

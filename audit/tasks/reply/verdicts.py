@@ -20,12 +20,12 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError
 from audit.statistics.average_gaps import is_flat, limits_of_mean, overall_gaps, placebo_cubes
 from audit.statistics.controls import Repetition
-from audit.statistics.deciding_estimate import Gap, Place, gaps_of
+from audit.statistics.deciding_estimate import DecidedGap, Place, gaps_of
 from audit.statistics.estimates import GapEstimate
-from audit.statistics.missing import refusal_gap
-from audit.statistics.outcome import Found, Outcome, Part, n_differing
+from audit.statistics.missing import estimate_refusal_gap
+from audit.statistics.outcome import DimensionAnalysis, Outcome, OutcomeAnalysis, n_differing
 from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHARE, REFUSAL_GAP, not_additive
-from audit.statistics.verdict import Limits, Verdict, verdicts
+from audit.statistics.verdict import Limits, Verdict, decide_verdicts
 from audit.tables.shared import OVERALL
 
 PEOPLE: Final = "people_"
@@ -37,13 +37,13 @@ _NO_SCALE: Final = (float("-inf"), float("inf"))
 class MeasuredGaps:
     """The deciding gaps of one measure, the codes that limit each, and the measure's spread over texts."""
 
-    gaps: tuple[Gap, ...]
+    gaps: tuple[DecidedGap, ...]
     codes: Mapping[Place, frozenset[str]]
     sd: float
 
 
 def measured_gaps(
-    outcome: Outcome, found: Found, *, repetition: Repetition, settings: AnalysisSettings, sd: float
+    outcome: Outcome, found: OutcomeAnalysis, *, repetition: Repetition, settings: AnalysisSettings, sd: float
 ) -> MeasuredGaps:
     """Return the input to the verdicts on a measure: its deciding gap in each dimension, and of their mean.
 
@@ -51,7 +51,7 @@ def measured_gaps(
     """
     scale = _NO_SCALE if outcome.scale is None else outcome.scale
     placebos = placebo_cubes(found.prompts, repetition)
-    gaps: list[Gap] = []
+    gaps: list[DecidedGap] = []
     codes: dict[Place, frozenset[str]] = {}
     for part in found.parts:
         [gap] = gaps_of(
@@ -85,7 +85,7 @@ def measure_verdicts(
         for place, codes in each.codes.items():
             known.setdefault(place, set()).update(codes)
     all_limits = replace(limits, on_place=known)
-    families: defaultdict[tuple[str, str, bool], list[Gap]] = defaultdict(list)
+    families: defaultdict[tuple[str, str, bool], list[DecidedGap]] = defaultdict(list)
     sd = {}
     for each in every:
         for gap in each.gaps:
@@ -94,7 +94,7 @@ def measure_verdicts(
     rows = []
     # Dimensions first, then their means, as in the other tables.
     for _, family in sorted(families.items(), key=lambda item: item[0][0] == OVERALL):
-        _, found = verdicts(
+        _, found = decide_verdicts(
             family, all_limits, margin=None, least_gap=float("nan"), alpha=settings.alpha, power=settings.power
         )
         rows += [_row(each, sd[each.outcome]) for each in found]
@@ -109,7 +109,7 @@ def _row(verdict: Verdict, sd: float) -> dict[str, Any]:
     return row | {name: value / sd for name, value in in_sd.items()}
 
 
-def _codes(part: Part, gap: Gap, settings: AnalysisSettings) -> Iterator[str]:
+def _codes(part: DimensionAnalysis, gap: DecidedGap, settings: AnalysisSettings) -> Iterator[str]:
     """Yield codes of what limits a measure's gap, by the same bounds as for ratings."""
     cube = part.cube.without_baselines()
     n, n_lacking = int(np.count_nonzero(cube.expected)), int(np.count_nonzero(cube.lacking))
@@ -130,7 +130,7 @@ def _codes(part: Part, gap: Gap, settings: AnalysisSettings) -> Iterator[str]:
         yield "few_narratives"
 
 
-def _of_numbers(part: Part, y: np.ndarray[Any, Any]) -> Iterator[str]:
+def _of_numbers(part: DimensionAnalysis, y: np.ndarray[Any, Any]) -> Iterator[str]:
     """Yield codes of what limits a measure that has a number for each text."""
     if is_flat(part):
         yield "constant"
@@ -144,10 +144,10 @@ def _of_numbers(part: Part, y: np.ndarray[Any, Any]) -> Iterator[str]:
         yield "not_converged"
 
 
-def _refusals_differ(part: Part, settings: AnalysisSettings) -> bool:
+def _refusals_differ(part: DimensionAnalysis, settings: AnalysisSettings) -> bool:
     """Whether refusals of in-group and out-group texts differ significantly, and enough to matter."""
     try:
-        made, with_any = refusal_gap(part.cube, confidence=settings.confidence)
+        made, with_any = estimate_refusal_gap(part.cube, confidence=settings.confidence)
     except NotEstimableError:
         return False
     certain = made.n_narratives > 1 and not made.ci_low <= 0.0 <= made.ci_high

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pandas as pd
 
 from audit.asking.collect import (
-    Asked,
+    PromptBatch,
     answer_columns,
     collect,
     earlier_manifest,
@@ -33,12 +33,12 @@ from audit.tables.shared import OVERALL
 from audit.tables.stages import STAGES
 from audit.tasks.base import Published, Task
 from audit.tasks.measures.choose import JUDGE, Wanted
-from audit.tasks.publishing import on_run, on_thoughts, score_stages, unfinished, write_all
+from audit.tasks.publishing import on_run, on_thoughts, score_run_stages, unfinished, write_all
 from audit.tasks.reply.scoring import plan_scoring, read_scores, score_counts, score_replies
 from stimuli.narratives import emotion_valence
 
 if TYPE_CHECKING:
-    from audit.asking.strategies.run import Written
+    from audit.asking.strategies.run import StageText
     from audit.engines.base import Done, OpenModel
     from audit.statistics.remarks import Remark
     from audit.statistics.verdict import Limits
@@ -60,7 +60,7 @@ class WrittenTexts(Task[Plan]):
     def scorers(self, plan: Plan, measures: MeasuresConfig) -> Iterator[Wanted]:
         """Yield the scorers of a run's texts."""
 
-    def answers(self, written: Sequence[Written], asked: Asked) -> dict[str, list[Any]]:
+    def answers(self, written: Sequence[StageText], asked: PromptBatch) -> dict[str, list[Any]]:
         """Return the written texts as columns of ``tables.REPLIES``."""
         return answer_columns(written)
 
@@ -114,7 +114,7 @@ class WrittenTexts(Task[Plan]):
         manifest = score_replies(plan, scoring, folder, manifest, say=say)
         return manifest.adding("config", measures=plan.config.model_dump(mode="json")["measures"])
 
-    def _write(self, plan: Plan, model: OpenModel, asked: Asked, done: Done) -> dict[str, list[Any]]:
+    def _write(self, plan: Plan, model: OpenModel, asked: PromptBatch, done: Done) -> dict[str, list[Any]]:
         """Ask for texts; see :data:`audit.asking.collect.Answer`."""
         from audit.asking.strategies.run import write_replies
 
@@ -202,7 +202,7 @@ class WrittenTexts(Task[Plan]):
         tables |= own
         tables |= people_tables(human, values, of_groups, seed=seed, confidence=settings.confidence)
         stages = folder.parts(STAGES).frame()
-        scored, manifest = score_stages(folder, stages, of_groups, manifest)
+        scored, manifest = score_run_stages(folder, stages, of_groups, manifest)
         on_texts = text_tables(scored, confidence=settings.confidence)
         tables |= {"calls": call_table(of_groups, stages), **on_texts}
         remarks = (

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from audit.asking.elicitation.base import Elicited
+from audit.asking.elicitation.base import ElicitedRating
 from audit.errors import ConfigError
 from audit.tables.ratings import RATINGS
 from audit.tasks.measures.base import Reply
@@ -250,7 +250,7 @@ def _check(judge: RubricJudge, replies: Sequence[Reply], dimension: Dimension) -
     return writers
 
 
-def _columns(answer: Elicited) -> dict[str, Any]:
+def _columns(answer: ElicitedRating) -> dict[str, Any]:
     return {
         "status": answer.status.value,
         "intensity": answer.intensity,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from audit.asking.elicitation.parsing import holds_refusal
-from audit.asking.elicitation.plain_text import answer_of, plain, words_of
+from audit.asking.elicitation.plain_text import answer_of, normalise_text, split_words
 from audit.engines.base import (
     Engine,
     OpenModel,
@@ -43,7 +43,7 @@ _CHOSE_FIRST: Final = {"a": 1.0, "b": 0.0, "tie": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class JudgeAnswer:
     """A judge's answer to one order of two replies; its fields are columns of :data:`audit.tables.preference.PAIRS`."""
 
     status: Status
@@ -163,20 +163,20 @@ def answer_tokens(tokenizer: ChatTokenizer, answers: Sequence[str], *, before: s
     return spellings
 
 
-def _expected(engine: Engine, prompts: Sequence[Prompt]) -> list[Answer]:
+def _expected(engine: Engine, prompts: Sequence[Prompt]) -> list[JudgeAnswer]:
     if not prompts:
         return []
     reader = token_reader(engine, remedy="judge pairs by generate")
     spellings = answer_tokens(reader.tokenizer, ("A", "B"), before=reader.tokenizer.render(prompts[0]))
     encoded = encode_prompts(reader, prompts, room=max(map(len, spellings)))
     fitting = {place: ids for place, ids in enumerate(encoded) if ids is not None}
-    answers = [Answer(Status.FAILED) for _ in prompts]
+    answers = [JudgeAnswer(Status.FAILED) for _ in prompts]
     for place, shares in zip(fitting, _probabilities(reader, list(fitting.values()), spellings), strict=True):
         mass = float(shares.sum())
         if mass > 0:
-            answers[place] = Answer(Status.RATED, chose_first=float(shares[0]) / mass, mass=min(mass, 1.0))
+            answers[place] = JudgeAnswer(Status.RATED, chose_first=float(shares[0]) / mass, mass=min(mass, 1.0))
         else:
-            answers[place] = Answer(Status.UNPARSEABLE, mass=0.0)
+            answers[place] = JudgeAnswer(Status.UNPARSEABLE, mass=0.0)
     return answers
 
 
@@ -199,21 +199,21 @@ def _probabilities(
     return np.column_stack(shares) if prompts else np.empty((0, 2))
 
 
-def _generated(engine: Engine, prompts: Sequence[Prompt], *, max_tokens: int) -> list[Answer]:
+def _generated(engine: Engine, prompts: Sequence[Prompt], *, max_tokens: int) -> list[JudgeAnswer]:
     return [
-        Answer(Status.REFUSED, response=written.text or "") if written.refused else _read(written.text)
+        JudgeAnswer(Status.REFUSED, response=written.text or "") if written.refused else _read(written.text)
         for written in engine.write(prompts, max_tokens=max_tokens)
     ]
 
 
-def _read(text: str | None) -> Answer:
+def _read(text: str | None) -> JudgeAnswer:
     """Read an answer that is exactly A, B or tie, in any case and with any marks and punctuation."""
     if text is None:
-        return Answer(Status.FAILED)
-    words = words_of(plain(answer_of(text)))
+        return JudgeAnswer(Status.FAILED)
+    words = split_words(normalise_text(answer_of(text)))
     if len(words) == 1 and words[0] in _CHOSE_FIRST:
-        return Answer(Status.RATED, chose_first=_CHOSE_FIRST[words[0]], response=text)
-    return Answer(Status.REFUSED if holds_refusal(text) else Status.UNPARSEABLE, response=text)
+        return JudgeAnswer(Status.RATED, chose_first=_CHOSE_FIRST[words[0]], response=text)
+    return JudgeAnswer(Status.REFUSED if holds_refusal(text) else Status.UNPARSEABLE, response=text)
 
 
 def _consistent(given: float, swapped: float) -> bool | None:

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from audit.asking.elicitation.base import Elicitation, Elicited
+from audit.asking.elicitation.base import Elicitation, ElicitedRating
 from audit.asking.elicitation.expected import ExpectedElicitation
 from audit.asking.elicitation.generate import GenerateElicitation
 from audit.engines.base import OpenModel
@@ -130,11 +130,11 @@ class RubricJudge:
             columns.append(np.array(scores, dtype=np.float64))
         return np.column_stack(columns)
 
-    def judge(self, replies: Sequence[Reply]) -> dict[str, list[Elicited | None]]:
+    def judge(self, replies: Sequence[Reply]) -> dict[str, list[ElicitedRating | None]]:
         """Return by measure the judge's answer about each reply, with status, text and mode; None if it is blank."""
         places = [place for place, reply in enumerate(replies) if reply.text.strip()]
         self.opened.engine.forget()
-        judged: dict[str, list[Elicited | None]] = {}
+        judged: dict[str, list[ElicitedRating | None]] = {}
         for measure, (name, elicitation) in zip(self.measures, self._elicitations.items(), strict=True):
             prompts = [
                 self.rubric.prompt(
@@ -151,7 +151,7 @@ class RubricJudge:
         return judged
 
     @staticmethod
-    def _count(counts: dict[str, float], judged: Sequence[Elicited | None]) -> None:
+    def _count(counts: dict[str, float], judged: Sequence[ElicitedRating | None]) -> None:
         for one in judged:
             counts[BLANK if one is None else one.status.value] += 1
             if one is not None and np.isfinite(one.number_mass):
