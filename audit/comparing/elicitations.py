@@ -45,7 +45,8 @@ def compared_elicitation_rows(
     Notes
     -----
     The gap is the one that the run's verdict rests on, if that has an interval, so that this table and the run's own
-    page agree on the sign. The change is that of :func:`.compare_estimates`, the run's gap minus the reference's; p is corrected by Holm over the elicitations of the dimension, each against the reference. The mean
+    page agree on the sign. The change is that of :func:`.compare_estimates`, the run's gap minus the
+    reference's; p is corrected by Holm over the elicitations of the dimension, each against the reference. The mean
     over dimensions has no row if the runs asked about different dimensions.
     """
     own = {label: runs[label] for label in elicitations}

@@ -186,7 +186,7 @@ def beyond_placebo(
     Parameters
     ----------
     real
-        A gap of pairs in the very same words (:func:`~audit.statistics.echo.same_words_cube`): the average, or that of some
+        A gap of pairs in the very same words (:func:`.same_words_cube`): the average, or that of some
         narratives or of one group.
     placebos, stems
         As for :func:`control_rows`, whose row ``placebo_difference`` is this one of the average.
