@@ -423,7 +423,7 @@ def test_the_tipping_point_says_of_which_missing_ratings_it_is() -> None:
     assert re.search(r"If all missing ratings were \d\.\d\d points lower than expected, δ would be 0\.", own)
     some = "missing ratings (between identities that have some at all)"
     assert re.search(re.escape(f"If all {some}") + r" were \d\.\d\d points lower than expected, δ would", both)
-    assert "ould be 0." not in one
+    assert "than expected, δ would be 0." not in one
 
 
 def test_a_tipping_point_is_told_where_ratings_lie_beyond_the_scale() -> None:
