@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from calibration import CALIBRATION, calibrate_run
+from drawing import every_format
 from runs import FOUR_RELIGIONS, as_stored, collected, in_parts
 
 from audit.errors import ConfigError
@@ -97,7 +98,7 @@ def uninterrupted(tiny_model, tmp_path_factory):
     from audit.cli.main import main
 
     folder = tmp_path_factory.mktemp("uninterrupted")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, every_format():
         patch.chdir(folder)
         patch.setattr(sys, "argv", list(sys.argv))
         patch.setenv("HYDRA_FULL_ERROR", "1")
