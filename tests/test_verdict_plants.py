@@ -516,7 +516,7 @@ def test_no_table_of_a_comparison_has_an_interval_beyond_its_run_s_scale(tmp_pat
 @pytest.mark.parametrize(
     ("table", "unit", "length", "low", "high"),
     [
-        ("gap", None, 4.0, -4.0, 4.0),
+        ("gap", "points", 4.0, -4.0, 4.0),
         ("comparisons", "points", 4.0, -8.0, 8.0),
         ("comparisons", "% of the scale", 4.0, -200.0, 200.0),
         ("strategies", "points", 4.0, -4.0, 4.0),
