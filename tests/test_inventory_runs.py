@@ -9,6 +9,7 @@ from hashlib import sha256
 import pandas as pd
 import pytest
 import yaml
+from drawing import every_format
 from runs import FOUR_RELIGIONS, as_stored, in_parts
 
 from audit.engines.base import EngineFacts, Generated, OpenModel
@@ -65,7 +66,7 @@ def files(run):
 def affect(tiny_model, tmp_path_factory):
     """Return a finished run of 4 perceivers, 12 words, both orders of the scale, the default and 2 situations."""
     folder = tmp_path_factory.mktemp("affect")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, every_format():
         patch.chdir(folder)
         patch.setattr(sys, "argv", list(sys.argv))
         patch.setattr("audit.engines.open._kept", None)
