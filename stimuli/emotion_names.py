@@ -66,11 +66,11 @@ def words_of_emotion(emotion: str) -> EmotionWords:
 
     Examples
     --------
-    >>> words_of("angry")
+    >>> words_of_emotion("angry")
     EmotionWords(noun='anger', adjective='angry')
-    >>> words_of("Gratitude")
+    >>> words_of_emotion("Gratitude")
     EmotionWords(noun='gratitude', adjective='grateful')
-    >>> words_of("saudade")
+    >>> words_of_emotion("saudade")
     EmotionWords(noun='saudade', adjective='saudade')
     """
     packaged = emotion_words().get(emotion)

@@ -400,7 +400,7 @@ def read_list_answers(
 
     Examples
     --------
-    >>> read_answers("1: 3\n2) 4 (quite true)\n3: 2 or 3", n_items=3, low=1, high=5)
+    >>> read_list_answers("1: 3\n2) 4 (quite true)\n3: 2 or 3", n_items=3, low=1, high=5)
     [3.0, 4.0, None]
     """
     answers: list[float | None] = [None] * n_items

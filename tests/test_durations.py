@@ -16,11 +16,14 @@ MORE = {
     "engines/test_agreement.py": 0.07,
     "engines/test_batch.py": 0.04,
     "exchange/test_inspect_task.py": 0.04,
+    "engines/test_vllm_server.py": 0.04,
+    "report/test_every_page_browser.py": 0.05,
+    "report/test_page_browser.py": 0.05,
     "test_reproduction.py": 0.04,
     "test_sweeps_elsewhere.py": 0.05,
     "workers/test_replicas.py": 0.04,
 }
-"""Files with larger budgets in `make test-all`: real engines, and processes of their own."""
+"""Files with larger budgets in `make test-all`: real engines, browsers, and processes of their own."""
 KINDS = pytest.mark.parametrize("kind", ["quick", "all"])
 
 

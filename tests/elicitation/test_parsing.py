@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.asking.elicitation.parsing import Reading, parse_response, parse_response_hou2025
+from audit.asking.elicitation.parsing import ParsedResponse, parse_response, parse_response_hou2025
 from audit.tables.ratings import Status
 from stimuli.prompts import Question
 
@@ -661,7 +661,7 @@ def test_any_text_has_a_published_reading(response):
 @pytest.mark.parametrize("quoted", [(), (NARRATIVE, USER)], ids=["alone", "quoting"])
 def test_every_integer_of_the_scale_is_read_back(phrasing, quoted):
     read = [parse_response(phrasing.format(n), low=0, high=100, quoted=quoted) for n in range(101)]
-    assert read == [Reading(Status.RATED, float(n)) for n in range(101)]
+    assert read == [ParsedResponse(Status.RATED, float(n)) for n in range(101)]
 
 
 @given(phrasing=st.sampled_from(PHRASINGS), tenths=st.integers(0, 10_000), n_places=st.integers(2, 4))

@@ -6,7 +6,7 @@ import pytest
 
 from audit.asking.elicitation.base import ElicitedRating
 from audit.asking.elicitation.generate import GenerateElicitation, check_begun
-from audit.asking.elicitation.parsing import Reading
+from audit.asking.elicitation.parsing import ParsedResponse
 from audit.asking.elicitation.phrases import read_in_language
 from audit.engines.base import Generated
 from audit.errors import ConfigError
@@ -66,7 +66,7 @@ def read(response, scale=HUNDRED):
     ],
 )  # fmt: skip
 def test_a_rating_is_read_as_a_reader_of_german_reads_it(response, points):
-    assert read(response) == Reading(Status.RATED, points)
+    assert read(response) == ParsedResponse(Status.RATED, points)
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,16 @@ import pytest
 from scipy import stats
 
 from audit.statistics.estimates import summarise_contrasts
-from audit.statistics.margin_tests import Gap, _box, _worse, hold
+from audit.statistics.margin_tests import DecidedGap, _box, _worse, hold
 
 MARGINS = {"average": 2.0, "emotion": 2.0, "group": 2.0, "refusals": 5.0}
 
 
-def gap(contrasts: np.ndarray, member: str = "a") -> Gap:
+def gap(contrasts: np.ndarray, member: str = "a") -> DecidedGap:
     made = summarise_contrasts(contrasts, rounding=1e-9, confidence=0.95, n_answers=contrasts.size)
-    return Gap("group", member, "faith", "plain", made, tuple(range(contrasts.size)), (0.0, 100.0), control="echo_free")
+    return DecidedGap(
+        "group", member, "faith", "plain", made, tuple(range(contrasts.size)), (0.0, 100.0), control="echo_free"
+    )
 
 
 def held(gaps, baselines=None, n=40):
