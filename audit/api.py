@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from audit.errors import AuditError, ConfigError, StoreError, report_command
-from audit.runs.derived import derived_table, has_table
+from audit.runs.derived import derived_table, has_table, place_of, tables_of
 from audit.runs.ledger import check_made
 from audit.runs.manifest import Manifest
 from audit.tables.stages import GIVEN, STAGES
@@ -57,7 +57,7 @@ class Tables(Mapping[str, pd.DataFrame]):
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in self._read:
             described, run = self._described.get(name), self._folder.parent
-            path = self._folder / f"{name}.csv" if described is None else described.place(self._folder)
+            path = place_of(run, name, described)
             if not (path.is_file() or (described is not None and has_table(run, name))):
                 there = ", ".join(self) or "none"
                 raise KeyError(
@@ -75,7 +75,7 @@ class Tables(Mapping[str, pd.DataFrame]):
 
     def __iter__(self) -> Iterator[str]:
         there = {path.stem for path in self._folder.glob("*.csv")}
-        return iter(sorted(there | {name for name in self._described if has_table(self._folder.parent, name)}))
+        return iter(sorted(there | tables_of(self._folder.parent, self._described)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -103,7 +103,8 @@ def test_a_command_of_another_package_is_listed_and_a_broken_one_is_no_missing_o
         "from audit.cli.terminal.base import Command\n"
         "COMMAND = Command('theirs', 'does more', lambda: 'usage: theirs\\n', lambda words: 7)\n"
     )
-    (tmp_path / "broken.py").write_text("import no_such_library\nCOMMAND = None\n")
+    # What is missing has a name that the module's own begins with: it is another one all the same.
+    (tmp_path / "no_such_library_tool.py").write_text("import no_such_library\nCOMMAND = None\n")
     monkeypatch.syspath_prepend(tmp_path)
 
     def points(names):
@@ -112,7 +113,7 @@ def test_a_command_of_another_package_is_listed_and_a_broken_one_is_no_missing_o
     monkeypatch.setattr(cli, "entry_points", points(["theirs", "no_such_module"]))
     monkeypatch.setattr(cli, "COMMANDS", cli._Commands())
     assert cli.main(["theirs"]) == 7
-    monkeypatch.setattr(cli, "entry_points", points(["broken"]))
+    monkeypatch.setattr(cli, "entry_points", points(["no_such_library_tool"]))
     monkeypatch.setattr(cli, "COMMANDS", cli._Commands())
     with pytest.raises(ModuleNotFoundError, match="no_such_library"):
         list(cli.COMMANDS)

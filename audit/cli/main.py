@@ -70,7 +70,7 @@ def _of_extras() -> Iterator[Command]:
         try:
             command = point.load()
         except ModuleNotFoundError as error:
-            if error.name is None or not point.module.startswith(error.name):
+            if error.name is None or not f"{point.module}.".startswith(f"{error.name}."):
                 raise
             continue
         if command.name not in _CORE:

@@ -18,6 +18,7 @@ from audit.comparing.first_screen import in_pairs, summary_of_changes
 from audit.comparing.page import run_facts
 from audit.comparing.paper_table import PaperTable, told_columns, with_interval
 from audit.comparing.tables import REPLY_RUNS
+from audit.report.effect_size import reach_in_sd
 from audit.report.manifest import ExampleView
 from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_rounded_interval
 from audit.report.page import picture, render_page
@@ -224,7 +225,7 @@ def _answer(rows: Sequence[PlacedRow], titles: Mapping[str, str], *, confidence:
     )
     if not found:
         lead += Markup(". That none is found does not mean that there is none{}.").format(
-            _reach(tested, level=coverage(confidence))
+            reach_in_sd(tested, level=coverage(confidence))
         )
         return _card(title, "undecided", "No change of a gap is found", lead)
     if len(found) > _SHOWN_CHANGES:
@@ -255,18 +256,6 @@ def _change(row: PlacedRow, titles: Mapping[str, str], *, level: str) -> Markup:
         show(row, "reference_mean", level_of),
         show(row, "mean", level_of),
         show(row, "mean_change", rounded(row, "mean_low", "mean_high")),
-    )
-
-
-def _reach(rows: Sequence[PlacedRow], *, level: str) -> Markup:
-    """Say how large a change the intervals leave possible."""
-    in_sd = [row for row in rows if math.isfinite(row.number("sd_ci_low"))]
-    if not in_sd:
-        return Markup("")
-    low = min(in_sd, key=lambda row: row.number("sd_ci_low"))
-    high = max(in_sd, key=lambda row: row.number("sd_ci_high"))
-    return Markup(": the {} intervals of single replies' measures reach from {} to {} standard deviations").format(
-        level, show(low, "sd_ci_low", points), show(high, "sd_ci_high", points)
     )
 
 

@@ -32,7 +32,6 @@ def _points(meaning: str, *, may_be_all: bool = False) -> Any:
     return Field(
         default=None,
         gt=0,
-        allow_inf_nan=False,
         description=f"in points: {meaning}",
         json_schema_extra={_IN_POINTS: may_be_all},
     )

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from audit.report.numbers import PlacedRow, rows_of, show, show_interval
 from audit.tables.controls import NO_STEM
-from audit.tables.formatting import brief, count, dimension_title, points, printable
+from audit.tables.formatting import brief, capital, count, dimension_title, points, printable
 
 NOT_CONTROLLED: Final = Markup(
     "Not controlled for repetition of words: in-group pairs repeat the perceiver's words and out-group pairs do not."
@@ -86,7 +86,7 @@ def control_of(rows: Sequence[PlacedRow], *, several: bool = False) -> Control:
         said = [words.format(_told(told["placebo"]), _told(difference))]
         return Control("placebo", difference, Markup(" ").join(said) + over, wording)
     unstated = next((str(row["note"]) for row in rows if row["control"] == "echo_free" and NO_STEM in row["note"]), "")
-    why = Markup(" {}.").format(unstated[:1].upper() + unstated[1:]) if unstated else Markup("")
+    why = Markup(" {}.").format(capital(unstated)) if unstated else Markup("")
     return Control("none", None, NOT_CONTROLLED + why + over, wording)
 
 

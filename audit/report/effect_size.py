@@ -5,7 +5,7 @@ model would write.
 from __future__ import annotations
 
 import math
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Final
 
 from markupsafe import Markup
@@ -130,3 +130,15 @@ def constant(gap: PlacedRow | None, own: Results) -> Markup | None:
 
 def _unsigned(value: float) -> str:
     return unsigned(abs(value))
+
+
+def reach_in_sd(rows: Sequence[PlacedRow], *, level: str) -> Markup:
+    """Say how large a gap or change of measures the intervals leave possible."""
+    in_sd = [row for row in rows if math.isfinite(row.number("sd_ci_low"))]
+    if not in_sd:
+        return Markup("")
+    low = min(in_sd, key=lambda row: row.number("sd_ci_low"))
+    high = max(in_sd, key=lambda row: row.number("sd_ci_high"))
+    return Markup(": the {} intervals of single replies' measures reach from {} to {} standard deviations").format(
+        level, show(low, "sd_ci_low", points), show(high, "sd_ci_high", points)
+    )

@@ -30,6 +30,7 @@ from audit.tables.formatting import (
     SAME,
     bare_p,
     brief,
+    capital,
     count,
     coverage,
     either,
@@ -332,7 +333,7 @@ def _lead(
     words = Markup("{}, {} were on average rated {} points {} than {}")
     if in_probabilities:
         words = Markup("{}, the model's probabilities put {} on average {} points {} than {}")
-    beyond = f"{BEYOND[0].upper()}{BEYOND[1:]}"
+    beyond = capital(BEYOND)
     if gap.get("control") == "placebo":
         beyond = f"{beyond}, and beyond what invented groups show"
     said = words.format(beyond, inside, show(gap, "delta", _size), direction(delta), outside)

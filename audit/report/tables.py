@@ -62,7 +62,7 @@ def calls(own: Results) -> Captioned | None:
 def measure_controls(named: Callable[[PlacedRow], str]) -> tuple[Named, ...]:
     """Return the columns of the controls of measures; ``named`` names a row's measure."""
     measure = ShownColumn("measure", named, words=True)
-    return measure, _OF_WHICH, "delta", "ci_low", "p", "n_narratives", "n_answers", "note"
+    return measure, *CONTROLS
 
 
 def estimable(controls: Sequence[PlacedRow]) -> list[PlacedRow]:

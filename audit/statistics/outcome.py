@@ -210,7 +210,7 @@ def analyse_outcome(
     for cube, own, controls in told.controlled(prompts, confidence=confidence, dependent=dependent):
         made = Estimates.of(cube, seed=seed, settings=settings, published=outcome.rated)
         rows = gap_rows(cube, made, confidence=confidence, n_missing=n_missing(own))
-        gap = list(rows if outcome.rated else _measured_rows(rows, cube, *_n_numberless(replies, own)))
+        rows = rows if outcome.rated else _measured_rows(rows, cube, *_n_numberless(replies, own))
         part = DimensionAnalysis(
             outcome=outcome,
             cube=cube,
@@ -218,7 +218,7 @@ def analyse_outcome(
             told=told,
             conversations=conversations_of(cube.narrative_ids, conversation_of),
             estimates=made,
-            gap=list(map(outcome.named, gap)),
+            gap=list(map(outcome.named, rows)),
             repetition=list(map(outcome.named, controls)),
             settings=settings,
             dependent=dependent,
@@ -229,8 +229,7 @@ def analyse_outcome(
             without = made.without(made.estimator)
             labelled[cube.dimension].append(Labelled(cube.variant, part.headline, cube.narrative_ids, scale, without))
     of_parts = [row for part in parts for row in part.gap]
-    overall = list(overall_rows(of_parts, labelled, confidence=confidence))
-    overall = list(map(outcome.named, overall))
+    overall = list(map(outcome.named, overall_rows(of_parts, labelled, confidence=confidence)))
     gap = [*of_parts, *overall]
     if conversation_of is not None and any(part.conversations for part in parts):
         found = [(part.cube, part.estimates) for part in parts]

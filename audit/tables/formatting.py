@@ -166,6 +166,11 @@ def listed(names: Sequence[str], *, last: str = "and") -> str:
     return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
+def capital(words: str) -> str:
+    """Begin words with a capital letter; markup stays markup."""
+    return words[:1].upper() + words[1:]
+
+
 def brief(name: str, *, at_most: int = 120) -> str:
     """Shorten a very long name to its beginning and its length."""
     return name if len(name) <= at_most else f"{name[:at_most]}… ({len(name):,} characters)"

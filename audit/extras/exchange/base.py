@@ -147,12 +147,12 @@ class Collected:
 
         StoreError if there is none, it was changed, or rows were collected since.
         """
-        from audit.runs.derived import derived_table
+        from audit.runs.derived import derived_table, place_of
         from audit.statistics.limits import verdicts_as_they_hold
         from audit.tasks.registry import task_of
 
         described = task_of(self.manifest).described.get(name)
-        path = self.path / "tables" / f"{name}.csv" if described is None else described.place(self.path / "tables")
+        path = place_of(self.path, name, described)
         try:
             if path.exists():
                 check_made(self.path, f"tables/{path.name}", remedy=f"make it anew: {self._report}")

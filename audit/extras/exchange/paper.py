@@ -68,16 +68,17 @@ def _study(collected: Collected) -> Study:
     import pandas as pd
 
     from audit.extras.paper.base import Study
-    from audit.runs.derived import has_table
+    from audit.runs.derived import tables_of
     from audit.tables.run_of_ratings import TABLES
     from audit.tables.run_of_replies import REPLY_TABLES
     from audit.tasks.registry import task_of
 
     rated = collected.kind == "ratings"
     tables = {name: collected.statistics(name) for name in (_OF_RATINGS if rated else _OF_REPLIES)}
-    for name in _OF_LIMITS if rated else _DECIDED:
-        there = has_table(collected.path, name)
-        found = collected.statistics(name) if there else pd.DataFrame()
+    decided = _OF_LIMITS if rated else _DECIDED
+    there = tables_of(collected.path, decided)
+    for name in decided:
+        found = collected.statistics(name) if name in there else pd.DataFrame()
         tables[name] = found.reindex(columns=list((TABLES if rated else REPLY_TABLES)[name]))
     asked_to = task_of(collected.manifest).asked_to
     return Study(collected.manifest, collected.kind, collected.rows, collected.n_missing, asked_to, tables)

@@ -20,7 +20,7 @@ from audit.extras.paper.table import (
     row_of,
 )
 from audit.extras.paper.text import Line, PlainText, Symbol, line, told_names
-from audit.tables.formatting import MEANING, MISSING, count, coverage, dimension_title, listed, scale_end
+from audit.tables.formatting import MEANING, MISSING, capital, count, coverage, dimension_title, listed, scale_end
 from audit.tables.shared import OVERALL
 
 _CONTROLS: Final = {
@@ -208,4 +208,4 @@ def _level(study: Study) -> str:
 
 
 def _sentence(note: str) -> str:
-    return f"{note[0].upper()}{note[1:]}{'' if note.endswith('.') else '.'}"
+    return f"{capital(note)}{'' if note.endswith('.') else '.'}"

@@ -30,6 +30,7 @@ from audit.report.table_layout import (
 from audit.runs.manifest import Manifest
 from audit.tables.formatting import (
     brief,
+    capital,
     error_rate,
     points,
     scale_end,
@@ -178,7 +179,7 @@ def _folded(own: Results, shown: Captioned | None) -> Section | None:
     if shown is None:
         return None
     title = shown.caption.removeprefix(f"{own.title}: ")
-    return section(f"{title[:1].upper()}{title[1:]}", shown, look="folded")
+    return section(capital(title), shown, look="folded")
 
 
 def _differences(own: Results, name: str, caption: str, rows: Sequence[PlacedRow]) -> Captioned | None:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from audit.report.dimensions import Limit
 from audit.report.echo import NOT_CONTROLLED
+from audit.report.effect_size import reach_in_sd
 from audit.report.manifest import ManifestView
 from audit.report.numbers import PlacedRow, rounded, show, show_rounded_interval
 from audit.report.results import Results
@@ -21,7 +22,7 @@ from audit.report.sentences import LIMITS
 from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, ShortAnswer, Summary, summary
 from audit.report.task_words import TaskWords
 from audit.report.verdicts import NOT_TOLD_APART, preventing_codes, reason_in_words, worded
-from audit.tables.formatting import OF_GROUPS_AND_MODELS, count, coverage, either, plural, points, unsigned
+from audit.tables.formatting import OF_GROUPS_AND_MODELS, capital, count, coverage, either, plural, unsigned
 
 _SHOWN_GAPS: Final = 5
 """Most gaps named in an answer; the table has the others."""
@@ -219,7 +220,7 @@ def combined(rows: Sequence[PlacedRow], measures: Measures, *, confidence: float
     tested = [row for row in rows if row["code"] not in ("no_verdict", "no_estimate")]
     if not tested:
         of_run = {code for row in rows for code in preventing_codes(row)} & _OF_RUN
-        lead = Markup("{}.").format(_capital(_reasons(rows)))
+        lead = Markup("{}.").format(capital(_reasons(rows)))
         return CombinedVerdict(
             "absent", "No verdict" if of_run else "Nothing could be tested", lead, n_untested=len(rows)
         )
@@ -240,17 +241,17 @@ def combined(rows: Sequence[PlacedRow], measures: Measures, *, confidence: float
         lead += Markup(". {}").format(NOT_CONTROLLED.rstrip("."))
     alike = [row for row in open_ones if row["control"] == "placebo" and "holds_zero" in preventing_codes(row)]
     if alike:
-        lead += Markup(". {}: {}").format(_capital(NOT_TOLD_APART), _few(alike, measures))
+        lead += Markup(". {}: {}").format(capital(NOT_TOLD_APART), _few(alike, measures))
     others = [row for row in open_ones if not any(row is each for each in alike)]
     if others:
         lead += Markup(". Undecided: {}").format(_reasons(others))
     counts = len(tested), n_untested, len(alike)
     if found:
         return CombinedVerdict("gap", _words(found), lead + ".", tuple(found), *counts, claims)
-    reach = _reach(tested, level=coverage(confidence))
+    reach = reach_in_sd(tested, level=coverage(confidence))
     said = Markup("{}. That none is found does not mean that there is none{}.").format(lead, reach)
     by_zero = all(set(preventing_codes(row)) <= _OF_ZERO for row in open_ones)
-    words = _capital(NOT_TOLD_APART) if len(alike) == len(tested) else "No gap is found" if by_zero else "Undecided"
+    words = capital(NOT_TOLD_APART) if len(alike) == len(tested) else "No gap is found" if by_zero else "Undecided"
     return CombinedVerdict("undecided", words, said, (), *counts)
 
 
@@ -258,11 +259,7 @@ def _words(found: Sequence[PlacedRow]) -> str:
     """Say in how many measures a gap is found, by what it is between."""
     n_of = {claim: sum(row["claim"] == claim for row in found) for claim in _CLAIMS}
     said = [f"a gap{words} in {plural(n_of[claim], 'measure')}" for claim, words in _CLAIMS.items() if n_of[claim]]
-    return _capital(", ".join(said))
-
-
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
+    return capital(", ".join(said))
 
 
 def _few(rows: Sequence[PlacedRow], measures: Measures) -> Markup:
@@ -276,18 +273,6 @@ def _reasons(rows: Sequence[PlacedRow]) -> Markup:
     """Count the reasons that prevent verdicts."""
     n_of = Counter(reason_in_words(code, row) for row in rows for code in preventing_codes(row))
     return Markup("; ").join(Markup("{} ({})").format(words, count(n)) for words, n in n_of.most_common())
-
-
-def _reach(rows: Sequence[PlacedRow], *, level: str) -> Markup:
-    """Say how large a gap the intervals leave possible."""
-    in_sd = [row for row in rows if math.isfinite(row.number("sd_ci_low"))]
-    if not in_sd:
-        return Markup("")
-    low = min(in_sd, key=lambda row: row.number("sd_ci_low"))
-    high = max(in_sd, key=lambda row: row.number("sd_ci_high"))
-    return Markup(": the {} intervals of single replies' measures reach from {} to {} standard deviations").format(
-        level, show(low, "sd_ci_low", points), show(high, "sd_ci_high", points)
-    )
 
 
 def _named(row: PlacedRow, measures: Measures) -> str:

@@ -29,6 +29,7 @@ from audit.report.verdicts import next_step, worded
 from audit.runs.manifest import Manifest
 from audit.tables.formatting import (
     brief,
+    capital,
     count,
     either,
     fixed,
@@ -328,7 +329,7 @@ def _cautions(measures: Measures) -> list[Markup]:
         if row["caution"]:
             of.setdefault(str(row["caution"]).removesuffix("."), []).append(str(row["title"]))
     return [
-        Markup("<strong>{}</strong>: {}").format(", ".join(titles), f"{caution[:1].upper()}{caution[1:]}.")
+        Markup("<strong>{}</strong>: {}").format(", ".join(titles), f"{capital(caution)}.")
         for caution, titles in of.items()
     ]
 
