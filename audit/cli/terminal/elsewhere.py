@@ -61,11 +61,19 @@ def without_results(error: Exception, overrides: Sequence[str]) -> ConfigError:
     asked = next(word for word in reversed(overrides) if word.lstrip("+").startswith(LAUNCHER))
     said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     if isinstance(error, NameError):  # submitit raises it for an unknown setting
-        return ConfigError(f"{asked}: {said}; correct the name in hydra.launcher.NAME=VALUE, or leave it out")
+        return ConfigError(
+            f"{asked}: {_in_order(said)}; correct the name in hydra.launcher.NAME=VALUE, or leave it out"
+        )
     return ConfigError(
         f"{asked}: {said}; look into .submitit/ of the sweep's folder, and whether other jobs still run; the same "
         "command goes on where they stopped"
     )
+
+
+def _in_order(said: str) -> str:
+    """Sort the names that submitit lists, which it takes from a set: its order changes from process to process."""
+    problem, before, names = said.partition(" Valid arguments: ")
+    return problem + before + ", ".join(sorted(names.split(", ")))
 
 
 @contextmanager
