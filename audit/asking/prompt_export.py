@@ -45,10 +45,9 @@ def export_id(plan: Planned) -> str:
 
 
 def with_ids(records: Iterator[dict[str, Any]], export: str) -> Iterator[dict[str, Any]]:
-    """Add an id to each prompt, and its messages in the usual chat format.
+    """Add an id to each prompt, and its messages in the usual chat format, the beginning of an answer as the last.
 
-    The beginning of an answer becomes a last assistant message. A prompt with parts that only a model can supply has no
-    messages, because it cannot be asked as it is.
+    A prompt with parts that only a model can supply has no messages, because it cannot be asked as it is.
     """
     for place, record in enumerate(records):
         named = {"id": f"{export}-{place}", **record}
@@ -83,21 +82,11 @@ def messages_in(prompts: Path) -> list[list[tuple[str, str]]]:
 
 @dataclass(frozen=True)
 class Export:
-    """What is stored beside exported prompts.
+    """What is stored beside exported prompts."""
 
-    Attributes
-    ----------
-    id
-        Prefix of the prompts' ids.
-    prompts_sha256
-        Of the file of prompts.
-    preset
-        Name of the experiment.
-    """
-
-    id: str
-    prompts_sha256: str
-    preset: str
+    id: str  # prefix of the prompts' ids
+    prompts_sha256: str  # of the file of prompts
+    preset: str  # name of the experiment
     config: AuditConfig
     asked: PromptsAsked
 
@@ -188,10 +177,7 @@ class Export:
 
 
 def why_not_elsewhere(plan: Planned, *, kind: str, readable: bool) -> str:
-    """Say why the answers to a run's prompts cannot be read from a file; empty if they can.
-
-    ``kind`` is the task's name, ``readable`` whether answers of this task can be read at all.
-    """
+    """Say why the answers to a run's prompts cannot be read from a file; empty if they can."""
     strategy = plan.strategy
     if not readable:
         return f"answers of task={kind} are not read from a file; task=intensity and task=reply are"

@@ -44,10 +44,8 @@ _SHOWN: Final = 300
 
 
 class Batches:
-    """Sends requests in batches, with the interface of :meth:`audit.engines.server.Server.ask_all`.
-
-    The server's budget, retries and stored answers apply here too: a request in a batch counts as one. ``say`` gets
-    lines about batches.
+    """Sends requests in batches, with the interface, budget, retries and stored answers of
+    :class:`audit.engines.server.Server`.
     """
 
     def __init__(self, server: Server, *, say: Callable[[str], None] | None = None) -> None:
@@ -67,11 +65,7 @@ class Batches:
         missing: Callable[[str], _Read] | None = None,
         done: Done = unwatched,
     ) -> list[_Read]:
-        """Send many requests and wait for the answers; see :meth:`audit.engines.server.Server.ask_all`.
-
-        Raises ModelError if the server has no batches, a batch fails or is cancelled, or the budget is spent. Answers
-        so far are kept, and a submitted batch is found again.
-        """
+        """Send many requests and wait for the answers. After an error a submitted batch is found again."""
         server = self._server
         if server.kept is not self._of:
             self._of, self._noted = server.kept, {}

@@ -48,13 +48,10 @@ _LLAMA3: Final = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max
 
 @dataclass(frozen=True)
 class Header:
-    """A GGUF file's metadata.
+    """A GGUF file's metadata."""
 
-    ``values`` has the settings by name; for arrays only the length. ``tensors`` has each tensor's shape as stored, its
-    type number, and the offset of its content from ``start``, where the first tensor begins.
-    """
-
-    values: dict[str, Any]
+    values: dict[str, Any]  # the settings by name; for arrays only the length
+    # shape as stored, type number, and offset of the content from start
     tensors: dict[str, tuple[tuple[int, ...], int, int]]
     start: int
 
@@ -70,10 +67,7 @@ class Header:
 
 
 def read_header(path: Path, asked: str) -> Header:
-    """Read a GGUF file's metadata, checking everything against the file's size.
-
-    ``asked`` names the file in messages, such as ``model.path=FILE``.
-    """
+    """Read a GGUF file's metadata, checking everything against the file's size."""
     size = path.stat().st_size
     try:
         with open_file(path) as handle:
@@ -161,17 +155,13 @@ def _damaged(asked: str, size: int) -> ModelError:
 
 @dataclass(frozen=True)
 class Unpacking:
-    """A GGUF file and the folder it is unpacked into.
-
-    ``digest`` is the file's SHA-256, ``form`` the number format of the unpacked weights, and ``kinds`` the formats in
-    the file, most frequent first. ``asked`` names the file in messages.
-    """
+    """A GGUF file and the folder it is unpacked into."""
 
     path: Path
     asked: str
-    digest: str
-    form: str
-    kinds: tuple[str, ...]
+    digest: str  # the file's SHA-256
+    form: str  # the number format of the unpacked weights
+    kinds: tuple[str, ...]  # the formats in the file, most frequent first
     header: Header
     folder: Path
 
@@ -197,10 +187,7 @@ class Unpacking:
         )
 
     def unpack(self) -> None:
-        """Create the folder, whole or not at all, unless it exists.
-
-        Raises ModelError if the file cannot be converted or the disk has too little room.
-        """
+        """Create the folder, whole or not at all, unless it exists."""
         if self.folder.is_dir():
             return
         try:
@@ -347,11 +334,7 @@ def look_into(model: ModelConfig, cache_folder: Path) -> Unpacking:
 
 
 def convert(packed: Path, folder: Path, *, form: str, made: Callable[[Any, Any, Any], None] | None = None) -> None:
-    """Convert a GGUF file into a folder of safetensors; the folder appears whole or not at all.
-
-    ``form`` is ``float32``, ``bfloat16`` or ``float16``. ``made`` gets the tokenizer, the network and transformers'
-    loading info before they are written. Raises whatever transformers and safetensors raise.
-    """
+    """Convert a GGUF file into a folder of safetensors; the folder appears whole or not at all."""
     try:
         import accelerate  # noqa: F401
         import gguf

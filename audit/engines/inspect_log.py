@@ -24,28 +24,21 @@ _NOT_NEEDED: Final = {"events", "events_data", "store", "timelines", "scores"}
 
 @dataclass(frozen=True)
 class Sampled:
-    """One sample of a log.
+    """One sample of a log."""
 
-    ``id`` is the prompt's, ``epoch`` the round of answers. ``written`` has no text if there is no answer. ``asked`` has
-    (role, text) of each message shown to the model.
-    """
-
-    id: str
-    epoch: int
-    written: Generated
-    asked: tuple[tuple[str, str], ...]
+    id: str  # the prompt's
+    epoch: int  # the round of answers
+    written: Generated  # without a text if there is no answer
+    asked: tuple[tuple[str, str], ...]  # role and text of each message shown to the model
 
 
 @dataclass(frozen=True)
 class InspectLog:
-    """A log and its metadata.
-
-    ``by`` is Inspect with its version; ``temperature`` is None if unknown; ``samples`` are in log order.
-    """
+    """A log and its metadata."""
 
     model: str
-    by: str
-    temperature: float | None
+    by: str  # Inspect with its version
+    temperature: float | None  # None if unknown
     samples: Sequence[Sampled]
 
 

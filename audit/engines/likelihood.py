@@ -27,19 +27,11 @@ _REMEDY: Final = "choose a causal model such as embedded:smollm2 or openai-commu
 
 @dataclass(frozen=True)
 class Likelihoods:
-    """How likely n texts are.
+    """How likely n texts are."""
 
-    Attributes
-    ----------
-    nll
-        Shape (n,), float64, in text order: the sum of −log p over a text's scored tokens, in nats; NaN if no token was
-        scored.
-    n_tokens
-        Shape (n,), int64: scored tokens.
-    """
-
+    # shape (n,): the sum of −log p over a text's scored tokens, in nats; NaN if no token was scored
     nll: npt.NDArray[np.float64]
-    n_tokens: npt.NDArray[np.int64]
+    n_tokens: npt.NDArray[np.int64]  # shape (n,): scored tokens
 
 
 class LikelihoodModel:
@@ -51,18 +43,7 @@ class LikelihoodModel:
     A text longer than the window is read in windows that overlap by half, as in Hugging Face's guide [2]_: every token
     is scored once, those of later windows after at least half a window of the text.
 
-    Parameters
-    ----------
-    model
-        ``embedded:smollm2``, a folder, or a hub id that is in the hub's cache on this machine.
-    download
-        Whether to download a hub model; otherwise ModelAbsentError is raised if it is not in the cache.
-
-    Attributes
-    ----------
-    facts
-        What identifies the model: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``,
-        ``dtype``; ``first_token``, whether it is scored; ``window`` and ``stride``, in tokens.
+    ``model`` is ``embedded:smollm2``, a folder, or a hub id in this machine's cache.
 
     References
     ----------
@@ -103,10 +84,7 @@ class LikelihoodModel:
         }
 
     def score(self, texts: Sequence[str]) -> Likelihoods:
-        """Return how likely each text is; independent of the other texts, up to rounding.
-
-        Raises ModelError if a probability is zero or not finite: the weights are damaged.
-        """
+        """Return how likely each text is; independent of the other texts, up to rounding."""
         import torch
 
         sums, n_tokens = np.zeros(len(texts)), np.zeros(len(texts), dtype=np.int64)

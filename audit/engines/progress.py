@@ -23,10 +23,7 @@ _COLUMNS: Final = 80
 
 
 class ProgressPart:
-    """A part of the work, done together; several may be under way at once. A context manager.
-
-    When it ends, all of it counts as done, whatever was reported. If it is interrupted, it counts as reported.
-    """
+    """A part of the work, done together; several may be under way at once. A context manager."""
 
     def __init__(self, progress: Progress, size: int) -> None:
         self._progress, self._size = progress, size
@@ -46,11 +43,7 @@ class ProgressPart:
         self._progress._end(self, whole=kind is None)
 
     def call(self, name: str = "") -> Callable[[int], None]:
-        """Begin a call of the whole part, which ends the one before; return a counter of prompts done.
-
-        The counter takes the number of further prompts. The answer's call has no name. Beginning again with the same
-        name restarts the count: the earlier caller is gone.
-        """
+        """Begin a call of the whole part and return a counter of prompts done; the same name restarts the count."""
         if self._call is not None and self._call[0] != name:
             self._end_call()
         self._call = (name, 0)
@@ -98,8 +91,7 @@ class Progress:
     """Counts work done out of a total; a context manager.
 
     A prompt may take several calls (``n_calls``), the last of which is its answer. The count is of answers. Rate and
-    time left are of calls, so that they are known before the first answer, and of this session only. ``there`` is the
-    work done before; ``unit`` is a plural; ``name`` comes before the count; ``clock`` returns seconds.
+    time left are of calls, so that they are known before the first answer, and of this session only.
     """
 
     def __init__(

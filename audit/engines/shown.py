@@ -17,8 +17,7 @@ _TOLD_APART: Final = 8
 def not_shown_once(prompt: Prompt, render: Callable[[Prompt], str]) -> str:
     """Say how a chat template fails to show every message once and in order; empty if it does not.
 
-    It may strip white space around a text, and an earlier answer's thought. The prompt should have no thought of the
-    model's own, which might repeat a message.
+    It may strip white space around a text, and an earlier answer's thought.
     """
     said = [
         (who, text.strip())

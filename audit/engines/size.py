@@ -15,10 +15,9 @@ _LONGEST: Final = 100_000_000
 
 
 def model_size(folder: Path) -> dict[str, int]:
-    """Return a model's number of ``parameters`` and its ``weights_bytes`` on disk.
+    """Return a model's number of ``parameters`` and its ``weights_bytes`` on disk, of safetensors files alone.
 
-    Only safetensors files count. ``parameters`` is missing if weights are packed, as quantised ones are. Empty if there
-    is no safetensors file, or one cannot be read. A weight that two layers share counts once, as it is stored once.
+    ``parameters`` is missing if weights are packed, as quantised ones are. A weight that two layers share counts once.
     """
     files = sorted(folder.glob("*.safetensors"))
     found = [_numbers_in(path) for path in files]

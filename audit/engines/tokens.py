@@ -17,10 +17,8 @@ AS_CHARACTERS: Final = {"split_special_tokens": True, "verbose": False}
 
 
 def load_scorer(folder: Path, *, kind: str, asked: str, remedy: str, device: str) -> tuple[Any, Any]:
-    """Load network and tokenizer from a local folder, in float32; the model's own code is not run.
-
-    ``kind`` is the class of transformers that loads the network, such as ``AutoModelForCausalLM``. ``asked`` names it
-    in messages, and ``remedy`` says there what to do. Encoder-decoders are refused.
+    """Load a network of the class ``kind`` of transformers and its tokenizer from a folder, in float32, without its own
+    code.
     """
     import transformers
 
@@ -66,10 +64,7 @@ def context_length(network: Any, tokenizer: Any) -> int | None:
 
 
 def batches(rows: Sequence[Sequence[int]], *, n_tokens: int) -> Iterator[list[int]]:
-    """Yield indices of rows of similar length, longest first, at most ``n_tokens`` a batch including padding.
-
-    A longer row is a batch of its own; empty rows are left out.
-    """
+    """Yield indices of rows of similar length, longest first, at most ``n_tokens`` a batch including padding."""
     batch: list[int] = []
     for place in sorted((p for p, row in enumerate(rows) if row), key=lambda p: (-len(rows[p]), p)):
         if batch and (len(batch) + 1) * len(rows[batch[0]]) > n_tokens:

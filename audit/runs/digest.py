@@ -31,11 +31,7 @@ _OF_SESSIONS: Final = frozenset({"seen", "not_checked"})
 
 
 def digest_of(manifest: Manifest, *, tables: Mapping[str, str], files: Mapping[str, str]) -> str:
-    """Return a run's digest.
-
-    ``tables`` has :func:`rows_sha256` of each collected table by name, and ``files`` the SHA-256 of other files by
-    name.
-    """
+    """Return a run's digest, of :func:`rows_sha256` of each collected table and the SHA-256 of other files, by name."""
     asked = {name: manifest.content[name] for name in _ASKED if name in manifest.content}
     model = {name: value for name, value in manifest.model.content.items() if name not in _OF_SESSIONS}
     told = {"form": _FORM, "asked": {**asked, "model": model}, "tables": tables, "files": files}

@@ -49,10 +49,7 @@ def unfinished_of(path: Path) -> Path:
 
 @contextmanager
 def whole(path: Path, before: Callable[[Path], None] | None = None) -> Iterator[io.BufferedWriter]:
-    """Open a file that replaces ``path`` once all is written; until then the old one stays.
-
-    ``before`` gets the path of the written file, just before it is moved into place.
-    """
+    """Open a file that replaces ``path`` once all is written; ``before`` gets its path just before that."""
     unfinished = unfinished_of(path)
     with writing(path):
         try:
@@ -86,10 +83,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def refuse_link(path: Path) -> None:
-    """Raise StoreError if the path is a symbolic link.
-
-    A folder may come from anyone, and its links may lead to the user's own files.
-    """
+    """Raise StoreError for a symbolic link: a folder may come from anyone, and its links lead anywhere."""
     if path.is_symlink():
         raise StoreError(
             f"{path} is a link to another place, and nothing of a run is written or removed there; put what it leads "

@@ -66,27 +66,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class _Consolidated:
-    """An open consolidated file and its metadata.
-
-    Attributes
-    ----------
-    places
-        Rows of each part, by name, in file order.
-    sha256_of
-        SHA-256 of each part's file, by name.
-    sha256
-        SHA-256 of all parts' files, one after another.
-    data_sha256
-        SHA-256 of this file's own bytes before the footer; empty or different if other data were written since.
-    counts
-        Counts kept beside parts, by part name.
-    """
+    """An open consolidated file and its metadata."""
 
     file: pq.ParquetFile
-    places: Mapping[str, range]
-    sha256_of: Mapping[str, str]
-    sha256: str
-    data_sha256: str
+    places: Mapping[str, range]  # rows of each part, by name, in file order
+    sha256_of: Mapping[str, str]  # of each part's file, by name
+    sha256: str  # of all parts' files, one after another
+    data_sha256: str  # of this file's bytes before the footer; different if other data were written since
     counts: Mapping[str, Counts]
 
     @classmethod
@@ -121,10 +107,9 @@ def part_name(number: int, stage: int | None = None) -> str:
 
 
 class Parts:
-    """One table of a folder, in parts or consolidated. ``name`` is the consolidated file's.
+    """One table of a folder, in parts or consolidated; only one process may write, others can read meanwhile.
 
-    Only one process may write; others can read even while it consolidates. ``table`` None means that the content is
-    unknown: parts can then be named but not read.
+    ``table`` None means that the content is unknown: parts can then be named but not read.
     """
 
     def __init__(self, root: Path, folder: str, file: str, table: Table | None, ledger: Ledger) -> None:
@@ -221,10 +206,7 @@ class Parts:
             self._write(self._beside(), without=name)
 
     def consolidate(self) -> None:
-        """Write all parts into one file, then remove them.
-
-        It may be interrupted at any moment and repeated: no row is lost. On StoreError the parts stay.
-        """
+        """Write all parts into one file, then remove them; safe to interrupt and repeat at any moment."""
         beside = self._beside()
         with self._consolidated() as there:
             new = [path for name, path in beside.items() if not _is_of(path, name, there)]

@@ -41,10 +41,7 @@ _LONGEST: Final = 2**28
 
 @dataclass(frozen=True)
 class PromptsAsked:
-    """The prompts of a run.
-
-    ``grid`` has narratives only in the wording shown; ``strategy`` has the calls of each prompt.
-    """
+    """The prompts of a run."""
 
     grid: PromptGrid
     strategy: Strategy

@@ -197,10 +197,7 @@ def states_seen(manifest: Manifest) -> list[str]:
 
 
 def check_same_model(difference: Difference | str | None, path: Path) -> None:
-    """Raise StoreError if a folder's run has another model than the one asked for; None or "" means the same.
-
-    The remedy is not to leave ``run_dir`` out: a run's default folder does not depend on the model's files.
-    """
+    """Raise StoreError if a folder's run has another model than the one asked for; None or "" means the same."""
     if difference:
         raise StoreError(
             f"run_dir={path} holds answers of another model: {difference}; name another run_dir to ask this one; "
@@ -266,9 +263,7 @@ def describe_run(
 ) -> Manifest:
     """Return a new run's manifest: everything known before it starts.
 
-    ``example`` is one prompt's last call, for the report: ``system``, ``user``, ``turns`` between them if any,
-    ``begun`` if the answer is begun, and the result of :func:`as_fed`. ``given`` says where the strategy's examples and
-    knowledge come from, see :func:`audit.asking.strategies.given.give`.
+    ``example`` is one prompt's last call, for the report, with the result of :func:`as_fed`.
     """
     config, grid = plan.config, plan.grid
     facts = model.facts
@@ -312,10 +307,7 @@ def describe_run(
 
 
 def as_fed(model: OpenModel, example: Mapping[str, Any]) -> dict[str, str]:
-    """Return an example as the model reads it, ``fed``, and the special tokens that the tokenizer adds.
-
-    For ``engine.add_special_tokens``. Raises ModelError if the engine has no tokenizer.
-    """
+    """Return an example as the model reads it, ``fed``, and the special tokens that the tokenizer adds."""
     from audit.engines.base import token_reader
 
     tokenizer = token_reader(model.engine, remedy="use engine.add_special_tokens=false").tokenizer

@@ -59,13 +59,10 @@ _DUST: Final = 1e-9
 
 @dataclass
 class ExpectedElicitation:
-    """Reads the model's distribution over the scale's numbers.
-
-    ``max_pruned_points`` is in scale points: more is asked until the rest can move no intensity by more.
-    """
+    """Reads the model's distribution over the scale's numbers."""
 
     scale: Scale
-    max_pruned_points: float
+    max_pruned_points: float  # more is asked until the rest can move no intensity by more
     _tree: NumberTree | None = field(default=None, repr=False)
 
     @classmethod
@@ -178,12 +175,8 @@ class _Walk:
     """The walks of n prompts down one tree of N nodes, side by side.
 
     A node is *open* if its probability is known but not what follows it. ``mass`` is the probability of a node's path,
-    ``final`` that of its number once known: without the share that continues with a digit.
-
-    Attributes
-    ----------
-    bounds
-        Shape (n,): how far the mean could be from the reported one, in points; inf if it could be anything.
+    ``final`` that of its number once known: without the share that continues with a digit. ``bounds``, shape (n,), is
+    how far the mean could be from the reported one, in points.
     """
 
     def __init__(self, tree: NumberTree, n_prompts: int, max_points: float) -> None:

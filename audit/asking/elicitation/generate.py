@@ -32,22 +32,13 @@ from stimuli.prompts import Prompt, Question, Scale
 
 @dataclass(frozen=True)
 class GenerateElicitation:
-    """Generates a text and parses it.
-
-    Attributes
-    ----------
-    max_tokens
-        Limit of a response.
-    parser
-        ``scale`` knows the scale and the prompt; ``hou2025`` is the published parser with its faults.
-    replies
-        How to read answers in the prompts' language; None for English.
-    """
+    """Generates a text and parses it."""
 
     scale: Scale
     max_tokens: int
+    # `scale` knows the scale and the prompt; `hou2025` is the published parser with its faults
     parser: Literal["scale", "hou2025"]
-    replies: Replies | None = None
+    replies: Replies | None = None  # how to read answers in the prompts' language; None for English
 
     @property
     def room(self) -> int:

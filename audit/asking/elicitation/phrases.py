@@ -137,24 +137,9 @@ def read_in_language(
 ) -> ParsedResponse:
     """Read the intensity that a response states; it is never clipped to the scale.
 
-    Parameters
-    ----------
-    response
-        The model's raw text; thoughts and invented turns are skipped.
-    scale
-        As asked, with its labels in the language of ``replies``.
-    quoted
-        Texts that the response may repeat, so that numbers in them are not ratings.
-    question
-        Names the emotion and the people. If None, all common names of emotions count as the one in question.
-    cut
-        Whether the text stopped at its length limit: then a number at its end, which might go on, is not read. If None,
-        that is unknown: a number alone or after a label is read, one that ends a sentence without a full stop is not.
-
-    Notes
-    -----
-    Amounts are read as in :func:`audit.asking.elicitation.parsing.parse_response`. Two different ratings count as none.
-    A refusing phrase, in the language or in English, counts if no rating is stated.
+    Arguments and amounts are those of :func:`audit.asking.elicitation.parsing.parse_response`, with the scale's labels
+    in the language of ``replies``. Without ``question`` all common names of emotions count as the one in question. Two
+    different ratings count as none. A refusing phrase, in the language or in English, counts if no rating is stated.
     """
     return read_response(
         response,

@@ -19,11 +19,7 @@ Row = dict[str, Any]
 
 
 def give(plan: Plan, *, say: Callable[[str], None]) -> tuple[list[Row], dict[str, Any]]:
-    """Choose the examples and get the knowledge for every narrative of a run.
-
-    Returns rows of ``tables.GIVEN`` and what the manifest records: the sources, the SHA-256 of what is shown, and the
-    seconds taken. Both are empty if the strategy adds nothing.
-    """
+    """Choose the examples and get the knowledge for every narrative of a run; return ``GIVEN`` and what to record."""
     rows: list[Row] = []
     facts: dict[str, Any] = {}
     settings = plan.config.strategy

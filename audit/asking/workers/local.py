@@ -32,11 +32,7 @@ _LONGEST: Final = 300
 
 
 class LocalWorker(Worker):
-    """A process of this machine.
-
-    ``on`` names its devices, ``environment`` is set before it imports anything, ``opening`` is a pickled
-    :class:`audit.asking.workers.serve.Opening`, and ``stream`` is ``log`` opened for appending.
-    """
+    """A process of this machine."""
 
     def __init__(
         self,

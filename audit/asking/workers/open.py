@@ -24,8 +24,7 @@ def open_workers(
 ) -> tuple[Workers, float]:
     """Open the model of a run; return the workers and the seconds that it took.
 
-    ``how`` describes the elicitation in the line about the loaded model. ``n_shards`` is how many shards are missing,
-    if known: more workers would have nothing to do. For ``writes`` see :func:`audit.engines.open.choose_engine`.
+    ``n_shards`` is how many shards are missing, if known: more workers would have nothing to do.
     """
     clock = time.perf_counter()
     open_them = _on_ray if config.engine.ray is not None else _here if config.engine.replicas == 1 else _replicas

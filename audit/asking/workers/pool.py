@@ -38,10 +38,7 @@ class Beat:
 
 @dataclass(frozen=True)
 class Ready:
-    """A worker has opened the model.
-
-    If ``name`` is not empty, it renames the worker.
-    """
+    """A worker has opened the model; ``name``, if any, renames the worker."""
 
     known: Known
     name: str = ""
@@ -127,11 +124,7 @@ class _State:
 
 
 class WorkerPool(Workers):
-    """Several workers.
-
-    A worker that answers no prompt for ``hang_s`` seconds is stopped; None means no limit. ``say`` gets lines about
-    workers that died.
-    """
+    """Several workers; one that answers no prompt for ``hang_s`` seconds is stopped."""
 
     def __init__(self, workers: Sequence[Worker], *, hang_s: float | None, say: Say) -> None:
         self.n = len(workers)
@@ -159,10 +152,7 @@ class WorkerPool(Workers):
         self._events.put((state, event))
 
     def _wait_for_all(self) -> None:
-        """Wait until each worker has opened the model or died, and check that all have the same model.
-
-        Nothing is asked before, because answers from another model could not be told from the rest.
-        """
+        """Wait until each worker opened the model or died: answers of another model could not be told from the rest."""
         while any(state.known is None for state in self._states):
             state, event = self._next_event()
             match event:
