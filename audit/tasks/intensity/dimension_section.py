@@ -90,21 +90,7 @@ _PUBLISHED_STATISTIC: Final = Markup(
 
 
 class Rated:
-    """One dimension and variant of a run.
-
-    Parameters
-    ----------
-    results
-        Of the whole run, with the figures that fit in the page.
-    anchor
-        Of its part of the page.
-    remarks
-        Those of the whole run.
-    drawn
-        Names of all figures that exist.
-    several
-        Whether the run has several variants.
-    """
+    """One dimension and variant of a run; ``anchor`` is that of its part of the page."""
 
     def __init__(
         self,
@@ -141,10 +127,7 @@ class Rated:
         return None
 
     def cards(self, *, alone: bool) -> Iterator[Card]:
-        """Yield the cards beneath the summary: the gap, and refusals if they matter.
-
-        If the gap is the only one (``alone``), its card leaves out what the summary has said.
-        """
+        """Yield the cards beneath the summary: the gap, and refusals if they matter."""
         yield _card(self.title, self.anchor, self.answer, alone=alone)
         if self._refusals is not None:
             gap = self._refusals
@@ -226,10 +209,7 @@ class Rated:
 def told_overall(
     narrow: Sequence[tuple[str, PlacedRow]], results: Results, remarks: Sequence[RemarkLike], *, view: ManifestView
 ) -> Iterator[FirstScreenGap]:
-    """Yield what the first screen tells of each variant's mean over dimensions.
-
-    ``narrow`` holds the headlines of scope ``narratives``, each with its title; for the rest see `Rated`.
-    """
+    """Yield what the first screen tells of each variant's mean over dimensions."""
     for title, row in narrow:
         if row["dimension"] == OVERALL:
             key = OVERALL, str(row["variant"])

@@ -27,17 +27,14 @@ _NAMED: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class FirstScreenGap:
-    """A gap for the first screen: its answer, its row and its refusal gap, if any.
-
-    ``of_all`` marks the mean over dimensions.
-    """
+    """A gap for the first screen: its answer, its row and its refusal gap, if any."""
 
     title: str
     anchor: str
     answer: WordedResult
     row: PlacedRow | None
     refusals: RefusalGap | None = None
-    of_all: bool = False
+    of_all: bool = False  # the mean over dimensions
 
 
 def summary_of_ratings(
@@ -50,16 +47,7 @@ def summary_of_ratings(
 ) -> Summary:
     """Write the first screen of a run of ratings.
 
-    Parameters
-    ----------
-    told
-        The gaps, in the page's order.
-    who
-        A perceiver and an experiencer of another group, as prompts named them; None if nothing was rated.
-    codes
-        Codes of the remarks on the run.
-    limits
-        The lines of the banner.
+    ``who`` is a perceiver and an experiencer of another group, as prompts named them; None if nothing was rated.
     """
     findings = [finding for each in told for finding in _findings(each)]
     return summary(
@@ -138,10 +126,7 @@ def _size(told: Sequence[FirstScreenGap]) -> Markup:
 
 
 def _sure(told: Sequence[FirstScreenGap]) -> Markup:
-    """For a single gap, say how small any average gap is, and how the true groups rank among reshuffled terms.
-
-    Empty without a verdict: then there is nothing to be sure of.
-    """
+    """For a single gap, say how small any average gap is, and how the true groups rank among reshuffled terms."""
     if len(told) != 1 or told[0].answer.verdict.kind == "absent":
         return Markup("")
     return Markup(" ").join(each for each in (told[0].answer.bound, told[0].answer.dealt) if each)

@@ -20,10 +20,7 @@ OF_ANSWERS: Final = ("released_answers", "intensity_differs")
 
 
 def released_answers(ratings: pd.DataFrame, *, low: float, high: float) -> tuple[pd.DataFrame, tuple[Remark, ...]]:
-    """Compare released intensities with their answers, and count how two rules read the answers.
-
-    ``ratings`` holds the answers in ``response``. Returns ``tables.READING_RULES`` and remarks.
-    """
+    """Compare released intensities with their answers, and count how two rules read the answers."""
     read = read_by_both(ratings["response"], low=low, high=high)
     own = ratings["intensity"].to_numpy(dtype=np.float64)
     study, ours = read["study_intensity"].to_numpy(), read["our_intensity"].to_numpy()

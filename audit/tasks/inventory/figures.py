@@ -53,12 +53,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 def draw_inventory(
     tables: Mapping[str, pd.DataFrame], *, low: float, high: float, confidence: float
 ) -> dict[str, Figure]:
-    """Draw all figures that a run's tables allow: ``inventory-<dimension>-<variant>`` and
-    ``affect-<dimension>-<variant>``.
-
-    ``tables`` holds ``inventory_groups`` and, if affect was evoked, ``affect_groups``; ``low`` and ``high`` are the
-    ends of an item's scale, in points.
-    """
+    """Draw ``inventory-<dimension>-<variant>`` and ``affect-<dimension>-<variant>``, as far as the tables allow."""
     figures: dict[str, Figure] = {}
     for key, own in tables["inventory_groups"].groupby(_PARTS, sort=False):
         with contextlib.suppress(NotEstimableError):
@@ -73,11 +68,7 @@ def draw_inventory(
 
 @for_phones
 def plot_scores(groups: pd.DataFrame, *, low: float, high: float, confidence: float) -> Figure:
-    """Draw each subscale's score by group with its interval, on the scale of an item.
-
-    ``groups`` are rows of `tables.INVENTORY_GROUPS`, of one dimension and one variant; of more than 40 groups the first
-    are drawn, and the figure says so. Raises NotEstimableError if there is no score.
-    """
+    """Draw each subscale's score by group with its interval, on the scale of an item."""
     if not np.isfinite(groups["score"].to_numpy(dtype=float)).any():
         raise NotEstimableError("no subscale has a score")
     names = list(map(str, groups["perceiver_group"].unique()))
@@ -96,9 +87,7 @@ def plot_scores(groups: pd.DataFrame, *, low: float, high: float, confidence: fl
 def plot_changes(groups: pd.DataFrame, *, confidence: float) -> Figure:
     """Draw what imagining situations changes in each subscale, by group and by kind of situation.
 
-    ``groups`` holds changes of one dimension and one variant: columns perceiver_group, subscale, narratives, change,
-    ci_low, ci_high and p_adjusted. Marks are filled if the corrected p is below 1 − `confidence`. Of more than 40
-    groups the first are drawn, and the figure says so. Raises NotEstimableError if there is no change.
+    Marks are filled if the corrected p is below 1 − `confidence`.
     """
     if not np.isfinite(groups["change"].to_numpy(dtype=float)).any():
         raise NotEstimableError("nothing was answered both by default and in a situation")

@@ -33,10 +33,7 @@ def draw_answers(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict
 
 
 def publish_inventory(folder: RunFolder, manifest: Manifest) -> Published:
-    """Analyse a filled-in questionnaire and render it; see :meth:`audit.tasks.base.Task.publish`.
-
-    The inventory is read from the manifest, since the user's file may be gone.
-    """
+    """Analyse a filled-in questionnaire, read from the manifest since the user's file may be gone, and render it."""
     from audit.report.figures.style import page_svgs
     from audit.tasks.inventory.analysis import answer_outcomes, remarks_on_answers, scored_tables
     from audit.tasks.inventory.page import render_inventory

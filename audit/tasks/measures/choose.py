@@ -41,24 +41,12 @@ CORPORA: Final = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """A scorer that the configuration asks for.
+    """A scorer that the configuration asks for."""
 
-    Attributes
-    ----------
-    name
-        Among ``measures.names``.
-    asked
-        Everything in the configuration that its numbers depend on, as plain values.
-    open
-        Loads it. Raises ModelError, or ModelAbsentError if an audit can do without it.
-    absent
-        What the configuration lacks to open it; else empty.
-    """
-
-    name: str
-    asked: dict[str, Any]
-    open: Callable[[], Scorer]
-    absent: str = ""
+    name: str  # among measures.names
+    asked: dict[str, Any]  # everything in the configuration that its numbers depend on, as plain values
+    open: Callable[[], Scorer]  # loads it; ModelAbsentError if an audit can do without it
+    absent: str = ""  # what the configuration lacks to open it
 
 
 def wanted_scorers(
@@ -66,8 +54,7 @@ def wanted_scorers(
 ) -> Iterator[Wanted]:
     """Yield the configured scorers in order, without ``diversity``, which needs none.
 
-    ``terms`` are the wordings of all identities of the run, which regard must not see. ``narratives`` are the run's:
-    their references are read, and a reply may name their emotions.
+    ``terms`` are the wordings of all identities of the run, which regard must not see.
     """
     for name in dict.fromkeys(config.names):
         match name:

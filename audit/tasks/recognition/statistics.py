@@ -64,30 +64,10 @@ def recognition_tables(
 ) -> dict[str, pd.DataFrame]:
     """Score recognised emotions, overall, by speaker, by experiencer, by perceiver and by pairs.
 
-    Parameters
-    ----------
-    answers
-        Columns ``NEEDED``, one row an answer that was read; refused, empty and failed ones are missing, not wrong.
-        ``narrative_id`` is ``conversation:turn``; ``gold`` the corpus' label; ``predicted`` the label that was read, or
-        None; ``identity`` the speaker's own, empty if the corpus has none; ``in_group`` null at baselines. Not
-        modified.
-    seed
-        The run's; draws depend only on it, the dimension and the variant.
-    labels
-        All labels, in the order to report; None for those that occur or were given, sorted.
-    n_draws
-        Resamples of the conversations; 0 for no interval.
-
-    Returns
-    -------
-    dict
-        ``recognition``, ``recognition_labels`` and ``recognition_confusion``, unrounded.
-
-    Raises
-    ------
-    ValueError
-        If a column or a gold label is missing, a label is not among ``labels``, or ``confidence`` is not between 0 and
-        1.
+    ``answers`` has one row an answer that was read; refused, empty and failed ones are missing, not wrong.
+    ``narrative_id`` is ``conversation:turn``; ``gold`` the corpus' label; ``predicted`` the label that was read, or
+    None; ``identity`` the speaker's own, empty if the corpus has none; ``in_group`` null at baselines. Draws depend
+    only on ``seed``, the dimension and the variant.
 
     Notes
     -----
@@ -138,19 +118,8 @@ def recognition_tables(
 def cause_table(answers: pd.DataFrame, *, seed: int, n_draws: int = 2_000, confidence: float = 0.95) -> pd.DataFrame:
     """Score the causes that a model named, overall, by speaker, by experiencer, by perceiver and by pairs.
 
-    Parameters
-    ----------
-    answers
-        Columns ``CAUSES_NEEDED``, one row an answer that was read, as for :func:`recognition_tables`: ``marked``,
-        whether people marked a cause; ``exact`` and ``f1``, agreement with what they marked, NaN for an answer without
-        a word. Not modified.
-    seed, n_draws, confidence
-        See :func:`recognition_tables`; intervals are computed in the same way.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``RECOGNITION_CAUSES``, unrounded.
+    ``answers`` as for :func:`recognition_tables`, with ``marked``, whether people marked a cause, and ``exact`` and
+    ``f1``, agreement with what they marked, NaN for an answer without a word. Intervals are computed in the same way.
 
     Notes
     -----

@@ -77,19 +77,8 @@ def render_replies(
 ) -> str:
     """Render the report of one run of replies, as HTML that can be encoded as UTF-8.
 
-    Parameters
-    ----------
-    manifest
-        See :func:`~audit.report.manifest.view_manifest` for the entries that are needed.
-    tables
-        The tables of ``tables.REPLY_TABLES`` by name, indexed from 0 as they are written.
-    figures
-        SVG by name: ``measures-<dimension>-<variant>`` and ``texts-<dimension>-<variant>``. Missing ones are left out.
-    replies, values
-        Columns of ``tables.REPLIES``; and one column a measure, indexed by ``prompt_index``. The replies to read are
-        drawn from them.
-    narratives
-        Texts by identifier; an unknown one is shown by its identifier.
+    The replies to read are drawn from ``replies`` and ``values``, which has one column a measure, indexed by
+    ``prompt_index``. A narrative without a text is shown by its identifier.
     """
     task = manifest.task
     view = view_manifest(manifest, rated=False, shown=_told(manifest))

@@ -42,8 +42,7 @@ def reply_status(text: str, status: str, *, narrative: str) -> ReplyStatus:
     """Return the status of one reply; ``status`` says how its writing ended.
 
     A reply is ``refused`` if one of the first two sentences declines to write, by our patterns for English. Leaving the
-    persona ("as an AI, I ...") does not count, nor does what the model writes later. ``empty`` includes replies without
-    a letter or digit.
+    persona ("as an AI, I ...") does not count. ``empty`` includes replies without a letter or digit.
     """
     if status in (ReplyStatus.FAILED, ReplyStatus.EMPTY):
         return ReplyStatus(status)

@@ -75,10 +75,7 @@ def measured_gaps(
 def measure_verdicts(
     measured: Iterable[MeasuredGaps], limits: Limits, settings: AnalysisSettings
 ) -> list[dict[str, Any]]:
-    """Decide about every measure; return rows of ``tables.VERDICTS``.
-
-    ``limits`` are those besides the measures' own numbers.
-    """
+    """Decide about every measure; return rows of ``tables.VERDICTS``."""
     every = list(measured)
     known = {place: set(codes) for place, codes in (limits.on_place or {}).items()}
     for each in every:
