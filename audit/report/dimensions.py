@@ -65,10 +65,7 @@ def where_noted(remarks: Sequence[RemarkLike], *, several: bool) -> str:
 
 
 def limits_by_text(remarks: Sequence[RemarkLike], titles: Mapping[str, str], *, several: bool) -> Iterator[Limit]:
-    """Yield each distinct text of remarks that limit a claim.
-
-    ``titles`` maps codes to titles, in the order to show; remarks with other codes are left out.
-    """
+    """Yield each distinct text of remarks that limit a claim: those whose code has a title."""
     for code, title in titles.items():
         own = [remark for remark in remarks if remark.code == code]
         for text in dict.fromkeys(remark.text for remark in own):

@@ -1,6 +1,4 @@
-"""Put a gap in proportion: to the scale, the spread of ratings, the response to the story, plain means, and what the
-model would write.
-"""
+"""Put a gap in proportion: to the scale, the spread of ratings, the response to the story, and plain means."""
 
 from __future__ import annotations
 
@@ -22,10 +20,7 @@ _DUST: Final = 1e-9
 
 
 def say_effect_size(gap: PlacedRow, decided: PlacedRow | None = None) -> Markup:
-    """Say how large the gap is relative to the scale and to the spread of ratings within narratives.
-
-    ``decided`` is the row that the verdict rests on, if it is not the headline's: its gap is then shown.
-    """
+    """Say how large the gap is relative to the scale and to the spread of ratings within narratives."""
     others = " times the spread (SD) of one narrative's ratings"
     names = [name for name in ("percent_of_scale", "delta_sd") if math.isfinite(gap.number(name))]
     sizes = [size_in(name, gap, decided, _unsigned) for name in names]

@@ -59,8 +59,7 @@ def describe_elicitation(
 ) -> Markup:
     """Describe how a rating is elicited.
 
-    ``asks_ends`` is false for runs of earlier versions, which did not ask whether a number ends. ``begun`` is the
-    prefilled start of the model's answers; empty if there is none.
+    ``asks_ends`` is false for runs of earlier versions, which did not ask whether a number ends.
     """
     kind = method
     if method == "expected" and not asks_ends:

@@ -19,23 +19,18 @@ from audit.tables.formatting import OVERRIDES, PHONE, points, without_overrides
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An embedded figure. Width and height, in CSS pixels, reserve its place while it is decoded.
-
-    ``phone`` is the same figure drawn for a phone, if there is one.
-    """
+    """An embedded figure. Width and height, in CSS pixels, reserve its place while it is decoded."""
 
     uri: str
     alt: str
     width: int
     height: int
-    phone: Picture | None = None
+    phone: Picture | None = None  # the same figure drawn for a phone
 
 
 @cache
 def environment() -> Environment:
-    """Return the templates' environment: everything is escaped, bidirectional overrides too; an undefined name is an
-    error.
-    """
+    """Return the templates' environment: everything is escaped, bidirectional overrides too; undefined is an error."""
     made = Environment(
         loader=FunctionLoader(_read),
         autoescape=True,

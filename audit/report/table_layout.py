@@ -74,23 +74,17 @@ class ShownTable:
 
 @dataclass(frozen=True, slots=True)
 class ShownColumn:
-    """A column: its heading, a function that writes a row's cell, and whether cells are words.
-
-    ``alike``, if given, returns a function that writes the column with the same number of decimals in all of these
-    rows, or None.
-    """
+    """A column: its heading, a function that writes a row's cell, and whether cells are words."""
 
     head: str
     cell: Callable[[PlacedRow], str]
     words: bool = False
+    # returns a function that writes all of these rows with the same number of decimals, or None
     alike: Callable[[Sequence[PlacedRow]], Callable[[PlacedRow], str] | None] | None = None
 
 
 def statistics_table(rows: Sequence[PlacedRow], *columns: ShownColumn, note: str = "") -> ShownTable:
-    """Lay out rows of a statistics table. The first column heads the rows.
-
-    ``note`` names the column of notes, which is shown last if any row has one.
-    """
+    """Lay out rows of a statistics table. The first column heads the rows."""
     if note and any(row[note] for row in rows):
         columns = (*columns, text("note", note))
     cells = [(column.alike and column.alike(rows)) or column.cell for column in columns]
@@ -120,7 +114,7 @@ def lay_out(
     """Lay out rows of a table by the declarations of its columns.
 
     A name that ends in ``_low`` stands for the interval up to its ``_high``, rounded as the number named before it.
-    Columns without a word or number in any row are left out. ``level`` is the coverage of the intervals in words.
+    Columns without a word or number in any row are left out.
     """
     of_measures = any(row.get("outcome") not in (None, "", _RATINGS) for row in rows)
     if of_measures:
@@ -231,10 +225,7 @@ def number_column(head: str, name: str, write: Write) -> ShownColumn:
 
 
 def interval_column(level: str, low: str = "ci_low", high: str = "ci_high") -> ShownColumn:
-    """Return a column of intervals of this coverage, as `show_interval` writes them.
-
-    All have two decimals if these distinguish both ends of each.
-    """
+    """Return a column of intervals of this coverage, as `show_interval` writes them."""
 
     def alike(rows: Sequence[PlacedRow]) -> Callable[[PlacedRow], str] | None:
         write = partial(fixed, decimals=2, signed=True)

@@ -66,17 +66,8 @@ def plot_gaps(
 ) -> Figure:
     """Draw each dimension's δ with its interval, in scale points, with a line at 0.
 
-    Parameters
-    ----------
-    gap
-        The `tables.GAP` table, of which the headline rows about narratives are drawn. A gap that could not be estimated
-        keeps its row, which says so.
-    confidence
-        Coverage of the table's intervals.
-    margin
-        Gap that counts as too small to matter, in points, drawn as a band around 0.
-    width
-        Of the whole figure, in inches; None takes what its texts and a plot of 2.7 inches need.
+    Headline rows about narratives are drawn. A gap that could not be estimated keeps its row, which says so.
+    ``margin``, in points, is drawn as a band around 0; ``width`` is that of the whole figure, in inches.
     """
     rows = gap.loc[gap["headline"].astype(bool) & (gap["scope"] == "narratives")].reset_index(drop=True)
     if rows.empty:
@@ -103,17 +94,6 @@ def plot_family(families: pd.DataFrame, *, family: str, confidence: float, width
     Filled marks have p, corrected for the family, below 1 − `confidence`. Members are sorted by contrast, the largest
     first, except in families with an order of their own (valence, degree, uplift). Of more than 60 members the 60
     furthest from 0 are drawn, and the figure says so.
-
-    Parameters
-    ----------
-    families
-        Rows of the `tables.FAMILIES` table, of one dimension and variant.
-    family
-        The one to draw: ``emotion``, ``group``, ``cluster`` ...
-    confidence
-        Coverage of the table's intervals.
-    width
-        See :func:`plot_gaps`.
     """
     members = families.loc[families["family"] == family]
     if members.empty:
@@ -147,10 +127,9 @@ def plot_family(families: pd.DataFrame, *, family: str, confidence: float, width
 
 @for_phones
 def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
-    """Draw paired differences of δ between variants, strategies or models.
+    """Draw paired differences of δ between variants, strategies or models, in one unit.
 
-    Takes rows of the `tables.COMPARISONS` table in one unit. Filled marks have p, corrected for the comparisons within
-    the dimension, below 1 − `confidence`.
+    Filled marks have p, corrected for the comparisons within the dimension, below 1 − `confidence`.
     """
     if comparisons.empty:
         raise ValueError("there are no comparisons to draw: a comparison needs two variants of one dimension")
@@ -184,17 +163,8 @@ def plot_measures(
 ) -> Figure:
     """Draw δ of each measure of replies on one axis, in standard deviations of the measure among replies.
 
-    Parameters
-    ----------
-    gaps
-        Rows of the `tables.VERDICTS` table, of one dimension and variant, drawn in their order. A measure of
-        whole corpora has no standard deviation among replies and is not drawn. Filled marks are gaps that are found.
-    titles
-        Measure → title.
-    confidence
-        Coverage of the table's intervals.
-    width
-        See :func:`plot_gaps`.
+    A measure of whole corpora has no standard deviation among replies and is not drawn. Filled marks are gaps that are
+    found.
     """
     if len(gaps[["dimension", "variant"]].drop_duplicates()) > 1:
         raise ValueError("a figure of measures takes rows of one dimension and one variant")
@@ -367,10 +337,7 @@ def _written(estimate: float, low: float, high: float, *, once: bool, stacked: b
 
 
 def draw_estimates(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw estimates with their intervals, one a row.
-
-    ``rows`` has columns row, estimate, low, high (NaN if there is none) and filled (whether the mark is).
-    """
+    """Draw estimates with their intervals, one a row: columns row, estimate, low, high and filled."""
     bounded = rows.loc[rows[["low", "high"]].notna().all(axis="columns")]
     axes.hlines(bounded["row"], bounded["low"], bounded["high"], color=BLUE, linewidth=1.5, gid="interval")
     for filled, face in ((True, BLUE), (False, "white")):

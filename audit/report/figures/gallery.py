@@ -37,25 +37,9 @@ def draw_figures(
     clusters: Mapping[str, Mapping[str, str]] | None = None,
     replicates: bool = False,
 ) -> dict[str, Figure]:
-    """Draw all figures of a run that its tables allow.
+    """Draw all figures of a run that its tables allow: ``gaps`` and ``KIND-<dimension>-<variant>``.
 
-    Returns ``gaps`` and ``KIND-<dimension>-<variant>``; a figure without anything to draw is left out. Panels of one
-    kind share their colours.
-
-    Parameters
-    ----------
-    tables
-        All of `tables.TABLES` by name.
-    low, high
-        Ends of the scale, in points.
-    confidence
-        Coverage of the tables' intervals.
-    margin
-        Gap that counts as too small to matter, in points.
-    clusters
-        Dimension → group → cultural cluster.
-    replicates
-        Whether the published study's null histogram and heatmaps are drawn, too.
+    Panels of one kind share their colours. ``replicates`` adds the published study's null histogram and heatmaps.
     """
     figures: dict[str, Figure] = {}
     if not tables["gap"].empty:

@@ -65,36 +65,16 @@ _NO_NUMBERS: Final = "The cells are too small for their numbers here."
 
 @dataclass(frozen=True)
 class Panel:
-    """The content of a heatmap.
+    """The content of a heatmap."""
 
-    Attributes
-    ----------
-    grid
-        Defines axes, groups and frames.
-    values
-        Shown by colour, on the grid's axes; NaN is left white.
-    labels
-        Texts in the cells.
-    limits
-        Values at the two ends of the colours.
-    colours
-        From the lower to the upper end.
-    legend
-        What the values are, and their unit.
-    hatched
-        Pairs that were asked and have no value.
-    notes
-        Sentences for below, each with whether it applies.
-    """
-
-    grid: CellMatrix
-    values: pd.DataFrame
-    labels: npt.NDArray[np.str_]
-    limits: tuple[float, float]
-    colours: Sequence[str]
-    legend: str
-    hatched: Mask
-    notes: tuple[tuple[str, Any], ...] = ()
+    grid: CellMatrix  # defines axes, groups and frames
+    values: pd.DataFrame  # shown by colour, on the grid's axes; NaN is left white
+    labels: npt.NDArray[np.str_]  # texts in the cells
+    limits: tuple[float, float]  # values at the two ends of the colours
+    colours: Sequence[str]  # from the lower to the upper end
+    legend: str  # what the values are, and their unit
+    hatched: Mask  # pairs that were asked and have no value
+    notes: tuple[tuple[str, Any], ...] = ()  # sentences for below, each with whether it applies
 
 
 @dataclass(frozen=True)
@@ -159,11 +139,7 @@ class _MatrixLayout:
 
 
 def draw_matrix(panel: Panel, *, clusters: Clusters | None, width: float | None = None) -> Figure:
-    """Draw a panel, with a bracket for each cluster.
-
-    ``width`` is that of the whole figure, in inches; None takes what its cells and labels need. DoesNotFitError if
-    numbers and labels need more.
-    """
+    """Draw a panel, with a bracket for each cluster; DoesNotFitError if it needs more than ``width``, in inches."""
     if width is None:
         laid = _lay_out_narrow(panel, clusters) if is_narrow() else _lay_out(panel, clusters)
         return _draw(panel, clusters, laid, max(laid.width, _NARROWEST))

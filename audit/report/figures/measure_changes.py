@@ -39,9 +39,9 @@ _BETWEEN: Final = 0.16
 def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confidence: float) -> Figure:
     """Draw the change of each measure's δ, and the change of its mean over all pairs, in standard deviations.
 
-    Takes rows of the `tables.MEASURE_CHANGES` table of one dimension and run, drawn in their order. A measure without a
-    standard deviation among the reference's replies, such as one of whole corpora, is not drawn. Filled marks in the
-    left panel have a corrected p below 1 − `confidence`; the right panel has no test, so its marks are hollow.
+    A measure without a standard deviation among the reference's replies, such as one of whole corpora, is not drawn.
+    Filled marks in the left panel have a corrected p below 1 − `confidence`; the right panel has no test, so its marks
+    are hollow.
     """
     if len(rows[["dimension", "run"]].drop_duplicates()) > 1:
         raise ValueError("a figure of changes takes rows of one dimension and one run")

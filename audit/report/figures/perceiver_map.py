@@ -42,9 +42,8 @@ _FEW: Final = 10
 def plot_perceiver_map(places: pd.DataFrame, *, n_columns: int | None = None) -> Figure:
     """Draw each run's perceivers where t-SNE placed them, coloured by cultural cluster, or by group if there is none.
 
-    Takes rows of `tables.PERCEIVER_MAP` of one dimension and 1 to 60 runs, one panel each, in their order. Axes have no
-    unit and no ticks. A note gives seed and perplexity, and says that nothing follows from the picture. ``n_columns``
-    panels stand side by side; None takes up to four.
+    Up to 60 runs have a panel each. Axes have no unit and no ticks. A note gives seed and perplexity, and says that
+    nothing follows from the picture.
 
     References
     ----------

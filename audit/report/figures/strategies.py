@@ -43,10 +43,8 @@ _BETWEEN: Final = 0.16
 def plot_strategies(rows: pd.DataFrame, *, unit: str, confidence: float) -> Figure:
     """Draw for each strategy δ, its paired change from no strategy, and the cost of a rating.
 
-    Takes rows of the `tables.STRATEGIES` table of one dimension, drawn in their order. A strategy's dashed line is the
-    δ of its own reference. Filled marks in the middle panel have p, corrected for the strategies, below 1 −
-    `confidence`. The cost is in seconds if all rows have them, else in model calls. ``unit`` is that of δ: "points" or
-    "% of the scale".
+    A strategy's dashed line is the δ of its own reference. Filled marks in the middle panel have p, corrected for the
+    strategies, below 1 − `confidence`. The cost is in seconds if all rows have them, else in model calls.
     """
     if rows.empty or rows["dimension"].nunique() > 1:
         raise ValueError("a figure of strategies takes rows of one dimension")

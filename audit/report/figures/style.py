@@ -88,12 +88,7 @@ _STYLE: Final[dict[str, Any]] = {
 def figure_bytes(figure: Figure, format: Literal["svg", "png", "pdf"], *, dpi: int = 200) -> bytes:
     """Render a figure. The same figure gives the same bytes, since neither a date nor a random id goes in.
 
-    Parameters
-    ----------
-    format
-        ``svg`` (selectable text, in DejaVu Sans or a font that is no wider), ``pdf`` (fonts embedded) or ``png``.
-    dpi
-        Dots per inch of a ``png``, and of parts drawn as images in the others.
+    SVG keeps selectable text, in DejaVu Sans or a font that is no wider; PDF embeds fonts.
     """
     buffer = io.BytesIO()
     with drawing():
@@ -216,10 +211,7 @@ def place_axes(figure: Figure, left: float, bottom: float, width: float, height:
 
 
 def drawable(text: str, *, width: int, lines: int = 2) -> str:
-    r"""Make a wording safe to draw: printable, wrapped to ``width`` letters, cut with an ellipsis, and ``$`` escaped.
-
-    Text is cut before it is wrapped, so that its length does not matter.
-    """
+    r"""Make a wording safe to draw: printable, wrapped to ``width`` letters, cut with an ellipsis, ``$`` escaped."""
     start = text[: 2 * width * (lines + 1)]
     printable = "".join(character if character.isprintable() else " " for character in start)
     wrapped = textwrap.wrap(printable, width=width)
@@ -235,9 +227,7 @@ def is_whole(wrapped: str, text: str) -> bool:
 
 
 def extent(texts: Sequence[str], *, size: float, bold: bool = False) -> tuple[float, float]:
-    """Return the width of the widest and the height of the highest text, in inches, as `drawing` draws them; 0 without
-    texts.
-    """
+    """Return the widest and the highest text, in inches, as `drawing` draws them; 0 without texts."""
     with drawing():
         measured = [_extent(text, size, bold, _families()) for text in texts]
     return max((width for width, _ in measured), default=0.0), max((height for _, height in measured), default=0.0)
@@ -256,8 +246,7 @@ def fill(text: str, *, width: float, size: float) -> str:
 def write_ticks(axis: Axis, *, signed: bool = False, whole: bool = False, most: int = 6) -> None:
     """Fix an axis' ticks at round places, with the decimals that they need, formatted as in the report.
 
-    The axis must have its limits. ``whole`` is for counts, where fractions mean nothing; ``most`` limits the spaces
-    between ticks.
+    The axis must have its limits. ``whole`` is for counts, where fractions mean nothing.
     """
     low, high = sorted(axis.get_view_interval())
     axis.set_ticks(*ticks_between(low, high, signed=signed, whole=whole, most=most))
