@@ -125,9 +125,7 @@ def _record(collected: Collected, told: ExportOptions, model_id: str) -> dict[st
 
 
 def _results(collected: Collected) -> Iterator[dict[str, Any]]:
-    """Yield a result for each dimension and variant with a gap, and for the mean over dimensions; StoreError if there
-    is none.
-    """
+    """Yield a result for each gap and for the mean over dimensions; StoreError if there is none."""
     from audit.report.numbers import rows_of
     from audit.report.verdicts import worded
 

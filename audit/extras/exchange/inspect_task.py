@@ -59,13 +59,8 @@ _GOES_ON: Final = {"add_generation_prompt": False, "continue_final_message": Tru
 def empathy_gap(prompts: str = "", begun: Literal["", "vllm", "native"] = "") -> Task:
     """Ask prompts that ``python -m audit prompts ... out=FILE.jsonl`` wrote, once each, at temperature 0.
 
-    Parameters
-    ----------
-    prompts
-        The file of prompts; the file written beside it must be there.
-    begun
-        How the provider continues a prefilled answer, if the prompts have one: ``vllm`` asks a vLLM server to,
-        ``native`` relies on the provider to do so, as Anthropic does.
+    ``begun`` says how the provider continues a prefilled answer, if the prompts have one: ``vllm`` asks a vLLM server
+    to, ``native`` relies on the provider to do so, as Anthropic does.
     """
     asked = _asked(prompts)
     return Task(

@@ -149,10 +149,7 @@ def headings(gated: Gated) -> dict[str, str]:
 
 
 def cells_of(row: Judged, reasons: Sequence[str] = ()) -> dict[str, str]:
-    """Return a row of the table of gaps, keyed as :func:`headings`. Names are not escaped.
-
-    The verdict shows the number of its reason in ``reasons``, the value of :func:`.undecided_reasons`.
-    """
+    """Return a row of the table of gaps, keyed as :func:`headings`. Names are not escaped."""
     held = row.held
     return {
         "what": brief(gap_name(held.gap)),

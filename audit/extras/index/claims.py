@@ -40,62 +40,28 @@ _PLAIN: Final = "origin"
 
 @dataclass(frozen=True)
 class Entry:
-    """A run in one prompt variant.
+    """A run in one prompt variant."""
 
-    Attributes
-    ----------
-    folder
-        Relative path from the page.
-    choices
-        See :func:`audit.runs.differences.choices_of`.
-    parameters
-        Of the model; 0 if unknown.
-    length
-        Length of the scale, in points.
-    identity
-        See :func:`audit.runs.differences.identity_of`.
-    rows
-        Dimension → row of the index.
-    """
-
-    folder: str
+    folder: str  # relative path from the page
     path: Path
-    choices: Mapping[str, str]
-    parameters: int
-    length: float
-    identity: str
-    rows: Mapping[str, Mapping[str, Any]]
+    choices: Mapping[str, str]  # see audit.runs.differences.choices_of
+    parameters: int  # of the model; 0 if unknown
+    length: float  # of the scale, in points
+    identity: str  # see audit.runs.differences.identity_of
+    rows: Mapping[str, Mapping[str, Any]]  # dimension → row of the index
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the literature.
+    """A claim of the literature."""
 
-    Attributes
-    ----------
-    name
-        In the table of claims.
-    words
-        The claim, as a sentence.
-    caution
-        What a pair that bears on it does not show.
-    varies
-        Settings in which the two runs of a pair may differ.
-    leads
-        Whether the claim is about the first run, compared with the second.
-    sign
-        −1 if the claim says that the gap is smaller in the first run, +1 if larger.
-    lacking
-        What the runs lack if no pair bears on the claim.
-    """
-
-    name: str
-    words: str
-    caution: str
-    varies: tuple[str, ...]
-    leads: Callable[[Entry, Entry], bool]
-    sign: int
-    lacking: str
+    name: str  # in the table of claims
+    words: str  # the claim, as a sentence
+    caution: str  # what a pair that bears on it does not show
+    varies: tuple[str, ...]  # settings in which the two runs of a pair may differ
+    leads: Callable[[Entry, Entry], bool]  # whether the claim is about the first run, compared with the second
+    sign: int  # −1 if the claim says that the gap is smaller in the first run, +1 if larger
+    lacking: str  # what the runs lack if no pair bears on the claim
 
 
 def _is_larger(first: Entry, second: Entry) -> bool:
@@ -147,17 +113,10 @@ CLAIMS: Final = (
 
 @dataclass(frozen=True)
 class ComparisonClaims:
-    """Differences of one comparison, without those whose runs' answers have changed since.
+    """Differences of one comparison, without those whose runs' answers have changed since."""
 
-    Attributes
-    ----------
-    folder
-        Relative path from the page.
-    rows
-        (dimension, folder and prompt of each run) → row of the table of comparisons.
-    """
-
-    folder: str
+    folder: str  # relative path from the page
+    # (dimension, folder and prompt of each run) → row of the table of comparisons
     rows: Mapping[tuple[Any, ...], Mapping[str, Any]]
 
 

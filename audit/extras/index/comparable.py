@@ -90,9 +90,7 @@ def differences(group: Group, groups: Sequence[Group]) -> Iterator[tuple[int, tu
 
 
 def not_comparable(group: Group, groups: Sequence[Group]) -> str:
-    """Say which other groups of the dimension and outcome cannot be compared with this one, and why; empty if there are
-    none.
-    """
+    """Say which other groups of the dimension and outcome cannot be compared with this one, and why."""
     told = list(differences(group, groups))
     said = [f"group {number} (other {_listed(why)})" for number, why in told[:_NAMED]]
     if len(told) > _NAMED:

@@ -23,19 +23,11 @@ _COLLECTED: Final = ("ratings", "replies", "answers")
 
 @dataclass(frozen=True)
 class FoundFolder:
-    """A folder beneath the one that was searched.
-
-    Attributes
-    ----------
-    kind
-        ``run``, one of :data:`MADE_OF_RUNS`, or empty if the folder cannot be searched.
-    fault
-        Why it cannot be searched; else empty.
-    """
+    """A folder beneath the one that was searched."""
 
     path: Path
-    kind: str = RUN
-    fault: str = ""
+    kind: str = RUN  # `run`, one of MADE_OF_RUNS, or empty if the folder cannot be searched
+    fault: str = ""  # why it cannot be searched
 
 
 def find_runs(folder: Path) -> Iterator[FoundFolder]:

@@ -41,15 +41,7 @@ _START: Final = 4096
 
 @dataclass(frozen=True)
 class Indexed:
-    """An index as written.
-
-    Attributes
-    ----------
-    rows
-        Columns of :data:`audit.extras.index.tables.INDEX`.
-    claims
-        Columns of :data:`audit.extras.index.tables.CLAIMS`.
-    """
+    """An index as written."""
 
     page: Path
     files: tuple[Path, ...]
@@ -59,10 +51,9 @@ class Indexed:
 
 
 def write_index(folder: Path, *, out: Path | None = None) -> Indexed:
-    """Read all runs beneath a folder, and write their index.
+    """Read all runs beneath a folder, and write their index, by default as ``index.html`` in it.
 
-    The folder is only read, except for the index. ``out`` is the page, from which links are relative; None takes
-    ``index.html`` in the folder. The other files lie beside it, under the same stem.
+    The folder is only read, except for the index. The other files lie beside the page, under the same stem.
     """
     page = _page(folder, out)
     found = list(find_runs(folder))

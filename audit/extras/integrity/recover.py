@@ -58,15 +58,7 @@ Wrong = Callable[[str, pa.Table], str]
 
 @dataclass
 class Recovery:
-    """What was done to a folder.
-
-    Attributes
-    ----------
-    done
-        What was done, one line each.
-    next
-        What to do next, one line each. A command has a line to itself.
-    """
+    """What was done to a folder, and what to do next, one line each; a command has a line to itself."""
 
     done: list[str] = field(default_factory=list)
     next: list[str] = field(default_factory=list)

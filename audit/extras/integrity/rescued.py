@@ -39,16 +39,8 @@ def rescue(
 ) -> None:
     """Write the ratings of a folder without a manifest as tables.
 
-    Parameters
-    ----------
-    folder
-        Must be entered.
-    asked
-        Gives identities, scale and sets of invented groups. None if the prompts cannot be read.
-    faults
-        Rows of files that differ from the ledger are not written.
-    done, following
-        Lines are appended: what was done, and what to do next.
+    The folder is entered; ``asked`` gives identities, scale and sets of invented groups. Rows of files that differ from
+    the ledger are not written. What was done, and what to do next, is appended to the two lists.
     """
     kinds: tuple[Kind, ...] = ("ratings", "replies", "answers")
     there = [kind for kind in kinds if _has(folder._collected(kind))]

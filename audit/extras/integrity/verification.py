@@ -69,16 +69,10 @@ class _Made(RunFolder):
 
 
 def verify_run(path: Path, *, say: Say, expect: str = "") -> list[Finding]:
-    """Check that a run holds what was collected, and that its tables and page follow from that.
+    """Check that a run holds what was collected, and that its tables and page follow from that; empty if so.
 
-    The folder may be read-only. The result is empty if nothing is wrong.
-
-    Parameters
-    ----------
-    say
-        Takes a line for each thing that was checked, or could not be.
-    expect
-        The digest that the run should have; empty if unknown.
+    The folder may be read-only. ``say`` takes a line for each thing that was checked, or could not be; ``expect`` is
+    the digest that the run should have.
     """
     again = report_command(path)
     try:

@@ -33,28 +33,14 @@ CONTROL_ROWS: Final = ("all_terms", "same_words", "placebo", "placebo_difference
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """A run of ratings or of written texts.
-
-    Attributes
-    ----------
-    kind
-        ``ratings`` or ``replies``.
-    rows
-        What was collected, one row a prompt.
-    n_missing
-        Prompts that have not been asked yet.
-    asked_to
-        The request to the model, see :class:`audit.tasks.base.Task`.
-    tables
-        Tables of statistics by name.
-    """
+    """A run of ratings or of written texts."""
 
     manifest: Manifest
-    kind: str
-    rows: pd.DataFrame
-    n_missing: int
-    asked_to: str
-    tables: Mapping[str, pd.DataFrame]
+    kind: str  # ratings or replies
+    rows: pd.DataFrame  # what was collected, one row a prompt
+    n_missing: int  # prompts that have not been asked yet
+    asked_to: str  # the request to the model, see audit.tasks.base.Task
+    tables: Mapping[str, pd.DataFrame]  # of statistics, by name
 
     @property
     def is_rated(self) -> bool:

@@ -38,30 +38,16 @@ class PaperFigures:
 
 
 def draw_for_journal(
-    tables: Mapping[str, pd.DataFrame],
+    tables: Mapping[str, pd.DataFrame],  # gap; for ratings families and cells, for written texts measures
     *,
     millimetres: float,
-    low: float,
+    low: float,  # ends of the scale, in points; unused for written texts
     high: float,
     confidence: float,
-    margin: float | None = None,
-    clusters: Mapping[str, Clusters] | None = None,
+    margin: float | None = None,  # gap that counts as too small to matter, in points
+    clusters: Mapping[str, Clusters] | None = None,  # dimension → group → cultural cluster
 ) -> PaperFigures:
-    """Draw a run's main figures at their printed width.
-
-    Parameters
-    ----------
-    tables
-        ``gap``; for ratings ``families`` and ``cells``, for written texts ``measures``.
-    millimetres
-        The width of each figure.
-    low, high
-        Ends of the scale, in points; unused for written texts.
-    margin
-        Gap that counts as too small to matter, in points.
-    clusters
-        Dimension → group → cultural cluster.
-    """
+    """Draw a run's main figures at their printed width, in millimetres."""
     width = millimetres / _INCH
     if "measures" in tables:
         kinds = _of_measures(tables, width=width, confidence=confidence)

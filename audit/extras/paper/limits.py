@@ -41,10 +41,7 @@ _SAID_OTHERWISE: Final = ("nothing_rated", "not_estimable", "no_interval", "nois
 
 
 def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
-    """Yield limits of the whole run, then of single gaps.
-
-    ``checks`` includes failed manipulation checks; leave it out where :func:`check_sentences` tells of them.
-    """
+    """Yield limits of the whole run, then of single gaps; without ``checks``, not the failed manipulation checks."""
     manifest = study.manifest
     if n := len(manifest.accepted):
         yield line(

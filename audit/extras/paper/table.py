@@ -25,27 +25,15 @@ class ManuscriptRow:
 
 @dataclass(frozen=True, slots=True)
 class ManuscriptTable:
-    """A table for a paper.
-
-    Attributes
-    ----------
-    title
-        In title case.
-    notes
-        Sentences of the general note.
-    marked
-        Sentences of the specific notes, "a" first.
-    n_words
-        Leading columns that hold words; the others hold numbers.
-    """
+    """A table for a paper."""
 
     number: int
-    title: Line
+    title: Line  # in title case
     head: tuple[Line, ...]
     rows: tuple[ManuscriptRow, ...]
-    notes: tuple[Line, ...]
-    marked: tuple[Line, ...] = ()
-    n_words: int = 1
+    notes: tuple[Line, ...]  # sentences of the general note
+    marked: tuple[Line, ...] = ()  # sentences of the specific notes, "a" first
+    n_words: int = 1  # leading columns that hold words; the others hold numbers
 
     def all_notes(self) -> tuple[Line, ...]:
         """Return the general note, then one for each letter."""

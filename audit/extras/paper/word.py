@@ -40,7 +40,6 @@ def word_file(
     """Return a Word document; the table has a landscape page of its own.
 
     ``made`` is the creation time that the document shows: the end of the run, so that the bytes do not change.
-    ConfigError if python-docx is not installed.
     """
     try:
         import docx
