@@ -21,9 +21,8 @@ MIN_PLAUSIBILITY: Final = 4.0
 def norming_table(given: pd.DataFrame, *, low: float, high: float) -> pd.DataFrame:
     """Summarise what readers said of each narrative, and flag narratives that few read as designed.
 
-    ``given`` has one row for each reader and narrative of the reader's list: ``rater``, ``narrative_id``, ``emotion``
-    (the designed one), ``felt`` (the one chosen, empty if left out), ``intensity`` and ``plausibility``, NaN if left
-    out. The thresholds are our conventions.
+    ``given`` has one row for each reader and narrative; ``felt`` is empty, and a number NaN, if left out. The
+    thresholds are our conventions.
     """
     rows = []
     for name, own in given.groupby("narrative_id", sort=True):

@@ -63,16 +63,8 @@ class _QuestionInFile(StrictModel):
 class ScaleQuestion(_QuestionInFile):
     """A question that is answered by a whole number.
 
-    Attributes
-    ----------
-    name
-        The column of its answers.
-    text
-        ``{emotion}`` in it stands for the item's own word, if items have one.
-    entry
-        ``scale``: all numbers side by side, at most up to 10; or ``number``: a field to type one into.
-    low, high
-        Ends of the scale, in points.
+    ``name`` is the column of its answers. ``{emotion}`` in ``text`` stands for the item's own word. ``entry`` is
+    ``scale``, all numbers side by side, at most up to 10, or ``number``, a field to type one into.
     """
 
     name: _Name
@@ -104,20 +96,12 @@ Asked: TypeAlias = ScaleQuestion | OptionQuestion
 
 
 class Questions(StrictModel):
-    """What raters are asked.
+    """What raters are asked."""
 
-    Attributes
-    ----------
-    introduction
-        Read first; empty lines separate paragraphs.
-    questions
-        On each item, in order.
-    about
-        About the rater, once, before the first item.
-    """
-
+    # read first; empty lines separate paragraphs
     introduction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=10_000)] = ""
-    questions: Annotated[tuple[Asked, ...], Field(min_length=1, max_length=12)]
+    questions: Annotated[tuple[Asked, ...], Field(min_length=1, max_length=12)]  # on each item, in order
+    # about the rater, once, before the first item
     about: Annotated[tuple[OptionQuestion, ...], Field(max_length=12)] = ()
 
     @property
