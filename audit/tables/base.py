@@ -48,27 +48,14 @@ INT8, INT32, INT64 = Type.INT8, Type.INT32, Type.INT64
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table; its name is the table's key.
+    """One column of a table; its name is the table's key."""
 
-    Attributes
-    ----------
-    meaning
-        Shown to readers.
-    unit
-        Empty for values without one, such as texts, flags and places.
-    since
-        The first version of the table that has it.
-    before
-        The value in rows of earlier versions; None if it is missing there.
-    lengths
-        Bound on the absolute value, in lengths of the rating scale: 1 for a gap, 2 for a change of gaps, 0 for none.
-    """
-
-    meaning: str
+    meaning: str  # shown to readers
     type: Type
-    unit: str = ""
-    since: int = 1
-    before: str | float | None = None
+    unit: str = ""  # empty for values without one, such as texts, flags and places
+    since: int = 1  # the first version of the table that has it
+    before: str | float | None = None  # the value in rows of earlier versions; None if it is missing there
+    # bound on the absolute value, in lengths of the rating scale: 1 for a gap, 2 for its change, 0 for none
     lengths: int = 0
 
     def saying(self, meaning: str) -> Column:
@@ -146,27 +133,14 @@ def spelt_out(columns: Mapping[str, Column]) -> dict[str, Column]:
 
 @dataclass(frozen=True)
 class Storage:
-    """Where a folder keeps a table that cannot be made again; names are relative to the folder.
+    """Where a folder keeps a table that cannot be made again; names are relative to the folder."""
 
-    Attributes
-    ----------
-    file
-        A Parquet or CSV file; ``*`` stands for a name if there are several such tables.
-    parts
-        The folder of its parts before they are consolidated; empty if it is one file from the start.
-    of_part
-        The table whose part of the same name each part was made from, so that both are dropped together.
-    of_all
-        The table that it was made from as a whole, so that it is dropped when any part of that changes.
-    again
-        How to recreate a CSV file that cannot be read.
-    """
-
-    file: str
-    parts: str = ""
+    file: str  # a Parquet or CSV file; * stands for a name if there are several such tables
+    parts: str = ""  # the folder of its parts before they are consolidated; empty if it is one file from the start
+    # the table whose part of the same name each part was made from, so that both are dropped together
     of_part: str = ""
-    of_all: str = ""
-    again: str = ""
+    of_all: str = ""  # the table that it was made from as a whole, so that it is dropped when any part of that changes
+    again: str = ""  # how to recreate a CSV file that cannot be read
 
 
 KEPT: Final[dict[str, Table]] = {}
@@ -175,28 +149,15 @@ KEPT: Final[dict[str, Table]] = {}
 
 @dataclass(frozen=True, eq=False)
 class Table(Mapping[str, Column]):
-    """A table's columns by name, in order.
+    """A table's columns by name, in order."""
 
-    Attributes
-    ----------
-    name
-        The stem of its file or folder.
-    row
-        What one row describes, in words.
-    kept
-        Where a collected table is kept; None for tables derived from those, which are CSV.
-    former
-        Former name → name of columns. The CSV file has them, too, for one version, and a reader accepts either.
-    former_file
-        The stem of its file in earlier versions; empty if that has not changed.
-    """
-
-    name: str
-    row: str
+    name: str  # the stem of its file or folder
+    row: str  # what one row describes, in words
     columns: Mapping[str, Column] = field(repr=False)
-    kept: Storage | None = None
+    kept: Storage | None = None  # where a collected table is kept; None for tables derived from those, which are CSV
+    # Former name → name of columns. The CSV file has them, too, for one version, and a reader accepts either.
     former: Mapping[str, str] = field(default_factory=dict, repr=False)
-    former_file: str = ""
+    former_file: str = ""  # the stem of its file in earlier versions; empty if that has not changed
 
     def __post_init__(self) -> None:
         if self.kept is not None and self.stored:
@@ -269,8 +230,8 @@ class Table(Mapping[str, Column]):
     def csv(self, table: pd.DataFrame, *, capital_flags: bool = False) -> bytes:
         """Check a table and return its CSV file.
 
-        Texts that a spreadsheet would run as a formula get an apostrophe, see :mod:`audit.tables.spreadsheets`. With
-        ``capital_flags``, flags are TRUE and FALSE, because R reads True as text.
+        Texts that a spreadsheet would run as a formula get an apostrophe. With ``capital_flags``, flags are TRUE and
+        FALSE, because R reads True as text.
         """
         self.check(table)
         if capital_flags:

@@ -50,10 +50,7 @@ OF_RATED: Final = "between identities that have some at all"
 
 
 def fixed(value: float, *, decimals: int, signed: bool = False) -> str:
-    """Write a number with a fixed number of decimals; NaN gives an en dash.
-
-    With ``signed``, positive numbers get a plus.
-    """
+    """Write a number with a fixed number of decimals; NaN gives an en dash."""
     if not math.isfinite(value):
         return MISSING
     digits = f"{abs(value):,.{decimals}f}"
@@ -64,10 +61,7 @@ def fixed(value: float, *, decimals: int, signed: bool = False) -> str:
 
 
 def points(value: float, *, signed: bool = True) -> str:
-    """Write a gap in scale points: two decimals, or two significant digits if it is below 0.01.
-
-    Also for other statistics that are read with the same care. ``signed`` adds a plus to positive numbers.
-    """
+    """Write a gap, or the like, in scale points: two decimals, or two significant digits if it is below 0.01."""
     size = abs(value)
     if not _NUMERICAL_ZERO <= size < 0.01:
         return fixed(value, decimals=2, signed=signed)
@@ -187,10 +181,7 @@ def mean_count(value: float) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Make outside text safe for a terminal: characters that would act or hide there are escaped, e.g. ``\x1b``.
-
-    Backslashes of its own stay as they are.
-    """
+    r"""Make outside text safe for a terminal: characters that would act or hide there are escaped, e.g. ``\x1b``."""
     return "".join(map(_printable, text))
 
 
@@ -200,10 +191,7 @@ def encodable(text: str) -> str:
 
 
 def in_markdown(text: str) -> str:
-    """Make outside text, such as a model's name, safe for Markdown and its HTML: active characters become entities.
-
-    It makes no link, mention, emphasis, cell end or new line.
-    """
+    """Make outside text, such as a model's name, safe for Markdown and its HTML: active characters become entities."""
     return _MARKDOWN.sub(lambda found: _entity(found[0]), printable(text))
 
 
