@@ -41,18 +41,10 @@ Prints the script that completes commands, options, their choices and names of f
 
 @dataclass(frozen=True)
 class Candidate:
-    """A word that may be typed.
+    """A word that may be typed."""
 
-    Attributes
-    ----------
-    scope
-        A command; ``commands`` for their names; ``overrides`` or ``settings`` for words that several commands share.
-    word
-        With what may follow its equals sign: ``model=``, ``model=llama3``, ``run_dir=@files``.
-    """
-
-    scope: str
-    word: str
+    scope: str  # a command; `commands` for their names; `overrides` or `settings` for words that several commands share
+    word: str  # with what may follow its equals sign: model=, model=llama3, run_dir=@files
     meaning: str
 
 

@@ -40,23 +40,13 @@ _SHOWN: Final = ("stimuli", "prompt", "task", "strategy", "elicitation", "thinki
 
 @dataclass(frozen=True)
 class Composed:
-    """A configuration as Hydra composed it, not yet validated.
+    """A configuration as Hydra composed it, not yet validated."""
 
-    Attributes
-    ----------
-    number
-        Its place in a sweep; None outside a sweep.
-    preset
-        The experiment chosen, or "defaults".
-    own_files
-        The files of ``--config-dir`` that it uses.
-    """
-
-    number: int | None
+    number: int | None  # its place in a sweep; None outside a sweep
     overrides: tuple[str, ...]
-    preset: str
+    preset: str  # the experiment chosen, or "defaults"
     _values: Any
-    own_files: tuple[Path, ...] = ()
+    own_files: tuple[Path, ...] = ()  # the files of `--config-dir` that it uses
 
     def validated(self) -> AuditConfig:
         """Resolve and validate the configuration."""
@@ -130,10 +120,7 @@ def _check_no_environment(values: Any) -> None:
 
 
 def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Callable[[str], None] = print) -> None:
-    """Compose the configuration, or each of a sweep, and call ``task`` with it.
-
-    Passes on a BrokenPipeError or RecursionError of the task, which Hydra would report as its own.
-    """
+    """Compose the configuration, or each of a sweep, and call ``task`` with it."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # get exceptions from Hydra, not text and exit code 1
     import hydra
     from hydra.core.hydra_config import HydraConfig

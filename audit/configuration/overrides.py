@@ -55,13 +55,10 @@ _CLOSED_BY: Final = {"[": "]", "{": "}", "(": ")"}
 
 @dataclass(frozen=True)
 class Options:
-    """What an override may name.
-
-    ``takes`` maps full option names to what they take, see :func:`audit.configuration.schema.option_types`.
-    """
+    """What an override may name."""
 
     groups: Mapping[str, Sequence[str]]
-    takes: Mapping[str, frozenset[str]]
+    takes: Mapping[str, frozenset[str]]  # full option names → what they take, see option_types
 
     def of(self, name: str) -> frozenset[str]:
         """Return what an option takes; empty if there is no such option."""
@@ -164,10 +161,7 @@ def check_of_hydra(words: Sequence[str]) -> None:
 
 
 def check_texts(words: Sequence[str], parse: Parse, options: Options) -> None:
-    """Refuse a path that Hydra would read as a number, a list or null, and show how to quote it.
-
-    A word that cannot be parsed is left to :func:`why_unread`.
-    """
+    """Refuse a path that Hydra would read as a number, a list or null, and show how to quote it."""
     for word in words:
         name, sign, text = word.partition("=")
         if word.startswith("-") or not sign or "path" not in options.of(name):
@@ -212,10 +206,7 @@ def given_twice(words: Sequence[str]) -> list[str]:
 
 
 def why_unread(word: str, rest: Sequence[str], parse: Parse, options: Options) -> str:
-    """Explain why a word is no override, and how to write it.
-
-    ``rest`` are the words after it, where a list that was written with spaces would continue.
-    """
+    """Explain why a word is no override, and how to write it."""
     said = f"{word!r} is no option, KEY=VALUE is wanted"
     name, sign, value = word.partition("=")
     bare = name.lstrip("+~")

@@ -30,32 +30,17 @@ _END: Final = 600
 
 @dataclass(frozen=True)
 class Command:
-    """One command of ``python -m audit``.
-
-    Attributes
-    ----------
-    summary
-        A line or two for the list of commands.
-    help
-        Returns what ``--help`` prints, from "usage: " to the last newline; imports nothing heavy.
-    do
-        Takes the words after the command and returns the exit code; imports what it needs when called. Errors that the
-        user can fix are raised as ``AuditError`` or ``StimulusError``.
-    unread
-        Exit code if the reader of the output leaves early.
-    usages
-        The ways to call it, for shell completion.
-    overrides
-        Whether it also takes overrides of the configuration.
-    """
+    """One command of ``python -m audit``."""
 
     name: str
-    summary: str
-    help: Callable[[], str]
+    summary: str  # a line or two for the list of commands
+    help: Callable[[], str]  # returns what `--help` prints, from "usage: " to the last newline; imports nothing heavy
+    # Takes the words after the command and returns the exit code; imports what it needs when called. Errors that the
+    # user can fix are raised as AuditError or StimulusError.
     do: Callable[[Sequence[str]], int]
-    unread: int = OK
-    usages: tuple[Usage, ...] = ()
-    overrides: bool = False
+    unread: int = OK  # exit code if the reader of the output leaves early
+    usages: tuple[Usage, ...] = ()  # the ways to call it, for shell completion
+    overrides: bool = False  # whether it also takes overrides of the configuration
 
 
 def shortened(text: str) -> str:
@@ -80,7 +65,7 @@ class Fault:
 def try_step(step: Callable[[], None], words: Sequence[str]) -> Fault | None:
     """Run a step; print its failure as one line and return it, or None if all went well.
 
-    Ctrl-C and a closed output pipe are passed on. ``words`` is the command line, for the log of unexpected errors.
+    Ctrl-C and a closed output pipe are passed on.
     """
     try:
         step()

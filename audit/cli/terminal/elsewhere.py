@@ -26,12 +26,9 @@ _HERE: Final[set[str]] = set()
 
 @dataclass
 class Jobs:
-    """The outcomes of jobs, in whichever process they ran.
+    """The outcomes of jobs, in whichever process they ran."""
 
-    Jobs in other processes leave their files in ``place``; None if all run here.
-    """
-
-    place: Path | None = None
+    place: Path | None = None  # where jobs in other processes leave their files; None if all run here
     _token: str = field(default_factory=lambda: uuid.uuid4().hex)
     _done: list[Any] = field(default_factory=list)
 

@@ -114,10 +114,7 @@ def _without_secrets(text: str, words: Sequence[str]) -> str:
 
 
 def _written(text: str) -> Path:
-    """Write a log under ``XDG_STATE_HOME``, else ``~/.local/state``, else the temporary folder; return its path.
-
-    Raises OSError if none of them can be written.
-    """
+    """Write a log under ``XDG_STATE_HOME``, else ``~/.local/state``, else the temporary folder; return its path."""
     content = text.encode("utf-8", "backslashreplace")
     begin = datetime.now(UTC).strftime("%Y%m%dT%H%M%S-")
     with suppress(OSError, RuntimeError):  # a user without a home is a RuntimeError
