@@ -58,8 +58,7 @@ def narratives_to_bound(
     """Return how many narratives show that their mean is smaller than a margin, if it is 0.
 
     ``margin`` and ``reach`` are in points. ``gaps``, shape (N,), are of narratives that differ as those to come will;
-    NaN are left out, and None takes them all to be 0. ``power``, above .5, is the chance that so many narratives show
-    it.
+    None takes them all to be 0. ``power``, above .5, is the chance that so many narratives show it.
 
     Examples
     --------

@@ -15,11 +15,10 @@ QUESTION: Final = "question"
 
 
 def call_table(ratings: pd.DataFrame, stages: pd.DataFrame) -> pd.DataFrame:
-    """Count the outcomes of each call, dimension by dimension.
+    """Count the outcomes of each call: by dimension and variant its stages in order, then the question.
 
-    For each dimension and variant its stages in order, then the question. Empty if there are neither stages nor lengths
-    of prompts nor cut responses, as for ratings that another tool collected. ``ratings`` may be those of an unfinished
-    run; stages of prompts that are not in it do not count.
+    Empty if there are neither stages nor lengths of prompts nor cut responses, as for ratings that another tool
+    collected. Stages of prompts that are not in ``ratings`` (those of an unfinished run) do not count.
     """
     keys = ["dimension", "variant"]
     is_told = ratings["n_prompt_tokens"].notna().any() or ("cut" in ratings and ratings["cut"].fillna(False).any())

@@ -32,26 +32,14 @@ _NUMBERS: Final = ("delta_first", "delta_second", "delta_change", *_INTERVAL, "c
 
 @dataclass(frozen=True)
 class Labelled:
-    """An estimate of δ to compare.
+    """An estimate of δ to compare."""
 
-    Attributes
-    ----------
-    label
-        The name of a variant, a strategy or a model.
-    estimate
-        With a gap and its noise for each narrative. NaN throughout leaves every comparison without a number.
-    narrative_ids
-        Length N, unique, in the order of ``estimate.by_narrative``.
-    scale
-        The two ends of the scale, in points.
-    without
-        By sample of groups, the estimate without each group, in points; empty if it speaks of these pairs alone.
-    """
-
-    label: str
+    label: str  # the name of a variant, a strategy or a model
+    # with a gap and its noise for each narrative; NaN throughout leaves every comparison without a number
     estimate: GapEstimate
-    narrative_ids: tuple[Any, ...]
-    scale: tuple[float, float]
+    narrative_ids: tuple[Any, ...]  # length N, unique, in the order of estimate.by_narrative
+    scale: tuple[float, float]  # the two ends, in points
+    # by sample of groups, the estimate without each group, in points; empty if it speaks of these pairs alone
     without: tuple[Mapping[str, float], ...] = ()
 
 

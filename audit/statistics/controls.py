@@ -42,23 +42,14 @@ class _Gaps:
 
 @dataclass(frozen=True)
 class Repetition:
-    """What the wordings tell about repeated words, invented groups and the design.
+    """What the wordings tell about repeated words, invented groups and the design."""
 
-    Attributes
-    ----------
-    stems
-        Dimension → wording → its stem, if stated; see :meth:`~audit.statistics.echo.Overlap.of`.
-    placebo
-        Dimensions that are sets of invented groups: they are a control, and have no δ of their own.
-    cues
-        Dimension → wording → how it tells its group: label, name or context; empty if unknown.
-    drawn
-        Dimensions that asked each narrative about a draw of the pairs: others are missing by design.
-    """
-
+    # dimension → wording → its stem, if stated; see Overlap.of
     stems: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    placebo: Collection[str] = ()
+    placebo: Collection[str] = ()  # sets of invented groups: they are a control, and have no δ of their own
+    # dimension → wording → how it tells its group: label, name or context
     cues: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # dimensions that asked each narrative about a draw of the pairs: others are missing by design
     drawn: Collection[str] = ()
 
     def cube_of(self, ratings: pd.DataFrame, *, dimension: str, variant: str, baselines: bool = False) -> NarrativeCube:
@@ -105,29 +96,18 @@ class Repetition:
 def control_rows(
     cube: NarrativeCube,
     *,
-    stems: Mapping[str, str],
-    placebos: Mapping[str, NarrativeCube],
+    stems: Mapping[str, str],  # of the wordings, if stated; see Overlap.of
+    placebos: Mapping[str, NarrativeCube],  # by set of invented groups, the ratings of the same variant
     placebo_stems: Mapping[str, Mapping[str, str]],
     confidence: float,
-    n_missing: int,
-    dependent: Dependent | None = None,
+    n_missing: int,  # prompts between the dimension's identities without a rating
+    dependent: Dependent | None = None,  # widens intervals if narratives are not independent
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of ``CONTROLS`` for the repetition of words.
 
     They are ``all_terms``, ``echo_free``, ``echo``, ``same_words``, ``placebo`` and ``placebo_difference``. What cannot
     be estimated has a note in place of numbers. ``headline`` marks the row that decides whether δ is a gap between
     groups: ``echo_free`` where there is one, else ``placebo_difference``.
-
-    Parameters
-    ----------
-    stems
-        Stems of the wordings, if stated; see :meth:`~audit.statistics.echo.Overlap.of`.
-    placebos, placebo_stems
-        By set of invented groups, the ratings of the same variant and the stems of its wordings.
-    n_missing
-        Prompts between the dimension's identities without a rating.
-    dependent
-        Widens intervals if narratives are not independent; None if they are.
 
     Notes
     -----
@@ -181,17 +161,9 @@ def beyond_placebo(
 ) -> GapEstimate:
     """Estimate how much further a gap goes than that of invented groups, narrative by narrative.
 
+    ``real`` is a gap of pairs in the very same words (:func:`.same_words_cube`): the average, or that of some
+    narratives or of one group. If narratives are not ``independent``, the result speaks of these sets only.
     NotEstimableError if no narrative was asked with both real and invented groups.
-
-    Parameters
-    ----------
-    real
-        A gap of pairs in the very same words (:func:`.same_words_cube`): the average, or that of some
-        narratives or of one group.
-    placebos, stems
-        As for :func:`control_rows`, whose row ``placebo_difference`` is this one of the average.
-    independent
-        Whether narratives are independent; if not, the result speaks of these sets only.
     """
     sets, refused = _placebo_gaps(placebos, stems, partial(headline_gap, confidence=confidence))
     if not sets:

@@ -31,10 +31,9 @@ def heterogeneity_rows(
     n_permutations: int,
     confidence: float,
 ) -> Iterator[dict[str, Any]]:
-    """Test whether the gap differs between emotions, and between groups.
+    """Test whether the gap differs between emotions, and between groups: two rows of ``HETEROGENEITY``.
 
-    Yields two rows of ``HETEROGENEITY``, without ``p_adjusted``; NaN and a note if there is nothing to test.
-    ``by_narrative`` has shape (N,): each narrative's part in the headline, in points, NaN where it has none. ``rng``
+    ``by_narrative``, shape (N,), is each narrative's part in the headline, in points, NaN where it has none. ``rng``
     flips signs if there are few narratives. Baselines are left out.
     """
     labels = [name if np.isfinite(gap) else "" for name, gap in zip(cube.emotions, by_narrative, strict=True)]

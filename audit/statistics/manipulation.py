@@ -33,25 +33,13 @@ _PASSED: Final[Mapping[Followed, bool | None]] = {FOLLOWS: True, DOES_NOT_FOLLOW
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The response of ratings to the story: a narrative's own emotion minus a wrong one, without any identity.
+    """The response of ratings to the story: a narrative's own emotion minus a wrong one, without any identity."""
 
-    Attributes
-    ----------
-    points
-        Mean over narratives, in points of the scale.
-    ci_low, ci_high
-        NaN if there is no interval.
-    share_higher
-        Share of narratives whose own emotion is rated higher.
-    n
-        Narratives that were rated both times.
-    """
-
-    points: float
-    ci_low: float
+    points: float  # mean over narratives, in points of the scale
+    ci_low: float  # NaN if there is no interval
     ci_high: float
-    share_higher: float
-    n: int
+    share_higher: float  # share of narratives whose own emotion is rated higher
+    n: int  # narratives that were rated both times
     answer: Followed
 
     def share_of(self, gap: float) -> float:

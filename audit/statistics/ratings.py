@@ -124,19 +124,15 @@ def divide(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> FloatA
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """The pair of each prompt of one dimension and variant, and what is true of each pair.
-
-    ``pair`` has one element a prompt and indexes the flattened (P, E) matrices; ``n_shared`` and ``in_group`` are NaN
-    at baselines and at pairs that were never asked.
-    """
+    """The pair of each prompt of one dimension and variant, and what is true of each pair."""
 
     perceivers: tuple[str, ...]
     experiencers: tuple[str, ...]
     perceiver_groups: tuple[str, ...]
     experiencer_groups: tuple[str, ...]
-    pair: IntArray
+    pair: IntArray  # one element a prompt, an index into the flattened (P, E) matrices
     n_prompts: IntArray
-    n_shared: FloatArray
+    n_shared: FloatArray  # NaN, as in_group, at baselines and at pairs that were never asked
     in_group: FloatArray
 
     @classmethod

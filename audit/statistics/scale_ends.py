@@ -27,10 +27,9 @@ _WIDEST: Final = 10.0
 
 
 def end_shares(cube: NarrativeCube, *, low: float, high: float) -> tuple[float, float]:
-    """Return the shares of the ratings between identities that lie at the lower and at the upper end of the scale.
+    """Return the shares of the ratings between identities at the lower and at the upper end; NaN without a rating.
 
-    Shares are between 0 and 1; NaN without a rating. A rating beyond an end, which some parsers accept, does not lie at
-    it.
+    A rating beyond an end, which some parsers accept, does not lie at it.
     """
     y = cube.without_baselines().y
     rated = ~np.isnan(y)
