@@ -86,7 +86,7 @@ def script(shell: str, commands: Collection[Command]) -> str:
     text = (Path(__file__).parent / "shells" / f"completion.{shell}").read_text("utf-8")
     rows = dict.fromkeys(candidates(commands))
     shown = rows if shell != "bash" else (replace(row, meaning="") for row in rows)  # bash shows no meanings
-    lines = "\n".join("\t".join((row.scope, row.word, _plain(row.meaning))) for row in shown)
+    lines = "\n".join("\t".join((row.scope, row.word, " ".join(row.meaning.split()))) for row in shown)
     taken = "\n".join(" ".join((name, *of)) for name, of in scopes(commands).items())
     return text.replace("@TABLE@", _quoted(lines)).replace("@SCOPES@", _quoted(taken))
 
@@ -126,10 +126,6 @@ def _with_values(name: str, meaning: str, words: Iterable[str], *, files: bool) 
     yield from ((f"{name}={word}", "") for word in words)
     if files:
         yield f"{name}={FILES}", ""
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _quoted(text: str) -> str:

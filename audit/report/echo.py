@@ -30,19 +30,6 @@ class Control:
     words: Markup  # what was controlled, and what the other controls show
     wording: PlacedRow | None = None  # the row of the gap that generalises over wordings; None if one wording was asked
 
-    @property
-    def is_of_these_wordings(self) -> bool:
-        """Whether several wordings were asked, and no gap was shown for other wordings."""
-        return self.wording is not None and _holds_zero(self.wording)
-
-    @property
-    def goes_beyond(self) -> bool:
-        """Whether the gap was found to exceed that of invented groups."""
-        return self.beyond is not None and not _holds_zero(self.beyond)
-
-
-UNCONTROLLED: Final = Control("none", None, NOT_CONTROLLED)
-
 
 def control_of(rows: Sequence[PlacedRow], *, several: bool = False) -> Control:
     """Read the table of controls of one dimension and variant; empty if ratings had no such analysis."""
@@ -99,10 +86,6 @@ def _any_without(rows: Sequence[PlacedRow]) -> bool:
 
 def _has_interval(row: PlacedRow) -> bool:
     return math.isfinite(row.number("ci_low"))
-
-
-def _holds_zero(row: PlacedRow) -> bool:
-    return row.number("ci_low") <= 0.0 <= row.number("ci_high")
 
 
 def _told(row: PlacedRow) -> Markup:

@@ -37,10 +37,6 @@ def call_table(ratings: pd.DataFrame, stages: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(CALLS))
 
 
-def _failed(ratings: pd.DataFrame) -> pd.Series[bool]:
-    return ratings["status"] == Status.FAILED
-
-
 def _of_stage(texts: pd.DataFrame) -> dict[str, Any]:
     counts = texts["status"].value_counts()
     read = texts.loc[texts["n_prompt_tokens"] > 0]
@@ -54,7 +50,7 @@ def _of_stage(texts: pd.DataFrame) -> dict[str, Any]:
 
 
 def _of_question(prompts: pd.DataFrame) -> dict[str, Any]:
-    n_failed = int(_failed(prompts).sum())
+    n_failed = int((prompts["status"] == Status.FAILED).sum())
     return {
         "n_prompts": len(prompts),
         "n_written": len(prompts) - n_failed,

@@ -7,7 +7,6 @@ effect of the mixed model with a random intercept and in-group slope for each na
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -145,48 +144,6 @@ def complete_narratives(cube: NarrativeCube) -> BoolArray:
     return ~np.asarray(np.isnan(cube.y).any(axis=(1, 2)))
 
 
-def degree_gaps(
-    cube: NarrativeCube,
-    *,
-    rng: np.random.Generator,
-    n_permutations: int = 10_000,
-    confidence: float = 0.95,
-) -> dict[int, GapEstimate]:
-    """Estimate how much higher pairs that share d dimensions are rated than pairs that share none, for each d.
-
-    Returns the estimates by degree, largest first; a degree that the pairs do not determine is absent. Baselines are
-    left out, and so are narratives with a missing rating between the identities that remain. ``rng`` draws the sign
-    flips, the largest degree first; if there are no more than ``n_permutations``, all of them are taken.
-    """
-    compared = cube.without_baselines()
-    n_asked, n_perceivers, n_experiencers = compared.y.shape
-    if n_perceivers == 0 or n_experiencers == 0:
-        raise NotEstimableError("the ratings hold baselines only: no perceiver and experiencer have groups to compare")
-    complete = complete_narratives(compared)
-    n_cells = n_perceivers * n_experiencers
-    if not complete.any():
-        raise NotEstimableError(
-            f"none of {plural(n_asked, 'narrative')} has a rating in all {n_perceivers} × {n_experiencers} pairs of "
-            "identities"
-        )
-    weights = contrast_weights(compared.n_shared)
-    gaps = {}
-    for degree in range(len(weights), 0, -1):
-        w = weights[degree - 1]
-        if np.isnan(w).any():
-            continue
-        contrasts, rounding = contrast_by_narrative(compared.y, w, used=complete)
-        estimate = summarise_contrasts(
-            contrasts,
-            rounding=rounding,
-            confidence=confidence,
-            n_answers=int(np.count_nonzero(complete)) * n_cells,
-        )
-        flipped = sign_flip_p(contrasts[complete], rng=rng, n_permutations=n_permutations)
-        gaps[degree] = replace(estimate, p_sign_flip=flipped)
-    return gaps
-
-
 def contrast_by_narrative(y: FloatArray, weights: FloatArray, *, used: BoolArray) -> tuple[FloatArray, float]:
     """Sum the weighted ratings of each narrative: ⟨w, y⟩ in points, shape (N,), NaN for narratives not ``used``.
 
@@ -217,36 +174,6 @@ def listwise_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
     contrasts, rounding = contrast_by_narrative(cube.y, in_group_weights(cube), used=complete)
     n_answers = int(np.count_nonzero(complete)) * cube.in_group.size
     return summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_answers=n_answers)
-
-
-def gap_by_narrative(
-    cube: NarrativeCube,
-    *,
-    rng: np.random.Generator,
-    n_permutations: int = 10_000,
-    confidence: float = 0.95,
-) -> GapEstimate:
-    """Estimate δ: how much higher in-group pairs are rated than out-group pairs, narrative by narrative.
-
-    A positive δ says that in-group experiencers were rated as feeling more; it does not say which rating is right. For
-    an intersection, in-group is sharing every dimension, and it is compared with sharing none.
-
-    ``rng`` draws the sign flips; if there are no more than ``n_permutations``, all 2^N are taken.
-
-    Notes
-    -----
-    The contrast of a narrative is d = ⟨w, y⟩, the in-group coefficient of y ~ in_group + perceiver + experiencer within
-    it; δ = mean(d), se = sd(d)/√N, t with N − 1 degrees of freedom. One narrative, or narratives that all give the
-    same contrast, have no interval: those fields are NaN and ``not_estimable`` says so.
-    """
-    in_group = cube.without_baselines().in_group
-    if in_group.size and not in_group.any():
-        raise NotEstimableError(
-            f"no perceiver shares every group with an experiencer in the {' × '.join(map(str, in_group.shape))} pairs "
-            "of identities: nothing is in-group"
-        )
-    gaps = degree_gaps(cube, rng=rng, n_permutations=n_permutations, confidence=confidence)
-    return gaps[max(gaps)]
 
 
 def sign_flip_p(contrasts: FloatArray, *, rng: np.random.Generator, n_permutations: int = 10_000) -> float:

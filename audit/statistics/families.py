@@ -81,7 +81,7 @@ def family_rows(
     - ``cluster``: pairs of different groups in one cluster ("same cluster") and pairs of one group ("same group"), each
       against pairs of different clusters, by least squares beside perceiver and experiencer effects; then, for each
       cluster c with a group outside, the mean of g_ab over a in c and b outside.
-    - ``degree``, of an intersection: sharing d dimensions against sharing none, as ``degree_gaps`` estimates it.
+    - ``degree``, of an intersection: sharing d dimensions against sharing none, beside effects of identities.
     - ``cue``: δ of the experiencers whose wording tells the group by a label, by a first name, or by what its members
       do.
     - ``uplift``, where the unspecified perceiver u was asked: since δ's weights w sum to 0 over perceivers,

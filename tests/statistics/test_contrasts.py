@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from complete_gaps import degree_gaps, gap_by_narrative
 from cubes import cube_of, mask_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,8 +15,6 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import (
     complete_narratives,
     contrast_weights,
-    degree_gaps,
-    gap_by_narrative,
     sign_flip_p,
 )
 

@@ -53,7 +53,7 @@ def draw_figures(
     }
     for dimension, variant in tables["cells"][["dimension", "variant"]].drop_duplicates().itertuples(index=False):
         own = {
-            name: _of(table, dimension, variant)
+            name: table.loc[(table["dimension"] == dimension) & (table["variant"] == variant)]
             for name, table in tables.items()
             if {"dimension", "variant"} <= {*table}
         }
@@ -122,10 +122,6 @@ def _of_the_study(
         ends = {name: float(row[name]) for name in ("delta_z", "null_low", "null_high")}
         found["null"] = partial(plot_null, own["null"], **ends)
     return found
-
-
-def _of(table: pd.DataFrame, dimension: str, variant: str) -> pd.DataFrame:
-    return table.loc[(table["dimension"] == dimension) & (table["variant"] == variant)]
 
 
 def _first(rows: pd.DataFrame) -> Any:

@@ -38,7 +38,6 @@ FAINT: Final = "#dedee6"
 BLUE: Final = "#1f5f99"
 ORANGE: Final = "#d9731a"
 PALE_BLUE: Final = "#bcd7ee"
-PALE_ORANGE: Final = "#f9dcc0"
 SEQUENTIAL: Final = ("#f7fafd", "#bcd7ee", "#62a2d4")
 DIVERGING: Final = ("#5b9fd6", "#f8f8f8", "#ee9a4d")
 """Light throughout, so that dark numbers stay legible."""

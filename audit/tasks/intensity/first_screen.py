@@ -167,13 +167,9 @@ def _not_concluded(answers: Sequence[WordedResult], *, codes: Set[str]) -> Itera
         yield NO_GAP
     if any("controls_disagree" in found.verdict.reasons for found in answers):
         yield NO_GROUPS
-    if any(_is_gap(found) and found.control_kind == "none" for found in answers):
+    if any(found.verdict.kind in ("gap", "within") and found.control_kind == "none" for found in answers):
         yield NOT_THE_GROUPS
     if "average" in kinds:
         yield EVERY_PART
     yield "which rating is right"
     yield OF_GROUPS_AND_MODELS
-
-
-def _is_gap(found: WordedResult) -> bool:
-    return found.verdict.kind in ("gap", "within")
