@@ -118,10 +118,7 @@ class Session:
 
 
 def earlier_manifest(plan: Planned, folder: RunFolder, *, say: Say | None = None) -> Manifest | None:
-    """Read the manifest of the run in a folder; None if the folder is new.
-
-    Refuses a folder that holds another run, a damaged manifest, or answers without a manifest.
-    """
+    """Read the manifest of a folder's run; None if new. Refuses another run, damage, or answers without a manifest."""
     manifest, gone = folder.read_lacking()
     if manifest is not None:
         check_same_run(plan_difference(manifest.identity.content, plan), folder.path)
@@ -152,10 +149,7 @@ def missing_shards(plan: Planned, manifest: Manifest, folder: RunFolder) -> dict
 def nothing_to_ask(
     plan: Planned, folder: RunFolder, manifest: Manifest, *, say: Say, opened: OpenModel | None = None
 ) -> Manifest:
-    """Report that nothing is left to ask. Raise StoreError if the model changed.
-
-    Without ``opened`` the model is not loaded: its files or revision are compared.
-    """
+    """Report that nothing is left to ask; StoreError if the model (or its files, if not ``opened``) changed."""
     from audit.engines.unchanged import compare_model
 
     unknown = ""
@@ -190,11 +184,7 @@ def collect(
     say: Say,
     opened: OpenModel | None = None,
 ) -> Session:
-    """Open the model, ask the missing shards, and return the session, whose workers stay open.
-
-    ``folder`` is entered. A strategy's stages are always written, whatever ``writes``. After an error, what was
-    collected is kept.
-    """
+    """Open the model, ask the missing shards, and return the session; after an error, what was collected is kept."""
     from audit.asking.strategies.given import give, given_sha256, values_of
     from audit.asking.workers.open import open_workers
 

@@ -45,10 +45,7 @@ def export_id(plan: Planned) -> str:
 
 
 def with_ids(records: Iterator[dict[str, Any]], export: str) -> Iterator[dict[str, Any]]:
-    """Add an id to each prompt, and its messages in the usual chat format, the beginning of an answer as the last.
-
-    A prompt with parts that only a model can supply has no messages, because it cannot be asked as it is.
-    """
+    """Add to each prompt an id and its chat messages; none if only a model can supply a part of them."""
     for place, record in enumerate(records):
         named = {"id": f"{export}-{place}", **record}
         yield named if "stages" in record else named | {"messages": _messages(record)}

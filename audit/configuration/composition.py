@@ -86,17 +86,14 @@ class Composed:
 
 
 def _check_no_environment(values: Any) -> None:
-    """Refuse texts that would show a model or server an environment variable, which may be a key.
-
-    Prompt files may come from anybody. The variable may be reached through another option, so all texts are resolved
-    once with a resolver that refuses.
-    """
+    """Refuse texts that would show a model or server an environment variable, which may be a key."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
     from omegaconf.resolvers import oc
 
     from audit.errors import ConfigError
 
+    # Prompt files may come from anybody, and may reach a variable through another option: all texts are resolved once.
     asked: list[str] = []
 
     def refuse(name: str, *_: object) -> str:
@@ -216,11 +213,7 @@ def _chosen(overrides: Sequence[str]) -> str:
 
 
 def _composed_once(words: list[str]) -> tuple[Any, Any]:
-    """Compose one configuration; return it and Hydra's own settings.
-
-    Faster than ``hydra.main``, which composes everything an extra time to detect a sweep; words without a flag never
-    ask for one.
-    """
+    """Compose one configuration and Hydra's own settings; ``hydra.main`` composes twice, to detect a sweep."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from omegaconf import open_dict
@@ -304,10 +297,7 @@ def _check_parsed(words: Sequence[str], parser: Any) -> None:
 
 
 def _check_choices(words: Sequence[str], parse: Parse) -> None:
-    """Refuse a choice that is not a name: Hydra would merge a list under its last name.
-
-    Words that cannot be parsed are left to Hydra.
-    """
+    """Refuse a choice that is no name: Hydra would merge a list under its last name."""
     from hydra.core.override_parser.types import ChoiceSweep, RangeSweep
 
     from audit.errors import ConfigError

@@ -211,8 +211,7 @@ class CachedPrompts(Protocol):
     def probabilities(self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds) -> list[npt.NDArray[np.float64]]:
         """Return the probabilities of k ≤ 128 given tokens after each prompt and each of its tails, at temperature 1.
 
-        Each prompt's array has shape (n_tails, k). Tails of a prompt must be distinct; the empty one asks after the
-        prompt itself.
+        Shape (n_tails, k) for each prompt. Tails must be distinct; the empty one asks after the prompt itself.
         """
         ...
 
@@ -303,9 +302,7 @@ def next_token_probabilities(
 def sampling_seeds(
     n_prompts: int, *, temperature: float, top_p: float, seeds: Sequence[int] | None
 ) -> list[int] | None:
-    """Check the settings of :meth:`Engine.write` and return the seeds, whole numbers from 0 to below 2^63; None at
-    temperature 0.
-    """
+    """Check the settings of :meth:`Engine.write` and return the seeds, 0 to below 2^63; None at temperature 0."""
     if not (math.isfinite(temperature) and temperature >= 0):
         raise ValueError(f"temperature={temperature}: must be 0 or a positive number")
     if not 0 < top_p <= 1:

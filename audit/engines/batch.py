@@ -44,9 +44,7 @@ _SHOWN: Final = 300
 
 
 class Batches:
-    """Sends requests in batches, with the interface, budget, retries and stored answers of
-    :class:`audit.engines.server.Server`.
-    """
+    """Sends requests in batches; budget, retries and stored answers are the :class:`Server`'s."""
 
     def __init__(self, server: Server, *, say: Callable[[str], None] | None = None) -> None:
         self._server = server

@@ -181,9 +181,7 @@ class ChatTokenizer:
 
     @cached_property
     def _closes(self) -> bool:
-        """Whether to close a thought that the template does not open, because the model thinks whatever the template is
-        told.
-        """
+        """Whether to close a thought that the template does not open, since the model thinks whatever it is told."""
         if self.dialect is None:
             return False
         named = self.thinks_in != "auto" or in_template(self._template_text) is self.dialect

@@ -52,8 +52,7 @@ def infer(
     batch_size: int = 16,
     device: str = "cpu",
 ) -> Inferred:
-    """Return a COMET model's n inferences from each head by each relation, such as ``xIntent``, by beam search with n
-    beams.
+    """Return a COMET model's n inferences from each head by each relation, such as ``xIntent``, by n beams.
 
     The model reads ``"{head} {relation} [GEN]"``, as the published one does. Empty and repeated inferences are dropped,
     as is "none", the model's word for nothing, unless it is the only one. A head that is too long loses its end, never
@@ -164,11 +163,7 @@ def _load(files: ModelFiles, model: str, device: str) -> tuple[Any, Any]:
 
 
 def _mark(tokenizer: Any, relation: str, model: str) -> int:
-    """Return a relation's token, which only a model trained on relations has.
-
-    [GEN] is not required: the code that trained the published model adds the relations as tokens, and leaves [GEN] in
-    pieces.
-    """
+    """Return a relation's token; [GEN] is not required, which the published model's training leaves in pieces."""
     token = tokenizer.get_vocab().get(relation)
     if token is None or token not in tokenizer(f"PersonX sleeps {relation} [GEN]")["input_ids"]:
         raise ModelError(

@@ -81,10 +81,7 @@ def read_inspect_log(path: Path) -> InspectLog:
 
 
 def generated(output: ModelOutput) -> Generated:
-    """Return a model's output in the form of our engines; a text of None means no answer.
-
-    Thoughts that the provider separates are not part of the text. An answer stopped by a filter counts as refused.
-    """
+    """Return a model's output in our form, without thoughts; None is no answer, a stop by a filter a refusal."""
     if not output.choices:
         return Generated(None, 0, False)
     choice = output.choices[0]

@@ -132,10 +132,7 @@ class LikelihoodModel:
         return int(own if own is not None else 0)
 
     def _check_causal(self) -> None:
-        """Raise ModelError if a token's probability depends on later tokens, as in BERT.
-
-        transformers loads such a network as a causal one and only warns, and no setting identifies all of them.
-        """
+        """Raise ModelError for a network like BERT, which transformers loads as causal with no more than a warning."""
         import torch
 
         last = self._network.get_input_embeddings().num_embeddings - 1

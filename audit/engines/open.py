@@ -52,11 +52,7 @@ class EngineChoice(NamedTuple):
 
 
 def choose_engine(config: EngineConfig, *, writes: bool) -> EngineChoice:
-    """Return the configured engine, or for ``auto`` the faster one on this machine.
-
-    ``writes`` says whether the model writes texts, which vLLM batches better. If only next-token probabilities are
-    needed, packs are faster on a CPU.
-    """
+    """Return the configured engine, or for ``auto`` the faster one: vLLM for texts, packs for one token on a CPU."""
     if config.name not in ("auto", *ENGINES):
         raise ModelError(
             f"engine.name={config.name}: there is no such engine; {suggest(config.name, ('auto', *ENGINES))}"

@@ -18,10 +18,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 
 def rendered(template: str, messages: Sequence[Mapping[str, Any]], told: Mapping[str, Any]) -> str:
-    """Return what a chat template makes of messages, up to where the answer begins.
-
-    It is Jinja with the names that transformers provides, and runs in a sandbox.
-    """
+    """Return what a chat template makes of messages up to the answer, in a sandbox with the names of transformers."""
     shown = {"tools": None, "documents": None, **told}
     return _compiled(template).render(messages=messages, add_generation_prompt=True, **shown)
 

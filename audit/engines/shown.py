@@ -15,10 +15,7 @@ _TOLD_APART: Final = 8
 
 
 def not_shown_once(prompt: Prompt, render: Callable[[Prompt], str]) -> str:
-    """Say how a chat template fails to show every message once and in order; empty if it does not.
-
-    It may strip white space around a text, and an earlier answer's thought.
-    """
+    """Say how a template fails to show every message once, in order, up to white space and earlier thoughts."""
     said = [
         (who, text.strip())
         for who, text in (("system", prompt.system), *prompt.turns, ("user", prompt.user))

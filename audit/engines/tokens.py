@@ -17,9 +17,7 @@ AS_CHARACTERS: Final = {"split_special_tokens": True, "verbose": False}
 
 
 def load_scorer(folder: Path, *, kind: str, asked: str, remedy: str, device: str) -> tuple[Any, Any]:
-    """Load a network of the class ``kind`` of transformers and its tokenizer from a folder, in float32, without its own
-    code.
-    """
+    """Load a network of a ``kind`` of transformers and its tokenizer, in float32; the model's own code is not run."""
     import transformers
 
     own: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}

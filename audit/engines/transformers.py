@@ -246,10 +246,7 @@ class _Sampler:
 
 
 def _with_float32_head(torch: Any, model: Any) -> Any:
-    """Let a half-precision model compute its logits in float32, as the vLLM engine does.
-
-    Half-precision logits have steps of 6% to 12%: too coarse for a distribution over numbers.
-    """
+    """Compute logits in float32, as vLLM does: half-precision ones have steps of 6% to 12%, too coarse for numbers."""
     head = model.get_output_embeddings()
     if head is None or head.weight.dtype == torch.float32:
         return model

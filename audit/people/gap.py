@@ -205,10 +205,7 @@ def _model_gap(
     confidence: float,
     stems: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Estimate the model's δ on the narratives, experiencers and perceivers' groups that people rated.
-
-    All pairs first, then the echo-free ones beside them: people have no words of their own that a pair could repeat.
-    """
+    """Estimate the model's δ on what people rated, of all pairs: people have no words that a pair could repeat."""
     same = (
         compared["narrative_id"].astype(str).isin(set(used["narrative_id"]))
         & compared["perceiver_group"].astype(str).isin(set(used["group"]))

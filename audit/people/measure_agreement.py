@@ -54,10 +54,7 @@ def people_tables(
 
 
 def human_table(narratives: pd.DataFrame, human: Mapping[str, float], *, seed: int, confidence: float) -> pd.DataFrame:
-    """Correlate the model's and people's intensities of the same narratives; without people there are no rows.
-
-    The model's is the mean over all pairs of identities. People's may be in any unit, since correlations are of ranks.
-    """
+    """Correlate the model's mean over all pairs with people's intensities, in any unit, narrative by narrative."""
     frames = []
     for (dimension, variant), own in narratives.groupby(["dimension", "variant"], sort=False) if human else ():
         table = correlations(

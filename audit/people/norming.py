@@ -19,11 +19,7 @@ MIN_PLAUSIBILITY: Final = 4.0
 
 
 def norming_table(given: pd.DataFrame, *, low: float, high: float) -> pd.DataFrame:
-    """Summarise what readers said of each narrative, and flag narratives that few read as designed.
-
-    ``given`` has one row for each reader and narrative; ``felt`` is empty, and a number NaN, if left out. The
-    thresholds are our conventions.
-    """
+    """Summarise what readers said of each narrative, and flag those that few read as designed, by our thresholds."""
     rows = []
     for name, own in given.groupby("narrative_id", sort=True):
         chosen = own.loc[own["felt"] != ""]

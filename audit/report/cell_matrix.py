@@ -72,10 +72,7 @@ class CellMatrix:
 
 
 def lay_out_matrix(cells: pd.DataFrame, *, clusters: Mapping[str, str] | None = None) -> CellMatrix:
-    """Lay out cells in order of appearance, a group's terms together, experiencers in the perceivers' order.
-
-    Groups of a cultural cluster (``clusters``) stand together; a group without a cluster stands alone.
-    """
+    """Lay out cells in order of appearance, a cluster's groups and a group's terms together, on both sides alike."""
     if cells.empty:
         raise ValueError("there are no cells to lay out")
     for name in ("dimension", "variant"):

@@ -23,10 +23,7 @@ class Download:
 
 
 def pack_tables(tables: Mapping[str, pd.DataFrame], *, max_bytes: int) -> tuple[tuple[Download, ...], str]:
-    """Pack tables into the page, smallest first, while they fit in ``max_bytes``. Tables without rows are not offered.
-
-    The text is JSON: file name → bytes, gzipped and in base64.
-    """
+    """Pack tables with rows, smallest first, up to ``max_bytes``, as JSON of gzipped files in base64."""
     tables = {name: table for name, table in tables.items() if len(table)}
     packed = {
         f"{name}.csv": base64.b64encode(

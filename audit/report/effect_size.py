@@ -33,10 +33,7 @@ def say_effect_size(gap: PlacedRow, decided: PlacedRow | None = None) -> Markup:
 
 
 def size_in(name: str, gap: PlacedRow, decided: PlacedRow | None, write: Write) -> Markup:
-    """Write the deciding gap in the unit of a column of the headline's row.
-
-    Empty if the headline's gap is 0, since its row then does not tell what a point is in that unit.
-    """
+    """Write the deciding gap in the unit of a column of the headline; empty if that gap is 0 and shows no unit."""
     delta, of_verdict = gap.number("delta"), (decided or gap).number("delta")
     if math.isclose(delta, of_verdict, rel_tol=1e-9, abs_tol=1e-12):
         return show(gap, name, write)

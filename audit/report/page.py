@@ -88,10 +88,7 @@ def render_page(
     scripts: tuple[str, ...] = ("page.js",),
     **content: object,
 ) -> str:
-    """Render a template based on ``base.html.j2``, with only these style sheets and scripts.
-
-    Characters that UTF-8 cannot encode are replaced: file names may have undecodable bytes (surrogates).
-    """
+    """Render a template with these style sheets and scripts; bytes of file names that are no UTF-8 are replaced."""
     script = asset(*scripts)
     page = (
         environment()

@@ -39,16 +39,12 @@ def digest_of(manifest: Manifest, *, tables: Mapping[str, str], files: Mapping[s
 
 
 def rows_sha256(rows: pa.Table, table: Table) -> str:
-    """Return the SHA-256 of a table's values, row by row in order.
-
-    A column with nothing but its default for earlier versions is left out, so that adding a column does not change the
-    digest of runs without it.
-    """
+    """Return the SHA-256 of a table's values; a column of nothing but its default for earlier versions is left out."""
     digest = hashlib.sha256(json.dumps([table.name, rows.num_rows]).encode())
     for name, column in table.items():
         values = rows.column(name)
         if _says_nothing(values, column):
-            continue
+            continue  # so that adding a column does not change the digest of runs without it
         for part in (json.dumps([name, column.type.plain]).encode(), *_plain(values, column)):
             digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()

@@ -92,10 +92,7 @@ def refuse_link(path: Path) -> None:
 
 
 def sha256_of(path: Path) -> str | None:
-    """Return a file's SHA-256, cached while the file is unchanged; None if there is none.
-
-    Links are followed. What is not a file gives :data:`NO_FILE`: a pipe is not waited for.
-    """
+    """Return a file's SHA-256, cached while it is unchanged; None if absent, :data:`NO_FILE` for a pipe or folder."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return NO_FILE

@@ -232,10 +232,7 @@ class Story:
 
 
 def check_made(folder: Path, name: str, *, remedy: str) -> str:
-    """Return the generation of a table or page; StoreError if the last analysis did not write it so, or not fully.
-
-    Empty if the folder has no ledger that knows the file.
-    """
+    """Return the generation of a table or page; StoreError if the last analysis did not write it so, or not fully."""
     try:
         told = read_ledger(folder)
         if told is None or told.fault or not any(is_made(each) and told.knows(each) for each in told.files):
@@ -407,10 +404,7 @@ class Ledger:
             self._append({"files": files, "taken_over": True})
 
     def accept(self, faults: LedgerDifferences, others: Iterable[str] = ()) -> None:
-        """Accept files although they differ from what was stored, and record that; ``others`` are yet to be written.
-
-        An unreadable ledger is kept beside a new one with all files as they are.
-        """
+        """Accept files although they differ from what was stored, and record that; an unreadable ledger is kept."""
         path = self._folder / FILE
         names = [*faults.changed, *faults.gone, *faults.foreign, *others]
         if faults.ledger:

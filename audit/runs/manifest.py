@@ -67,10 +67,7 @@ _OfTerms: TypeAlias = Mapping[str, Mapping[str, str]]
 
 
 class ComparedWords(dict[str, str]):
-    """Stems by term, from an earlier version: terms without one share a stem if their letters are alike.
-
-    Kept so that runs of those versions give the same numbers.
-    """
+    """Stems by term, from a version that compared words; kept so that its runs give the same numbers."""
 
 
 class ManifestError(AuditError, KeyError):

@@ -107,10 +107,7 @@ def part_name(number: int, stage: int | None = None) -> str:
 
 
 class Parts:
-    """One table of a folder, in parts or consolidated; only one process may write, others can read meanwhile.
-
-    ``table`` None means that the content is unknown: parts can then be named but not read.
-    """
+    """One table of a folder, in parts or consolidated; one process may write while others read."""
 
     def __init__(self, root: Path, folder: str, file: str, table: Table | None, ledger: Ledger) -> None:
         self.name = file

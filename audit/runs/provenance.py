@@ -261,10 +261,7 @@ def describe_run(
     given: Mapping[str, Any],
     command: str,
 ) -> Manifest:
-    """Return a new run's manifest: everything known before it starts.
-
-    ``example`` is one prompt's last call, for the report, with the result of :func:`as_fed`.
-    """
+    """Return a new run's manifest: everything known before it starts."""
     config, grid = plan.config, plan.grid
     facts = model.facts
     identity = plan.identity()

@@ -254,11 +254,7 @@ class ChoicesFolder(ComparisonFolder):
 
 
 class RunFolder(_Folder):
-    """One run's folder, held by one process at a time.
-
-    A context manager: entering creates and locks the folder, leaving unlocks it, and so does dying. A complete run can
-    be read without entering, also on a read-only disk.
-    """
+    """One run's folder; entering creates and locks it, leaving or dying unlocks it; a complete one can just be read."""
 
     def _check(self) -> None:
         super()._check()
@@ -375,10 +371,7 @@ class RunFolder(_Folder):
         return digest_of(manifest, tables=tables, files=files)
 
     def publish(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
-        """Replace an earlier analysis's manifest and files, all or nothing.
-
-        On StoreError (disk full, not writable, or a stored file changed since it was read) the earlier analysis stays.
-        """
+        """Replace an earlier analysis's manifest and files, all or nothing; on StoreError it stays."""
         ledger.check(self.path, needed=True)
         earlier = [*self._ledger.names("tables"), *self._ledger.names("figures")]
         written = manifest.having(ledger=LEDGER).to_bytes()

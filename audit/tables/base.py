@@ -200,10 +200,7 @@ class Table(Mapping[str, Column]):
         }
 
     def renamed(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return a table that was read from CSV under today's names, without columns of former names.
-
-        Columns that earlier versions did not write get the value that their rows are known to have.
-        """
+        """Return a table read from CSV under today's names; a column of later versions gets the value it then had."""
         names = {former: name for former, name in self.former.items() if former in table and name not in table}
         renamed = table.rename(columns=names)
         before = {name: column.before for name, column in self.items() if column.before is not None}

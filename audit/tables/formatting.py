@@ -202,10 +202,7 @@ def _entity(character: str) -> str:
 
 
 def without_overrides(text: str) -> str:
-    r"""Make text safe for a page: characters that reverse the following text are escaped, e.g. ``\u202e``.
-
-    Marks that right-to-left scripts need and that reverse nothing stay as they are.
-    """
+    r"""Escape what reverses the following text, e.g. ``\u202e``; marks that right-to-left scripts need stay."""
     return OVERRIDES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -80,10 +80,7 @@ def _completed(manifest: Manifest, config: AuditConfig, *, command: str, preset:
 
 
 def report_run(path: Path, *, settings: Mapping[str, Any] | None = None, command: str = "") -> Published:
-    """Analyse and render a run again, without its model; an unfinished run as far as it goes.
-
-    ``settings`` override the run's own; the manifest records them.
-    """
+    """Analyse and render a run again without its model, as far as it goes, by ``settings`` in place of its own."""
     manifest = Manifest.read(path)
     statistics = load_statistics({**manifest.config.recorded, **(settings or {})})
     _check_formula(statistics)
@@ -112,10 +109,7 @@ def report_outside(
     command: str,
     say: Say,
 ) -> Published:
-    """Analyse ratings that another tool collected (:mod:`audit.runs.outside`), and keep them in a run folder.
-
-    The same files may be analysed there again.
-    """
+    """Analyse ratings that another tool collected, and keep them in a run folder, where they may be analysed again."""
     settings = load_statistics(statistics)
     _check_formula(settings)
     outside = read_outside(ratings, groups, low=low, high=high, missing=missing)
@@ -194,10 +188,7 @@ def _said_of(answers: FileAnswers) -> str:
 
 
 def import_people(path: Path, files: Sequence[Path], *, form: str | None = None) -> tuple[Published, tuple[str, ...]]:
-    """Import people's ratings of a run's replies or narratives into its folder, and analyse the run again.
-
-    Also return what was counted in the files, in words. ``form`` None is the usual one of the run's task.
-    """
+    """Import people's ratings into a run's folder and analyse it again; also return what was counted, in words."""
     which = form_of(path, task_of(Manifest.read(path)).forms, form)
     found, counted = import_ratings(path, which, files)
     with RunFolder(path) as folder:

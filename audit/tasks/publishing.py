@@ -66,11 +66,7 @@ def write_all(
     *,
     known: Sequence[Table],
 ) -> Path:
-    """Write an analysis, replacing an earlier one, and return the report's path.
-
-    ``known`` are all tables that the folder may hold; ``dictionary.csv`` describes them, also those without rows, which
-    have no file.
-    """
+    """Write an analysis in place of an earlier one; ``dictionary.csv`` describes all ``known`` tables."""
     from audit.report.figures.style import figure_files
 
     described = {table.name: table for table in known}

@@ -43,10 +43,7 @@ class NumberTree:
 
 
 def number_tree(tokenizer: ChatTokenizer, scale: Scale, *, before: str) -> NumberTree:
-    """Build the tree of a scale's numbers as the model would write them, with or without a leading space.
-
-    ``before`` is a rendered prompt, because a tokenizer may split a number differently at the head of a text.
-    """
+    """Build the tree of a scale's numbers as the model would write them after ``before``, a rendered prompt."""
     number_at: dict[Path, int] = {}
     unended: set[Path] = set()
     digits: set[int] = set()

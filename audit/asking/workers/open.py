@@ -22,10 +22,7 @@ ENGINE_LOG: Final = "engine.log"
 def open_workers(
     config: AuditConfig, folder: RunFolder, shared: object, *, writes: bool, how: str, n_shards: int | None, say: Say
 ) -> tuple[Workers, float]:
-    """Open the model of a run; return the workers and the seconds that it took.
-
-    ``n_shards`` is how many shards are missing, if known: more workers would have nothing to do.
-    """
+    """Open the model of a run in no more workers than missing shards; return them and the seconds that it took."""
     clock = time.perf_counter()
     open_them = _on_ray if config.engine.ray is not None else _here if config.engine.replicas == 1 else _replicas
     workers = open_them(config, folder, shared, writes=writes, n_shards=n_shards, say=say)

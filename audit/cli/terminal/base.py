@@ -63,10 +63,7 @@ class Fault:
 
 
 def try_step(step: Callable[[], None], words: Sequence[str]) -> Fault | None:
-    """Run a step; print its failure as one line and return it, or None if all went well.
-
-    Ctrl-C and a closed output pipe are passed on.
-    """
+    """Run a step; print a failure as one line and return it. Ctrl-C and a closed output pipe are passed on."""
     try:
         step()
     except (AuditError, StimulusError) as error:

@@ -99,10 +99,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Given:
-    """What the user gave a command.
-
-    A value is parsed when it is asked for, ``given[OPTION]``, so options that the command does not use cause no error.
-    """
+    """What the user gave a command; a value is parsed when it is asked for, so that unused ones cause no error."""
 
     command: str
     places: tuple[str, ...]  # the folders and files, in order

@@ -116,10 +116,7 @@ class Collected:
         return self.manifest.status == "running" or bool(self.accepted)
 
     def statistics(self, name: str) -> pd.DataFrame:
-        """Return a table from the run's last report. Verdicts are withdrawn if files were accepted since.
-
-        StoreError if there is none, it was changed, or rows were collected since.
-        """
+        """Return a table of the run's last report, if it is of these rows; files accepted since withdraw verdicts."""
         from audit.runs.derived import derived_table, place_of
         from audit.statistics.limits import verdicts_as_they_hold
         from audit.tasks.registry import task_of

@@ -121,10 +121,7 @@ class ComparisonClaims:
 
 
 def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[ComparisonClaims | None, str]:
-    """Read the differences of a comparison of ratings; the second value says why there are none.
-
-    Differences between runs outside ``entries``, or of answers that have changed since, are left out.
-    """
+    """Read the differences of a comparison between ``entries`` whose answers are the same; or why there are none."""
     try:
         if ComparisonManifest.read_if_there(path) is None:
             return None, "its manifest cannot be read"
@@ -160,10 +157,7 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
 
 
 def claim_rows(entries: Sequence[Entry], comparisons: Sequence[ComparisonClaims]) -> Iterator[dict[str, Any]]:
-    """Yield a row of the table of claims for each claim, pair of runs that bears on it, and dimension.
-
-    Runs with the same answers as another folder are copies, and are skipped.
-    """
+    """Yield a row for each claim, pair of runs that bears on it, and dimension; copies of a run are skipped."""
     entries = list(_without_copies(entries))
     for claim in CLAIMS:
         for first, second in _pairs(claim, entries):

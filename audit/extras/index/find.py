@@ -31,10 +31,7 @@ class FoundFolder:
 
 
 def find_runs(folder: Path) -> Iterator[FoundFolder]:
-    """Yield runs, and folders made from several runs, beneath a folder, sorted by name.
-
-    Searches to any depth and follows links, each folder once. Skips folders whose name begins with a dot.
-    """
+    """Yield runs and folders of several runs at any depth, through links, by name; none that begins with a dot."""
     yield from _within(folder, set())
 
 

@@ -51,10 +51,7 @@ class Indexed:
 
 
 def write_index(folder: Path, *, out: Path | None = None) -> Indexed:
-    """Read all runs beneath a folder, and write their index, by default as ``index.html`` in it.
-
-    The folder is only read, except for the index. The other files lie beside the page, under the same stem.
-    """
+    """Read all runs beneath a folder, and write their index; other files lie beside the page, under its stem."""
     page = _page(folder, out)
     found = list(find_runs(folder))
     if not found:

@@ -443,10 +443,7 @@ class _Mender:
 
 
 def _reason(error: StoreError) -> str:
-    """Return why a file is damaged: the text in brackets of its error.
-
-    Raises the error again if the file may be intact: of a later version, or unreadable only now or for this user.
-    """
+    """Return why a file is damaged, the text in brackets of its error, which is raised if the file may be intact."""
     cause = error.__cause__
     if cause is None or "this version of empathy-audit reads" in str(cause):
         raise error

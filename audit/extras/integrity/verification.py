@@ -69,11 +69,7 @@ class _Made(RunFolder):
 
 
 def verify_run(path: Path, *, say: Say, expect: str = "") -> list[Finding]:
-    """Check that a run holds what was collected, and that its tables and page follow from that; empty if so.
-
-    The folder may be read-only. ``say`` takes a line for each thing that was checked, or could not be; ``expect`` is
-    the digest that the run should have.
-    """
+    """Check that a run holds what was collected, and that its tables and page follow from that; empty if so."""
     again = report_command(path)
     try:
         manifest = Manifest.read(path, check=False)
@@ -106,10 +102,7 @@ def verify_run(path: Path, *, say: Say, expect: str = "") -> list[Finding]:
 
 
 def accept_run(path: Path) -> ledger.LedgerDifferences:
-    """Accept a run's changed files as they are; return what had changed. The report will say so.
-
-    Tables, figures and pages are not accepted: ``report`` makes them anew.
-    """
+    """Accept a run's changed files as they are and return them; tables and pages are made anew instead."""
     manifest = Manifest.read(path, check=False)
     with RunFolder(path) as folder:
         faults = ledger.faults_of(path, needed=bool(manifest.ledger))

@@ -25,10 +25,7 @@ _NOT_COMPUTED: Final = {
 
 
 def verify_of_runs(path: Path, *, say: Say) -> list[Finding] | None:
-    """Check a folder made from several runs; None if it is none. Nothing is written, to it or to the runs.
-
-    Collected answers have a ledger. A comparison has none, so it is made again from its runs.
-    """
+    """Check a folder made from several runs, by its ledger or by making it again; None if it is none."""
     manifest = _manifest(path)
     if manifest is None:
         return None

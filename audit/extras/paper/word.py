@@ -37,10 +37,7 @@ def word_file(
     title: str,
     made: datetime,
 ) -> bytes:
-    """Return a Word document; the table has a landscape page of its own.
-
-    ``made`` is the creation time that the document shows: the end of the run, so that the bytes do not change.
-    """
+    """Return a Word document with the table on a landscape page, dated ``made`` so that its bytes do not change."""
     try:
         import docx
         from docx.enum.section import WD_ORIENT, WD_SECTION

@@ -132,10 +132,7 @@ class Forecast:
         return sum(each.tokens_written_most for each in self.calls)
 
     def money(self, of_input: float, of_output: float) -> tuple[float, float, float]:
-        """Return upper bounds of the price: of all calls left, of those asked beside the prompts, of all anew.
-
-        Prices are for a million tokens that are read, and that are written.
-        """
+        """Return upper bounds of the price, by that of a million tokens: of what is left, of checks, of all anew."""
 
         def price(each: Calls) -> float:
             return (each.read_most * of_input + each.tokens_written_most * of_output) / 1e6
@@ -147,11 +144,7 @@ class Forecast:
 
 
 def forecast(task: Task[Any], plan: Planned, *, probe_s: float, count_tokens: bool, say: Say) -> Forecast:
-    """Forecast what is left of a run, and what it takes.
-
-    ``probe_s`` is the seconds that a probe may take after loading the model; 0 makes no probe. Counting tokens takes
-    about a minute for a million prompts.
-    """
+    """Forecast what is left of a run, and what it takes, with a probe of ``probe_s`` seconds, if not 0."""
     config = plan.config
     folder = config.run_dir or default_run_dir(plan)
     left = _left(plan, folder)
@@ -531,10 +524,7 @@ class Detectable:
 
 
 def unlike(run: Path, plan: Planned) -> list[str]:
-    """List the settings, besides narratives, that differ from an earlier run and may change how ratings spread.
-
-    StoreError if the earlier run's ratings are on another scale: their points cannot be compared.
-    """
+    """List the settings besides narratives that differ from an earlier run's and may change how ratings spread."""
     manifest = RunFolder(run).read_manifest()
     if manifest is None:
         raise StoreError(f"like={run} has no manifest.json, so it is no run; name the folder of one")

@@ -166,11 +166,7 @@ def plot_ratings(distributions: pd.DataFrame, *, low: float, high: float) -> Fig
 
 
 def plot_null(null: pd.DataFrame, *, delta_z: float, null_low: float, null_high: float) -> Figure:
-    """Draw the published gap among those of shuffled matrices, in standard deviations of the matrix's own cells.
-
-    The null interval is where the gap would lie if identities did not matter. It is no confidence interval, and the
-    figure says so.
-    """
+    """Draw the published gap among those of shuffled matrices, in standard deviations of the matrix's own cells."""
     place = _of_one(null, "shuffles")
     n_shuffles = int(null["n_shuffles"].sum())
     if n_shuffles == 0 or not all(map(math.isfinite, (delta_z, null_low, null_high))):

@@ -127,10 +127,7 @@ def plot_family(families: pd.DataFrame, *, family: str, confidence: float, width
 
 @for_phones
 def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
-    """Draw paired differences of δ between variants, strategies or models, in one unit.
-
-    Filled marks have p, corrected for the comparisons within the dimension, below 1 − `confidence`.
-    """
+    """Draw paired differences of δ in one unit; filled marks have a corrected p below 1 − `confidence`."""
     if comparisons.empty:
         raise ValueError("there are no comparisons to draw: a comparison needs two variants of one dimension")
     units = sorted(map(str, comparisons["unit"].unique()))
@@ -161,11 +158,7 @@ def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
 def plot_measures(
     gaps: pd.DataFrame, titles: Mapping[str, str], *, confidence: float, width: float | None = None
 ) -> Figure:
-    """Draw δ of each measure of replies on one axis, in standard deviations of the measure among replies.
-
-    A measure of whole corpora has no standard deviation among replies and is not drawn. Filled marks are gaps that are
-    found.
-    """
+    """Draw δ of each measure of replies on one axis, in its SDs among replies; filled marks are gaps that are found."""
     if len(gaps[["dimension", "variant"]].drop_duplicates()) > 1:
         raise ValueError("a figure of measures takes rows of one dimension and one variant")
     rows = gaps.loc[gaps["delta_sd"].notna()]

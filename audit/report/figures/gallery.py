@@ -37,10 +37,7 @@ def draw_figures(
     clusters: Mapping[str, Mapping[str, str]] | None = None,
     replicates: bool = False,
 ) -> dict[str, Figure]:
-    """Draw all figures of a run that its tables allow: ``gaps`` and ``KIND-<dimension>-<variant>``.
-
-    Panels of one kind share their colours. ``replicates`` adds the published study's null histogram and heatmaps.
-    """
+    """Draw the figures that a run's tables allow; panels of one kind share their colours."""
     figures: dict[str, Figure] = {}
     if not tables["gap"].empty:
         figures["gaps"] = plot_gaps(tables["gap"], confidence=confidence, margin=margin)

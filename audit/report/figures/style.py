@@ -85,10 +85,7 @@ _STYLE: Final[dict[str, Any]] = {
 
 
 def figure_bytes(figure: Figure, format: Literal["svg", "png", "pdf"], *, dpi: int = 200) -> bytes:
-    """Render a figure. The same figure gives the same bytes, since neither a date nor a random id goes in.
-
-    SVG keeps selectable text, in DejaVu Sans or a font that is no wider; PDF embeds fonts.
-    """
+    """Render a figure: the same bytes for the same figure, without date and random ids."""
     buffer = io.BytesIO()
     with drawing():
         if format == "svg":
@@ -243,10 +240,7 @@ def fill(text: str, *, width: float, size: float) -> str:
 
 
 def write_ticks(axis: Axis, *, signed: bool = False, whole: bool = False, most: int = 6) -> None:
-    """Fix an axis' ticks at round places, with the decimals that they need, formatted as in the report.
-
-    The axis must have its limits. ``whole`` is for counts, where fractions mean nothing.
-    """
+    """Fix an axis' ticks within its limits at round places, formatted as in the report; counts are ``whole``."""
     low, high = sorted(axis.get_view_interval())
     axis.set_ticks(*ticks_between(low, high, signed=signed, whole=whole, most=most))
 

@@ -45,10 +45,7 @@ def summary_of_ratings(
     codes: Set[str],
     limits: Sequence[Limit],
 ) -> Summary:
-    """Write the first screen of a run of ratings.
-
-    ``who`` is a perceiver and an experiencer of another group, as prompts named them; None if nothing was rated.
-    """
+    """Write the first screen; ``who`` is a perceiver and an experiencer of another group, if anything was rated."""
     findings = [finding for each in told for finding in _findings(each)]
     return summary(
         _asked([each.row for each in told if each.row is not None], view=view, who=who),

@@ -85,10 +85,7 @@ def plot_scores(groups: pd.DataFrame, *, low: float, high: float, confidence: fl
 
 @for_phones
 def plot_changes(groups: pd.DataFrame, *, confidence: float) -> Figure:
-    """Draw what imagining situations changes in each subscale, by group and by kind of situation.
-
-    Marks are filled if the corrected p is below 1 − `confidence`.
-    """
+    """Draw what imagining situations changes, by subscale, group and kind; filled marks have a low corrected p."""
     if not np.isfinite(groups["change"].to_numpy(dtype=float)).any():
         raise NotEstimableError("nothing was answered both by default and in a situation")
     names = list(map(str, groups["perceiver_group"].unique()))

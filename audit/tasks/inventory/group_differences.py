@@ -56,10 +56,7 @@ class GroupContrast:
 
 
 def comparisons_of(groups: tuple[str, ...], usable: BoolArray) -> Iterator[GroupContrast]:
-    """Compare every group with each baseline that was asked, and with the other groups.
-
-    Perceivers that are not ``usable``, for want of answers, are left out and counted in notes.
-    """
+    """Compare every group with each baseline and with the other groups; notes count perceivers left out."""
     names = list(dict.fromkeys(groups))
     of = {name: np.flatnonzero(usable & np.array([group == name for group in groups])) for name in names}
     left_out = {name: groups.count(name) - of[name].size for name in names}

@@ -52,10 +52,7 @@ class Wanted:
 def wanted_scorers(
     config: MeasuresConfig, *, terms: Sequence[str], narratives: Sequence[Narrative]
 ) -> Iterator[Wanted]:
-    """Yield the configured scorers in order, without ``diversity``, which needs none.
-
-    ``terms`` are the wordings of all identities of the run, which regard must not see.
-    """
+    """Yield the configured scorers, without ``diversity``, which needs none; ``terms`` are masked for regard."""
     for name in dict.fromkeys(config.names):
         match name:
             case "lexical":

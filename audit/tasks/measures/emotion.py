@@ -143,10 +143,7 @@ class EmotionScorer:
 
 
 def run_vocabulary(emotions: Iterable[object], words: Mapping[str, EmotionWords]) -> Vocabulary:
-    """Return the vocabulary of a run: the packaged emotions, and those of its narratives.
-
-    An emotion that ``words`` lacks has its name as only form.
-    """
+    """Return the packaged emotions and those of a run's narratives; one that ``words`` lacks has its name alone."""
     bare = {str(emotion): EmotionWords("", "") for emotion in emotions}
     return vocabulary_of({name: its for name, its in (bare | emotion_words() | dict(words)).items() if _plain(name)})
 

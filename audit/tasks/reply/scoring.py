@@ -103,10 +103,7 @@ def _take(
     *,
     say: Say,
 ) -> Manifest:
-    """Have one scorer score what it lacks. Return the manifest, with the scorer or why it could not be opened.
-
-    Scores of an earlier scorer of this name stay until the new one has been opened.
-    """
+    """Have one scorer score what it lacks; an earlier one's scores stay until the new one has been opened."""
     name = wanted.name
     taken = read_scorer(folder, name)
     same = taken.get("asked") == wanted.asked
@@ -143,10 +140,7 @@ def _take(
 def _left(
     plan: Plan, folder: RunFolder, name: str, again: int, taken: Mapping[str, Any]
 ) -> tuple[list[int], list[int]]:
-    """Return the shards that a scorer has not scored, and the dimensions that a judge has to judge again.
-
-    If ``taken`` is empty, it is another scorer, and no scores count.
-    """
+    """Return the shards and dimensions that a scorer has left; all if ``taken`` is empty: then it is another one."""
     done = folder.parts(SCORES, name).numbers() if taken else set()
     as_asked = taken and taken.get("own_gap", {}).get("n_narratives") == again
     judged = folder.parts(OWN_GAP_RATINGS).numbers() if as_asked else set()
@@ -262,10 +256,7 @@ def _judge_again(
     *,
     say: Say,
 ) -> None:
-    """Ask for a judge's own gap in a dimension, and note how many narratives are left out as they name the experiencer.
-
-    A reply to one of these, shown as one to somebody else, would contradict its narrative.
-    """
+    """Ask for a judge's own gap; replies to narratives that name the experiencer are left out and counted."""
     from audit.tasks.reply.judge.own_gap import names_experiencer, own_gap_ratings, sample_replies
 
     dimension = plan.grid.dimensions[number]

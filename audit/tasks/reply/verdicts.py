@@ -45,10 +45,7 @@ class MeasuredGaps:
 def measured_gaps(
     outcome: Outcome, found: OutcomeAnalysis, *, repetition: Repetition, settings: AnalysisSettings, sd: float
 ) -> MeasuredGaps:
-    """Return the input to the verdicts on a measure: its deciding gap in each dimension, and of their mean.
-
-    ``sd`` is the standard deviation of the measure over texts; NaN if it has none.
-    """
+    """Return a measure's deciding gap in each dimension and of their mean; ``sd`` is its SD over texts, or NaN."""
     scale = _NO_SCALE if outcome.scale is None else outcome.scale
     placebos = placebo_cubes(found.prompts, repetition)
     gaps: list[DecidedGap] = []
