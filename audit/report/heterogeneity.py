@@ -72,7 +72,7 @@ def variation(results: Results) -> Variation:
     if beyond:
         said.append(_beyond(beyond))
     if others:
-        named = [_named(row) for row in sorted(others, key=lambda row: -abs(row.number("change")))]
+        named = [_named(row) for row in _by_size(others, "change")]
         said.append(Markup("Different from the rest: {}.").format(few(named, at_most=_NAMED)))
     for code, which in _IN_WORDS.items():
         if own_words := [row for row in in_words if preventing_codes(row)[0] == code]:
@@ -125,6 +125,10 @@ def _differing(own: Sequence[PlacedRow], named: Sequence[PlacedRow], *, alpha: f
 def _distance(row: PlacedRow, change: float) -> float:
     """Return a difference from the rest in standard errors."""
     return abs(change) / row.number("change_se") if row.number("change_se") > 0 else math.inf
+
+
+def _by_size(rows: Sequence[PlacedRow], column: str) -> list[PlacedRow]:
+    return sorted(rows, key=lambda row: -abs(row.number(column)))
 
 
 def _beyond(rows: Sequence[PlacedRow], which: str = "") -> Markup:
