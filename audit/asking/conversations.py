@@ -104,12 +104,7 @@ def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None)
 
 
 def what_was_asked(
-    folder: Path,
-    manifest: Manifest,
-    answers: pd.DataFrame,
-    *,
-    stages: pd.DataFrame,
-    given: Sequence[Mapping[str, Any]],
+    folder: Path, manifest: Manifest, answers: pd.DataFrame, *, stages: pd.DataFrame, given: Sequence[Mapping[str, Any]]
 ) -> tuple[Callable[[int], ConversationPrompt] | None, str]:
     """Return a function from ``prompt_index`` to the prompt, or None and why the prompts are lost."""
     kept, why_not = _asked_of(folder, manifest)

@@ -29,12 +29,7 @@ _BOUNDS: Final = frozenset({
 
 def _points(meaning: str, *, may_be_all: bool = False) -> Any:
     """Make the field of a setting in points; ``may_be_all`` says whether it may be as large as the whole scale."""
-    return Field(
-        default=None,
-        gt=0,
-        description=f"in points: {meaning}",
-        json_schema_extra={_IN_POINTS: may_be_all},
-    )
+    return Field(default=None, gt=0, description=f"in points: {meaning}", json_schema_extra={_IN_POINTS: may_be_all})
 
 
 class AnalysisSettings(BaseModel):

@@ -109,11 +109,7 @@ class BertScorer:
         marked = (transformers.GPT2Tokenizer, transformers.RobertaTokenizer)
         self._before = " " if isinstance(self._tokenizer, marked) else ""
         self.n_cut = 0
-        self.facts = {
-            **network_facts(model, files, self._network),
-            "layer": self._layer,
-            "max_tokens": self._limit,
-        }
+        self.facts = {**network_facts(model, files, self._network), "layer": self._layer, "max_tokens": self._limit}
 
     def score(self, texts: Sequence[str], references: Sequence[Sequence[str]]) -> npt.NDArray[np.float64]:
         """Return precision, recall and F1 of each text, shape (n, 3); NaN if it or all its references have no token."""

@@ -80,7 +80,4 @@ def padded(rows: Sequence[Sequence[int]], *, padding: int, device: str) -> dict[
     width = max(map(len, rows))
     ids = [[*row, *[padding] * (width - len(row))] for row in rows]
     mask = [[1] * len(row) + [0] * (width - len(row)) for row in rows]
-    return {
-        "input_ids": torch.tensor(ids, device=device),
-        "attention_mask": torch.tensor(mask, device=device),
-    }
+    return {"input_ids": torch.tensor(ids, device=device), "attention_mask": torch.tensor(mask, device=device)}

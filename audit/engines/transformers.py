@@ -73,8 +73,7 @@ class TransformersEngine(TokenEngine):
             raise ModelError(
                 f"transformers cannot load model {model.name} from {files.folder}: "
                 + unloadable(
-                    error,
-                    "download or copy it again; a model newer than the installed transformers needs a later one",
+                    error, "download or copy it again; a model newer than the installed transformers needs a later one"
                 )
             ) from error
         # transformers fills missing weights at random and only warns.

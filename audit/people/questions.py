@@ -7,14 +7,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
 import yaml
-from pydantic import (
-    Field,
-    StringConstraints,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, StringConstraints, ValidationError, ValidationInfo, field_validator, model_validator
 
 from audit.errors import ConfigError
 from audit.tables.spreadsheets import FORMULA

@@ -111,12 +111,7 @@ def key_file(key: pd.DataFrame) -> bytes:
 
 def read_key(path: Path, columns: Collection[str] = tuple(KEY), *, may_be_empty: Collection[str] = ()) -> pd.DataFrame:
     """Read the key of an export: its ``columns``, one row an item. Cells of ``may_be_empty`` may be empty."""
-    rows = read_cells(
-        path,
-        dict(zip(columns, columns, strict=True)),
-        of="items",
-        may_be_empty=may_be_empty,
-    )
+    rows = read_cells(path, dict(zip(columns, columns, strict=True)), of="items", may_be_empty=may_be_empty)
     check_unique((cells["item_id"] for _, cells in rows), of="item", place=str(path))
     found: dict[str, list[object]] = {name: [] for name in columns}
     for place, cells in rows:

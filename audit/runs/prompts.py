@@ -129,9 +129,7 @@ def _plain_identity(identity: Identity) -> dict[str, Any]:
 
 
 def _identity(kept: dict[str, Any]) -> Identity:
-    return Identity(
-        **{**kept, "groups": tuple(kept["groups"]), "forms": tuple(map(tuple, kept.get("forms", ())))},
-    )
+    return Identity(**{**kept, "groups": tuple(kept["groups"]), "forms": tuple(map(tuple, kept.get("forms", ())))})
 
 
 def _dimension(kept: dict[str, Any]) -> Dimension:

@@ -254,12 +254,7 @@ def shard_size_on(device: str) -> int:
 
 
 def describe_run(
-    plan: Planned,
-    model: Known,
-    *,
-    example: Mapping[str, Any],
-    given: Mapping[str, Any],
-    command: str,
+    plan: Planned, model: Known, *, example: Mapping[str, Any], given: Mapping[str, Any], command: str
 ) -> Manifest:
     """Return a new run's manifest: everything known before it starts."""
     config, grid = plan.config, plan.grid

@@ -307,12 +307,7 @@ class RunFolder(_Folder):
         """Return the numbers of the shards present."""
         return self._collected(kind).numbers()
 
-    def write_shard(
-        self,
-        number: int,
-        rows: Rows,
-        kind: Kind = "ratings",
-    ) -> None:
+    def write_shard(self, number: int, rows: Rows, kind: Kind = "ratings") -> None:
         """Write the rows of one shard, and remove what was made from earlier rows of it."""
         for table in KEPT.values():
             if table.kept is not None and table.kept.of_part == kind:

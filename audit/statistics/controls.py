@@ -59,11 +59,7 @@ class Repetition:
         )
 
     def controlled(
-        self,
-        ratings: pd.DataFrame,
-        *,
-        confidence: float,
-        dependent: Dependent | None = None,
+        self, ratings: pd.DataFrame, *, confidence: float, dependent: Dependent | None = None
     ) -> Iterator[tuple[NarrativeCube, pd.DataFrame, list[dict[str, Any]]]]:
         """Yield each dimension and variant with its controls; sets of invented groups have no turn of their own.
 

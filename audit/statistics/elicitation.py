@@ -261,8 +261,4 @@ def _difference(
         confidence=confidence,
         n_answers=expected.n_answers + words.n_answers,
     )
-    return {
-        "difference": pooled.delta,
-        "difference_low": pooled.ci_low,
-        "difference_high": pooled.ci_high,
-    }
+    return {"difference": pooled.delta, "difference_low": pooled.ci_low, "difference_high": pooled.ci_high}

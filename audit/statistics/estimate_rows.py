@@ -140,12 +140,7 @@ def gap_row(
     return _gap_row(known, made, confidence=confidence)
 
 
-def _gap_row(
-    known: dict[str, Any],
-    made: Made,
-    *,
-    confidence: float,
-) -> dict[str, Any]:
+def _gap_row(known: dict[str, Any], made: Made, *, confidence: float) -> dict[str, Any]:
     row = dict.fromkeys(GAP, float("nan")) | dict.fromkeys(_COUNTS, 0) | {"note": ""} | known
     match made:
         case NotEstimableError():

@@ -24,12 +24,7 @@ _AT_ONCE: Final = 2**21
 
 
 def heterogeneity_rows(
-    cube: NarrativeCube,
-    by_narrative: FloatArray,
-    *,
-    rng: np.random.Generator,
-    n_permutations: int,
-    confidence: float,
+    cube: NarrativeCube, by_narrative: FloatArray, *, rng: np.random.Generator, n_permutations: int, confidence: float
 ) -> Iterator[dict[str, Any]]:
     """Test whether the gap differs between emotions, and between groups: two rows of ``HETEROGENEITY``.
 

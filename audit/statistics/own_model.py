@@ -31,14 +31,7 @@ Fit: TypeAlias = Literal["mixed", "ols"]
 
 NUMBERS: Final = ("intensity", "in_group", "n_shared", "number_mass")
 """Columns that a formula sees as floats; ``in_group`` is 1 or 0."""
-LABELS: Final = (
-    "emotion",
-    "perceiver",
-    "experiencer",
-    "perceiver_group",
-    "experiencer_group",
-    "narrative_id",
-)
+LABELS: Final = ("emotion", "perceiver", "experiencer", "perceiver_group", "experiencer_group", "narrative_id")
 """Columns that a formula sees as strings; any of them may be the cluster."""
 
 _TRANSFORMS: Final = (

@@ -225,10 +225,7 @@ def narratives_to_rule_out(margin: float, sd: float, *, power: float = 0.8, alph
     """
     _check_power(power, alpha)
     z = float(special.ndtri(1 - alpha) + special.ndtri((1 + power) / 2))
-    return _fewest(
-        lambda n: equivalence_power(margin / sd, n, alpha=alpha) >= power,
-        root=z * sd / margin,
-    )
+    return _fewest(lambda n: equivalence_power(margin / sd, n, alpha=alpha) >= power, root=z * sd / margin)
 
 
 def equivalence_power(margin: float, n_narratives: int, *, alpha: float = 0.05) -> float:

@@ -271,11 +271,7 @@ def _is_one_to_one(in_group: BoolArray) -> bool:
 
 
 def permutation_null(
-    z: FloatArray,
-    in_group: BoolArray,
-    *,
-    rng: np.random.Generator,
-    n_permutations: int = 10_000,
+    z: FloatArray, in_group: BoolArray, *, rng: np.random.Generator, n_permutations: int = 10_000
 ) -> FloatArray:
     """Draw δ_z of matrices whose rows and columns are shuffled independently: shape (n_permutations,).
 
@@ -302,11 +298,7 @@ def permutation_null(
 
 
 def shuffled_gaps(
-    z: FloatArray,
-    in_group: BoolArray,
-    *,
-    row_orders: npt.NDArray[np.intp],
-    column_orders: npt.NDArray[np.intp],
+    z: FloatArray, in_group: BoolArray, *, row_orders: npt.NDArray[np.intp], column_orders: npt.NDArray[np.intp]
 ) -> FloatArray:
     """Compute δ_z of ``z[row_order][:, column_order]`` for each pair of orders: shape (B,).
 

@@ -48,11 +48,7 @@ class GroupScope:
 
 
 def group_scope(
-    cube: NarrativeCube,
-    narrow: GapEstimate,
-    *,
-    confidence: float,
-    fit: MixedFit | None = None,
+    cube: NarrativeCube, narrow: GapEstimate, *, confidence: float, fit: MixedFit | None = None
 ) -> GroupScope:
     """Widen an estimate of δ from "these identities" to "any such identities".
 

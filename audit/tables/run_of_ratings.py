@@ -10,14 +10,7 @@ from typing import Final
 
 from audit.tables.base import by_name
 from audit.tables.cells import CELL_EMOTIONS, CELLS, DISTRIBUTIONS, NARRATIVES, NULL, PUBLISHED_CELLS
-from audit.tables.controls import (
-    CONTROLS,
-    ELICITATION,
-    MISSING,
-    SENSITIVITY,
-    WORDING_SHARES,
-    WORDINGS,
-)
+from audit.tables.controls import CONTROLS, ELICITATION, MISSING, SENSITIVITY, WORDING_SHARES, WORDINGS
 from audit.tables.gap import (
     COMPARISONS,
     EQUIVALENCE,

@@ -10,15 +10,7 @@ from audit.tables.controls import CONTROLS
 from audit.tables.gap import FAMILIES, GAP
 from audit.tables.people_of_replies import AGREEMENT, HUMAN_CORRELATIONS
 from audit.tables.recognition import RECOGNITION, RECOGNITION_CAUSES, RECOGNITION_CONFUSION, RECOGNITION_LABELS
-from audit.tables.replies import (
-    EPITOME,
-    JUDGE_EFFECTS,
-    JUDGE_GAP,
-    MEASURES,
-    REPLIES,
-    REPLY_OUTCOMES,
-    SCORES,
-)
+from audit.tables.replies import EPITOME, JUDGE_EFFECTS, JUDGE_GAP, MEASURES, REPLIES, REPLY_OUTCOMES, SCORES
 from audit.tables.stages import CALLS, GIVEN, MARKED_WORDS, STAGE_TEXTS, STAGES
 from audit.tables.verdicts import VERDICTS
 

@@ -55,10 +55,7 @@ TALLY: Final = {
 }
 """Counts of prompts that ask for a rating, by outcome."""
 
-RATES: Final = {
-    "refusal_rate": share("n_refused / n_prompts"),
-    "unparseable_rate": share("n_unparseable / n_prompts"),
-}
+RATES: Final = {"refusal_rate": share("n_refused / n_prompts"), "unparseable_rate": share("n_unparseable / n_prompts")}
 
 PAIRS_COUNTED: Final = word(
     "which pairs are counted: in_group, out_group, baseline (one side unspecified or no persona) or all"

@@ -58,11 +58,7 @@ class GenerateElicitation:
                 reading = self._read(written.text, prompt, cut=written.cut)
             outcomes.append(
                 ElicitedRating(
-                    reading.status,
-                    reading.intensity,
-                    response=written.text,
-                    n_prompt_tokens=n_read,
-                    cut=written.cut,
+                    reading.status, reading.intensity, response=written.text, n_prompt_tokens=n_read, cut=written.cut
                 )
             )
         return outcomes

@@ -91,8 +91,7 @@ _EMPHASIS: Final = re.compile(
 )
 _WORD_GAP: Final = re.compile(r"(?<=[A-Za-z])_+(?=[A-Za-z])")
 _LINE_MARKS: Final = re.compile(
-    r"^(?:[ \t]*(?:#{1,6}(?= )|>(?![\s>*_\"'`$(\\{~\ue004\ue007]{0,12}[=0-9.])|[-+•·▪◦‣*](?= )))+",
-    re.MULTILINE,
+    r"^(?:[ \t]*(?:#{1,6}(?= )|>(?![\s>*_\"'`$(\\{~\ue004\ue007]{0,12}[=0-9.])|[-+•·▪◦‣*](?= )))+", re.MULTILINE
 )
 _QUOTED_NUMBER: Final = re.compile(r"(:[*_ \t]*\n\s*)>[ \t]+(?=[*_]+[0-9.])")
 """A bold number in a block quote under its label; elsewhere "> 70" is a bound."""

@@ -35,14 +35,7 @@ class LocalWorker(Worker):
     """A process of this machine."""
 
     def __init__(
-        self,
-        number: int,
-        on: str,
-        environment: Mapping[str, str],
-        opening: bytes,
-        *,
-        log: Path,
-        stream: BinaryIO,
+        self, number: int, on: str, environment: Mapping[str, str], opening: bytes, *, log: Path, stream: BinaryIO
     ) -> None:
         self.name = f"replica {number} ({on})"
         self._environment, self._opening = dict(environment), opening

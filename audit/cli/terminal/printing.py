@@ -9,11 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.tables.formatting import (
-    dimension_title,
-    fixed,
-    printable,
-)
+from audit.tables.formatting import dimension_title, fixed, printable
 
 if TYPE_CHECKING:
     from audit.tasks.base import Published

@@ -249,8 +249,5 @@ def _review(collected: Collected) -> Iterator[str]:
 
 
 FORM: Final = Form(
-    "card",
-    "an auditor's card: scope, method, access, integrity, review",
-    ("ratings", "replies", "answers"),
-    _make,
+    "card", "an auditor's card: scope, method, access, integrity, review", ("ratings", "replies", "answers"), _make
 )

@@ -104,10 +104,7 @@ def _record(collected: Collected, told: ExportOptions, model_id: str) -> dict[st
             "evaluator_relationship": told.relationship,
             "additional_details": {"run": collected.status_said},
         },
-        "eval_library": {
-            "name": "empathy-audit",
-            "version": manifest.versions.get("empathy-audit", "unknown"),
-        },
+        "eval_library": {"name": "empathy-audit", "version": manifest.versions.get("empathy-audit", "unknown")},
         "model_info": {
             "name": printable(manifest.model.name) or model_id,
             "id": model_id,

@@ -219,11 +219,7 @@ def _difference(
 
 
 def _said(
-    claim: Claim,
-    numbers: Mapping[str, float],
-    row: Mapping[str, Any],
-    pair: tuple[Entry, Entry],
-    dimension: str,
+    claim: Claim, numbers: Mapping[str, float], row: Mapping[str, Any], pair: tuple[Entry, Entry], dimension: str
 ) -> tuple[str, str]:
     """Return what a pair says about a claim, and why it cannot tell.
 

@@ -12,11 +12,7 @@ from audit.runs import ledger
 from audit.runs.manifest import COPY, FILE, Manifest
 
 RUN: Final = "run"
-MADE_OF_RUNS: Final = {
-    "comparison": "comparison.html",
-    "judgement": "judgement.html",
-    "choices": "",
-}
+MADE_OF_RUNS: Final = {"comparison": "comparison.html", "judgement": "judgement.html", "choices": ""}
 """Kinds of folders made from several runs → their page. Choices have none."""
 _COLLECTED: Final = ("ratings", "replies", "answers")
 

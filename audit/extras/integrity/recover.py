@@ -31,14 +31,7 @@ from audit.runs.provenance import kept_difference
 from audit.runs.store import KINDS, Kind, RunFolder
 from audit.tables.base import Table
 from audit.tables.formatting import plural
-from audit.tables.ratings import (
-    ASKED_AGAIN,
-    ASKED_IN_FORMATS,
-    ELICITATION_SAMPLE,
-    MANIPULATED,
-    RATINGS,
-    Status,
-)
+from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, RATINGS, Status
 from audit.tables.replies import OWN_GAP_RATINGS, REPLIES, SCORES
 from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.inventory.tables import ANSWERS

@@ -64,8 +64,7 @@ def rescue(
     wordings = kept["wording"].fillna(0).astype(int)
     variant = kept["variant"].astype(str)
     kept = kept.assign(
-        rating=kept["intensity"],
-        variant=variant.where(wordings == 0, variant + ", wording " + wordings.astype(str)),
+        rating=kept["intensity"], variant=variant.where(wordings == 0, variant + ", wording " + wordings.astype(str))
     )
     groups = groups if groups["stem"].ne("").any() else groups.drop(columns="stem")
     paths = [

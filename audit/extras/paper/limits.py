@@ -137,7 +137,7 @@ def check_sentences(study: Study) -> Iterator[Line]:
         if not row["n_pairs"] > 1:
             yield line(
                 f"As a manipulation check, {higher} and {lower} were asked about without any identity. Too few were "
-                "rated to tell one from the other.",
+                "rated to tell one from the other."
             )
             continue
         level = coverage(study.manifest.statistics.confidence)
@@ -155,7 +155,7 @@ def check_sentences(study: Study) -> Iterator[Line]:
         so = "" if answer != DOES_NOT_FOLLOW else f" {_SO['emotion' if row is found[0] else 'intensity']}"
         yield line(
             f"As a manipulation check, {higher} and {lower} were asked about without any identity. The former "
-            f"{_CAME[answer]} ({size}): the check {_RESULT[answer]}.{so}",
+            f"{_CAME[answer]} ({size}): the check {_RESULT[answer]}.{so}"
         )
 
 

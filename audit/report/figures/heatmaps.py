@@ -76,11 +76,7 @@ def shared_limits(cells: pd.DataFrame, *, low: float, high: float) -> tuple[floa
 
 @for_phones
 def plot_interaction(
-    cells: pd.DataFrame,
-    *,
-    clusters: Clusters | None = None,
-    reach: float | None = None,
-    width: float | None = None,
+    cells: pd.DataFrame, *, clusters: Clusters | None = None, reach: float | None = None, width: float | None = None
 ) -> Figure:
     """Draw `interaction`: the identity pairs' means with row and column effects removed, in points around 0.
 

@@ -84,10 +84,7 @@ def score_stages(
 
 
 def _score(
-    text: str,
-    themes: Sequence[str],
-    themes_of: Callable[[str], frozenset[str]],
-    polarity: Callable[[str], float],
+    text: str, themes: Sequence[str], themes_of: Callable[[str], frozenset[str]], polarity: Callable[[str], float]
 ) -> list[Any]:
     found = words(text)
     if not found:

@@ -20,17 +20,7 @@ from audit.report.manifest import ManifestView
 from audit.report.numbers import PlacedRow, show
 from audit.report.refusals import RefusalGap, say_refusal_gap
 from audit.report.results import Results
-from audit.report.section import (
-    Block,
-    Captioned,
-    Card,
-    Note,
-    Paragraph,
-    Section,
-    paragraph,
-    present,
-    section,
-)
+from audit.report.section import Block, Captioned, Card, Note, Paragraph, Section, paragraph, present, section
 from audit.report.sentences import WordedResult, answer
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.wordings import wordings_section
@@ -71,10 +61,7 @@ _MADE_OF: Final = ("interaction", "cells")
 """The parts of δ first, then the means that they are computed from."""
 _PUBLISHED: Final = ("published", "published-masked")
 _HEATMAPS: Final = (*_MADE_OF, *_PUBLISHED)
-_TOGETHER: Final = (
-    *_MADE_OF,
-    *(kind for kind in FIGURES if kind not in (*_HEATMAPS, *_APART)),
-)
+_TOGETHER: Final = (*_MADE_OF, *(kind for kind in FIGURES if kind not in (*_HEATMAPS, *_APART)))
 _HUMAN: Final = Markup(
     "People's intensities are of <bdi>{}</bdi>. A model that orders narratives as people do may still rate them higher "
     "or lower, and can have any δ: the means are over all identities. The row of all emotions also counts how emotions "
@@ -135,8 +122,7 @@ class Rated:
             yield Card(
                 self.title,
                 present(
-                    *((paragraph(_against_zero(gap.facts), "spread"),) if alone else head),
-                    Paragraph(gap.lead, "size"),
+                    *((paragraph(_against_zero(gap.facts), "spread"),) if alone else head), Paragraph(gap.lead, "size")
                 ),
                 kind=gap.verdict.kind,
                 anchor=self.anchor,

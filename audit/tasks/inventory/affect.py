@@ -14,13 +14,7 @@ import pandas as pd
 
 from audit.statistics.ratings import FloatArray
 from audit.tasks.inventory.answers import KeyedInventory, answers_by_part, mean_over_items, settled, subscales_of
-from audit.tasks.inventory.group_differences import (
-    GroupContrast,
-    comparisons_of,
-    corrected,
-    interval_over,
-    unmirrored,
-)
+from audit.tasks.inventory.group_differences import GroupContrast, comparisons_of, corrected, interval_over, unmirrored
 from audit.tasks.inventory.tables import AFFECT_CHANGES, AFFECT_DIFFERENCES, AFFECT_NARRATIVES, DEFAULT
 
 ALL: Final = "all"

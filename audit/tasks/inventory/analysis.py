@@ -81,12 +81,7 @@ def _sizes(answers: pd.DataFrame) -> dict[tuple[str, str, str], int]:
 
 
 def _group_row(
-    row: Mapping[Any, Any],
-    sizes: Mapping[tuple[str, str, str], int],
-    *,
-    scale: Any,
-    alone: bool,
-    confidence: float,
+    row: Mapping[Any, Any], sizes: Mapping[tuple[str, str, str], int], *, scale: Any, alone: bool, confidence: float
 ) -> dict[str, Any]:
     n_perceivers = sizes.get((row["dimension"], row["variant"], row["perceiver_group"]), 0)
     nothing = dict.fromkeys(("se", "df", "ci_low", "ci_high"), _NAN)

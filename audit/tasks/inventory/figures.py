@@ -127,11 +127,7 @@ def _marks(own: pd.DataFrame, names: list[str], *, estimate: str, filled: BoolAr
 
 
 def _panels(
-    blocks: Sequence[tuple[str, Sequence[_Panel]]],
-    names: Sequence[str],
-    *,
-    note: str,
-    ends: tuple[float, float] | None,
+    blocks: Sequence[tuple[str, Sequence[_Panel]]], names: Sequence[str], *, note: str, ends: tuple[float, float] | None
 ) -> Figure:
     """Draw blocks of panels below each other; the panels of a block side by side, in several rows if needed."""
     columns = 1 if is_narrow() else _COLUMNS

@@ -33,13 +33,7 @@ LIMITS: Final = {
 
 
 def summary_of_answers(
-    parts: Mapping[str, Results],
-    *,
-    name: str,
-    scale: str,
-    affect: bool,
-    limits: Sequence[Limit],
-    view: ManifestView,
+    parts: Mapping[str, Results], *, name: str, scale: str, affect: bool, limits: Sequence[Limit], view: ManifestView
 ) -> Summary:
     """Write the first screen: differences between groups that remain, the largest one, and what does not follow."""
     alpha = 1 - view.confidence

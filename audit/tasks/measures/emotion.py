@@ -180,12 +180,7 @@ def named_emotions(text: str, vocabulary: Vocabulary) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def label_of(
-    answer: str,
-    labels: Sequence[str],
-    *,
-    synonyms: Mapping[str, Sequence[str]] | None = None,
-) -> str | None:
+def label_of(answer: str, labels: Sequence[str], *, synonyms: Mapping[str, Sequence[str]] | None = None) -> str | None:
     """Return the one label that an answer gives, or None: a wrong label would bias a result, a missing one is missing.
 
     Case, hyphens and underscores do not matter. A synonym of several labels counts for none.
@@ -255,10 +250,7 @@ class _Finder:
 
 
 @lru_cache(maxsize=32)
-def _label_finder(
-    labels: tuple[str, ...],
-    synonyms: tuple[tuple[str, tuple[str, ...]], ...],
-) -> _Finder:
+def _label_finder(labels: tuple[str, ...], synonyms: tuple[tuple[str, tuple[str, ...]], ...]) -> _Finder:
     exact = {_plain(label): (label,) for label in labels}
     if not labels or "" in exact or len(exact) < len(labels):
         raise ValueError(f"labels must be one or more that are not empty and differ; got {list(labels)!r}")

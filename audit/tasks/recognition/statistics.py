@@ -42,12 +42,7 @@ _CAUSES: Final = {
     "told_unmarked": ("exact", "_unmarked"),
 }
 """For each number of a row, the score and the answers that it is the mean of."""
-_SAID: Final = {
-    "macro_f1": "macro F1",
-    "weighted_f1": "weighted F1",
-    "exact": "exact match",
-    "f1": "F1",
-}
+_SAID: Final = {"macro_f1": "macro F1", "weighted_f1": "weighted F1", "exact": "exact match", "f1": "F1"}
 """Their names in notes."""
 _NAN: Final = float("nan")
 _ROUNDING: Final = 1e-12

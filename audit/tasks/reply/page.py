@@ -27,15 +27,7 @@ from audit.report.task_words import TaskWords
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.verdicts import next_step, worded
 from audit.runs.manifest import Manifest
-from audit.tables.formatting import (
-    brief,
-    capital,
-    count,
-    either,
-    fixed,
-    plural,
-    unsigned,
-)
+from audit.tables.formatting import brief, capital, count, either, fixed, plural, unsigned
 from audit.tables.replies import SCORED, ReplyStatus
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL

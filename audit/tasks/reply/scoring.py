@@ -94,14 +94,7 @@ def _without(manifest: Manifest, name: str) -> Manifest:
 
 
 def _take(
-    wanted: Wanted,
-    again: int,
-    replies: pd.DataFrame,
-    plan: Plan,
-    folder: RunFolder,
-    manifest: Manifest,
-    *,
-    say: Say,
+    wanted: Wanted, again: int, replies: pd.DataFrame, plan: Plan, folder: RunFolder, manifest: Manifest, *, say: Say
 ) -> Manifest:
     """Have one scorer score what it lacks; an earlier one's scores stay until the new one has been opened."""
     name = wanted.name

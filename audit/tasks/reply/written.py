@@ -185,11 +185,7 @@ class WrittenTexts(Task[Plan]):
         if JUDGE not in manifest.scorers:  # left by a judge that the run no longer uses
             judged = judged.iloc[:0]
         tables |= judged_tables(
-            judged,
-            experiencer_effects(judged),
-            variant=manifest.prompt.variant,
-            seed=seed,
-            settings=settings,
+            judged, experiencer_effects(judged), variant=manifest.prompt.variant, seed=seed, settings=settings
         )
         own, own_remarks = self.tables(folder, manifest, of_groups, values)
         tables |= own

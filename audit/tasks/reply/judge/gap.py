@@ -39,12 +39,7 @@ class Effects(Protocol):
 
 
 def judged_tables(
-    judged: pd.DataFrame,
-    effects: Iterable[Effects],
-    *,
-    variant: str,
-    seed: int,
-    settings: AnalysisSettings,
+    judged: pd.DataFrame, effects: Iterable[Effects], *, variant: str, seed: int, settings: AnalysisSettings
 ) -> dict[str, pd.DataFrame]:
     """Estimate the judge's own gap, and its effect of each experiencer, by dimension and measure.
 

@@ -17,14 +17,7 @@ import pandas as pd
 
 from audit.asking.elicitation.parsing import holds_refusal
 from audit.asking.elicitation.plain_text import answer_of, normalise_text, split_words
-from audit.engines.base import (
-    Engine,
-    OpenModel,
-    TokenReader,
-    encode_prompts,
-    next_token_probabilities,
-    token_reader,
-)
+from audit.engines.base import Engine, OpenModel, TokenReader, encode_prompts, next_token_probabilities, token_reader
 from audit.engines.chat import ChatTokenizer
 from audit.errors import ModelError
 from audit.tables.preference import PAIRS
