@@ -17,12 +17,7 @@ _SHORTEST: Final = 3
 def remarks(narratives: Narratives | None, dimensions: Sequence[Dimension]) -> tuple[str, ...]:
     """Return what to know of a user's own narratives before a model is asked about them, each in a line.
 
-    Parameters
-    ----------
-    narratives
-        None where none are asked about.
-    dimensions
-        Whose groups the narratives must not name. Groups that are invented are left out.
+    Narratives must not name the groups of ``dimensions``, except for invented ones.
 
     Examples
     --------

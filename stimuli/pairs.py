@@ -44,10 +44,7 @@ def n_drawn(n_others: int) -> int:
 
 
 def can_be_drawn(dimension: Dimension) -> bool:
-    """Whether a draw leaves pairs out: groups are the same on both sides, each its own in-group, and they are many.
-
-    Other relations (clusters, listed pairs, sides with other groups) are asked in all pairs.
-    """
+    """Whether a draw leaves pairs out: many groups, the same on both sides, each its own in-group."""
     groups = _groups(dimension)
     if groups is None:
         return False
@@ -55,21 +52,7 @@ def can_be_drawn(dimension: Dimension) -> bool:
 
 
 def drawn_pairs(dimension: Dimension, n_narratives: int, *, seed: int) -> Mask:
-    """Say which pairs each narrative is asked about.
-
-    Parameters
-    ----------
-    dimension
-        For which :func:`can_be_drawn`.
-    n_narratives
-        In the order of the grid.
-    seed
-        Of the draw.
-
-    Returns
-    -------
-    array
-        Shape (P, E, N).
+    """Say which pairs each narrative is asked about, shape (P, E, N), narratives in the order of the grid.
 
     Notes
     -----

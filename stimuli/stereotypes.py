@@ -26,18 +26,11 @@ _STEM: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*\*?")
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Stereotype words by theme.
+    """Stereotype words by theme."""
 
-    Attributes
-    ----------
-    source
-        The file that they come from.
-    themes
-        Theme → its stems, in lower case; one that ends in ``*`` stands for every word that begins so. A word may be in
-        several themes.
-    """
-
-    source: str
+    source: str  # the file that they come from
+    # Theme → its stems, in lower case; one that ends in * stands for every word that begins so. A word may be in
+    # several themes.
     themes: Mapping[str, tuple[str, ...]]
 
     @property
@@ -52,17 +45,7 @@ class Lexicon:
 
 
 def load_stereotypes(path: Path | None = None) -> Lexicon:
-    """Read a lexicon of stereotype words.
-
-    Parameters
-    ----------
-    path
-        A YAML file of ``theme: [stem, stem*, ...]``; None reads the packaged one.
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, or a theme or stem cannot be used.
+    """Read a lexicon of stereotype words, a YAML file of ``theme: [stem, stem*, ...]``; None reads the packaged one.
 
     Examples
     --------

@@ -39,30 +39,14 @@ Rows: TypeAlias = Iterator[tuple[int, Sequence[str]]]
 
 @dataclass(frozen=True, eq=False)
 class TableFile:
-    """An open table.
+    """An open table."""
 
-    Attributes
-    ----------
-    header
-        Names of the columns, without outer white space; none where the file is empty.
-    rows
-        The number of each row, as :attr:`counts` them, and its cells. Of text and of sheets, empty rows are none.
-    sha256
-        Of the file's bytes.
-    counts
-        ``line`` or ``row``.
-    sheet
-        Of a spreadsheet with its name.
-    delimiter
-        Of delimited text.
-    """
-
-    header: list[str]
-    rows: Rows
-    sha256: str
-    counts: str
-    sheet: str = ""
-    delimiter: str = ""
+    header: list[str]  # names of the columns, without outer white space; none where the file is empty
+    rows: Rows  # The number of each row, as `counts` says, and its cells. Of text and of sheets, empty rows are none.
+    sha256: str  # of the file's bytes
+    counts: str  # `line` or `row`
+    sheet: str = ""  # of a spreadsheet with its name
+    delimiter: str = ""  # of delimited text
 
     def place(self, number: int) -> str:
         """Return where a row stands within the file."""
