@@ -371,8 +371,7 @@ def _check_own(
         twin = told.setdefault(texts, cells["narrative_id"])
         if twin != cells["narrative_id"]:
             faults.add(
-                place,
-                f"narrative {cells['narrative_id']!r} has the text and the emotion of {twin!r}; keep one of them",
+                place, f"narrative {cells['narrative_id']!r} has the text and the emotion of {twin!r}; keep one of them"
             )
     faults.check()
 

@@ -18,14 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import (
-    Field,
-    StrictInt,
-    StringConstraints,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, StrictInt, StringConstraints, ValidationError, field_validator, model_validator
 
 from stimuli.errors import StimulusError, suggest
 from stimuli.faults import explain, place_of
@@ -115,10 +108,7 @@ class Rubric(StrictModel):
         """Return the question about one reply on one criterion; braces in the texts are text."""
         asked = self._criterion(criterion)
         user = self.user.format(
-            **_who(experiencer),
-            narrative=quoted(narrative),
-            reply=quoted(reply),
-            **asked.model_dump(exclude={"which"}),
+            **_who(experiencer), narrative=quoted(narrative), reply=quoted(reply), **asked.model_dump(exclude={"which"})
         )
         return Prompt(self.system.format(), user)
 
