@@ -205,11 +205,7 @@ def emotions_in_order(grid: PromptGrid) -> list[str]:
 
 
 def shown_template(user: str) -> str | None:
-    """Cut a user message down to what raters read: who tells the narrative, and the narrative.
-
-    Keeps the lines up to the narrative, without those that show the scale. None if these do not name both the
-    experiencer and the narrative.
-    """
+    """Cut a user message down to who tells the narrative, and the narrative; None if it does not name both."""
     lines = user.split("\n")
     last = max((place for place, line in enumerate(lines) if _fields(line) & _NARRATIVE), default=-1)
     kept = "\n".join(line for line in lines[: last + 1] if not _fields(line) & SCALE_FIELDS).strip()

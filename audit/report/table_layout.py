@@ -111,10 +111,9 @@ Named = str | tuple[str, str] | IfKnown | ShownColumn
 def lay_out(
     declared: Mapping[str, base.Column], rows: Sequence[PlacedRow], columns: Sequence[Named], *, level: str
 ) -> ShownTable:
-    """Lay out rows of a table by the declarations of its columns.
+    """Lay out rows of a table by the declarations of its columns, without columns that are empty throughout.
 
     A name that ends in ``_low`` stands for the interval up to its ``_high``, rounded as the number named before it.
-    Columns without a word or number in any row are left out.
     """
     of_measures = any(row.get("outcome") not in (None, "", _RATINGS) for row in rows)
     if of_measures:

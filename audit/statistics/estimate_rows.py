@@ -157,10 +157,7 @@ def _gap_row(known: dict[str, Any], made: Made, *, confidence: float) -> dict[st
 
 
 def overall_rows(gap: list[dict[str, Any]], labelled: Mapping[str, list[Labelled]], *, confidence: float) -> Rows:
-    """Yield the rows of the mean over single dimensions, for each variant with several of them.
-
-    The row of the second scope is only there if every dimension has one.
-    """
+    """Yield the rows of the mean over single dimensions; those of the second scope if every dimension has one."""
     of_variant: defaultdict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for row in gap:
         if "+" not in row["dimension"] and row["headline"]:

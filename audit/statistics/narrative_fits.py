@@ -236,10 +236,7 @@ def _pooled(
 
 
 def patterns(valid: BoolArray) -> tuple[IntArray, IntArray]:
-    """Find the patterns of missing ratings.
-
-    Returns the number of each narrative's pattern, shape (N,), and for each pattern the first narrative that has it.
-    """
+    """Return each narrative's pattern of missing ratings, shape (N,), and the first narrative of each pattern."""
     packed = np.packbits(valid.reshape(len(valid), -1), axis=1)
     _, first, pattern_of = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     return pattern_of.ravel(), first

@@ -37,10 +37,9 @@ def rescue(
     done: list[str],
     following: list[str],
 ) -> None:
-    """Write the ratings of a folder without a manifest as tables.
+    """Write the ratings of a folder without a manifest, but not of changed files, as tables.
 
-    The folder is entered; ``asked`` gives identities, scale and sets of invented groups. Rows of files that differ from
-    the ledger are not written. What was done, and what to do next, is appended to the two lists.
+    ``asked`` gives identities, scale and sets of invented groups. What was done, and what to do next, is appended.
     """
     kinds: tuple[Kind, ...] = ("ratings", "replies", "answers")
     there = [kind for kind in kinds if _has(folder._collected(kind))]

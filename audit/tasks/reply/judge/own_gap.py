@@ -146,10 +146,7 @@ class ExperiencerEffects:
 
 
 def experiencer_effects(ratings: pd.DataFrame) -> list[ExperiencerEffects]:
-    """Return the experiencer effects of each dimension and measure of :func:`own_gap_ratings`.
-
-    A reply that lacks a score for some experiencer is left out, so that all effects are of the same texts.
-    """
+    """Return the experiencer effects by dimension and measure, of replies that have a score for every experiencer."""
     found = []
     for (dimension, variant), part in ratings.groupby(["dimension", "variant"], sort=False, observed=True):
         experiencers = list(dict.fromkeys(part["experiencer"]))
