@@ -18,8 +18,7 @@ from stimuli.errors import Faults, StimulusError, suggest
 from stimuli.narratives import EmotionWords, Narrative, Narratives, emotion_words
 from stimuli.tables import read_cells
 
-BETWEEN_CAUSES: Final = "||"
-"""Stands between several causes of one cell."""
+BETWEEN_CAUSES: Final = "||"  # stands between several causes of one cell
 
 _NEEDED: Final = ("conversation_id", "turn", "speaker", "text", "emotion")
 _MAY_BE_EMPTY: Final = ("emotion", "identity", "cause")

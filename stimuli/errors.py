@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_SHOWN: Final = 3
-"""Faults of further rows that are told with the first."""
+_SHOWN: Final = 3  # faults of further rows that are told with the first
 
 
 class StimulusError(ValueError):

@@ -25,13 +25,11 @@ from stimuli.narratives import WORDINGS, Narratives
 from stimuli.tables import check_unique, read_cells
 from stimuli.yaml_files import may_be_file
 
-PACKAGED: Final = "packaged"
-"""The source of the pool that comes with the package."""
+PACKAGED: Final = "packaged"  # the source of the pool that comes with the package
 EXAMPLES_FILE: Final = Path(__file__).parent / "data" / "examples.csv"
 
 _COLUMNS: Final = ("example_id", "text", "answer", "emotion")
-_MIN_WORDS: Final = 5
-"""A text of fewer words inside another is a coincidence."""
+_MIN_WORDS: Final = 5  # a text of fewer words inside another is a coincidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
-LARGEST_TEXT: Final = 16 << 20
-"""Bytes of a file that people write: settings, identities, prompts."""
-LARGEST_TABLE: Final = 512 << 20
-"""Bytes of a table, or of answers: some millions of rows."""
+LARGEST_TEXT: Final = 16 << 20  # bytes of a file that people write: settings, identities, prompts
+LARGEST_TABLE: Final = 512 << 20  # bytes of a table, or of answers: some millions of rows
 _MIB: Final = 1 << 20
 
 

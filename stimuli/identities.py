@@ -26,12 +26,10 @@ from stimuli.yaml_files import at_line, read_yaml
 
 UNSPECIFIED: Final = "unspecified"
 NO_PERSONA: Final = "no persona"
-PLACEBO: Final = "placebo"
-"""In place of a study in the identities' file: its sets of invented groups."""
+PLACEBO: Final = "placebo"  # in place of a study in the identities' file: its sets of invented groups
 CASES: Final = ("accusative", "dative", "genitive", "instrumental", "locative")
 """Grammatical forms of a term, beside the one that names it, that a template of a language pack may ask for."""
-CROSS: Final = "+"
-"""Joins the names of crossed dimensions: ``race_ethnicity+religion``."""
+CROSS: Final = "+"  # joins the names of crossed dimensions: `race_ethnicity+religion`
 IDENTITIES_FILE: Final = Path(__file__).parent / "data" / "identities.yaml"
 
 Cue = Literal["label", "name", "context"]

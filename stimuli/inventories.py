@@ -28,8 +28,7 @@ from stimuli.prompts import Prompt, Scale
 from stimuli.yaml_files import read_yaml
 
 AFFECT_FILE: Final = Path(__file__).parent / "data" / "affect.yaml"
-TOTAL: Final = "total"
-"""In place of a subscale: all items."""
+TOTAL: Final = "total"  # in place of a subscale: all items
 
 Presentation: TypeAlias = Literal["single", "list"]
 

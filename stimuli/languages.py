@@ -29,10 +29,8 @@ from stimuli.yaml_files import read_yaml
 
 ENGLISH: Final = "en"
 FOLDER: Final = Path(__file__).parent / "data" / "languages"
-NAMING: Final = "nominative"
-"""The form that names an identity, in tables too: ``{perceiver}``, ``{experiencer}``."""
-NUMBER: Final = "number"
-"""The name, in patterns, of a number that may be a rating."""
+NAMING: Final = "nominative"  # the form that names an identity, in tables too: `{perceiver}`, `{experiencer}`
+NUMBER: Final = "number"  # the name, in patterns, of a number that may be a rating
 MARKS: Final = {
     "asked": "\ue000",
     "who": "\ue001",
@@ -46,8 +44,7 @@ MARKS: Final = {
 narrative; for a number that is accounted for as something else than a rating; for numbers that describe the scale; and
 before what stands in a box, and in an element that is called answer; and for whom the model is to be. No alphabet has
 these characters."""
-_SOURCE: Final = "geneva"
-"""The source of narratives that packs have the situations of."""
+_SOURCE: Final = "geneva"  # the source of narratives that packs have the situations of
 _NAME: Final = re.compile(r"<([a-z_]+)>")
 _MANY: Final = 3
 

@@ -10,8 +10,7 @@ from stimuli.identities import Dimension
 from stimuli.narratives import WORDINGS, Narratives
 
 _ARTICLE: Final = re.compile(r"^(?:an?|the)\s+", re.IGNORECASE)
-_SHORTEST: Final = 3
-"""Letters of a group's name that is looked for by itself: two may be any word."""
+_SHORTEST: Final = 3  # letters of a group's name that is looked for by itself: two may be any word
 
 
 def remarks(narratives: Narratives | None, dimensions: Sequence[Dimension]) -> tuple[str, ...]:

@@ -38,12 +38,9 @@ GENEVA20_FILE: Final = _DATA / "geneva20_narratives.csv"
 _WORDS: Final = ("emotion_noun", "emotion_adjective")
 _NO_VALUE: Final = frozenset({"na", "n/a", "#n/a", "nan", "null"})
 """What R, pandas, spreadsheets and data banks write where there is no value."""
-_SHOWN: Final = 50
-"""Letters of a text that a message shows."""
-_PLACES: Final = 50
-"""Rows that a message names beside the first."""
-INTENSITIES: Final = ("mild", "middle", "strong")
-"""The intensities that each situation of ``geneva20`` is written in."""
+_SHOWN: Final = 50  # letters of a text that a message shows
+_PLACES: Final = 50  # rows that a message names beside the first
+INTENSITIES: Final = ("mild", "middle", "strong")  # the intensities that each situation of `geneva20` is written in
 HOU2025_COUNTS: Final = {
     "anger": 550, "disgust": 550, "fear": 550, "sadness": 550, "boredom": 550, "joy": 550, "pride": 550,
     "trust": 550, "relief": 550, "surprise": 550, "guilt": 275, "shame": 275,

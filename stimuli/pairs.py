@@ -21,12 +21,9 @@ PairsAsked: TypeAlias = Literal["balanced", "all"]
 DRAW: Final = "balanced"
 """What this draw is called in a run's identity, whose narratives, identities and seed determine it: another rule needs
 another name."""
-MOST: Final = 3
-"""Other groups that a perceiver is asked about, at most: more add little to a narrative (see above)."""
-FEWEST: Final = 3
-"""Of fewer other groups, all are asked about."""
-BASELINES_EVERY: Final = 2
-"""Of so many narratives in a row, pairs with a baseline are asked about in one."""
+MOST: Final = 3  # other groups that a perceiver is asked about, at most: more add little to a narrative (see above)
+FEWEST: Final = 3  # of fewer other groups, all are asked about
+BASELINES_EVERY: Final = 2  # of so many narratives in a row, pairs with a baseline are asked about in one
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 _Combination: TypeAlias = tuple[str, ...]

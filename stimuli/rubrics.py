@@ -27,8 +27,7 @@ from stimuli.strict import StrictModel
 from stimuli.yaml_files import at_line, read_yaml
 
 RUBRICS_FILE: Final = Path(__file__).parent / "data" / "rubrics.yaml"
-PACKAGED: Final = "packaged"
-"""The source file of the rubrics that come with the package."""
+PACKAGED: Final = "packaged"  # the source file of the rubrics that come with the package
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _IS_A_NAME: Final = "a name is a lower-case letter a-z, then letters, digits and underscores"

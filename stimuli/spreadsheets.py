@@ -12,8 +12,7 @@ from typing import Final
 from stimuli.errors import StimulusError
 from stimuli.files import LARGEST_TABLE, unpacked_size
 
-SUFFIXES: Final = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})
-"""What the names of spreadsheets end with."""
+SUFFIXES: Final = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})  # what the names of spreadsheets end with
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from stimuli.errors import StimulusError
 from stimuli.yaml_files import read_yaml
 
 STEREOTYPES_FILE: Final = Path(__file__).parent / "data" / "stereotypes.yaml"
-MIN_STEM: Final = 3
-"""Letters that must stand before a ``*``: shorter stems take in words by accident."""
+MIN_STEM: Final = 3  # letters that must stand before a `*`: shorter stems take in words by accident
 _NAME: Final = re.compile(r"[a-z][a-z_]*")
 _STEM: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*\*?")
 

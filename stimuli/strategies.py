@@ -19,18 +19,14 @@ from stimuli.identities import NO_PERSONA
 from stimuli.prompts import SCALE_FIELDS, VALUE_NAMES, Prompt, PromptCell, PromptGrid, placeholders
 
 MAX_STAGES: Final = 16
-THOUGHT: Final = "thought"
-"""What a model thinks before its answer, where it is asked to: kept as what stages write is."""
+THOUGHT: Final = "thought"  # what a model thinks before its answer, where it is asked to: kept as what stages write is
 CLOSING: Final = 16
 """Tokens that are kept free for the marks by which a thought is closed, and for what is tokenised otherwise there."""
-NO_STRATEGY: Final = "none"
-"""The name of the strategy that leaves the prompts as they are, and of no other."""
-STAGE: Final = "stage_"
-"""Before a stage's name, the placeholder of what it wrote: ``{stage_imagine}``."""
+NO_STRATEGY: Final = "none"  # the name of the strategy that leaves the prompts as they are, and of no other
+STAGE: Final = "stage_"  # before a stage's name, the placeholder of what it wrote: `{stage_imagine}`
 KNOWLEDGE: Final = "knowledge_"
 """Before a relation's name, the placeholder of what is known of the narrative: ``{knowledge_xIntent}``."""
-EXAMPLE_PARTS: Final = ("text", "answer", "emotion")
-"""What an example has; ``{example_text}`` in its templates."""
+EXAMPLE_PARTS: Final = ("text", "answer", "emotion")  # what an example has; `{example_text}` in its templates
 MAX_EXAMPLES: Final = 32
 
 _NAME: Final = r"[A-Za-z][A-Za-z0-9_]*"

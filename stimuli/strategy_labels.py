@@ -9,8 +9,7 @@ from typing import Final
 from stimuli.errors import StimulusError
 from stimuli.tables import check_unique, column_names, read_cells
 
-LEVELS: Final = ("0", "1", "2")
-"""No, weak and strong communication of a mechanism."""
+LEVELS: Final = ("0", "1", "2")  # no, weak and strong communication of a mechanism
 
 
 def read_levels(path: Path, narrative_ids: Collection[str], mechanisms: Sequence[str]) -> dict[str, dict[str, int]]:

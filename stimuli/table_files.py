@@ -29,10 +29,8 @@ PARQUET: Final = frozenset({".parquet"})
 SPSS: Final = frozenset({".sav", ".zsav"})
 SUFFIXES: Final = frozenset({*DELIMITED, *SPREADSHEETS, *LINES, *PARQUET, *SPSS})
 """What the names of tables end with; another file is taken for delimited text where any may be given."""
-WRITTEN_AS: Final = ".csv, .tsv or .txt, a spreadsheet (.xlsx), .parquet, .jsonl, or SPSS's .sav"
-"""The same in words."""
-_MOST_CELLS: Final = 100_000_000
-"""Cells of a packed table: a few bytes can stand for any number of them."""
+WRITTEN_AS: Final = ".csv, .tsv or .txt, a spreadsheet (.xlsx), .parquet, .jsonl, or SPSS's .sav"  # the same in words
+_MOST_CELLS: Final = 100_000_000  # cells of a packed table: a few bytes can stand for any number of them
 
 Rows: TypeAlias = Iterator[tuple[int, Sequence[str]]]
 

@@ -38,18 +38,14 @@ from stimuli.yaml_files import decoded, may_be_file
 Columns: TypeAlias = Mapping[str, str | Sequence[str]]
 """Our names, and the file's; several make one identifier together."""
 
-_DELIMITERS: Final = (",", ";", "\t")
-"""In use where commas are decimal, or where a spreadsheet is pasted."""
-_SEP_LINE: Final = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
-"""The first line as Excel writes it, and hides it."""
+_DELIMITERS: Final = (",", ";", "\t")  # in use where commas are decimal, or where a spreadsheet is pasted
+_SEP_LINE: Final = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)  # the first line as Excel writes it, and hides it
 _NO_NUMBER: Final = frozenset({"", "na", "#n/a", "<na>", "nan", "null", "#null!", "none", ".", "\\n"})
 """What R, pandas, SPSS, SAS, Stata, spreadsheets and data banks write where there is no number."""
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _WITH_COMMA: Final = re.compile(r"[+-]?(\d*),(\d+)", re.ASCII)
-_THOUSANDS: Final = 3
-"""Digits after a comma that may part thousands."""
-_BETWEEN: Final = ":"
-"""Stands between the parts of an identifier that several columns make."""
+_THOUSANDS: Final = 3  # digits after a comma that may part thousands
+_BETWEEN: Final = ":"  # stands between the parts of an identifier that several columns make
 
 
 def open_table(

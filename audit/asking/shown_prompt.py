@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from audit.tables.formatting import plural
 
-_SHOWN: Final = 700
-"""Longest message that is shown whole, in characters."""
+_SHOWN: Final = 700  # longest message that is shown whole, in characters
 
 
 def shown_prompt(prompt: Mapping[str, Any]) -> Iterator[str]:

@@ -19,8 +19,7 @@ from audit.errors import ConfigError
 from stimuli.errors import suggest
 
 SHELLS: Final = ("bash", "zsh", "fish")
-FILES: Final = "@files"
-"""Stands for file names after an option's equals sign."""
+FILES: Final = "@files"  # stands for file names after an option's equals sign
 _COMMANDS: Final = "commands"
 _OVERRIDES: Final = "overrides"
 _SETTINGS: Final = "settings"

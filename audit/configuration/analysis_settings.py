@@ -14,12 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from audit.errors import ConfigError, check_margin
 
-MOST_PERMUTATIONS: Final = 10_000_000
-"""More would only separate smaller p-values, which no corrected test needs."""
-_RECORDED: Final = "recorded"
-"""Validation context of settings that a manifest holds."""
-_IN_POINTS: Final = "may_be_all"
-"""The mark of a setting in points: whether it may be as large as the whole scale."""
+MOST_PERMUTATIONS: Final = 10_000_000  # more would only separate smaller p-values, which no corrected test needs
+_RECORDED: Final = "recorded"  # validation context of settings that a manifest holds
+_IN_POINTS: Final = "may_be_all"  # the mark of a setting in points: whether it may be as large as the whole scale
 _BOUNDS: Final = frozenset({
     "greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number", "string_too_short",
     "literal_error",

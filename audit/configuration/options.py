@@ -22,18 +22,13 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
-RUN: Final = "run"
-"""The heading of options that belong to no group, such as ``seed``."""
-_GIVEN: Final = "???"
-"""Hydra's mark for a value that must be given."""
-_BY_CHOICE: Final = "..."
-"""Marks a value that differs by choice; the schema's default is shown if there is one."""
+RUN: Final = "run"  # the heading of options that belong to no group, such as `seed`
+_GIVEN: Final = "???"  # Hydra's mark for a value that must be given
+_BY_CHOICE: Final = "..."  # marks a value that differs by choice; the schema's default is shown if there is one
 _FEW: Final = 4
-_SHORT: Final = 30
-"""Up to 4 choices are listed with their values if no value is longer than this."""
+_SHORT: Final = 30  # up to 4 choices are listed with their values if no value is longer than this
 _OR_NULL: Final = ", or null"
-_PRESETS: Final = "experiment"
-"""The group whose choices set options of other groups and has no options itself."""
+_PRESETS: Final = "experiment"  # the group whose choices set options of other groups and has no options itself
 
 
 @dataclass(frozen=True)

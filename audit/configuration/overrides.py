@@ -18,8 +18,7 @@ from typing import Any, Final, TypeAlias
 from audit.errors import ConfigError
 from stimuli.errors import suggest
 
-Parse: TypeAlias = Callable[[str], Any | None]
-"""Parses a word; None if it cannot be parsed."""
+Parse: TypeAlias = Callable[[str], Any | None]  # parses a word; None if it cannot be parsed
 
 _LONG: Final = {"-m": "--multirun", "-c": "--cfg", "-cd": "--config-dir", "-p": "--package"}
 _SWITCHES: Final = ("--multirun", "--resolve")
@@ -34,8 +33,7 @@ FLAGS: Final[Mapping[str, str]] = {
     "--package=GROUP": "with --cfg: shows the options of one group alone",
 }
 """The flags of commands that take overrides, as they are typed, with their meaning."""
-_SHOWN: Final = ("job", "hydra", "all")
-"""Values of ``--cfg``."""
+_SHOWN: Final = ("job", "hydra", "all")  # values of `--cfg`
 _OF_HYDRA: Final = ("--info", "--hydra-help", "--shell-completion", "-sc", "--config-path", "-cp", "--config-name",
                     "-cn", "--experimental-rerun", "--run", "-r")  # fmt: skip
 _FEW: Final = 3

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from yaml import Node
 
-_DEFAULTS: Final = "defaults"
-"""The key of a file's defaults list, which is no option."""
-_GLOBAL: Final = "# @package _global_"
-"""The first line of a file that gives options by their full names."""
+_DEFAULTS: Final = "defaults"  # the key of a file's defaults list, which is no option
+_GLOBAL: Final = "# @package _global_"  # the first line of a file that gives options by their full names
 
 
 def conf_folder() -> Path:

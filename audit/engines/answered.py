@@ -32,12 +32,9 @@ TEXTS: Final = ("text", "response", "output", "completion", "content", "answer")
 _IDS: Final = ("custom_id", "id")
 _TABLES: Final = SUFFIXES - {".jsonl", ".ndjson"}
 """Suffixes of tables. JSON lines are read separately, since they may have whole completions."""
-_LARGEST_LOG: Final = 4 * LARGEST_TABLE
-"""Bytes of an unpacked log, which repeats every prompt."""
-_SHOWN: Final = 60
-"""Characters of an id to show."""
-Messages: TypeAlias = Sequence[tuple[str, str]]
-"""(role, text) of what a model is shown, in order."""
+_LARGEST_LOG: Final = 4 * LARGEST_TABLE  # bytes of an unpacked log, which repeats every prompt
+_SHOWN: Final = 60  # characters of an id to show
+Messages: TypeAlias = Sequence[tuple[str, str]]  # (role, text) of what a model is shown, in order
 
 
 @dataclass(frozen=True)

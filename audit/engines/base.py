@@ -22,8 +22,7 @@ from audit.errors import ModelError
 from stimuli.prompts import Prompt
 
 TokenIds: TypeAlias = Sequence[int]
-Done: TypeAlias = Callable[[int], None]
-"""Called with the number of further prompts answered."""
+Done: TypeAlias = Callable[[int], None]  # called with the number of further prompts answered
 
 
 def unwatched(n_prompts: int) -> None:

@@ -29,8 +29,7 @@ LAYERS: Final = {"embedded:minilm": 5}
 Of six layers the authors chose the fifth for DistilBERT and DistilRoBERTa; that the same is good for this one is our
 guess.
 """
-BATCH_TOKENS: Final = 4096
-"""Tokens read at once, including padding, unless one text has more."""
+BATCH_TOKENS: Final = 4096  # tokens read at once, including padding, unless one text has more
 
 _REMEDY: Final = "choose an encoder such as embedded:minilm or FacebookAI/roberta-large, or get it again"
 
@@ -38,12 +37,9 @@ _REMEDY: Final = "choose an encoder such as embedded:minilm or FacebookAI/robert
 class _EncodedText(NamedTuple):
     """A text's encoded tokens."""
 
-    vectors: npt.NDArray[np.float32]
-    """Shape (tokens, width), each of length 1; with CLS and SEP."""
-    averaged: npt.NDArray[np.bool_]
-    """Shape (tokens,): whether a token counts in averages."""
-    cut: bool
-    """Whether the text lost its end."""
+    vectors: npt.NDArray[np.float32]  # shape (tokens, width), each of length 1; with CLS and SEP
+    averaged: npt.NDArray[np.bool_]  # shape (tokens,): whether a token counts in averages
+    cut: bool  # whether the text lost its end
 
 
 class BertScorer:

@@ -32,14 +32,12 @@ _CONVERSION: Final = "1"
 SERVE: Final = "serve it by llama.cpp or Ollama, and ask it by engine=openai (docs/endpoints.md)"
 """Remedy for files that transformers cannot convert."""
 _BYTES: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
-_BESIDE: Final = 2**26
-"""Bytes of an unpacked folder besides the weights: mostly the tokenizer."""
+_BESIDE: Final = 2**26  # bytes of an unpacked folder besides the weights: mostly the tokenizer
 _FORMATS: Final = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 """``struct`` format by GGUF value type; 8 is a string and 9 an array."""
 _TEXT, _LIST = 8, 9
 _MOST_AXES: Final = 8
-_LONGEST: Final = 2**24
-"""Bytes of a string in the header, at most."""
+_LONGEST: Final = 2**24  # bytes of a string in the header, at most
 _COMPUTED_WITH: Final = re.compile(r"rope\.scal|softcap|_scale$|\.scale$|alibi")
 """Settings that change what the model computes."""
 _LLAMA3: Final = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}

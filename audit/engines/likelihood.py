@@ -14,8 +14,7 @@ from audit.engines.resolve import EMBEDDED, check_model_folder, find_folder, hus
 from audit.engines.tokens import AS_CHARACTERS, batches, context_length, load_scorer, padded
 from audit.errors import ModelError
 
-WINDOW: Final = 1024
-"""Most tokens read at once, whatever the model's limit: bounds the memory for a text."""
+WINDOW: Final = 1024  # most tokens read at once, whatever the model's limit: bounds the memory for a text
 BATCH_TOKENS: Final = 2048
 """Tokens read at once, including padding, unless one text has more.
 

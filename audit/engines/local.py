@@ -20,8 +20,7 @@ class TokenEngine(ABC):
     """An engine with its model's tokenizer; see :class:`audit.engines.base.Engine`."""
 
     tokenizer: ChatTokenizer
-    max_model_len: int
-    """Most tokens of prompt and response together."""
+    max_model_len: int  # most tokens of prompt and response together
 
     @abstractmethod
     def generate(

@@ -14,10 +14,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-ROUNDING: Final = 0.01
-"""Tolerance above 1: for half-precision logits and for logarithms with few digits."""
-_HALVES: Final = "\ufffd"
-"""How servers show a token that is part of a character."""
+ROUNDING: Final = 0.01  # tolerance above 1: for half-precision logits and for logarithms with few digits
+_HALVES: Final = "\ufffd"  # how servers show a token that is part of a character
 
 
 class ImpossibleError(ValueError):

@@ -51,12 +51,10 @@ from stimuli.prompts import Prompt
 
 _Read = TypeVar("_Read")
 
-TOP: Final = (20, 5)
-"""Number of likeliest tokens to request: OpenAI's maximum first, then what other servers allow."""
+TOP: Final = (20, 5)  # number of likeliest tokens to request: OpenAI's maximum first, then what other servers allow
 READ_TOGETHER: Final = 128
 """Prompts read together, so that vLLM still has them in its cache when the next question about them comes."""
-SEQUENCES: Final = 32
-"""Sequences per request."""
+SEQUENCES: Final = 32  # sequences per request
 _BEGINS: Final[tuple[Json, ...]] = (
     {"message": {}, "settings": {"continue_final_message": True, "add_generation_prompt": False}},
     {"message": {}, "settings": {}},
@@ -65,8 +63,7 @@ _BEGINS: Final[tuple[Json, ...]] = (
 """How to ask for a continuation of the last message: vLLM and SGLang; llama.cpp and Ollama; DeepSeek and Mistral."""
 _LONG: Final = 2_000
 """Characters from which a prompt is checked for truncation up front: no server's context is shorter than this."""
-_LONGER: Final = 24
-"""Characters by which a prompt must be longer before more tokens are expected; fewer may be chance."""
+_LONGER: Final = 24  # characters by which a prompt must be longer before more tokens are expected; fewer may be chance
 _N_WORDS: Final = 70
 _WORDS: Final = "one two three four five six seven eight nine ten " * (_N_WORDS // 10)
 _DIGITS: Final = re.compile(r" ?[0-9]+")
@@ -74,8 +71,7 @@ _ALIKE: Final = 0.05
 """Tolerance for a probability that the server computes in two ways: as one token of several, or alone."""
 _SURE: Final = 0.95
 """If one token is more probable than this, two answers agree too easily for their agreement to prove anything."""
-_MOST_TOKENS: Final = 2**31
-"""Upper bound on a plausible token count: a server may return any number."""
+_MOST_TOKENS: Final = 2**31  # upper bound on a plausible token count: a server may return any number
 _PROBE: Final = Prompt("", "Write one number: 7")
 
 
@@ -198,8 +194,7 @@ def _listed(server: Server, name: str) -> Json:
     return models.get(name, {})
 
 
-SERVED: Final = "serve the model with a template"
-"""Remedy for a chat template that does not show every message."""
+SERVED: Final = "serve the model with a template"  # remedy for a chat template that does not show every message
 
 
 class ChatEngine:

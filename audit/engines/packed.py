@@ -17,8 +17,7 @@ import numpy.typing as npt
 from audit.engines.base import TokenIds
 from audit.engines.packing import Pack, n_shared, pack_prompts
 
-_Nodes = npt.NDArray[np.int64]
-"""A node of a row, as the row indices of its ancestors and itself."""
+_Nodes = npt.NDArray[np.int64]  # a node of a row, as the row indices of its ancestors and itself
 
 
 _ATTENTION: Final = "rows of a pack"

@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 
 from audit.engines.base import TokenIds
 
-WORTH_A_GROUP: Final = 48
-"""Tokens that a longer prefix must save to justify a group of its own."""
+WORTH_A_GROUP: Final = 48  # tokens that a longer prefix must save to justify a group of its own
 REPEATED: Final = 8
 """At most one in this many tokens of a row may repeat a group's beginning, which each of its rows has."""
 

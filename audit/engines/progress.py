@@ -10,16 +10,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self, TextIO, TypeAlias
 
-Say: TypeAlias = Callable[[str], None]
-"""Gets a line about progress."""
-LINE_EVERY: Final = 10.0
-"""Seconds between two plain lines."""
-_DRAW_EVERY: Final = 0.1
-"""Minimum seconds between two drawings of the bar."""
-_REDRAW_EVERY: Final = 1.0
-"""Seconds after which the bar is redrawn although nothing has ended."""
-_COLUMNS: Final = 80
-"""Columns of a terminal that reports 0: some containers, CI, and `script` without a terminal."""
+Say: TypeAlias = Callable[[str], None]  # gets a line about progress
+LINE_EVERY: Final = 10.0  # seconds between two plain lines
+_DRAW_EVERY: Final = 0.1  # minimum seconds between two drawings of the bar
+_REDRAW_EVERY: Final = 1.0  # seconds after which the bar is redrawn although nothing has ended
+_COLUMNS: Final = 80  # columns of a terminal that reports 0: some containers, CI, and `script` without a terminal
 
 
 class ProgressPart:

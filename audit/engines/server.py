@@ -36,26 +36,17 @@ if TYPE_CHECKING:
 Json: TypeAlias = dict[str, Any]
 _Read = TypeVar("_Read")
 
-LONGEST_BODY: Final = 64 * 2**20
-"""Bytes; a longer answer cannot be one to our requests."""
-SLOWEST: Final = 100_000
-"""Bytes a second below which a download counts as stuck."""
-LONGEST_PAUSE: Final = 60.0
-"""Seconds between two tries if the server asks for no wait."""
-ODD_TRIES: Final = 3
-"""Tries for a prompt if the server's response has no answer in it."""
-_SHOWN: Final = 300
-"""Characters of a server's message to show."""
+LONGEST_BODY: Final = 64 * 2**20  # bytes; a longer answer cannot be one to our requests
+SLOWEST: Final = 100_000  # bytes a second below which a download counts as stuck
+LONGEST_PAUSE: Final = 60.0  # seconds between two tries if the server asks for no wait
+ODD_TRIES: Final = 3  # tries for a prompt if the server's response has no answer in it
+_SHOWN: Final = 300  # characters of a server's message to show
 _PASSING: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 """HTTP codes of faults that may pass."""
-_SLOWED: Final = frozenset({429, 503, 529})
-"""HTTP codes that ask for fewer requests at a time."""
-_OF_PROMPTS: Final = frozenset({400, 413, 422})
-"""HTTP codes that may concern a single prompt."""
-_FORGOTTEN: Final[Json] = {"forgotten": True}
-"""Stored in place of an answer that must not be used."""
-_PROBABILITIES: Final = ("logprobs", "top_logprobs")
-"""Payload keys that ask for probabilities."""
+_SLOWED: Final = frozenset({429, 503, 529})  # HTTP codes that ask for fewer requests at a time
+_OF_PROMPTS: Final = frozenset({400, 413, 422})  # HTTP codes that may concern a single prompt
+_FORGOTTEN: Final[Json] = {"forgotten": True}  # stored in place of an answer that must not be used
+_PROBABILITIES: Final = ("logprobs", "top_logprobs")  # payload keys that ask for probabilities
 
 
 class Odd(Exception):

@@ -10,8 +10,7 @@ from audit.engines.dialects import without_thoughts
 from stimuli.prompts import Prompt
 
 NOTHING: Final = "empathy-audit-nothing-said"
-_TOLD_APART: Final = 8
-"""Characters from which a text is too long to occur in a template by chance."""
+_TOLD_APART: Final = 8  # characters from which a text is too long to occur in a template by chance
 
 
 def not_shown_once(prompt: Prompt, render: Callable[[Prompt], str]) -> str:

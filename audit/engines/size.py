@@ -10,8 +10,7 @@ from audit.tables.json_text import parse_json
 
 _NUMBERS: Final = frozenset({"F64", "F32", "F16", "BF16"})
 """Safetensors types in which each stored number is one weight; other types are packed."""
-_LONGEST: Final = 100_000_000
-"""Bytes of a header that the format allows."""
+_LONGEST: Final = 100_000_000  # bytes of a header that the format allows
 
 
 def model_size(folder: Path) -> dict[str, int]:

@@ -15,8 +15,7 @@ from typing import Any, Final
 from audit.errors import ModelError
 from stimuli.files import open_file
 
-PLAIN: Final = "plain"
-"""Value of ``model.chat_template`` for the plain form."""
+PLAIN: Final = "plain"  # value of `model.chat_template` for the plain form
 _PLAIN: Final = (
     "{%- for message in messages %}"
     "{%- if message['role'] == 'user' %}{{ 'Question:\\n' }}"
@@ -27,8 +26,7 @@ _PLAIN: Final = (
     "{%- if add_generation_prompt %}{{ 'Answer:\\n' }}{%- endif %}"
 )
 _NEXT_QUESTION: Final = re.compile(r"^[ \t]*Question:", re.MULTILINE)
-_LONGEST: Final = 2**20
-"""Bytes of a template's file, at most."""
+_LONGEST: Final = 2**20  # bytes of a template's file, at most
 
 
 @dataclass(frozen=True)

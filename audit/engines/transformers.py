@@ -27,12 +27,10 @@ from audit.engines.resolve import ModelFiles, unloadable
 from audit.engines.whole import WholeReader, reads_packed, sliding_window
 from audit.errors import ModelError
 
-LONGEST_TAIL: Final = 16
-"""More tokens than any continuation that is asked about."""
+LONGEST_TAIL: Final = 16  # more tokens than any continuation that is asked about
 PACK_TOKENS_CPU: Final = 1536
 """Default tokens of a pack on a CPU: enough for efficient matrix products, few enough to show progress."""
-PACK_TOKENS: Final = 8192
-"""Default tokens of a pack elsewhere."""
+PACK_TOKENS: Final = 8192  # default tokens of a pack elsewhere
 ROW_TOKENS: Final = 192
 """Tokens of a row: about three prompts, which keeps padding and attention between unrelated prompts small."""
 

@@ -14,8 +14,7 @@ from audit.engines.gguf import look_into
 from audit.engines.resolve import check_model_folder, file_hashes, find_folder, packaged_revision
 from audit.errors import ModelError
 
-_PATIENCE_S = 10.0
-"""Seconds that the hub may take to name a model's commit."""
+_PATIENCE_S = 10.0  # seconds that the hub may take to name a model's commit
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,10 +47,8 @@ FOLDERS: Final[dict[Form, str]] = {"replies": "people", "intensity": "people", "
 _GIVEN: Final[dict[Form, Table]] = {"replies": PEOPLE_SCORES, "intensity": PEOPLE_INTENSITIES, "norming": READINGS}
 """The table of what raters sent back, for each form."""
 FORM: Final = "raters/form.html"
-STUDY: Final = "study.json"
-"""What an import needs to know about an export, beside its key and questions."""
-PER_LIST: Final = 24
-"""Default number of narratives a list."""
+STUDY: Final = "study.json"  # what an import needs to know about an export, beside its key and questions
+PER_LIST: Final = 24  # default number of narratives a list
 
 
 def form_of(path: Path, own: Sequence[Form], form: str | None) -> Form:

@@ -23,8 +23,7 @@ from audit.tables.shared import OVERALL
 _NUMBERS: Final = ("rho", "rho_low", "rho_high", "p", "tau", "tau_low", "tau_high")
 _COUNTS: Final = ("n", "n_units", "n_missing")
 _MIN_PAIRS: Final = 3
-MIN_UNITS: Final = 10
-"""With fewer units there is no interval, nor a p-value, which is only approximate."""
+MIN_UNITS: Final = 10  # with fewer units there is no interval, nor a p-value, which is only approximate
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,9 @@ from audit.tables.formatting import count
 from audit.tables.people import PEOPLE_AGREEMENT, PEOPLE_GAP
 from audit.tables.shared import OVERALL
 
-MIN_RATERS: Final = 4
-"""With fewer raters there is no interval."""
-_MIN_NARRATIVES: Final = 4
-"""With fewer narratives, Fisher's interval of a correlation does not exist."""
-_TOGETHER: Final = " + "
-"""Joins the groups of crossed dimensions, as in the ratings."""
+MIN_RATERS: Final = 4  # with fewer raters there is no interval
+_MIN_NARRATIVES: Final = 4  # with fewer narratives, Fisher's interval of a correlation does not exist
+_TOGETHER: Final = " + "  # joins the groups of crossed dimensions, as in the ratings
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,7 @@ _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, ma
 _Label = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80)]
 _Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 _End = Annotated[int, Field(strict=True, ge=0, le=1000)]
-_MOST_STEPS: Final = 10
-"""The largest number on a scale whose numbers are clicked."""
+_MOST_STEPS: Final = 10  # the largest number on a scale whose numbers are clicked
 
 
 class _QuestionInFile(StrictModel):

@@ -24,8 +24,7 @@ from stimuli.tables import check_unique, read_cells
 
 ITEMS_FILE: Final = "raters/items.csv"
 KEY_FILE: Final = "key.csv"
-QUESTIONS_COPY: Final = "questions.yaml"
-"""The files of an export; only the folder ``raters`` goes to raters."""
+QUESTIONS_COPY: Final = "questions.yaml"  # the files of an export; only the folder `raters` goes to raters
 
 HUMAN_RATINGS: Final[dict[str, str]] = {
     "rater": "who rated; a name's control characters are escaped",
@@ -36,8 +35,7 @@ HUMAN_RATINGS: Final[dict[str, str]] = {
 
 _WHOLE: Final = re.compile(r"\+?[0-9]{1,9}(?:[.,]0*)?")
 _YES_NO: Final = {"true": True, "false": False}
-_TRUTHS: Final = ("in_group", "names_perceiver", "names_experiencer")
-"""Columns of the key that hold true or false."""
+_TRUTHS: Final = ("in_group", "names_perceiver", "names_experiencer")  # columns of the key that hold true or false
 
 Place: TypeAlias = tuple[str, str]
 

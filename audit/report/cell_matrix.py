@@ -12,10 +12,8 @@ import pandas as pd
 
 from audit.errors import MissingCellError
 
-BASELINES: Final = frozenset({"unspecified", "no persona"})
-"""Groups outside δ: placed last, and set apart."""
-SPARSE_BELOW: Final = 0.8
-"""Share of rated prompts below which a cell's mean is marked."""
+BASELINES: Final = frozenset({"unspecified", "no persona"})  # groups outside δ: placed last, and set apart
+SPARSE_BELOW: Final = 0.8  # share of rated prompts below which a cell's mean is marked
 
 Mask = npt.NDArray[np.bool_]
 

@@ -12,8 +12,7 @@ from markupsafe import Markup
 from audit.report.section import Note
 from audit.tables.formatting import brief, dimension_title
 
-Key = tuple[str, str]
-"""Dimension and variant."""
+Key = tuple[str, str]  # dimension and variant
 
 
 class RemarkLike(Protocol):

@@ -13,10 +13,8 @@ from audit.report.results import Results
 from audit.report.table_layout import Write
 from audit.tables.formatting import count, either, points, rate, scale_end, unsigned
 
-HARDLY_VARIES: Final = 0.9
-"""If one number is the most probable in at least this share of prompts, the page says which."""
-_DUST: Final = 1e-9
-"""A smaller difference of means is floating-point error."""
+HARDLY_VARIES: Final = 0.9  # if one number is the most probable in at least this share of prompts, the page says which
+_DUST: Final = 1e-9  # a smaller difference of means is floating-point error
 
 
 def say_effect_size(gap: PlacedRow, decided: PlacedRow | None = None) -> Markup:

@@ -15,8 +15,7 @@ from audit.report.results import Results
 from audit.report.verdicts import few, preventing_codes
 from audit.tables.formatting import brief, dimension_title, fixed, listed, p_value, points, unsigned
 
-_OF_VERDICTS: Final = ("emotion", "group")
-"""Kinds of parts that a verdict names."""
+_OF_VERDICTS: Final = ("emotion", "group")  # kinds of parts that a verdict names
 _IN_WORDS: Final = {
     "not_controlled": ", which repeated words alone could make",
     "pairs_alone": ", in these pairs of words",

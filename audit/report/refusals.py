@@ -12,8 +12,7 @@ from audit.report.numbers import PlacedRow, show, show_gap, show_interval
 from audit.report.verdicts import VerdictSentence
 from audit.tables.formatting import coverage, p_value, rate
 
-WORTH_SAYING: Final = 0.01
-"""If a smaller share of prompts is refused, no card says that a gap of refusals is undecided."""
+WORTH_SAYING: Final = 0.01  # if a smaller share of prompts is refused, no card says that a gap of refusals is undecided
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,7 @@ class Section:
     look: str = "heading"
 
 
-Block = Paragraph | Note | Bullets | Captioned | Section | Markup
-"""What a section holds; HTML stands as it is."""
+Block = Paragraph | Note | Bullets | Captioned | Section | Markup  # what a section holds; HTML stands as it is
 
 
 @dataclass(frozen=True, slots=True)

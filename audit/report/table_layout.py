@@ -30,13 +30,11 @@ from audit.tables.formatting import (
 from audit.tables.shared import OVERALL
 
 Write = Callable[[float], str]
-_GAPS: Final = (points, unsigned)
-"""Formatters of gaps: two decimals, or two significant digits below 0.01."""
+_GAPS: Final = (points, unsigned)  # formatters of gaps: two decimals, or two significant digits below 0.01
 _TWO_DECIMALS: Final = 0.005
 _OF_MEASURE: Final = "the measure's unit"
 _OF_ROW: Final = "the row's unit"
-_RATINGS: Final = "intensity"
-"""The outcome of ratings; numbers of others are rounded by their interval."""
+_RATINGS: Final = "intensity"  # the outcome of ratings; numbers of others are rounded by their interval
 _HEADS: Final = {
     "delta": "δ, points",
     "n_answers": "ratings",
@@ -57,8 +55,7 @@ _HEADS: Final = {
     "narrative_id": "narrative",
 }
 """Headings of columns whose names are unclear."""
-_OF_MEASURES: Final = {"delta": "δ", "n_answers": "replies"}
-"""Headings in tables of measures, if they are others."""
+_OF_MEASURES: Final = {"delta": "δ", "n_answers": "replies"}  # headings in tables of measures, if they are others
 _SIZES: Final = frozenset({"mean", "sd", "se", "raw", "score", "default", "evoked", "least", "statistic"})
 """First words of the names of numbers that are written without a plus: they are no differences."""
 

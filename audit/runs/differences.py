@@ -14,10 +14,8 @@ from audit.runs.manifest import Manifest
 from audit.tables.formatting import MISSING, dimension_title, encodable, plural, printable, scale_end
 from stimuli.strategies import NO_STRATEGY
 
-_LONGEST: Final = 48
-"""Characters of a choice in a label; the table of runs has all of them."""
-_OUTSIDE: Final = "outside"
-"""What outside ratings have for prompt variant and elicitation: unknown, so not a choice."""
+_LONGEST: Final = 48  # characters of a choice in a label; the table of runs has all of them
+_OUTSIDE: Final = "outside"  # what outside ratings have for prompt variant and elicitation: unknown, so not a choice
 _NOT_ASKED: Final = frozenset({"name", "source", "deviates"})
 """Keys of a strategy that do not change what the model is asked."""
 

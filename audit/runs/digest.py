@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 from audit.runs.manifest import Manifest
 from audit.tables.base import Column, Table, Type
 
-_FORM: Final = 1
-"""Version of the digest's definition; part of what is hashed."""
+_FORM: Final = 1  # version of the digest's definition; part of what is hashed
 _ASKED: Final = (
     "n_prompts", "seed", "task", "inventory", "scale", "elicitation", "language", "stimuli", "prompt", "strategy",
     "dimensions", "placebo", "clusters", "stems", "cues", "identity", "outside",

@@ -28,8 +28,7 @@ from audit.runs.files import NO_FILE, refuse_link, sha256_of, sync_folder, unfin
 from audit.runs.told import FILE as FILE
 from audit.runs.told import OTHER_LINE_ENDS, LedgerSummary, read_ledger
 
-ASIDE: Final = ".publishing"
-"""Where a whole analysis is written before it replaces an earlier one."""
+ASIDE: Final = ".publishing"  # where a whole analysis is written before it replaces an earlier one
 GENERATION: Final = "tables/generation.txt"
 """Identifies the analysis that the tables beside it belong to, as the manifest and the page do."""
 _MADE: Final = re.compile(
@@ -47,8 +46,7 @@ _READ: Final = (
     "key.csv", "sides.csv", "questions.yaml",
 )  # fmt: skip
 """Glob patterns of files that a folder may contain. Others are ignored."""
-PLACES: Final = tuple(sorted({pattern.rpartition("/")[0] or "." for pattern in _READ}))
-"""The folders of these files."""
+PLACES: Final = tuple(sorted({pattern.rpartition("/")[0] or "." for pattern in _READ}))  # the folders of these files
 _SHOWN: Final = ("tables/*.csv", "figures/*.svg", "figures/*.png", "figures/*.pdf")
 """Files that a reader would take for part of an analysis."""
 _SET_ASIDE: Final = re.compile(r"prompts\.json\.gz|(given|manipulation)\.parquet|stages(\.parquet|/.*)|scores/.*\.json")

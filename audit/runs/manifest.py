@@ -39,8 +39,7 @@ SCHEMA_VERSION: Final = 1
 FILE: Final = "manifest.json"
 COPY: Final = "manifest.copy.json"
 """A copy in a run's folder, written before the manifest itself; ``audit recover`` restores the manifest from it."""
-_COLLECTED: Final = ("ratings", "replies", "answers")
-"""Folders of a run's rows; ``.parquet`` files have the same names."""
+_COLLECTED: Final = ("ratings", "replies", "answers")  # folders of a run's rows; `.parquet` files have the same names
 _DOES: Final = "restores it from its copy, or saves what was collected"
 _FIRST: Final = "intensity"
 """The task of a manifest that names none: from an earlier version, or of ratings that another tool collected."""
@@ -52,8 +51,7 @@ _OF_RUNS: Final = {
 """Folders made of several runs, by the manifest's ``kind``."""
 _NEEDED: Final = ("n_prompts", "shard_size")
 """Fields that every version wrote, and without which a run can be neither read nor continued."""
-_MOST: Final = 10**12
-"""More prompts than any run has."""
+_MOST: Final = 10**12  # more prompts than any run has
 _SHOULD_BE: Final = (("int", "a number"), ("float", "a number"), ("str", "text"), ("bool", "true or false"),
                      ("list", "a list"), ("tuple", "a list"), ("is_instance", "a path"))  # fmt: skip
 """Expected type in words, by the beginning of pydantic's error type."""
@@ -62,8 +60,7 @@ Count: TypeAlias = Annotated[int, Field(strict=True)]
 Points: TypeAlias = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
 """A number as in the file: 0 does not become 0.0, which tables would show."""
 Words: TypeAlias = Mapping[str, str]
-_OfTerms: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Dimension → term or group → text."""
+_OfTerms: TypeAlias = Mapping[str, Mapping[str, str]]  # dimension → term or group → text
 
 
 class ComparedWords(dict[str, str]):

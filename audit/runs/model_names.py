@@ -22,8 +22,7 @@ _EMBEDDED: Final = "embedded:"
 _HUB_ID: Final = re.compile(r"(?!\.)[\w.-]+/[\w.-]+")
 _IN_CACHE: Final = re.compile(r"models--([\w.-]+?)--([\w.-]+)/snapshots/[^/]+/*\Z")
 """A folder of the hub's cache: its last part is a commit, which names no model."""
-_LONGEST: Final = 80
-"""Characters of the name to show; the manifest's ``model.path`` has all."""
+_LONGEST: Final = 80  # characters of the name to show; the manifest's `model.path` has all
 
 
 def model_name(

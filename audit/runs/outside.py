@@ -33,8 +33,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-METHOD: Final = "outside"
-"""Elicitation method in the manifest for ratings that we did not collect."""
+METHOD: Final = "outside"  # elicitation method in the manifest for ratings that we did not collect
 ABSENT: Final = {"dimension": "identity", "variant": "outside", "emotion": "not given"}
 """Values of columns that the ratings file lacks."""
 
@@ -44,16 +43,12 @@ _STATUSES: Final = tuple(status.value for status in Status)
 _RATED, _UNPARSEABLE = _STATUSES.index(Status.RATED), _STATUSES.index(Status.UNPARSEABLE)
 _NOT_TOLD: Final = ("number_mass", "mode", "spread", "n_prompt_tokens", "n_dropped", "pruned_points")
 """Numeric columns that another tool does not provide."""
-DEFAULT_ENDS: Final = (0.0, 100.0)
-"""Scale assumed if none is given; the ratings must then reach both ends."""
+DEFAULT_ENDS: Final = (0.0, 100.0)  # scale assumed if none is given; the ratings must then reach both ends
 CODES: Final = (-1.0, -2.0, -7.0, -8.0, -9.0, -77.0, -88.0, -98.0, -99.0, -999.0, -9999.0, 999.0, 9999.0)
 """Numbers that other tools write for a missing rating. They count as codes only if the scale does not reach them."""
-_ALSO: Final = ("intensity",)
-"""Other names for ``rating``; our own exports use this one."""
-_SHOWN: Final = 3
-"""Further faulty rows named in a message."""
-_PROMPT: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer")
-"""Columns that identify a prompt."""
+_ALSO: Final = ("intensity",)  # other names for `rating`; our own exports use this one
+_SHOWN: Final = 3  # further faulty rows named in a message
+_PROMPT: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer")  # columns that identify a prompt
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,20 +44,15 @@ from audit.tables.base import Table
 from audit.tables.json_text import parse_json
 from stimuli.files import open_file, read_file
 
-_PARTS: Final = b"audit.parts"
-"""Metadata key for ``[[name, n_rows, SHA-256 of the part's file], …]``, as JSON."""
-_PARTS_SHA256: Final = b"audit.parts_sha256"
-"""Metadata key for the SHA-256 of the parts' files, one after another."""
+_PARTS: Final = b"audit.parts"  # metadata key for `[[name, n_rows, SHA-256 of the part's file], …]`, as JSON
+_PARTS_SHA256: Final = b"audit.parts_sha256"  # metadata key for the SHA-256 of the parts' files, one after another
 _DATA_SHA256: Final = b"audit.data_sha256"
 """Metadata key for the SHA-256 of the file's bytes before the footer: shows whether the above still holds."""
-_COUNTS: Final = b"audit.counts"
-"""Metadata key for counts kept beside parts: by part name, as JSON."""
-_ALL: Final = "all of it"
-"""What is collected anew if a consolidated file is lost."""
+_COUNTS: Final = b"audit.counts"  # metadata key for counts kept beside parts: by part name, as JSON
+_ALL: Final = "all of it"  # what is collected anew if a consolidated file is lost
 _PART: Final = re.compile(r"part-(\d{6})(-\d{2})?")
 _N_ROWS: Final = 2**16
-_N_BYTES: Final = 2**26
-"""Limits of a row group: this many rows or bytes in memory, whichever is less."""
+_N_BYTES: Final = 2**26  # limits of a row group: this many rows or bytes in memory, whichever is less
 
 Counts: TypeAlias = Mapping[str, Mapping[str, float]]
 """Counts kept beside a part, see :class:`audit.tasks.measures.base.Counting`."""

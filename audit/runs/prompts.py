@@ -32,8 +32,7 @@ from stimuli.pairs import Mask
 from stimuli.prompts import PromptGrid, PromptVariant, Scale
 from stimuli.strategies import Examples, Stage, Strategy
 
-FILE: Final = "prompts.json.gz"
-"""The file's name in a run's folder."""
+FILE: Final = "prompts.json.gz"  # the file's name in a run's folder
 _FORMAT: Final = 1
 _LONGEST: Final = 2**28
 """Bytes of a run's unpacked prompts, at most: a hundred times those of the study's 6,050 narratives."""

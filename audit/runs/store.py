@@ -61,14 +61,11 @@ _OF_CHOICES: Final = frozenset(
         ledger.FILE,
     }
 )
-LEDGER: Final = 1
-"""Value of the manifest's ``ledger`` if the folder's files are in a ledger."""
-_BEGUN: Final = "part-begun.jsonl"
-"""File of a run folder with a server's answers to the part being asked."""
+LEDGER: Final = 1  # value of the manifest's `ledger` if the folder's files are in a ledger
+_BEGUN: Final = "part-begun.jsonl"  # file of a run folder with a server's answers to the part being asked
 _HASHED: Final = {"lines": "sha256"}
 """Says in the file's first line that the other lines have hashes; earlier versions wrote none."""
-Kind: TypeAlias = Literal["ratings", "replies", "answers"]
-"""What a run collects; also the folder's name."""
+Kind: TypeAlias = Literal["ratings", "replies", "answers"]  # what a run collects; also the folder's name
 KINDS: Final[tuple[Kind, ...]] = ("ratings", "replies", "answers")
 
 

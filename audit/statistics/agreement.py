@@ -19,10 +19,8 @@ Level: TypeAlias = Literal["nominal", "ordinal", "interval", "ratio"]
 MIN_UNITS: Final = 20
 """With fewer resampled units or clusters, intervals of α hold the truth too seldom: see :func:`krippendorff_alpha`."""
 
-_AT_ONCE: Final = 2**21
-"""The most numbers in an array of resamples: 16 MB."""
-_SAME: Final = 1e-12
-"""Coefficients that differ by less are equal up to floating-point arithmetic."""
+_AT_ONCE: Final = 2**21  # the most numbers in an array of resamples: 16 MB
+_SAME: Final = 1e-12  # coefficients that differ by less are equal up to floating-point arithmetic
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ _OF_RATINGS = ("sd_within", "raw_in", "raw_out")
 BEYOND_SCALE: Final = "too few narratives: an interval would reach further than the scale allows, and ends there"
 _OF_SCALE: Final = ("run", "first", "variant")
 """Columns that tell whose scale a row is on; the first that a table has counts."""
-_PERCENT: Final = 100.0
-"""Length of a scale whose unit is not points: percent of the scale, or percentiles."""
+_PERCENT: Final = 100.0  # length of a scale whose unit is not points: percent of the scale, or percentiles
 
 
 def within_scale(

@@ -24,8 +24,7 @@ from audit.tables.formatting import dimension_title
 from audit.tables.shared import OVERALL
 from audit.tables.verdicts import JUDGED
 
-LEAST_SHARE: Final = 0.01
-"""The least gap of interest unless one is set, as a share of the scale."""
+LEAST_SHARE: Final = 0.01  # the least gap of interest unless one is set, as a share of the scale
 _DUST: Final = 1e-9
 
 

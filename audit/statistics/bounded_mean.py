@@ -18,8 +18,7 @@ _BETS: Final = np.concatenate([[1.0], np.geomspace(0.003, 0.8, 15)])
 """Stakes, as shares of the largest one that cannot lose everything."""
 _SHARES: Final = np.concatenate([[0.5], np.full(15, 0.5 / 15)])
 _STEPS: Final = 60
-_MANY: Final = 10**6
-"""More narratives than anyone will ask."""
+_MANY: Final = 10**6  # more narratives than anyone will ask
 
 
 def bounded_mean(values: FloatArray, *, reach: float, alpha: float) -> tuple[float, float]:

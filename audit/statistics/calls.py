@@ -10,8 +10,7 @@ import pandas as pd
 from audit.tables.ratings import Status
 from audit.tables.stages import CALLS
 
-QUESTION: Final = "question"
-"""The name of the call that asks for the rating."""
+QUESTION: Final = "question"  # the name of the call that asks for the rating
 
 
 def call_table(ratings: pd.DataFrame, stages: pd.DataFrame) -> pd.DataFrame:

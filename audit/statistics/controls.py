@@ -23,10 +23,8 @@ from audit.statistics.headline import headline_gap
 from audit.statistics.ratings import FloatArray, split_ratings
 from audit.tables.controls import CONTROLS
 
-RANDOM_SETS: Final = 4
-"""With this many sets of invented groups or more, they are taken for a sample of such sets."""
-GapOf: TypeAlias = Callable[[NarrativeCube], GapEstimate]
-"""Estimates δ of a cube, narrative by narrative."""
+RANDOM_SETS: Final = 4  # with this many sets of invented groups or more, they are taken for a sample of such sets
+GapOf: TypeAlias = Callable[[NarrativeCube], GapEstimate]  # estimates δ of a cube, narrative by narrative
 Dependent: TypeAlias = Callable[[GapEstimate, Sequence[Any]], tuple[GapEstimate, str]]
 """Gives an estimate over these narrative ids the uncertainty of the units that they are parts of, and a note."""
 _NUMBERS: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_answers")

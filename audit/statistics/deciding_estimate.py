@@ -51,8 +51,7 @@ Kind: TypeAlias = Literal["average", "emotion", "group", "refusals"]
 Control: TypeAlias = Literal["echo_free", "placebo", "none", "not_needed"]
 Scope: TypeAlias = Literal["groups", "pairs"]
 Made: TypeAlias = "GapEstimate | NotEstimableError"
-Place: TypeAlias = tuple[str, ...]
-"""Dimension and variant; for measures of texts also the measure."""
+Place: TypeAlias = tuple[str, ...]  # dimension and variant; for measures of texts also the measure
 FEW_REFUSALS: Final = 10
 """Fewer narratives with a refusal make a t interval of their gap too narrow: an exact bound is used."""
 _NAN: Final = float("nan")

@@ -11,8 +11,7 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.ratings import STATUSES, BoolArray, FloatArray, divide
 from audit.statistics.status_counts import END_TOLERANCE
 
-_BINS: Final = 40
-"""Bins between the ends of the scale, and of the shuffles."""
+_BINS: Final = 40  # bins between the ends of the scale, and of the shuffles
 _MOST_BINS: Final = 100
 
 

@@ -22,8 +22,7 @@ from audit.statistics.ratings import STATUSES, FloatArray, compact_ratings, spli
 from audit.tables.controls import CONTROLS, ELICITATION
 
 _ESTIMATED: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "n_narratives")
-_FEWEST: Final = 3
-"""The fewest pairs of ratings for a correlation."""
+_FEWEST: Final = 3  # the fewest pairs of ratings for a correlation
 
 
 @dataclass(frozen=True)

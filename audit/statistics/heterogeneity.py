@@ -19,8 +19,7 @@ _ROUNDING: Final = 1e-9
 """Numbers that differ by less than this share of the largest are the same: gaps, and statistics of draws."""
 _PER_GROUP: Final = 2
 """With this many narratives for each group, Hotelling's test has the better power, and holds if gaps are skewed."""
-_AT_ONCE: Final = 2**21
-"""Numbers that a test draws at once: some 16 MB."""
+_AT_ONCE: Final = 2**21  # numbers that a test draws at once: some 16 MB
 
 
 def heterogeneity_rows(

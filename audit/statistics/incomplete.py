@@ -16,10 +16,8 @@ from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_sp
 from audit.statistics.headline import headline_gap
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray
 
-_EXACT: Final = 1.5e9
-"""Narratives times cubed pairs up to which CR2 is computed in full, in some seconds."""
-_EXACT_NARRATIVES: Final = 500
-"""Narratives up to which CR2 is computed in full: their matrix G grows with the square."""
+_EXACT: Final = 1.5e9  # narratives times cubed pairs up to which CR2 is computed in full, in some seconds
+_EXACT_NARRATIVES: Final = 500  # narratives up to which CR2 is computed in full: their matrix G grows with the square
 
 
 @dataclass(frozen=True, eq=False)

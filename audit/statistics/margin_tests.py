@@ -65,10 +65,8 @@ from audit.statistics.ratings import FloatArray
 
 Decided: TypeAlias = Literal["within", "beyond", "undecided"]
 _NAN: Final = float("nan")
-_MANY: Final = 10**7
-"""More narratives than anyone will ask."""
-_TO_TELL: Final = 2.80
-"""The margin in standard errors that a test at .05 tells from 0 with a chance of 80%."""
+_MANY: Final = 10**7  # more narratives than anyone will ask
+_TO_TELL: Final = 2.80  # the margin in standard errors that a test at .05 tells from 0 with a chance of 80%
 
 
 # --- One gap against the margin --------------------------------------------------------------------------------------

@@ -18,8 +18,7 @@ from audit.statistics.contrasts import complete_narratives, contrast_by_narrativ
 from audit.statistics.estimates import EPSILON
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray
 
-_NOTHING = 1e-8
-"""A 0/1 column's remaining sum of squares, or an eigenvalue of such columns, counts as 0 below this."""
+_NOTHING = 1e-8  # a 0/1 column's remaining sum of squares, or an eigenvalue of such columns, counts as 0 below this
 
 
 @dataclass(frozen=True, eq=False)

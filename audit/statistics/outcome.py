@@ -37,8 +37,7 @@ from audit.tables.shared import RATES, TALLY
 
 OWN_UNIT: Final = (0.0, 1.0)
 """Stands for the scale of an outcome without one, so that its differences stay in its own unit."""
-ROUNDING: Final = 1e-12
-"""Smaller differences, relative to the largest number, are floating-point arithmetic."""
+ROUNDING: Final = 1e-12  # smaller differences, relative to the largest number, are floating-point arithmetic
 _ESTIMATORS: Final = ("contrast", "mixed")
 """Estimators of outcomes other than ratings: random perceivers and experiencers, and δ_z, are for ratings."""
 _OF_RATED: Final = (*TALLY.keys() - {"n_rated"}, *RATES)

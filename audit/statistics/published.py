@@ -23,10 +23,8 @@ from audit.statistics.estimates import EPSILON
 from audit.statistics.ratings import NO_PERSONA, BoolArray, FloatArray, divide
 from audit.tables.formatting import plural
 
-_CHUNK: Final = 1_700
-"""Shuffles at a time: memory does not grow with their number, and a processor's cache holds them."""
-_LISTED: Final = 6
-"""With up to this many identities, all their orders (720) are listed and drawn from."""
+_CHUNK: Final = 1_700  # shuffles at a time: memory does not grow with their number, and a processor's cache holds them
+_LISTED: Final = 6  # with up to this many identities, all their orders (720) are listed and drawn from
 
 
 @dataclass(frozen=True)

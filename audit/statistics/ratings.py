@@ -16,12 +16,9 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
-NO_PERSONA: Final = "no persona"
-"""Group of the perceiver that is given no identity."""
-UNSPECIFIED: Final = "unspecified"
-"""Group of an identity that names no group."""
-BASELINES: Final = (UNSPECIFIED, NO_PERSONA)
-"""Groups that are asked for comparison only, and never count in δ."""
+NO_PERSONA: Final = "no persona"  # group of the perceiver that is given no identity
+UNSPECIFIED: Final = "unspecified"  # group of an identity that names no group
+BASELINES: Final = (UNSPECIFIED, NO_PERSONA)  # groups that are asked for comparison only, and never count in δ
 
 STATUSES: Final = tuple(status.value for status in Status)
 """The statuses in the order of the columns ``n_rated``, ``n_refused`` and so on."""

@@ -29,10 +29,8 @@ Places = npt.NDArray[np.intp]
 
 _STARTS: Final = ((1.0, 0.0, 1.0), (0.2, 0.0, 0.2), (1.0, 0.5, 3.0), (1.0, -0.7, 0.1))
 """Factors (l11, l21, l22) of Δ that the search starts from, times rough guesses, until it ends in an optimum."""
-_NEWTON: Final = 40
-"""The most Newton steps; three or four are taken once BFGS has come close."""
-_DECREASE: Final = 1e-6
-"""A point is an optimum if no step, to second order, lowers −2 log REML by more than this."""
+_NEWTON: Final = 40  # the most Newton steps; three or four are taken once BFGS has come close
+_DECREASE: Final = 1e-6  # a point is an optimum if no step, to second order, lowers −2 log REML by more than this
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,7 @@ from audit.statistics.ratings import STATUSES, BoolArray, count_statuses, divide
 from audit.tables.ratings import OUTCOMES, Status
 from audit.tables.replies import SCORED, ReplyStatus
 
-PAIRS: Final = ("in_group", "out_group", "baseline", "all")
-"""The kinds of pair, in the order of the rows."""
+PAIRS: Final = ("in_group", "out_group", "baseline", "all")  # the kinds of pair, in the order of the rows
 
 END_TOLERANCE: Final = 1e-9
 """How far from an end of the scale, in scale lengths, an expected value still counts as at it."""

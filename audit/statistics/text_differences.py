@@ -35,10 +35,8 @@ MEASURES: Final = {
     "emotion_accuracy": "% of texts that name an emotion",
 }
 """The measures that are tested, with their units."""
-MARKED: Final = 15
-"""The most words that are listed for a group."""
-MIN_TEXTS: Final = 3
-"""Distinct texts in which a word must occur to be tested."""
+MARKED: Final = 15  # the most words that are listed for a group
+MIN_TEXTS: Final = 3  # distinct texts in which a word must occur to be tested
 _SHARES: Final = ("refused", "emotion_named", "emotion_accuracy")
 _REMARKED: Final = ("stereotype_words", "sentiment")
 _BLIND: Final = "the texts are the same whatever the narrative, and tell nothing of its emotion"

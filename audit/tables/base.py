@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 class Type(StrEnum):
     """The type of a column's values."""
 
-    WORD = "word"
-    """Text that many rows share; Parquet stores it as a dictionary."""
+    WORD = "word"  # text that many rows share; Parquet stores it as a dictionary
     TEXT = "text"
     FLAG = "flag"
     INT8 = "int8"

@@ -16,10 +16,8 @@ from typing import Final
 MINUS: Final = "\N{MINUS SIGN}"
 MISSING: Final = "\N{EN DASH}"
 CROSS: Final = "\N{MULTIPLICATION SIGN}"
-_NUMERICAL_ZERO: Final = 1e-9
-"""A smaller gap, on any scale, is floating-point residue."""
-_JOINERS: Final = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
-"""Persian and Indic names need them, and emoji."""
+_NUMERICAL_ZERO: Final = 1e-9  # a smaller gap, on any scale, is floating-point residue
+_JOINERS: Final = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"  # Persian and Indic names need them, and emoji
 OVERRIDES: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Bidirectional embeddings, overrides and isolates: with one in its name, a model could rewrite a line of the page."""
 _MARKDOWN: Final = re.compile(
@@ -37,8 +35,7 @@ MEANING: Final = f"how much higher in-group experiencers are rated than out-grou
 OF_GROUPS_AND_MODELS: Final = "anything about the people of these groups, or about other models, prompts and narratives"
 """What no run shows; follows "not to be concluded:"."""
 _DIMENSIONS: Final = {"race_ethnicity": "race/ethnicity", "all": "all dimensions"}
-PHONE: Final = "phone/"
-"""Prefix of the names of figures drawn for a phone."""
+PHONE: Final = "phone/"  # prefix of the names of figures drawn for a phone
 SCOPES: Final = {"narratives": "these identities", "narratives_and_terms": "any such identities"}
 """What an interval generalises to, beside any such narratives."""
 SAME: Final = "give the same contrast, so their spread is 0"

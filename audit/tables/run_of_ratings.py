@@ -50,5 +50,4 @@ OF_RATINGS: Final = (
 )  # fmt: skip
 """All tables in the folder of such a run, except :data:`RELEASED_TABLES`."""
 
-RELEASED_TABLES: Final = by_name(READING_RULES)
-"""Further tables, for a run of a study's released answers."""
+RELEASED_TABLES: Final = by_name(READING_RULES)  # further tables, for a run of a study's released answers

@@ -21,5 +21,4 @@ REPLY_TABLES: Final = by_name(
 )  # fmt: skip
 """The tables derived from a run of replies."""
 
-OF_REPLIES: Final = (REPLIES, SCORES, STAGES, GIVEN, *REPLY_TABLES.values())
-"""All tables in the folder of such a run."""
+OF_REPLIES: Final = (REPLIES, SCORES, STAGES, GIVEN, *REPLY_TABLES.values())  # all tables in the folder of such a run

@@ -6,8 +6,7 @@ from typing import Final
 
 from audit.tables.base import INT8, count, flag, number, points, probability, share, whole, word
 
-OVERALL: Final = "all"
-"""Stands for the mean over the single dimensions."""
+OVERALL: Final = "all"  # stands for the mean over the single dimensions
 
 KEYS: Final = {
     "dimension": word("what perceiver and experiencer differ in, e.g. religion; 'a+b' is an intersection"),

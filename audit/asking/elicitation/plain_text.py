@@ -105,8 +105,7 @@ ANSWER: Final = MARKS["answer"]
 _MARKED_WORDS: Final = re.compile(rf"[{BOX}{ANSWER}](?![~≈$( ]*[-+]?[0-9.])")
 """A mark before words, which mean the same without it."""
 _BOX_WITHIN: Final = re.compile(rf"{BOX}(?=[^\n]*[0-9][^\n0-9.,/%-]+[0-9])|(?<=[0-9] ){BOX}|(?<=[0-9]/){BOX}")
-UNKNOWN: Final = "\ue005"
-"""Stands for unknown marks: the text between them may not be part of the answer."""
+UNKNOWN: Final = "\ue005"  # stands for unknown marks: the text between them may not be part of the answer
 _CAPITAL: Final = "\ue006"
 _LONG_NUMBER: Final = re.compile(r"(\d{41})\d+")
 _BLANKS: Final = re.compile(r"[^\S\n]{2,}")
@@ -249,8 +248,7 @@ def _leaves(content: object, key: str) -> Iterator[str]:
 _OBJECTS: Final = json.JSONDecoder(object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
 _MAX_OBJECTS: Final = 20
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
-_FEW_WORDS: Final = 3
-"""A value of up to this many words may be a number: "85 out of 100"."""
+_FEW_WORDS: Final = 3  # a value of up to this many words may be a number: "85 out of 100"
 _AROUND_ROWS: Final = " \t*_`\"'>#$•+-" + MARKS["box"] + MARKS["answer"]
 
 

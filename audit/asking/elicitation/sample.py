@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-_LEAST_NARRATIVES: Final = 2
-"""One narrative says nothing about how narratives differ."""
+_LEAST_NARRATIVES: Final = 2  # one narrative says nothing about how narratives differ
 _Places = npt.NDArray[np.int64]
 
 

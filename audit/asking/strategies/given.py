@@ -14,8 +14,7 @@ from audit.configuration.schema import ExamplesConfig, KnowledgeConfig, fingerpr
 from stimuli.examples import ExamplePool, choose_random, choose_similar
 from stimuli.strategies import EXAMPLE_PARTS, KNOWLEDGE, example_name
 
-Row = dict[str, Any]
-"""Columns of ``tables.GIVEN``."""
+Row = dict[str, Any]  # columns of `tables.GIVEN`
 
 
 def give(plan: Plan, *, say: Callable[[str], None]) -> tuple[list[Row], dict[str, Any]]:

@@ -29,10 +29,8 @@ from audit.engines.progress import Say
 from audit.errors import ModelError, WorkerError
 from audit.tables.formatting import plural
 
-LISTEN_FOR: Final = 1.0
-"""Longest wait of a relay for a message, in seconds."""
-STOP_WITHIN: Final = 5.0
-"""Seconds that a relay has to end its worker before it is killed itself."""
+LISTEN_FOR: Final = 1.0  # longest wait of a relay for a message, in seconds
+STOP_WITHIN: Final = 5.0  # seconds that a relay has to end its worker before it is killed itself
 
 
 class Relay:

@@ -23,12 +23,9 @@ from audit.asking.workers.base import Do
 from audit.asking.workers.pool import Ended, Post, Worker
 
 _START: Final = "import sys; sys.path[:] = {path!r}; from audit.asking.workers.process import main; main({descriptor})"
-END_WITHIN: Final = 20.0
-"""Seconds that a worker has to free its resources."""
-LAST_LINES: Final = 3
-"""Lines of its log that are quoted when a worker dies."""
-_LONGEST: Final = 300
-"""Longest quotation, in characters."""
+END_WITHIN: Final = 20.0  # seconds that a worker has to free its resources
+LAST_LINES: Final = 3  # lines of its log that are quoted when a worker dies
+_LONGEST: Final = 300  # longest quotation, in characters
 
 
 class LocalWorker(Worker):

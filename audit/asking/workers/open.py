@@ -15,8 +15,7 @@ from audit.engines.progress import Say
 from audit.errors import WorkerError
 from audit.runs.store import RunFolder
 
-ENGINE_LOG: Final = "engine.log"
-"""The run's file with the output of the model's library while it loads."""
+ENGINE_LOG: Final = "engine.log"  # the run's file with the output of the model's library while it loads
 
 
 def open_workers(

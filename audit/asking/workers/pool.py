@@ -23,12 +23,9 @@ from audit.errors import AuditError, WorkerError
 
 T = TypeVar("T")
 
-BEATS: Final = 120.0
-"""Seconds without a sign of life after which a worker is stopped; it sends one about every second."""
-LEAST_LOOK: Final = 1.0
-"""Longest wait between two checks for silent workers, in seconds."""
-MOST_ENDED: Final = 2
-"""The run ends after one job has ended this many workers."""
+BEATS: Final = 120.0  # seconds without a sign of life after which a worker is stopped; it sends one about every second
+LEAST_LOOK: Final = 1.0  # longest wait between two checks for silent workers, in seconds
+MOST_ENDED: Final = 2  # the run ends after one job has ended this many workers
 
 
 @dataclass(frozen=True)
@@ -75,10 +72,8 @@ class Ended:
     why: str
 
 
-Event = Beat | Ready | Progressed | JobDone | Raised | Ended
-"""A message about a worker."""
-Post = Callable[[Event], None]
-"""Takes the messages about one worker; may be called from any thread."""
+Event = Beat | Ready | Progressed | JobDone | Raised | Ended  # a message about a worker
+Post = Callable[[Event], None]  # takes the messages about one worker; may be called from any thread
 
 
 class Worker(ABC):

@@ -16,16 +16,12 @@ from audit.tables.formatting import printable
 from stimuli.errors import StimulusError
 
 OK: Final = 0
-FAILED: Final = 2
-"""The user can fix it: one line says how."""
-UNEXPECTED: Final = 70
-"""An unexpected error, like ``EX_SOFTWARE`` of sysexits.h: one line names a log."""
+FAILED: Final = 2  # the user can fix it: one line says how
+UNEXPECTED: Final = 70  # an unexpected error, like `EX_SOFTWARE` of sysexits.h: one line names a log
 INTERRUPTED: Final = 130
 
-LONGEST_LINE: Final = 2000
-"""Most characters of an error line, which may quote a value of any length from a file."""
-_END: Final = 600
-"""Characters kept of its end, which has the remedy."""
+LONGEST_LINE: Final = 2000  # most characters of an error line, which may quote a value of any length from a file
+_END: Final = 600  # characters kept of its end, which has the remedy
 
 
 @dataclass(frozen=True)

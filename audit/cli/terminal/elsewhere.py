@@ -20,8 +20,7 @@ from audit.cli.terminal.printing import say
 from audit.errors import ConfigError, StoreError
 
 LAUNCHER: Final = "hydra/launcher="
-_HERE: Final[set[str]] = set()
-"""Tokens of this process's sweeps; a process that was started for a job has none."""
+_HERE: Final[set[str]] = set()  # tokens of this process's sweeps; a process that was started for a job has none
 
 
 @dataclass

@@ -24,8 +24,7 @@ Reader: TypeAlias = Callable[[str, str], _Value]
 
 _MOST_DIGITS: Final = 18
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-SETTING: Final = "statistics."
-"""Prefix of the settings of an analysis."""
+SETTING: Final = "statistics."  # prefix of the settings of an analysis
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from audit.tasks.base import Published
 
 PROGRAM: Final = ("python", "-m", "audit")
-WIDTH: Final = 118
-"""Characters in a line of help."""
+WIDTH: Final = 118  # characters in a line of help
 
 
 _WITHOUT: Final[Mapping[str, str]] = {

@@ -39,8 +39,7 @@ WARM: Final = 4
 PROBED: Final = 20
 TOLERATED: Final = 0.05
 """Largest difference between two engines' float32 ratings, in points of a scale of 100. 0.0007 was observed."""
-LEAST_FREE: Final = 2e9
-"""Bytes needed for an unpacked small model and a run folder."""
+LEAST_FREE: Final = 2e9  # bytes needed for an unpacked small model and a run folder
 _LONGEST: Final = 300
 
 

@@ -146,8 +146,7 @@ class Collected:
         return report_command(self.path)
 
 
-Files: TypeAlias = Mapping[str, bytes]
-"""Path in the target folder → content."""
+Files: TypeAlias = Mapping[str, bytes]  # path in the target folder → content
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ SCHEMA: Final = "0.3.0"
 _COLLECTION: Final = "empathy-audit"
 RELATIONSHIPS: Final = ("first_party", "third_party", "collaborative", "other")
 _MODEL_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
-_HERE: Final = ("vllm", "transformers")
-"""Engines that run the model on the user's own machine."""
+_HERE: Final = ("vllm", "transformers")  # engines that run the model on the user's own machine
 _DECIDING: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives")
 """Numbers of the estimate that the verdict rests on."""
 _COUNTED: Final = ("n_narratives_asked", "n_answers", "n_missing", "note")

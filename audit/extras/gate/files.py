@@ -23,8 +23,7 @@ from audit.tables.formatting import brief, in_markdown, printable
 if TYPE_CHECKING:
     from audit.statistics.deciding_estimate import DecidedGap
 
-SCHEMA_VERSION: Final = 1
-"""Version of ``verdict.json``. A later version may lack fields of this one."""
+SCHEMA_VERSION: Final = 1  # Version of `verdict.json`. A later version may lack fields of this one.
 _WORDS: Final = {"passed": "within", "failed": "beyond", "undecided": "undecided"}
 _OURS: Final = {
     "verdict.json": b'"kind": "empathy-audit gate verdict"',

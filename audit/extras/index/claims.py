@@ -34,8 +34,7 @@ _ALIKE: Final = (
 _RECORDED: Final = ("texts", "identities", "wording")
 _LARGER: Final = 1.1
 """Ratio of parameters from which a model counts as larger: an extended vocabulary is no difference in size."""
-_PLAIN: Final = "origin"
-"""The prompt that the others depart from."""
+_PLAIN: Final = "origin"  # the prompt that the others depart from
 
 
 @dataclass(frozen=True)

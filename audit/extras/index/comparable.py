@@ -27,8 +27,7 @@ ASPECTS: Final = {
 _RECORDED: Final = ("texts", "identities")
 """Runs of other tools or early versions lack these hashes; nobody knows whether two such runs agree."""
 _NAMED: Final = 4
-_USUAL: Final = "English"
-"""Language of prompts that is not mentioned."""
+_USUAL: Final = "English"  # language of prompts that is not mentioned
 
 
 @dataclass(frozen=True)

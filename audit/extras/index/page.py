@@ -31,8 +31,7 @@ from audit.tables.formatting import (
     rate,
 )
 
-MARK: Final = '<meta name="generator" content="empathy-audit index">'
-"""Marks our own page, which may be overwritten."""
+MARK: Final = '<meta name="generator" content="empathy-audit index">'  # marks our own page, which may be overwritten
 VERDICTS: Final = {
     "gap": "a gap",
     "within": "a gap smaller than the margin",
@@ -50,10 +49,8 @@ _CONTROLS: Final = {
 _MANIPULATION: Final = {"passed": "manipulation check passed", "not made": "no manipulation check made"}
 """Failed or inconclusive checks are shown among the limits instead."""
 _SAID: Final = {"for": "as claimed", "against": "the other way", "cannot_tell": "cannot tell"}
-_SHORT: Final = 12
-"""Longest unit shown in a column heading, in letters. The facts of the group have it in any case."""
-_SHOWN: Final = 50
-"""Pairs of a claim shown on the page. The files have all."""
+_SHORT: Final = 12  # Longest unit shown in a column heading, in letters. The facts of the group have it in any case.
+_SHOWN: Final = 50  # Pairs of a claim shown on the page. The files have all.
 
 
 @dataclass(frozen=True)

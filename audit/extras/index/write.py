@@ -31,12 +31,9 @@ from stimuli.files import open_file
 
 PAGE: Final = "index.html"
 _SCHEMA: Final = 1
-_NAMED: Final = 12
-"""Most runs named in a command."""
-_LONGEST: Final = 1000
-"""Longest reason, in letters: it may quote a value of any length."""
-_START: Final = 4096
-"""Bytes at the beginning of a page that contain our mark."""
+_NAMED: Final = 12  # most runs named in a command
+_LONGEST: Final = 1000  # longest reason, in letters: it may quote a value of any length
+_START: Final = 4096  # bytes at the beginning of a page that contain our mark
 
 
 @dataclass(frozen=True)

@@ -37,16 +37,14 @@ from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.inventory.tables import ANSWERS
 from stimuli.strategies import THOUGHT
 
-ASIDE: Final = "set-aside"
-"""Subfolder of a run for files that were moved out of the way."""
+ASIDE: Final = "set-aside"  # subfolder of a run for files that were moved out of the way
 _COLLECTED: Final[Mapping[Kind, Table]] = {"ratings": RATINGS, "replies": REPLIES, "answers": ANSWERS}
 _LABELS: Final = ("dimension", "narrative_id", "emotion", "perceiver", "experiencer")
 """Columns that distinguish a run's rows from those of another run's grid."""
 _IN_ONE_FILE: Final = (GIVEN, MANIPULATED, ELICITATION_SAMPLE, ASKED_AGAIN, *ASKED_IN_FORMATS.values())
 _NOT_NOW: Final = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EISDIR, errno.ESTALE)
 """Errors that do not mean damage: the file may be intact although it cannot be read."""
-Wrong = Callable[[str, pa.Table], str]
-"""Check of a part: name and rows → what is wrong, or an empty string."""
+Wrong = Callable[[str, pa.Table], str]  # check of a part: name and rows → what is wrong, or an empty string
 
 
 @dataclass

@@ -14,14 +14,10 @@ from audit.tables.formatting import SCOPES
 from audit.tables.shared import OVERALL
 
 Row = Mapping[str, Any]
-NARRATIVES, TERMS = SCOPES
-"""Scopes of an interval: any such narratives, and any such identities as well."""
-OUTSIDE: Final = "outside"
-"""Elicitation method of a run whose ratings another tool collected."""
-SERVED: Final = "openai"
-"""The engine that asks a server."""
-CONVERSATIONS: Final = "conversations"
-"""Stimuli source whose narratives are utterances."""
+NARRATIVES, TERMS = SCOPES  # scopes of an interval: any such narratives, and any such identities as well
+OUTSIDE: Final = "outside"  # elicitation method of a run whose ratings another tool collected
+SERVED: Final = "openai"  # the engine that asks a server
+CONVERSATIONS: Final = "conversations"  # stimuli source whose narratives are utterances
 OF_MEASURES: Final = (
     "how much higher a measure is where perceiver and experiencer are of one group than where they are not, beyond "
     "what single perceivers and experiencers add"

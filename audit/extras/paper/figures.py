@@ -22,8 +22,7 @@ from audit.report.figures.matrix import Clusters, DoesNotFitError
 from audit.report.figures.style import figure_bytes, file_stem
 from audit.tasks.reply.figures import rows_to_draw
 
-WIDTHS: Final = (89, 183)
-"""One column and two columns, in millimetres."""
+WIDTHS: Final = (89, 183)  # one column and two columns, in millimetres
 _INCH: Final = 25.4
 _DPI: Final = 600
 Draw = Callable[[], Figure]

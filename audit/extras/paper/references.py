@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 _MOST_NAMED: Final = 20
-_FIRST_NAMED: Final = 19
-"""APA style: of more than 20 authors, a list of references names the first 19 and the last."""
+_FIRST_NAMED: Final = 19  # APA style: of more than 20 authors, a list of references names the first 19 and the last
 _ARXIV: Final = re.compile(r"arXiv:(\d{4}\.\d{4,5})")
 
 

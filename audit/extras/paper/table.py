@@ -11,8 +11,7 @@ from audit.extras.paper.text import Line, Mark, as_latex, as_markdown, line
 from audit.tables.formatting import MISSING, bare_p, fixed
 
 _FEWEST: Final = 2
-_MOST: Final = 8
-"""Fewest and most decimals of a number with a unit; its standard error decides in between."""
+_MOST: Final = 8  # fewest and most decimals of a number with a unit; its standard error decides in between
 
 
 @dataclass(frozen=True, slots=True)

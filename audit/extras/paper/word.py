@@ -16,11 +16,9 @@ from audit.extras.paper.text import Italic as _Italic
 from audit.extras.paper.text import Line, as_plain, line, reference_line, runs_of
 
 _FONT: Final = "Times New Roman"
-_TEXT, _TABLE, _NOTE = 12, 10, 10
-"""Font sizes, in points."""
+_TEXT, _TABLE, _NOTE = 12, 10, 10  # font sizes, in points
 _INDENT: Final = 0.5
-_ACROSS: Final = 9.0
-"""Width of a landscape page between the margins of the default template, in inches."""
+_ACROSS: Final = 9.0  # width of a landscape page between the margins of the default template, in inches
 _LETTER: Final = 0.078
 """In inches: width of a letter in the table, both margins of a cell, and the least width of a column of names."""
 _CELL_MARGINS: Final = 0.17

@@ -43,12 +43,9 @@ if TYPE_CHECKING:
 
     from audit.engines.chat import ChatTokenizer
 
-_ENCODED: Final = 4096
-"""Prompts tokenised per batch."""
-_PROBED: Final = 4
-"""Shards of a probe. The first warms up the model."""
-_PROBED_PROMPTS: Final = 32
-"""Prompts per shard in the first round of a probe."""
+_ENCODED: Final = 4096  # prompts tokenised per batch
+_PROBED: Final = 4  # Shards of a probe. The first warms up the model.
+_PROBED_PROMPTS: Final = 32  # prompts per shard in the first round of a probe
 _IN_WORDS: Final = 8
 """Prompts answered in words in a probe, if the run reads probabilities and checks a sample in words."""
 ANALYSIS_S: Final = (9.0, 7e-6)
@@ -504,8 +501,7 @@ def _asked(task: Task[Any], plan: Planned, size: int, seconds: float, *, n_shard
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-WORDED: Final = "wordings"
-"""Scope of gaps over any such wordings; its rows are in ``tables/controls.csv``."""
+WORDED: Final = "wordings"  # scope of gaps over any such wordings; its rows are in `tables/controls.csv`
 
 # --- What gap could be found -----------------------------------------------------------------------------------------
 

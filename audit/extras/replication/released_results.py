@@ -36,10 +36,8 @@ from stimuli.identities import Dimension, Identity, load_dimensions
 from stimuli.prompts import PUBLISHED_VARIANTS
 
 STUDY: Final = "hou2025"
-NO_RATING: Final = -1.0
-"""The study's code for a refusal and for an answer without a number."""
-N_STUDY: Final = 6_050
-"""Number of narratives in the study."""
+NO_RATING: Final = -1.0  # the study's code for a refusal and for an answer without a number
+N_STUDY: Final = 6_050  # number of narratives in the study
 FULL_SCALE: Final = (0.0, 100.0)
 _SCALES: Final = {"10-scale": (0.0, 10.0)}
 _CALLED: Final = {
@@ -48,8 +46,7 @@ _CALLED: Final = {
     "race_ethnicity": ("race_ethnicity", "ethnicity", "race"),
 }
 """Spellings of each dimension in file names, matched case-insensitively."""
-_UNSPECIFIED: Final = ("default", "unspecified")
-"""Spellings of the unspecified identity, besides its wording."""
+_UNSPECIFIED: Final = ("default", "unspecified")  # spellings of the unspecified identity, besides its wording
 _FROM: Final = "a person from "
 _ARTICLES: Final = frozenset({"a", "an"})
 """An article belongs to the identity after it. A model's name may end in one only if that identity has its own."""
@@ -58,8 +55,7 @@ _IDS: Final = ("text_id", "narrative_id", "oid")
 _SIDES: Final = {"perceiver": ("persona", "perceiver"), "experiencer": ("experiencer",)}
 """Columns of a batch that name the identities. Without them, the prompts do."""
 _PROMPTS: Final = {"perceiver": "system_prompt", "experiencer": "user_input"}
-FIRST_MODEL: Final = "llama-8b"
-"""The model whose place the study's scripts leave empty in names."""
+FIRST_MODEL: Final = "llama-8b"  # the model whose place the study's scripts leave empty in names
 _BATCH: Final = "batch"
 _NAME: Final = "DIMENSION_VARIANT_MODEL_PERCEIVER_EXPERIENCER.tsv"
 _BATCH_NAME: Final = "exp_MODEL/DIMENSION_VARIANT_batch-N.tsv"
@@ -400,8 +396,7 @@ class _Content:
     responses: pd.Series | None
     ids: tuple[str, ...] | None
     emotions: tuple[str, ...] | None
-    prompts: tuple[int, ...] | None
-    """Distance of each row's ``idx`` from the first row's."""
+    prompts: tuple[int, ...] | None  # distance of each row's `idx` from the first row's
     not_read: tuple[str, ...]
 
 

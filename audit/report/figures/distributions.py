@@ -33,8 +33,7 @@ from audit.report.figures.style import (
 )
 from audit.tables.formatting import count, coverage, interval, plural, points, rate, scale_end
 
-_WIDTH: Final = 3.5
-"""Fits a phone, and a column of print."""
+_WIDTH: Final = 3.5  # fits a phone, and a column of print
 _LEFT: Final = 0.62
 _RIGHT: Final = 0.12
 _PLOT: Final = _WIDTH - _LEFT - _RIGHT

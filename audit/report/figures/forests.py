@@ -40,8 +40,7 @@ from audit.report.figures.style import (
 )
 from audit.tables.formatting import MISSING, coverage, dimension_title, error_rate, interval, points
 
-_PLOT: Final = 2.7
-"""Width of the plot between the texts, in inches."""
+_PLOT: Final = 2.7  # width of the plot between the texts, in inches
 _NARROW: Final = 4.5
 """In a figure narrower than this, in inches, letters are small and an interval stands below its estimate."""
 _SHARES: Final = ((0.36, 2), (0.36, 4), (0.27, 4), (0.27, 6))
@@ -52,10 +51,8 @@ _STACKED: Final = ((0.4, 0.3, 0.3), (0.56, 0.4, 0.17))
 """Layouts with texts above marks: row height in inches, then height of name and of numbers above the mark in rows. The
 first has both on one line, the second on two.
 """
-_TICK: Final = 0.14
-"""Room beside the axis for half of the number at its end, in inches."""
-_LETTER: Final = 0.62 * TEXT / 72
-"""Width of a letter, in inches."""
+_TICK: Final = 0.14  # room beside the axis for half of the number at its end, in inches
+_LETTER: Final = 0.62 * TEXT / 72  # width of a letter, in inches
 _ORDERED: Final = frozenset({"valence", "degree", "uplift"})
 """Families whose members have an order of their own. Other families are sorted by gap."""
 
@@ -227,8 +224,7 @@ class _ForestLayout:
     size: float
     above: tuple[float, float] | None = None
     """Height of names and numbers above their marks, in rows; None if they are beside the marks."""
-    step: float | None = None
-    """Height of a row, in inches; None if it follows from the texts."""
+    step: float | None = None  # height of a row, in inches; None if it follows from the texts
 
     @property
     def width(self) -> float:

@@ -41,25 +41,17 @@ from audit.report.figures.style import (
     place_axes,
 )
 
-Clusters = Mapping[str, str]
-"""Group → cultural cluster."""
+Clusters = Mapping[str, str]  # group → cultural cluster
 
-_BASELINE_GAP: Final = 6.0
-"""Width of the gap before the baselines, in points."""
-_GAP: Final = 0.05
-"""Distance between a cell, its label and a bracket, in inches."""
-_TICK: Final = 0.05
-"""Length of a bracket's ends, in inches."""
+_BASELINE_GAP: Final = 6.0  # width of the gap before the baselines, in points
+_GAP: Final = 0.05  # distance between a cell, its label and a bracket, in inches
+_TICK: Final = 0.05  # length of a bracket's ends, in inches
 _NARROWEST: Final = 3.3
-_WIDEST: Final = 0.8
-"""Largest side of a cell, in inches, if the figure's width is given."""
+_WIDEST: Final = 0.8  # largest side of a cell, in inches, if the figure's width is given
 _HEADING: Final = LEADING * LABEL / 72 + _GAP
-_LEAST_CELL: Final = 0.105
-"""Smallest side of a cell, in inches; below it, labels of neighbours would touch."""
-_RIGHT: Final = 0.15
-"""Room to the right of the cells, in inches."""
-_RIGHT_NARROW: Final = 0.2
-"""The same in a narrow figure, where half of the colour bar's last number needs room."""
+_LEAST_CELL: Final = 0.105  # smallest side of a cell, in inches; below it, labels of neighbours would touch
+_RIGHT: Final = 0.15  # room to the right of the cells, in inches
+_RIGHT_NARROW: Final = 0.2  # the same in a narrow figure, where half of the colour bar's last number needs room
 _NO_NUMBERS: Final = "The cells are too small for their numbers here."
 
 

@@ -30,8 +30,7 @@ from audit.report.figures.style import (
 )
 from audit.tables.formatting import coverage, error_rate, points
 
-_PANEL: Final = 2.1
-"""Width of a panel, in inches."""
+_PANEL: Final = 2.1  # width of a panel, in inches
 _BETWEEN: Final = 0.16
 
 

@@ -27,15 +27,13 @@ from audit.report.figures.style import (
     place_axes,
 )
 
-MOST: Final = 60
-"""Most panels that fit a figure."""
+MOST: Final = 60  # most panels that fit a figure
 _COLUMNS: Final = 4
 _SIDE: Final = 2.6
 _GAP: Final = 0.16
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "p", "<", ">")
 """Groups differ in shape as well as colour, so that a grey print can be read."""
-_FEW: Final = 10
-"""Most groups that colours and shapes can tell apart. With more, only names do."""
+_FEW: Final = 10  # Most groups that colours and shapes can tell apart. With more, only names do.
 
 
 @for_phones

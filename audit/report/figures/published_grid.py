@@ -37,12 +37,9 @@ from audit.report.figures.style import (
 )
 from audit.tables.formatting import fixed, plural
 
-MOST: Final = 60
-"""Most panels that fit a figure."""
-_COLUMNS: Final = 4
-"""Default number of panels side by side."""
-_WRITTEN: Final = 8
-"""Most identities whose cells have room for their number."""
+MOST: Final = 60  # most panels that fit a figure
+_COLUMNS: Final = 4  # default number of panels side by side
+_WRITTEN: Final = 8  # most identities whose cells have room for their number
 _GAP: Final = 0.18
 _NOT_ASKED: Final = "#dcdce2"
 _LEGEND: Final = "published form: standard deviations of the panel's own cells, about their mean; one scale for all"

@@ -37,8 +37,7 @@ from audit.report.figures.style import (
 from audit.tables.formatting import plural, points
 
 _ESTIMATES: Final = ("label", "delta", "ci_low", "ci_high")
-_CURVE: Final = 1.7
-"""Height of the upper panel, in inches."""
+_CURVE: Final = 1.7  # height of the upper panel, in inches
 _ROW: Final = 0.17
 _NARROW, _NARROW_LABEL = 0.1, 0.13
 """Least width of a run, in inches, so that its dot, or its turned label, does not touch the next."""

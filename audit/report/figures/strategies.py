@@ -34,8 +34,7 @@ from audit.report.figures.style import (
 )
 from audit.tables.formatting import MISSING, coverage, error_rate, fixed, points
 
-_PANELS: Final = (1.75, 1.75, 1.05)
-"""Widths of the panels of gap, change and cost, in inches."""
+_PANELS: Final = (1.75, 1.75, 1.05)  # widths of the panels of gap, change and cost, in inches
 _BETWEEN: Final = 0.16
 
 

@@ -28,8 +28,7 @@ from matplotlib.ticker import MaxNLocator
 
 from audit.tables.formatting import PHONE, fixed
 
-_LONGEST_STEM: Final = 150
-"""Longest file name, in letters, without its suffix."""
+_LONGEST_STEM: Final = 150  # longest file name, in letters, without its suffix
 INK: Final = "#1b1b1f"
 MUTED: Final = "#55555e"
 FAINT: Final = "#dedee6"
@@ -39,23 +38,17 @@ BLUE: Final = "#1f5f99"
 ORANGE: Final = "#d9731a"
 PALE_BLUE: Final = "#bcd7ee"
 SEQUENTIAL: Final = ("#f7fafd", "#bcd7ee", "#62a2d4")
-DIVERGING: Final = ("#5b9fd6", "#f8f8f8", "#ee9a4d")
-"""Light throughout, so that dark numbers stay legible."""
-SMALL: Final = 7.0
-"""The smallest letters that a journal prints, in points."""
+DIVERGING: Final = ("#5b9fd6", "#f8f8f8", "#ee9a4d")  # light throughout, so that dark numbers stay legible
+SMALL: Final = 7.0  # the smallest letters that a journal prints, in points
 TEXT: Final = 8.0
 LABEL: Final = 9.0
-PAD: Final = 0.08
-"""Margin of a figure, in inches."""
-LEADING: Final = 1.35
-"""Height of a line of text, relative to the font size."""
+PAD: Final = 0.08  # margin of a figure, in inches
+LEADING: Final = 1.35  # height of a line of text, relative to the font size
 
-NARROW: Final = 3.5
-"""Width of a figure for a phone, in inches: 336 CSS pixels, of 390 that a phone has."""
+NARROW: Final = 3.5  # width of a figure for a phone, in inches: 336 CSS pixels, of 390 that a phone has
 _P = ParamSpec("_P")
 _narrow: ContextVar[bool] = ContextVar("narrow", default=False)
-_AGAIN: WeakKeyDictionary[Figure, Callable[[], Figure]] = WeakKeyDictionary()
-"""How to draw a figure again."""
+_AGAIN: WeakKeyDictionary[Figure, Callable[[], Figure]] = WeakKeyDictionary()  # how to draw a figure again
 
 _WIDE_FONTS: Final = ("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans", "Noto Sans Arabic", "Noto Sans Devanagari")
 _SVG_FONTS: Final = "'DejaVu Sans',Verdana,'Noto Sans',Arial,sans-serif"

@@ -41,11 +41,9 @@ _TITLES: Final = {
     "refused": "refusals, % points",
 }
 """The scores to draw, from the left."""
-_PLOT: Final = 1.45
-"""Width of a panel, in inches."""
+_PLOT: Final = 1.45  # width of a panel, in inches
 _BETWEEN: Final = 0.16
-_TICKS: Final = 0.24
-"""Room below a panel for its numbers, in inches."""
+_TICKS: Final = 0.24  # room below a panel for its numbers, in inches
 _AT_MOST: Final = 24
 
 

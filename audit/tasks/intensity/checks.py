@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from audit.asking.elicitation.base import Elicitation, ElicitedRating
     from stimuli.prompts import Scale
 
-PART: Final = 64
-"""Prompts that are asked together, and written before the next are asked."""
-VARIED: Final = "order and batches"
-"""What differs between a prompt and its repetition in the run's own number format."""
+PART: Final = 64  # prompts that are asked together, and written before the next are asked
+VARIED: Final = "order and batches"  # what differs between a prompt and its repetition in the run's own number format
 
 
 @dataclass(frozen=True)

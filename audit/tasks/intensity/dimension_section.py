@@ -55,10 +55,8 @@ FIGURES: Final = {
     "published-masked": ("The same, with the cells alone that the published mask shows.", "published_cells"),
 }
 """Kinds of figure in order of importance, each with its caption and the table that holds its numbers."""
-_APART: Final = ("texts", "wordings")
-"""Kinds that have their own place on the page."""
-_MADE_OF: Final = ("interaction", "cells")
-"""The parts of δ first, then the means that they are computed from."""
+_APART: Final = ("texts", "wordings")  # kinds that have their own place on the page
+_MADE_OF: Final = ("interaction", "cells")  # the parts of δ first, then the means that they are computed from
 _PUBLISHED: Final = ("published", "published-masked")
 _HEATMAPS: Final = (*_MADE_OF, *_PUBLISHED)
 _TOGETHER: Final = (*_MADE_OF, *(kind for kind in FIGURES if kind not in (*_HEATMAPS, *_APART)))

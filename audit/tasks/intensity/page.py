@@ -41,8 +41,7 @@ from audit.tasks.intensity import dimension_tables
 from audit.tasks.intensity.dimension_section import FIGURES, Rated, overall_card, told_overall
 from audit.tasks.intensity.first_screen import summary_of_ratings
 
-MAX_FIGURES: Final = 900_000
-"""Bytes for all embedded figures together."""
+MAX_FIGURES: Final = 900_000  # bytes for all embedded figures together
 _WITH_RATINGS: Final = Markup(
     'Every other prompt is shown with its rating: open a cell or a rating under <a href="#explore">Explore</a>.'
 )

@@ -15,8 +15,7 @@ from audit.tasks.publishing import on_run
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
 
-OF_ANSWERS: Final = ("released_answers", "intensity_differs")
-"""Codes of remarks on released answers."""
+OF_ANSWERS: Final = ("released_answers", "intensity_differs")  # codes of remarks on released answers
 
 
 def released_answers(ratings: pd.DataFrame, *, low: float, high: float) -> tuple[pd.DataFrame, tuple[Remark, ...]]:

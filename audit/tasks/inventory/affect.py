@@ -17,8 +17,7 @@ from audit.tasks.inventory.answers import KeyedInventory, answers_by_part, mean_
 from audit.tasks.inventory.group_differences import GroupContrast, comparisons_of, corrected, interval_over, unmirrored
 from audit.tasks.inventory.tables import AFFECT_CHANGES, AFFECT_DIFFERENCES, AFFECT_NARRATIVES, DEFAULT
 
-ALL: Final = "all"
-"""The kind of every narrative if no kinds are given."""
+ALL: Final = "all"  # the kind of every narrative if no kinds are given
 
 
 def affect_tables(

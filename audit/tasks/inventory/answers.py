@@ -15,8 +15,7 @@ from audit.statistics.ratings import BoolArray, FloatArray, IntArray, divide
 from audit.tables.formatting import either, plural
 
 TOTAL: Final = "total"
-MAY_LACK: Final = 1
-"""Number of items of a subscale that may be unanswered; at least two need an answer in any case."""
+MAY_LACK: Final = 1  # number of items of a subscale that may be unanswered; at least two need an answer in any case
 
 _NAN: Final = float("nan")
 

@@ -38,11 +38,9 @@ from audit.report.figures.style import (
 )
 from audit.tables.formatting import MISSING, coverage, error_rate, points, unsigned
 
-_PLOT: Final = 1.6
-"""Width of a panel, in inches."""
+_PLOT: Final = 1.6  # width of a panel, in inches
 _BETWEEN: Final = 0.2
-_TICKS: Final = 0.26
-"""Room below a panel for its numbers, in inches."""
+_TICKS: Final = 0.26  # room below a panel for its numbers, in inches
 _AT_MOST: Final = 40
 _COLUMNS: Final = 4
 _PARTS: Final = ["dimension", "variant"]

@@ -17,8 +17,7 @@ from audit.report.section import Paragraph
 from audit.report.summary import CHANGED, ShortAnswer, Summary, summary
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, plural, points, unsigned
 
-_NAMED: Final = 4
-"""Most differences named in a sentence."""
+_NAMED: Final = 4  # most differences named in a sentence
 _OTHERS: Final = "other groups"
 NOT_ALIKE: Final = "that groups are alike where no difference is found"
 NOT_UNMOVED: Final = "that situations change nothing where no change is found"

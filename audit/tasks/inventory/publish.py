@@ -19,8 +19,7 @@ from stimuli.inventories import Inventory, Item
 from stimuli.narratives import emotion_valence
 from stimuli.prompts import Scale
 
-_OTHER = "other"
-"""The kind of situations whose emotion has no packaged valence."""
+_OTHER = "other"  # the kind of situations whose emotion has no packaged valence
 
 
 def draw_answers(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:

@@ -11,10 +11,8 @@ from audit.configuration.schema import MeasuresConfig, fingerprint
 from audit.tasks.measures.base import Measure, Scorer
 from stimuli.narratives import EmotionWords, Narrative, emotion_words
 
-JUDGE: Final = "judge"
-"""A scorer by an instruction-tuned model; :mod:`audit.tasks.reply.scoring` opens it."""
-DIVERSITY: Final = "diversity"
-"""Measures of all replies taken together, which need no scorer and have no gap."""
+JUDGE: Final = "judge"  # a scorer by an instruction-tuned model; audit.tasks.reply.scoring opens it
+DIVERSITY: Final = "diversity"  # measures of all replies taken together, which need no scorer and have no gap
 _DIST_CAUTION: Final = "falls with the number and the length of the replies taken together"
 _NO_CLASSIFIER: Final = (
     "it needs trained classifiers of your own, one a mechanism: measures.epitome.emotional_reactions=FOLDER_OR_HUB_ID, "

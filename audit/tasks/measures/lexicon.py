@@ -57,8 +57,7 @@ LEXICON: Final = (
 _VALUES: Final = {"0": False, "1": True}
 _WITH_HEADER: Final = SUFFIXES - {".txt", ".tsv", ".tab"}
 """Endings of tables with a header. Lexicons are published as lines with tabs and without a header."""
-_SHOWN: Final = 60
-"""Characters of a user's text in a message."""
+_SHOWN: Final = 60  # characters of a user's text in a message
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from audit.statistics.texts.words import words
 from audit.tasks.measures.base import Measure, Reply, Scorer
 from stimuli.identities import NO_PERSONA
 
-MASK: Final = "XYZ"
-"""Replaces an identity, in the study and in its classifier's training data."""
+MASK: Final = "XYZ"  # replaces an identity, in the study and in its classifier's training data
 
 CLASSES: Final = ("negative", "neutral", "positive", "other")
 

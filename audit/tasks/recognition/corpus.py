@@ -19,8 +19,7 @@ from audit.tables.replies import SCORED
 from stimuli.conversations import Conversations
 from stimuli.files import read_file
 
-FILE: Final = "corpus.json"
-"""Path in a run's folder."""
+FILE: Final = "corpus.json"  # path in a run's folder
 
 
 @dataclass(frozen=True)

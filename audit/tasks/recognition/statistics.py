@@ -25,13 +25,10 @@ from audit.tables.recognition import RECOGNITION, RECOGNITION_CAUSES, RECOGNITIO
 from audit.tables.shared import OVERALL
 
 _WHOSE: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer", "in_group", "identity")
-NEEDED: Final = (*_WHOSE, "gold", "predicted")
-"""Columns of the answers about emotions."""
-CAUSES_NEEDED: Final = (*_WHOSE, "marked", "exact", "f1")
-"""Columns of the answers about causes."""
+NEEDED: Final = (*_WHOSE, "gold", "predicted")  # columns of the answers about emotions
+CAUSES_NEEDED: Final = (*_WHOSE, "marked", "exact", "f1")  # columns of the answers about causes
 
-MIN_CONVERSATIONS: Final = 20
-"""With fewer conversations there is no interval."""
+MIN_CONVERSATIONS: Final = 20  # with fewer conversations there is no interval
 
 _SHARES: Final = ("accuracy", "macro_f1", "weighted_f1", "unreadable")
 _CAUSES: Final = {

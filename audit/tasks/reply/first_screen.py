@@ -24,20 +24,16 @@ from audit.report.task_words import TaskWords
 from audit.report.verdicts import NOT_TOLD_APART, preventing_codes, reason_in_words, worded
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, capital, count, coverage, either, plural, unsigned
 
-_SHOWN_GAPS: Final = 5
-"""Most gaps named in an answer; the table has the others."""
+_SHOWN_GAPS: Final = 5  # most gaps named in an answer; the table has the others
 _FREE: Final = "echo_free"
 _CLAIMS: Final = {
     "groups": " between groups", "pairs": " in these pairs of words",
     "uncontrolled": ", which repeated words alone could make,",
 }  # fmt: skip
 """What a found gap is between, to follow "a gap"."""
-_OF_RUN: Final = {"accepted", "unfinished"}
-"""Reasons why a whole run has no verdict."""
-_OF_ZERO: Final = {"holds_zero", "not_corrected"}
-"""Reasons why a gap that could have been found was not."""
-Measures = Mapping[str, PlacedRow]
-"""The measures by name, for their titles and units."""
+_OF_RUN: Final = {"accepted", "unfinished"}  # reasons why a whole run has no verdict
+_OF_ZERO: Final = {"holds_zero", "not_corrected"}  # reasons why a gap that could have been found was not
+Measures = Mapping[str, PlacedRow]  # the measures by name, for their titles and units
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,9 @@ from audit.tables.shared import OVERALL
 from audit.tasks.reply.first_screen import Measures, Replied, summary_of_replies
 from audit.tasks.reply.page_sections import topic_sections
 
-_SHOWN_NARRATIVES: Final = 4
-"""Narratives of each dimension with replies to read on the page."""
-_SHOWN_REPLIES: Final = 6
-"""Replies to each of them, half in-group and half out-group."""
-_MAX_CELLS: Final = 4_000
-"""Most means of pairs on the page: each takes a hundred bytes, and nobody reads more."""
+_SHOWN_NARRATIVES: Final = 4  # narratives of each dimension with replies to read on the page
+_SHOWN_REPLIES: Final = 6  # replies to each of them, half in-group and half out-group
+_MAX_CELLS: Final = 4_000  # most means of pairs on the page: each takes a hundred bytes, and nobody reads more
 _MAX_GROUPS: Final = 1_000
 _BETTER: Final = {"higher": "higher is better", "lower": "lower is better", "neither": "no way is better"}
 _OF_GROUPS: Final = "Intervals are for their own row; the corrected p (Holm) is for the groups of one measure."

@@ -28,8 +28,7 @@ from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHA
 from audit.statistics.verdict import Limits, Verdict, decide_verdicts
 from audit.tables.shared import OVERALL
 
-PEOPLE: Final = "people_"
-"""Prefix of the names of people's questions."""
+PEOPLE: Final = "people_"  # prefix of the names of people's questions
 _NO_SCALE: Final = (float("-inf"), float("inf"))
 
 

@@ -29,8 +29,7 @@ from stimuli.rubrics import Rubric
 
 Path: TypeAlias = tuple[int, ...]
 
-MAX_TOKENS: Final = 16
-"""Of an answer, for ``generate``."""
+MAX_TOKENS: Final = 16  # of an answer, for `generate`
 _ANSWERS: Final = {"expected": "A or B", "generate": "A, B or tie"}
 _CHOSE_FIRST: Final = {"a": 1.0, "b": 0.0, "tie": 0.5}
 

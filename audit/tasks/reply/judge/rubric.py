@@ -28,10 +28,8 @@ from stimuli.rubrics import Rubric
 
 Method: TypeAlias = Literal["expected", "generate"]
 
-BLANK: Final = "blank"
-"""Counts replies of white space only, about which no judge is asked."""
-MAX_TOKENS: Final = 32
-"""Of an answer, for ``generate``."""
+BLANK: Final = "blank"  # counts replies of white space only, about which no judge is asked
+MAX_TOKENS: Final = 32  # of an answer, for `generate`
 CAUTION: Final = (
     "a model's score, not a person's: a judge has leanings of its own (to its own writing, to length, to whom a reply "
     "is to), and a reply may speak to it; see its own gap, and its agreement with people"
