@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from audit.errors import NotEstimableError
-from audit.statistics.cells import NarrativeCube, degree_columns
+from audit.statistics.cells import NarrativeCube
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.ratings import BoolArray, FloatArray
 from audit.tables.formatting import plural
@@ -22,45 +21,32 @@ _SIGNS: Final = np.asarray(1.0 - 2.0 * (np.arange(256)[:, None] >> np.arange(8) 
 """All ways to flip eight signs: one look-up replaces eight draws, and memory does not grow with the narratives."""
 
 
-def contrast_weights(n_shared: npt.ArrayLike) -> FloatArray:
-    """Weights of the cells whose sum with one complete narrative's ratings is its gap at each degree of sharing.
+def column_weights(columns: FloatArray, cell_weights: FloatArray | None = None) -> FloatArray:
+    """Weights of the cells whose sum with one complete narrative's ratings is the coefficient of each column.
 
-    ``n_shared`` has shape (P, E): in how many of the crossed dimensions perceiver and experiencer share the group, 0 or
-    1 for a single dimension; P and E may differ. The weights have shape (D, P, E), D the largest degree. Row d − 1 is
-    the least-squares coefficient of ``n_shared == d``, against sharing none, next to perceiver and experiencer effects.
-    A degree below the largest that the pairs do not determine (none has it, say) is NaN.
-
-    NotEstimableError if the largest degree cannot be told from perceiver and experiencer effects and the other degrees:
-    one perceiver or experiencer, nothing shared, everything shared, or no pair that shares none.
+    ``columns`` has shape (D, P, E), 0/1 and not all in one pair of identities: those that in-group is estimated beside,
+    such as lesser degrees of sharing, then in-group. ``cell_weights``, shape (P, E), are positive: what each cell
+    counts for in least squares; None for all alike. The weights have shape (D, P, E), NaN for a column before the last
+    that the pairs do not determine; NotEstimableError if the last one cannot be told from the others and from perceiver
+    and experiencer effects: one perceiver or experiencer, nothing shared, everything shared.
 
     Notes
     -----
-    Each indicator is double-centred (less row means and column means, plus the grand mean) and the weights are rows of
-    the pseudo-inverse of the stacked result. For D = 1 that is w = G̃ / ΣG̃². Each row sums to 0 over every perceiver
-    and every experiencer, so that their main effects cancel whatever the number of terms in a group.
+    Each column is double-centred (less row means and column means, plus the grand mean) and the weights are rows of the
+    pseudo-inverse of the stacked result. For D = 1 that is w = G̃ / ΣG̃². Each row sums to 0 over every perceiver and
+    every experiencer, so that their main effects cancel whatever the number of terms in a group.
 
     Examples
     --------
     There are two groups, and each is both perceiver and experiencer. The gap of a complete narrative is then the mean
     of the two in-group ratings minus the mean of the two out-group ones:
 
-    >>> weights = contrast_weights([[1, 0], [0, 1]])
+    >>> weights = column_weights(np.eye(2)[None])
     >>> weights.round(2).tolist()
     [[[0.5, -0.5], [-0.5, 0.5]]]
     >>> ratings = np.array([[60.0, 50.0], [52.0, 58.0]])
     >>> float((weights[0] * ratings).sum())  # (60 + 58 - 50 - 52) / 2
     8.0
-    """
-    return column_weights(degree_columns(n_shared))
-
-
-def column_weights(columns: FloatArray, cell_weights: FloatArray | None = None) -> FloatArray:
-    """Weights of the cells whose sum with one complete narrative's ratings is the coefficient of each column.
-
-    ``columns`` has shape (D, P, E), 0/1 and not all in one pair of identities: those that in-group is estimated beside,
-    then in-group. ``cell_weights``, shape (P, E), are positive: what each cell counts for in least squares; None for
-    all alike. The weights have shape (D, P, E), NaN for a column before the last that the pairs do not determine;
-    NotEstimableError if the last one cannot be told from the others and from perceiver and experiencer effects.
     """
     masks = np.asarray(columns, dtype=np.float64)
     n_degrees, in_group = len(masks), masks[-1]

@@ -42,17 +42,6 @@ class Response:
     n: int  # narratives that were rated both times
     answer: Followed
 
-    def share_of(self, gap: float) -> float:
-        """Return the size of a gap as a share of the response; NaN if no response was shown.
-
-        Examples
-        --------
-        >>> response = Response(points=12.0, ci_low=9.0, ci_high=15.0, share_higher=0.8, n=60, answer="follows")
-        >>> round(response.share_of(-0.6), 3)
-        0.05
-        """
-        return abs(gap) / self.points if self.answer == FOLLOWS else math.nan
-
 
 def manipulation_rows_of_run(
     answers: pd.DataFrame, manifest: Manifest, *, confidence: float | None = None
@@ -218,8 +207,8 @@ def response_of(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> Response | 
     ...     "share_higher": 0.8, "n_pairs": 60,
     ... }
     >>> response = response_of([row])
-    >>> response.points, response.n, round(response.share_of(0.6), 3)
-    (12.0, 60, 0.05)
+    >>> response.points, response.n
+    (12.0, 60)
     """
     for row in _records(rows):
         if row["check"] == "emotion" and row["n_pairs"] > 0:

@@ -57,10 +57,6 @@ class Column:
     # bound on the absolute value, in lengths of the rating scale: 1 for a gap, 2 for its change, 0 for none
     lengths: int = 0
 
-    def saying(self, meaning: str) -> Column:
-        """Return the column with another meaning."""
-        return replace(self, meaning=meaning)
-
     def adding(self, more: str) -> Column:
         """Return the column with ``more`` added to its meaning."""
         return replace(self, meaning=self.meaning + more)

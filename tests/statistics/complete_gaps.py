@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from cubes import contrast_weights
 
 from audit.errors import NotEstimableError
-from audit.statistics.contrasts import complete_narratives, contrast_by_narrative, contrast_weights, sign_flip_p
+from audit.statistics.contrasts import complete_narratives, contrast_by_narrative, sign_flip_p
 from audit.statistics.estimates import summarise_contrasts
 from audit.tables.formatting import plural
 
