@@ -325,6 +325,13 @@ def _written(estimate: float, low: float, high: float, *, once: bool, stacked: b
     return f"{points(estimate)}{between}[{interval(low, high)}]"
 
 
+def estimate_marks(rows: pd.DataFrame, estimate: str, low: str, high: str) -> pd.DataFrame:
+    """Return what :func:`draw_estimates` draws of these columns, except ``filled``."""
+    columns = {"estimate": estimate, "low": low, "high": high}
+    taken = {name: rows[column].to_numpy(dtype=float) for name, column in columns.items()}
+    return pd.DataFrame({"row": np.arange(len(rows), dtype=float), **taken})
+
+
 def draw_estimates(axes: Axes, rows: pd.DataFrame) -> None:
     """Draw estimates with their intervals, one a row: columns row, estimate, low, high and filled."""
     bounded = rows.loc[rows[["low", "high"]].notna().all(axis="columns")]

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
-from audit.report.figures.forests import draw_estimates, dress_rows, fit_estimates, name_rows
+from audit.report.figures.forests import draw_estimates, dress_rows, estimate_marks, fit_estimates, name_rows
 from audit.report.figures.style import (
     INK,
     MUTED,
@@ -54,8 +54,8 @@ def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confi
     ]
     tested = rows["p_adjusted"].to_numpy(dtype=float) < 1 - confidence
     panels = (
-        _marks(rows, "change_sd", "sd_ci_low", "sd_ci_high").assign(filled=tested),
-        _marks(rows, "mean_sd", "mean_sd_low", "mean_sd_high").assign(filled=False),
+        estimate_marks(rows, "change_sd", "sd_ci_low", "sd_ci_high").assign(filled=tested),
+        estimate_marks(rows, "mean_sd", "mean_sd_low", "mean_sd_high").assign(filled=False),
     )
     columns = [[_written(value) for value in marks["estimate"]] for marks in panels]
     rooms = [extent(column, size=TEXT)[0] + 0.1 for column in columns]
@@ -104,12 +104,6 @@ def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confi
         height = figure.get_figheight()
         figure.text(PAD / width, PAD / height, note, ha="left", va="bottom", fontsize=SMALL, color=MUTED)
     return figure
-
-
-def _marks(rows: pd.DataFrame, estimate: str, low: str, high: str) -> pd.DataFrame:
-    columns = {"estimate": estimate, "low": low, "high": high}
-    taken = {name: rows[column].to_numpy(dtype=float) for name, column in columns.items()}
-    return pd.DataFrame({"row": np.arange(len(rows), dtype=float), **taken})
 
 
 def _written(value: float) -> str:
