@@ -187,8 +187,7 @@ class Identity:
     # None where the term is the only one of its group, and in what earlier versions wrote.
     stem: str | None = None
     cue: Cue = "label"  # how the term tells the group
-    # the term in further CASES, where a language pack words it: pairs of case and wording
-    forms: tuple[tuple[str, str], ...] = ()
+    forms: tuple[tuple[str, str], ...] = ()  # in further CASES, if a language pack words it: case and wording
 
     @property
     def is_baseline(self) -> bool:
@@ -378,8 +377,7 @@ def load_dimensions(
     study: str,  # of data/identities.yaml
     *,
     own: Path | None = None,  # a user's YAML file of further dimensions, in the form of the packaged file's
-    # which dimensions, in this order; a+b crosses two; None takes all that are not intersections
-    names: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,  # which, in this order; a+b crosses two; None: all that are no intersections
     unspecified: bool = True,
     no_persona: bool = False,
     cues: Sequence[str] | None = None,  # keep only terms that tell their group by these

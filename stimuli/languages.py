@@ -97,15 +97,13 @@ class Replies(StrictModel):
     """
 
     numbers: dict[Text, Annotated[int, Field(ge=0, le=1000)]]  # number words, and what they stand for
-    # words between and after numbers, and the English ones that stand for them: of, to, percent, points
-    amounts: dict[Text, Text]
+    amounts: dict[Text, Text]  # words between and after numbers, and their English: of, to, percent, points
     thousands: str  # what separates thousands; "" if nothing does
     # words before which a number with a full stop is an ordinal: "25. november" is no 25, where ordinals are so written
     ordinals: tuple[Text, ...] = ()
     # alternatives by a name, which patterns hold as <name>; a name's alternatives may hold those above it
     names: dict[Text, tuple[Text, ...]] = Field(default_factory=dict)
-    # patterns of whole sentences that state a rating, each with <number> once
-    ratings: tuple[Text, ...] = Field(min_length=1)
+    ratings: tuple[Text, ...] = Field(min_length=1)  # of sentences that state a rating, each with <number> once
     # of sentences that call their number the rating: one at the end counts for more than unexplained ones before
     labels: tuple[Text, ...] = ()
     closing: tuple[Text, ...] = ()  # of sentences that call it the last word: ratings before it do not count
@@ -122,10 +120,8 @@ class Replies(StrictModel):
     reasoning: tuple[Text, ...] = ()
     lowest: tuple[Text, ...] = ()  # of a <number> that is called an end of the scale
     highest: tuple[Text, ...] = ()
-    # of sentences, with or without a number, that name another emotion than was asked about
-    others: tuple[Text, ...] = ()
-    # of numbers that are accounted for as something else than a rating: times, ages, counts
-    mentions: tuple[Text, ...] = ()
+    others: tuple[Text, ...] = ()  # of sentences, with or without a number, that name another emotion
+    mentions: tuple[Text, ...] = ()  # of numbers that are something else than a rating: times, ages, counts
     people: tuple[Text, ...] = ()  # terms of people whom the model may be asked to be
     emotions: tuple[Text, ...] = ()  # words of emotions, which count as asked about where it is not told which one was
     # words beside those of amounts that may go on with a number: a text that was cut before them has none

@@ -15,8 +15,7 @@ from stimuli.prompts import PromptCell, PromptGrid
 
 OWN: Final = "own"
 WRONG: Final = "wrong"
-LEAST: Final = 60
-"""Narratives that are asked about by default, at least: how often so few decide, see docs/statistics.md."""
+LEAST: Final = 60  # narratives asked about by default, at least: how often so few decide, see docs/statistics.md
 _OPPOSITE: Final = {"positive": "negative", "negative": "positive"}
 NOBODY: Final = Identity("a person", UNSPECIFIED, ())
 

@@ -96,12 +96,10 @@ class Narratives:
     narratives: tuple[Narrative, ...]  # in the order of their file
     n_available: int  # in the source for the emotions asked, of which narratives may be a subset
     sha256: str  # of the texts, identifiers and emotion words, in their order
-    # what was taken for words of emotions that a user's file does not give: a line for each emotion
-    said: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()  # what was taken for words of emotions that a user's file lacks: a line each
     # what else the source holds, in the order of its file; no part of the run, and not kept with it
     others: tuple[Narrative, ...] = field(default=(), repr=False, compare=False)
-    # utterances of a corpus that have an emotion and are only shown, since they are marks alone, as "!" is
-    n_not_asked: int = 0
+    n_not_asked: int = 0  # utterances that have an emotion and are only shown, since they are marks alone
 
     @property
     def remark(self) -> str:

@@ -15,8 +15,7 @@ from typing import Final
 
 from stimuli.yaml_files import read_yaml
 
-PLACE: Final = re.compile(r"\{[Ee]xperiencer\}")
-"""Where the words for the experiencer stand in a text in the third person."""
+PLACE: Final = re.compile(r"\{[Ee]xperiencer\}")  # where the experiencer stands in a text in the third person
 _FILE: Final = Path(__file__).parent / "data" / "person.yaml"
 _QUOTED: Final = re.compile(
     # Marks that open also where nothing closes them: until the paragraph ends, as speech of several paragraphs is set.

@@ -72,8 +72,7 @@ class Prompt:
 
     system: str  # may be empty
     user: str  # the last message, which the model answers
-    # what was said between the two, in order: the role (user or assistant) and the text
-    turns: tuple[tuple[str, str], ...] = ()
+    turns: tuple[tuple[str, str], ...] = ()  # what was said between the two: role (user or assistant) and text
     begun: str = ""  # what the model is made to begin its answer with
     question: Question | None = None  # whose emotion is asked about; no part of what the model reads
     thinks: bool = False  # whether the model writes its thought now, and not yet its answer

@@ -20,8 +20,7 @@ from stimuli.prompts import SCALE_FIELDS, VALUE_NAMES, Prompt, PromptCell, Promp
 
 MAX_STAGES: Final = 16
 THOUGHT: Final = "thought"  # what a model thinks before its answer, where it is asked to: kept as what stages write is
-CLOSING: Final = 16
-"""Tokens that are kept free for the marks by which a thought is closed, and for what is tokenised otherwise there."""
+CLOSING: Final = 16  # tokens kept free for the marks that close a thought, and what is tokenised otherwise there
 NO_STRATEGY: Final = "none"  # the name of the strategy that leaves the prompts as they are, and of no other
 STAGE: Final = "stage_"  # before a stage's name, the placeholder of what it wrote: `{stage_imagine}`
 KNOWLEDGE: Final = "knowledge_"
@@ -93,8 +92,7 @@ class Strategy:
     # `oldest` first, until it fits, or that prompt has to `fail`.
     overrun: Literal["oldest", "fail"] = "oldest"
     examples: Examples | None = None  # what every call sees before all else
-    # what is known of each narrative, by the names of its placeholders without knowledge_
-    relations: tuple[str, ...] = ()
+    relations: tuple[str, ...] = ()  # what is known of each narrative: placeholders without knowledge_
     # Where a stage writes the reply that is asked for: how it does, with `question` for its prompt and `system` for its
     # system message. None asks for the reply, or for a rating, by the prompt's own question.
     reply: Stage | None = None

@@ -35,8 +35,7 @@ from stimuli.table_files import (
 )
 from stimuli.yaml_files import decoded, may_be_file
 
-Columns: TypeAlias = Mapping[str, str | Sequence[str]]
-"""Our names, and the file's; several make one identifier together."""
+Columns: TypeAlias = Mapping[str, str | Sequence[str]]  # our names, and the file's; several make one identifier
 
 _DELIMITERS: Final = (",", ";", "\t")  # in use where commas are decimal, or where a spreadsheet is pasted
 _SEP_LINE: Final = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)  # the first line as Excel writes it, and hides it
@@ -57,8 +56,7 @@ def open_table(
     # file that ends in .tsv, else the comma
     delimiter: str | None = None,
     numbers: Collection[str] = (),  # of the columns that hold numbers: of these, SPSS's labels of values are not read
-    # whether a cell may be longer than people write, as a model's answer is; else a quotation mark is open
-    long_cells: bool = False,
+    long_cells: bool = False,  # whether a cell may be as long as a model's answer; else a quotation mark is open
 ) -> TableFile:
     """Open a table, whichever program wrote it; all that a user names are opened here.
 
@@ -127,14 +125,12 @@ def read_cells(
     of: str,  # what the rows are, in the plural: narratives
     delimiter: str | None = None,
     may_be_empty: Collection[str] = (),  # those of our names whose cells may be empty
-    # read by their own names if they are there; where they are not, their cells are empty
-    may_be_missing: Collection[str] = (),
+    may_be_missing: Collection[str] = (),  # by their own names; empty where they are not there
     # Those of our names whose cells are numbers: what programs write for none, such as NA, is an empty cell there.
     # Elsewhere a group may be called so.
     numbers: Collection[str] = (),
     missing: Collection[str] = (),  # what the user says stands for an empty cell, in any column
-    # what can be done about a column that is not there, beside mending its name; OURS in it is our name
-    remedy: str = "",
+    remedy: str = "",  # for a column that is not there, beside mending its name; OURS is our name
 ) -> list[tuple[str, dict[str, str]]]:
     """Return for each row its place, for messages, and its cells by our names, without outer white space."""
     named = {ours: [theirs] if isinstance(theirs, str) else list(theirs) for ours, theirs in columns.items()}

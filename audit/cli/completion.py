@@ -23,8 +23,7 @@ FILES: Final = "@files"  # stands for file names after an option's equals sign
 _COMMANDS: Final = "commands"
 _OVERRIDES: Final = "overrides"
 _SETTINGS: Final = "settings"
-_PLACES: Final = frozenset({"RUN", "RUN_DIR", "RUN_A", "FOLDER", "FILE"})
-"""The names of files and folders in the commands' help."""
+_PLACES: Final = frozenset({"RUN", "RUN_DIR", "RUN_A", "FOLDER", "FILE"})  # files and folders in the commands' help
 _USAGE: Final = Usage("completion", "|".join(SHELLS))
 _HELP: Final = """
 Prints the script that completes commands, options, their choices and names of files, for `empathy-audit` and for

@@ -22,8 +22,7 @@ Parse: TypeAlias = Callable[[str], Any | None]  # parses a word; None if it cann
 
 _LONG: Final = {"-m": "--multirun", "-c": "--cfg", "-cd": "--config-dir", "-p": "--package"}
 _SWITCHES: Final = ("--multirun", "--resolve")
-_VALUED: Final = {"--cfg": "job", "--config-dir": "FOLDER", "--package": "GROUP"}
-"""Flags that take a value, with its placeholder."""
+_VALUED: Final = {"--cfg": "job", "--config-dir": "FOLDER", "--package": "GROUP"}  # flags that take a value, and which
 _FLAGS: Final = ("-m", "-c", "-cd", "-p", *_SWITCHES, *_VALUED)
 FLAGS: Final[Mapping[str, str]] = {
     "-m": "runs a sweep over all values with commas between them: -m prompt=origin,persona-1",

@@ -27,8 +27,7 @@ from stimuli.prompts import Prompt
 from stimuli.table_files import SUFFIXES, MalformedRowError
 from stimuli.tables import open_table
 
-TEXTS: Final = ("text", "response", "output", "completion", "content", "answer")
-"""Names under which a line may have the model's text."""
+TEXTS: Final = ("text", "response", "output", "completion", "content", "answer")  # names of the model's text in a line
 _IDS: Final = ("custom_id", "id")
 _TABLES: Final = SUFFIXES - {".jsonl", ".ndjson"}
 """Suffixes of tables. JSON lines are read separately, since they may have whole completions."""

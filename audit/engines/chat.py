@@ -40,13 +40,10 @@ from stimuli.prompts import Prompt
 
 _SENTINEL: Final = "empathy-audit-system-role"
 _TURNS: Final = (("user", "empathy-audit-turn-1"), ("assistant", "empathy-audit-turn-2"))
-_PROBES: Final = ((("user", "x"),), (("system", "x"), ("user", "x")))
-"""Messages that reveal what a template writes around a prompt."""
+_PROBES: Final = ((("user", "x"),), (("system", "x"), ("user", "x")))  # reveal what a template writes around a prompt
 _CHECKED: Final = 2  # prompts to check for each system message and number of turns
-_FIRST: Final = 4
-"""Tokens at a prompt's beginning among which the template's BOS may come, for example after white space."""
-_NUMBERS: Final = tuple(map(str, range(101)))
-"""Numbers that test whether a tokenizer joins a number to the space before it."""
+_FIRST: Final = 4  # tokens among which the template's BOS may come, for example after white space
+_NUMBERS: Final = tuple(map(str, range(101)))  # tests whether a tokenizer joins a number to the space before it
 
 
 class ChatTokenizer:

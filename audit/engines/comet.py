@@ -26,8 +26,7 @@ from stimuli.narratives import Narrative
 class Inferred:
     """A COMET model's inferences from n heads."""
 
-    # for each head, by relation, the inferences, likeliest first, joined by "; "; empty if it wrote none
-    texts: list[dict[str, str]]
+    texts: list[dict[str, str]]  # by head and relation, the inferences, likeliest first, joined by "; "
     facts: dict[str, Any]  # what identifies the model; n_cut counts the heads that were cut to max_tokens
 
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from inspect_ai.model import ModelOutput
 
 _HEADER: Final = "header.json"
-_BEGUN: Final = "_journal/start.json"
-"""Members of an Inspect archive: the first once it is finished, the second from the start."""
+_BEGUN: Final = "_journal/start.json"  # the member of an archive that is there from the start
 _NOT_NEEDED: Final = {"events", "events_data", "store", "timelines", "scores"}
 
 

@@ -28,8 +28,7 @@ _REMEDY: Final = "choose a causal model such as embedded:smollm2 or openai-commu
 class Likelihoods:
     """How likely n texts are."""
 
-    # shape (n,): the sum of −log p over a text's scored tokens, in nats; NaN if no token was scored
-    nll: npt.NDArray[np.float64]
+    nll: npt.NDArray[np.float64]  # shape (n,): the sum of −log p over scored tokens, in nats; NaN without one
     n_tokens: npt.NDArray[np.int64]  # shape (n,): scored tokens
 
 

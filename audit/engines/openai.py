@@ -52,8 +52,7 @@ from stimuli.prompts import Prompt
 _Read = TypeVar("_Read")
 
 TOP: Final = (20, 5)  # number of likeliest tokens to request: OpenAI's maximum first, then what other servers allow
-READ_TOGETHER: Final = 128
-"""Prompts read together, so that vLLM still has them in its cache when the next question about them comes."""
+READ_TOGETHER: Final = 128  # prompts read together, so that vLLM still caches them when their next question comes
 SEQUENCES: Final = 32  # sequences per request
 _BEGINS: Final[tuple[Json, ...]] = (
     {"message": {}, "settings": {"continue_final_message": True, "add_generation_prompt": False}},
@@ -61,16 +60,13 @@ _BEGINS: Final[tuple[Json, ...]] = (
     {"message": {"prefix": True}, "settings": {}},
 )
 """How to ask for a continuation of the last message: vLLM and SGLang; llama.cpp and Ollama; DeepSeek and Mistral."""
-_LONG: Final = 2_000
-"""Characters from which a prompt is checked for truncation up front: no server's context is shorter than this."""
+_LONG: Final = 2_000  # characters from which a prompt is checked for truncation: no context is shorter
 _LONGER: Final = 24  # characters by which a prompt must be longer before more tokens are expected; fewer may be chance
 _N_WORDS: Final = 70
 _WORDS: Final = "one two three four five six seven eight nine ten " * (_N_WORDS // 10)
 _DIGITS: Final = re.compile(r" ?[0-9]+")
-_ALIKE: Final = 0.05
-"""Tolerance for a probability that the server computes in two ways: as one token of several, or alone."""
-_SURE: Final = 0.95
-"""If one token is more probable than this, two answers agree too easily for their agreement to prove anything."""
+_ALIKE: Final = 0.05  # tolerance for a probability computed in two ways: as one token of several, or alone
+_SURE: Final = 0.95  # if one token is more probable than this, that two answers agree proves nothing
 _MOST_TOKENS: Final = 2**31  # upper bound on a plausible token count: a server may return any number
 _PROBE: Final = Prompt("", "Write one number: 7")
 

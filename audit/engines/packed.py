@@ -21,8 +21,7 @@ _Nodes = npt.NDArray[np.int64]  # a node of a row, as the row indices of its anc
 
 
 _ATTENTION: Final = "rows of a pack"
-_FEW: Final = 16
-"""Distributions normalised together: few enough for their intermediate values to stay in the processor's cache."""
+_FEW: Final = 16  # distributions normalised together, so that intermediate values stay in the processor's cache
 
 
 class PackedReader:

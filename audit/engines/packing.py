@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 from audit.engines.base import TokenIds
 
 WORTH_A_GROUP: Final = 48  # tokens that a longer prefix must save to justify a group of its own
-REPEATED: Final = 8
-"""At most one in this many tokens of a row may repeat a group's beginning, which each of its rows has."""
+REPEATED: Final = 8  # at most one in so many tokens of a row may repeat a group's beginning, as each row does
 
 
 @dataclass(frozen=True, slots=True)

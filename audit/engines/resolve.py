@@ -33,8 +33,7 @@ class ModelFiles:
     """A model on this machine's disk."""
 
     folder: Path
-    # the hub's commit; for an embedded model or a GGUF file that file's hash; None for a local folder
-    revision: str | None
+    revision: str | None  # the hub's commit; of an embedded model or GGUF file its hash; None for a local folder
     made_of: str = ""  # origin of the weights if the folder was unpacked from a GGUF file
 
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 from audit.engines.resolve import first_line
 from audit.errors import ModelError
 
-UNREAD: Final = ("pooler.",)
-"""Prefixes of weights that affect no token's hidden state or probability; files may lack them."""
+UNREAD: Final = ("pooler.",)  # prefixes of weights that affect no hidden state or probability; files may lack them
 
 AS_CHARACTERS: Final = {"split_special_tokens": True, "verbose": False}
 """Tokenizer arguments that make a special token in a text, such as ``</s>``, be read as its characters."""

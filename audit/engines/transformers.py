@@ -28,11 +28,9 @@ from audit.engines.whole import WholeReader, reads_packed, sliding_window
 from audit.errors import ModelError
 
 LONGEST_TAIL: Final = 16  # more tokens than any continuation that is asked about
-PACK_TOKENS_CPU: Final = 1536
-"""Default tokens of a pack on a CPU: enough for efficient matrix products, few enough to show progress."""
+PACK_TOKENS_CPU: Final = 1536  # on a CPU: enough for efficient matrix products, few enough to show progress
 PACK_TOKENS: Final = 8192  # default tokens of a pack elsewhere
-ROW_TOKENS: Final = 192
-"""Tokens of a row: about three prompts, which keeps padding and attention between unrelated prompts small."""
+ROW_TOKENS: Final = 192  # about three prompts, so that padding and attention between unrelated ones are small
 
 
 def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:

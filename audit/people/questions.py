@@ -93,8 +93,7 @@ class Questions(StrictModel):
     # read first; empty lines separate paragraphs
     introduction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=10_000)] = ""
     questions: Annotated[tuple[Asked, ...], Field(min_length=1, max_length=12)]  # on each item, in order
-    # about the rater, once, before the first item
-    about: Annotated[tuple[OptionQuestion, ...], Field(max_length=12)] = ()
+    about: Annotated[tuple[OptionQuestion, ...], Field(max_length=12)] = ()  # about the rater, once, before the first
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -31,8 +31,7 @@ from audit.tables.formatting import brief, count, fixed, interval, p_value, plur
 from audit.tables.ratings import Status
 
 KEYS: Final = ["dimension", "variant", "perceiver", "experiencer"]
-_SHRINKS: Final = 0.5
-"""Approximate size of JSON after gzip and base64, relative to before; the search for a fit starts there."""
+_SHRINKS: Final = 0.5  # size of JSON after gzip and base64, about: the search for a fit starts there
 _FULL: Final = 0.85  # share of the byte limit from which no more narratives are tried
 STEPS: Final = 40  # Number of steps of a palette. A cell stores its step, -1 for none.
 

@@ -20,8 +20,7 @@ from audit.tables.formatting import coverage
 class Results:
     """Tables and figures to show."""
 
-    # by name, indexed as they are written; one that is declared and absent has no rows
-    tables: Mapping[str, pd.DataFrame]
+    tables: Mapping[str, pd.DataFrame]  # by name, indexed as written; one that is absent has no rows
     declared: Mapping[str, Table]  # the declarations of all tables that there can be
     confidence: float
     figures: Mapping[str, bytes] = field(default_factory=dict)  # SVG by name

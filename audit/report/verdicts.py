@@ -96,8 +96,7 @@ every part; none on average; undecided; no verdict.
 """
 
 
-_TALLIED: Final = {"absent": "no verdict", "undecided": "undecided"}
-"""Kinds that a comparison counts without their reasons."""
+_TALLIED: Final = {"absent": "no verdict", "undecided": "undecided"}  # counted in comparisons without their reasons
 
 
 @dataclass(frozen=True, slots=True)

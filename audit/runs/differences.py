@@ -16,8 +16,7 @@ from stimuli.strategies import NO_STRATEGY
 
 _LONGEST: Final = 48  # characters of a choice in a label; the table of runs has all of them
 _OUTSIDE: Final = "outside"  # what outside ratings have for prompt variant and elicitation: unknown, so not a choice
-_NOT_ASKED: Final = frozenset({"name", "source", "deviates"})
-"""Keys of a strategy that do not change what the model is asked."""
+_NOT_ASKED: Final = frozenset({"name", "source", "deviates"})  # keys of a strategy that the model is not asked by
 
 MAIN: Final = ("model", "prompt", "language", "strategy", "narratives", "elicitation")
 """Choices that every label names if they differ: what a reader asks first."""
@@ -45,8 +44,7 @@ _SAME: Final = (
     "texts", "elicitation", "parser", "seed", "scale", "identities", "files", "answering",
 )  # fmt: skip
 """Choices that a run and its reference share, so that only the strategy differs."""
-_ELICITED: Final = ("elicitation", "parser", "answering")
-"""Choices of elicitation: runs that differ in one were elicited differently."""
+_ELICITED: Final = ("elicitation", "parser", "answering")  # choices of how runs were elicited
 _SAME_BUT_ELICITED: Final = (*(name for name in _SAME if name not in _ELICITED), "strategy", "leading", "asking")
 """Choices that runs share if only the elicitation differs."""
 

@@ -17,8 +17,7 @@ from typing import Final
 from audit.errors import StoreError
 
 NO_FILE: Final = "no file"  # stands for the SHA-256 of what is not a file: a folder, a pipe, a device
-_SURE_AFTER_NS: Final = 100_000_000
-"""A file changed less than this before it was read may change again without new times."""
+_SURE_AFTER_NS: Final = 100_000_000  # a file changed less than this before it was read may change without new times
 _COARSE_NS: Final = 10_000_000
 _SURE_AFTER_COARSE_NS: Final = 3_000_000_000
 """The same on a disk whose times are multiples of 10 ms. Some of those count only seconds, or two at a time."""

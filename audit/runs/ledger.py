@@ -51,8 +51,7 @@ _SHOWN: Final = ("tables/*.csv", "figures/*.svg", "figures/*.png", "figures/*.pd
 """Files that a reader would take for part of an analysis."""
 _SET_ASIDE: Final = re.compile(r"prompts\.json\.gz|(given|manipulation)\.parquet|stages(\.parquet|/.*)|scores/.*\.json")
 """Files that `audit recover` handles and that the run's command does not collect anew while answers exist."""
-JUDGED: Final = re.compile(r"parts/part-\d+\.parquet|pairs\.parquet")
-"""Files that a judge is asked for anew if they are gone."""
+JUDGED: Final = re.compile(r"parts/part-\d+\.parquet|pairs\.parquet")  # files that a judge is asked for anew if gone
 _ASKED_ANEW: Final = re.compile(
     r"(ratings|replies|answers|judged|elicitation_sample|asked_again|asked_in_\w+)(/.*)?(\.parquet)?"
     r"|scores/[^/]+/(part-.*|scores\.parquet)"

@@ -137,8 +137,7 @@ def read_outside(
 def ratings_table(
     # dimension, variant, narrative_id, emotion, perceiver, experiencer: shape (n,) each
     labels: Mapping[str, pd.Categorical],
-    # the groups of perceiver and experiencer, as indices into groups: shape (n,) each
-    sides: Sequence[npt.NDArray[Any]],
+    sides: Sequence[npt.NDArray[Any]],  # their groups, as indices into groups: shape (n,) each
     groups: Sequence[str],
     *,
     intensity: FloatArray,  # shape (n,), in points; NaN if there is no rating

@@ -34,8 +34,7 @@ from stimuli.strategies import Examples, Stage, Strategy
 
 FILE: Final = "prompts.json.gz"  # the file's name in a run's folder
 _FORMAT: Final = 1
-_LONGEST: Final = 2**28
-"""Bytes of a run's unpacked prompts, at most: a hundred times those of the study's 6,050 narratives."""
+_LONGEST: Final = 2**28  # bytes of unpacked prompts, at most: a hundred times those of the study's 6,050 narratives
 
 
 @dataclass(frozen=True)

@@ -41,15 +41,13 @@ READS: Final = "numbers and their ends"
 """What `expected` asks about. Runs of earlier versions name nothing, and took "723" for 72."""
 ADDED: Final = "added to what the chat template made"
 """Identity of ``engine.add_special_tokens``; without it nothing is named, as in earlier versions."""
-_NEW_TO_ELICITATION: Final = {"prefill": ""}
-"""Keys that earlier versions lacked, with the value at which a run counts as the same."""
+_NEW_TO_ELICITATION: Final = {"prefill": ""}  # new keys, with the value at which a run counts as the same
 _SHARD_SIZES: Final = {"cpu": 128, "server": 1024}  # prompts of a shard, by the engine's device; 4096 for others
 _WHO_ASKS: Final = ("server", "batch", "replicas", "hang_s", "ray")
 """Engine settings of how a server is asked, or by which processes; answers do not depend on them."""
 _BATCH: Final = 50_000  # prompts of a shard asked by batch: the most that one batch takes
 _MODEL_LETTERS: Final = 140
-_FOLDER_LETTERS: Final = 190
-"""Characters of a run folder's name without its hash, and of the model's part; file systems take 255."""
+_FOLDER_LETTERS: Final = 190  # of a run folder's name without its hash, at most; file systems take 255
 _CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
 """Elicitation settings of checks asked besides the ratings, which change no rating."""
 _SAME_DESIGN: Final = ("narratives", "stimuli", "seed", "engine", "model.name", "model.max_model_len")

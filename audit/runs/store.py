@@ -63,8 +63,7 @@ _OF_CHOICES: Final = frozenset(
 )
 LEDGER: Final = 1  # value of the manifest's `ledger` if the folder's files are in a ledger
 _BEGUN: Final = "part-begun.jsonl"  # file of a run folder with a server's answers to the part being asked
-_HASHED: Final = {"lines": "sha256"}
-"""Says in the file's first line that the other lines have hashes; earlier versions wrote none."""
+_HASHED: Final = {"lines": "sha256"}  # says in the first line that the others have hashes; earlier versions wrote none
 Kind: TypeAlias = Literal["ratings", "replies", "answers"]  # what a run collects; also the folder's name
 KINDS: Final[tuple[Kind, ...]] = ("ratings", "replies", "answers")
 

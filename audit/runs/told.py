@@ -26,8 +26,7 @@ class LedgerSummary:
 
     files: dict[str, str | None] = field(default_factory=dict)
     was: dict[str, str] = field(default_factory=dict)  # each file's hash when it was last there
-    before: dict[str, str | None] = field(default_factory=dict)
-    """For the files of the last line, what was recorded before it."""
+    before: dict[str, str | None] = field(default_factory=dict)  # what was recorded of the last line's files before it
     n_lines: int = 0
     n_bytes: int = 0  # bytes of all complete lines
     published: bool = False  # whether the last line is of an analysis that is being put in place

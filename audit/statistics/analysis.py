@@ -66,10 +66,8 @@ def analyse(
     # tells repeated words from groups; invented groups are in `controls` and in no other table
     repetition: Repetition | None = None,
     sees_refusals: bool = True,  # whether these ratings can show a refusal
-    # whether statuses say why a rating is missing; if not, what is told of each reason is missing too
-    reasons_known: bool = True,
-    # whether `null` has the published gaps of shuffled matrices, whose histogram the study shows
-    replicates: bool = False,
+    reasons_known: bool = True,  # whether statuses say why a rating is missing; else nothing is told by reason
+    replicates: bool = False,  # whether `null` has the gaps of shuffled matrices, as the study's histogram
 ) -> Analysis:
     """Compute every table of statistics from the ratings, dimension by dimension and variant by variant.
 

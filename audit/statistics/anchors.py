@@ -18,8 +18,7 @@ from audit.tables.shared import OVERALL
 _OF_RATINGS = ("sd_within", "raw_in", "raw_out")
 
 BEYOND_SCALE: Final = "too few narratives: an interval would reach further than the scale allows, and ends there"
-_OF_SCALE: Final = ("run", "first", "variant")
-"""Columns that tell whose scale a row is on; the first that a table has counts."""
+_OF_SCALE: Final = ("run", "first", "variant")  # columns that say whose scale a row is on: the first that is there
 _PERCENT: Final = 100.0  # length of a scale whose unit is not points: percent of the scale, or percentiles
 
 

@@ -118,8 +118,7 @@ class NarrativeCube:
     off: FloatArray | None = None
     # whether every pair of terms counts alike, so that a group counts by its number of terms; else groups do
     terms_alike: bool = False
-    # whether each narrative was asked about a draw of the pairs: the other pairs are not missing
-    by_design: bool = False
+    by_design: bool = False  # whether each narrative was asked about a draw of pairs: others are not missing
 
     @property
     def expected(self) -> BoolArray:

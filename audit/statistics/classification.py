@@ -21,8 +21,7 @@ class LabelScore:
     label: str
     precision: float  # share of the cases given the label that have it; NaN if none was given it
     recall: float  # share of the label's cases that were given it; NaN if it has none
-    # their harmonic mean, 2 n_correct / (support + n_predicted); NaN if the label neither occurs nor was given
-    f1: float
+    f1: float  # harmonic mean, 2 n_correct / (support + n_predicted); NaN if the label neither occurs nor was given
     support: int  # cases with the label
     n_predicted: int  # cases given it
     n_correct: int  # cases that are both

@@ -47,8 +47,7 @@ class Repetition:
     placebo: Collection[str] = ()  # sets of invented groups: they are a control, and have no δ of their own
     # dimension → wording → how it tells its group: label, name or context
     cues: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    # dimensions that asked each narrative about a draw of the pairs: others are missing by design
-    drawn: Collection[str] = ()
+    drawn: Collection[str] = ()  # dimensions that asked about a draw of pairs: others are missing by design
 
     def cube_of(self, ratings: pd.DataFrame, *, dimension: str, variant: str, baselines: bool = False) -> NarrativeCube:
         """Build the cube of ratings as :meth:`NarrativeCube.from_ratings`, by the design of the dimension."""

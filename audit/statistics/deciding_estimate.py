@@ -52,8 +52,7 @@ Control: TypeAlias = Literal["echo_free", "placebo", "none", "not_needed"]
 Scope: TypeAlias = Literal["groups", "pairs"]
 Made: TypeAlias = "GapEstimate | NotEstimableError"
 Place: TypeAlias = tuple[str, ...]  # dimension and variant; for measures of texts also the measure
-FEW_REFUSALS: Final = 10
-"""Fewer narratives with a refusal make a t interval of their gap too narrow: an exact bound is used."""
+FEW_REFUSALS: Final = 10  # with fewer narratives that have one, a t interval is too narrow: an exact bound is used
 _NAN: Final = float("nan")
 
 
@@ -66,8 +65,7 @@ class DecidedGap:
     dimension: str
     variant: str
     made: Made  # in points of the scale, for refusals in percentage points; or why there is none
-    # in the order of made.by_narrative; conversations, if narratives are utterances of them
-    narrative_ids: tuple[Any, ...]
+    narrative_ids: tuple[Any, ...]  # as made.by_narrative; conversations, if narratives are utterances of them
     scale: tuple[float, float]  # the two ends, in points; for refusals 0 and 100; infinite without a scale
     # If ratings are missing, the estimate with them where they make it lowest, and highest, or why that cannot be told.
     worst: tuple[GapEstimate, GapEstimate] | NotEstimableError | None = None
@@ -76,8 +74,7 @@ class DecidedGap:
     why_pairs: str = ""  # why it speaks of these pairs of words alone; empty if it speaks of groups
     # by sample of groups, the estimate without each group, in points; empty if it speaks of pairs
     without: tuple[Mapping[str, float], ...] = ()
-    # for a group's own gap, the part of its variance due to pairs of groups, in squared points; else 0
-    pair_variance: float = 0.0
+    pair_variance: float = 0.0  # of a group's own gap, the part of its variance due to pairs, in squared points
     plain: GapEstimate | None = None  # the gap before invented groups' gap was taken off; None if none was
     # A second control, if there are two: the same words beyond invented groups, of the same emotion or group (of the
     # average, if the group's terms do not tell its own gap in the same words); or why it has no estimate.

@@ -38,8 +38,7 @@ _FRAME: Final = frozenset(
 )  # fmt: skip
 """Words that frame a term and name no group."""
 _ARTICLES: Final = frozenset({"a", "an", "the"})
-_ALIKE: Final = 4
-"""Two words of at least this many letters, the first of them equal, count as one stem: Hindu, Hinduism."""
+_ALIKE: Final = 4  # words of at least so many letters, the first of them equal, count as one stem: Hindu, Hinduism
 
 
 @dataclass(frozen=True, eq=False)

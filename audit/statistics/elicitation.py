@@ -55,8 +55,7 @@ def elicitation_tables(
     # δ is the run's headline, and invented groups (placebo) are left out
     stems: Mapping[str, Mapping[str, str]] | None = None,
     placebo: Collection[str] = (),
-    # what limits the sample; keys are dimension and variant with a space between
-    notes: Mapping[str, str] | None = None,
+    notes: Mapping[str, str] | None = None,  # what limits the sample; keys are "dimension variant"
     # by number format, prompts of `again` asked in the same order and batches, in that format
     in_formats: Mapping[str, pd.DataFrame] | None = None,
 ) -> ElicitationTables:

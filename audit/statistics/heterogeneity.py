@@ -15,8 +15,7 @@ from audit.statistics.member_contrasts import weights_against_rest
 from audit.statistics.ratings import FloatArray
 from audit.tables.gap import HETEROGENEITY
 
-_ROUNDING: Final = 1e-9
-"""Numbers that differ by less than this share of the largest are the same: gaps, and statistics of draws."""
+_ROUNDING: Final = 1e-9  # numbers that differ by less than this share of the largest are the same
 _PER_GROUP: Final = 2
 """With this many narratives for each group, Hotelling's test has the better power, and holds if gaps are skewed."""
 _AT_ONCE: Final = 2**21  # numbers that a test draws at once: some 16 MB

@@ -20,8 +20,7 @@ from audit.statistics.ratings import BoolArray, FloatArray
 class InteractionVariances:
     """Variances of what a narrative adds to one perceiver, and to one experiencer; unrounded, in squared points."""
 
-    # of narrative × perceiver; 0 where the estimate is negative, NaN where the ratings do not determine it
-    perceiver: float
+    perceiver: float  # of narrative × perceiver; 0 if the estimate is negative, NaN if undetermined
     experiencer: float  # of narrative × experiencer
     residual: float  # of a rating beyond them: the variance left within narratives
     n_narratives: int  # narratives whose ratings inform either

@@ -25,8 +25,7 @@ Followed: TypeAlias = Literal["follows", "does_not_follow", "not_shown"]
 FOLLOWS: Final = "follows"
 DOES_NOT_FOLLOW: Final = "does_not_follow"
 NOT_SHOWN: Final = "not_shown"
-RATED_SHARE: Final = 0.5
-"""Below this share of narratives that were rated both times, the rated ones speak for too few of them."""
+RATED_SHARE: Final = 0.5  # below this share of narratives rated both times, these speak for too few
 _NUMBERS: Final = ("se", "df", "ci_low", "ci_high", "p")
 _PASSED: Final[Mapping[Followed, bool | None]] = {FOLLOWS: True, DOES_NOT_FOLLOW: False, NOT_SHOWN: None}
 

@@ -87,8 +87,7 @@ class Held:
     beyond_low: float = _NAN  # the interval that must lie wholly beyond the margin
     beyond_high: float = _NAN
     beyond_level: float = _NAN  # that interval's confidence
-    # what its interval and its corrected p show, before limits of the run are considered
-    decided: Decided = "undecided"
+    decided: Decided = "undecided"  # what interval and corrected p show, before limits of the run are considered
     why: str = ""  # why it is not decided
     reasons: tuple[str, ...] = ()  # the same as codes
     # Narratives of the run that would show, with the planned chance, that all gaps lie within, if there is no gap; NaN

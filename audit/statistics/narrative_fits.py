@@ -80,13 +80,11 @@ class Swept:
 class NarrativeFits:
     """The gap of each narrative by its own ratings, and how exact it is."""
 
-    # shape (N,), in points: the in-group coefficient; NaN where the narrative's ratings do not determine it
-    gaps: FloatArray
+    gaps: FloatArray  # shape (N,), in points: the in-group coefficient; NaN where it is not determined
     # Shape (N,), s: the remaining sum of squares of the in-group column beside the others. The coefficient's variance
     # is that of a rating over s. 0 where the coefficient is not determined.
     information: FloatArray
-    # of a rating about its narrative's fit, pooled, in squared points; NaN without a degree of freedom
-    residual_variance: float
+    residual_variance: float  # of a rating about its narrative's fit, pooled, in squared points; or NaN
     residual_df: float
     rounding: float  # the rounding error of a gap of 0: smaller gaps are set to 0
 

@@ -35,13 +35,11 @@ from audit.tables.formatting import count, plural, rate
 from audit.tables.replies import SCORED
 from audit.tables.shared import RATES, TALLY
 
-OWN_UNIT: Final = (0.0, 1.0)
-"""Stands for the scale of an outcome without one, so that its differences stay in its own unit."""
+OWN_UNIT: Final = (0.0, 1.0)  # the scale of an outcome without one, so that differences stay in its own unit
 ROUNDING: Final = 1e-12  # smaller differences, relative to the largest number, are floating-point arithmetic
 _ESTIMATORS: Final = ("contrast", "mixed")
 """Estimators of outcomes other than ratings: random perceivers and experiencers, and δ_z, are for ratings."""
-_OF_RATED: Final = (*TALLY.keys() - {"n_rated"}, *RATES)
-"""Columns of cells for outcomes other than a number, as ratings have them."""
+_OF_RATED: Final = (*TALLY.keys() - {"n_rated"}, *RATES)  # columns of cells for other outcomes than a number
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +74,7 @@ class DimensionAnalysis:
     gap: list[dict[str, Any]]  # rows of GAP
     repetition: list[dict[str, Any]]  # rows of CONTROLS for the repetition of words
     settings: AnalysisSettings
-    # gives an estimate the uncertainty of conversations; None if narratives are independent
-    dependent: Dependent | None = None
+    dependent: Dependent | None = None  # gives an estimate the uncertainty of conversations, if there are any
 
     @property
     def headline(self) -> GapEstimate | NotEstimableError:
@@ -130,8 +127,7 @@ class OutcomeAnalysis:
 
     parts: tuple[DimensionAnalysis, ...]
     overall: list[dict[str, Any]]  # rows of GAP for the mean over single dimensions
-    # all rows: of parts, then of the mean; for utterances with the uncertainty of their conversations
-    gap: list[dict[str, Any]]
+    gap: list[dict[str, Any]]  # of parts, then of the mean; for utterances with the uncertainty of conversations
     labelled: Mapping[str, list[Labelled]]  # by dimension, the headline in each variant that has one
     prompts: pd.DataFrame  # the compacted ratings that were analysed, sets of invented groups included
 

@@ -29,8 +29,7 @@ from audit.tables.gap import OWN_MODEL
 Fit: TypeAlias = Literal["mixed", "ols"]
 
 
-NUMBERS: Final = ("intensity", "in_group", "n_shared", "number_mass")
-"""Columns that a formula sees as floats; ``in_group`` is 1 or 0."""
+NUMBERS: Final = ("intensity", "in_group", "n_shared", "number_mass")  # floats in a formula; `in_group` is 1 or 0
 LABELS: Final = ("emotion", "perceiver", "experiencer", "perceiver_group", "experiencer_group", "narrative_id")
 """Columns that a formula sees as strings; any of them may be the cluster."""
 
@@ -42,12 +41,10 @@ _TRANSFORMS: Final = (
 _EXAMPLE: Final = "intensity ~ in_group + C(perceiver) + C(experiencer)"
 _DETERMINED: Final = 1e-7
 """A column that keeps less of its norm than this against those before it is determined by them, as in R's ``lm``."""
-_DEGENERATE: Final = 1e-6
-"""A clustered standard error below this share of the ordinary one is a rounding error around 0."""
+_DEGENERATE: Final = 1e-6  # a clustered standard error below this share of the ordinary one is a rounding error
 _OPTIMISERS: Final = ("bfgs", "nm")
 """On a ridge to the boundary, statsmodels' own second choice, lbfgs, stops short and says that it converged."""
-_BOUNDARY: Final = 1e-5
-"""A variance below this share of the residual one, in some direction of the random terms, counts as 0."""
+_BOUNDARY: Final = 1e-5  # a variance of random terms below this share of the residual one counts as 0
 
 
 def own_model_table(

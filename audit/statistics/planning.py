@@ -20,8 +20,7 @@ from audit.statistics.estimates import t_interval
 
 _NAN: Final = float("nan")
 _NODES: Final = np.polynomial.legendre.leggauss(200)
-_MANY: Final = 1e9
-"""More narratives than this use the normal formula in place of the t distribution: they agree to 1 in 10⁸ there."""
+_MANY: Final = 1e9  # with more narratives the normal formula stands for the t distribution: they agree to 1 in 10⁸
 
 
 def equivalence_row(

@@ -52,8 +52,7 @@ class Reml:
     """Ratings reduced to what the likelihood needs."""
 
     columns: FloatArray  # shape (C, p), the design of a narrative's C cells
-    # slices of the columns whose coefficients are random, with one variance each; they come last
-    blocks: tuple[slice, ...]
+    blocks: tuple[slice, ...]  # columns whose coefficients are random, with one variance each; they come last
     classes: FloatArray  # shape (L, 2): numbers of ratings and of in-group ratings
     n_each: FloatArray  # shape (L,): how many narratives have them
     class_of: Places  # shape (N,), each narrative's class; −1 without a rating

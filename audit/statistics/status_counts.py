@@ -15,8 +15,7 @@ from audit.tables.replies import SCORED, ReplyStatus
 
 PAIRS: Final = ("in_group", "out_group", "baseline", "all")  # the kinds of pair, in the order of the rows
 
-END_TOLERANCE: Final = 1e-9
-"""How far from an end of the scale, in scale lengths, an expected value still counts as at it."""
+END_TOLERANCE: Final = 1e-9  # in scale lengths: how far from an end an expected value still counts as at it
 
 
 def outcome_table(ratings: pd.DataFrame, *, low: float, high: float, min_number_mass: float = 0.5) -> pd.DataFrame:

@@ -54,8 +54,7 @@ class Column:
     unit: str = ""  # empty for values without one, such as texts, flags and places
     since: int = 1  # the first version of the table that has it
     before: str | float | None = None  # the value in rows of earlier versions; None if it is missing there
-    # bound on the absolute value, in lengths of the rating scale: 1 for a gap, 2 for its change, 0 for none
-    lengths: int = 0
+    lengths: int = 0  # bound on the absolute value, in lengths of the scale: 1 for a gap, 2 for its change, 0 for none
 
     def adding(self, more: str) -> Column:
         """Return the column with ``more`` added to its meaning."""
@@ -102,8 +101,7 @@ def number(
 word: Final[Callable[..., Column]] = partial(Column, type=Type.WORD)
 text: Final[Callable[..., Column]] = partial(Column, type=Type.TEXT)
 flag: Final[Callable[..., Column]] = partial(Column, type=Type.FLAG)
-whole: Final[Callable[..., Column]] = partial(number, type=Type.INT64)
-"""A place, or another whole number that is not a count."""
+whole: Final[Callable[..., Column]] = partial(number, type=Type.INT64)  # a place, or another number that is no count
 count: Final[Callable[..., Column]] = partial(number, unit="count", type=Type.INT64)
 tokens: Final[Callable[..., Column]] = partial(number, unit="tokens")
 points: Final[Callable[..., Column]] = partial(number, unit="points")
@@ -132,14 +130,12 @@ class Storage:
 
     file: str  # a Parquet or CSV file; * stands for a name if there are several such tables
     parts: str = ""  # the folder of its parts before they are consolidated; empty if it is one file from the start
-    # the table whose part of the same name each part was made from, so that both are dropped together
-    of_part: str = ""
+    of_part: str = ""  # the table whose part of this name each part was made from: both are dropped together
     of_all: str = ""  # the table that it was made from as a whole, so that it is dropped when any part of that changes
     again: str = ""  # how to recreate a CSV file that cannot be read
 
 
-KEPT: Final[dict[str, Table]] = {}
-"""The Parquet tables of folders, by file; a table registers when its module is imported."""
+KEPT: Final[dict[str, Table]] = {}  # Parquet tables by file; a table registers when its module is imported
 
 
 @dataclass(frozen=True, eq=False)

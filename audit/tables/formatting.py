@@ -38,10 +38,8 @@ _DIMENSIONS: Final = {"race_ethnicity": "race/ethnicity", "all": "all dimensions
 PHONE: Final = "phone/"  # prefix of the names of figures drawn for a phone
 SCOPES: Final = {"narratives": "these identities", "narratives_and_terms": "any such identities"}
 """What an interval generalises to, beside any such narratives."""
-SAME: Final = "give the same contrast, so their spread is 0"
-"""Note if all narratives have the same gap, which leaves no interval."""
-NO_SHIFT: Final = "no shift on the scale explains δ away"
-"""Note on a tipping point farther away than the length of the scale."""
+SAME: Final = "give the same contrast, so their spread is 0"  # note if all narratives have the same gap: no interval
+NO_SHIFT: Final = "no shift on the scale explains δ away"  # of a tipping point beyond the length of the scale
 OF_RATED: Final = "between identities that have some at all"
 """Restricts a tipping point to some missing ratings if an identity has no ratings."""
 

@@ -31,8 +31,7 @@ class ReplyStatus(StrEnum):
     CUT = "cut"  # cut at `max_tokens`; the part that exists is scored
     EMPTY = "empty"  # nothing but white space
     REFUSED = "refused"  # the model declined to write one: missing data, and an outcome of its own
-    OTHER_SCRIPT = "other_script"
-    """Most of its letters are in another script than the narrative's, which no scorer reads."""
+    OTHER_SCRIPT = "other_script"  # most of its letters are in another script than the narrative's: no scorer reads it
     FAILED = "failed"  # the engine gave none (an error, or the prompt is longer than the model's context)
 
 

@@ -31,8 +31,7 @@ from stimuli.prompts import Scale
 Path: TypeAlias = tuple[str, ...]  # the texts of an answer's tokens, from its beginning
 Seen: TypeAlias = Mapping[Path, Mapping[str, float]]
 """The likeliest tokens after each beginning that was asked about, including the empty one."""
-_BEGUN: Final = re.compile(r" ?([0-9]*)")
-"""An answer that may still become a number: nothing, a space, or digits after at most one space."""
+_BEGUN: Final = re.compile(r" ?([0-9]*)")  # may still become a number: nothing, a space, or digits after one
 _SEVERAL: Final = re.compile(r" ?([0-9]{2,})")
 _ENDED: Final = re.compile(r" ?([0-9]+)[^0-9]")
 _HOPELESS: Final = 3  # give up on an answer if what no question can settle exceeds this many times the limit

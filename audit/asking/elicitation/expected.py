@@ -51,8 +51,7 @@ from stimuli.prompts import Prompt, Scale
 
 _Floats = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
-_ROUNDS: Final = 8
-"""Most rounds of questions about one prompt's begun answers; each asks what weighs most after the last."""
+_ROUNDS: Final = 8  # most rounds of questions on one prompt's begun answers; each asks what weighs most after the last
 _DUST: Final = 1e-9  # rounding error allowed on a bound, in points
 
 

@@ -36,8 +36,7 @@ class GenerateElicitation:
 
     scale: Scale
     max_tokens: int
-    # `scale` knows the scale and the prompt; `hou2025` is the published parser with its faults
-    parser: Literal["scale", "hou2025"]
+    parser: Literal["scale", "hou2025"]  # `hou2025` is the published parser with its faults
     replies: Replies | None = None  # how to read answers in the prompts' language; None for English
 
     @property

@@ -22,8 +22,7 @@ class NumberTree:
     """The tokens of a scale's numbers; each of the n nodes is a path of tokens, the first one empty."""
 
     paths: tuple[Path, ...]  # the nodes' paths, parents before children
-    # shape (n,), float64: the number that a node spells; NaN if it only begins numbers
-    numbers: npt.NDArray[np.float64]
+    numbers: npt.NDArray[np.float64]  # shape (n,): the number that a node spells; NaN if it only begins numbers
     # shape (n,), float64: the smallest and largest number that a node spells or begins
     lows: npt.NDArray[np.float64]
     highs: npt.NDArray[np.float64]

@@ -102,8 +102,7 @@ _SINGLE_QUOTED: Final = re.compile(r"(?<!\w)'([^'\n]{1,60})'(?!\w)")
 _IN_DOLLARS: Final = re.compile(r"\$([^$\n0-9][^$\n]{0,60})\$(?![0-9])")
 BOX: Final = MARKS["box"]
 ANSWER: Final = MARKS["answer"]
-_MARKED_WORDS: Final = re.compile(rf"[{BOX}{ANSWER}](?![~≈$( ]*[-+]?[0-9.])")
-"""A mark before words, which mean the same without it."""
+_MARKED_WORDS: Final = re.compile(rf"[{BOX}{ANSWER}](?![~≈$( ]*[-+]?[0-9.])")  # before words a mark means nothing
 _BOX_WITHIN: Final = re.compile(rf"{BOX}(?=[^\n]*[0-9][^\n0-9.,/%-]+[0-9])|(?<=[0-9] ){BOX}|(?<=[0-9]/){BOX}")
 UNKNOWN: Final = "\ue005"  # stands for unknown marks: the text between them may not be part of the answer
 _CAPITAL: Final = "\ue006"

@@ -37,8 +37,7 @@ VARIABLES: Final = (
 BROKEN_BESIDE_TORCH: Final = ("torchvision", "torchaudio", "torchcodec")
 WARM: Final = 4
 PROBED: Final = 20
-TOLERATED: Final = 0.05
-"""Largest difference between two engines' float32 ratings, in points of a scale of 100. 0.0007 was observed."""
+TOLERATED: Final = 0.05  # largest difference of float32 ratings, in points of a scale of 100 (0.0007 was seen)
 LEAST_FREE: Final = 2e9  # bytes needed for an unpacked small model and a run folder
 _LONGEST: Final = 300
 

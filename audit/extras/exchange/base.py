@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from audit.runs.manifest import Manifest
     from audit.runs.store import Kind
 
-_TEXT: Final = "response"
-"""Column of the model's text in ratings and answers. Exports of replies always have their text."""
+_TEXT: Final = "response"  # column of the model's text in ratings and answers; exports of replies always have it
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ _ALIKE: Final = (
 )  # fmt: skip
 """Settings that must be equal in both runs of a pair, except those that the claim varies."""
 _RECORDED: Final = ("texts", "identities", "wording")
-_LARGER: Final = 1.1
-"""Ratio of parameters from which a model counts as larger: an extended vocabulary is no difference in size."""
+_LARGER: Final = 1.1  # ratio of parameters of a larger model: an extended vocabulary is no difference in size
 _PLAIN: Final = "origin"  # the prompt that the others depart from
 
 
@@ -115,8 +114,7 @@ class ComparisonClaims:
     """Differences of one comparison, without those whose runs' answers have changed since."""
 
     folder: str  # relative path from the page
-    # (dimension, folder and prompt of each run) → row of the table of comparisons
-    rows: Mapping[tuple[Any, ...], Mapping[str, Any]]
+    rows: Mapping[tuple[Any, ...], Mapping[str, Any]]  # (dimension, folder and prompt of each run) → row
 
 
 def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[ComparisonClaims | None, str]:

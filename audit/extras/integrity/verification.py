@@ -28,8 +28,7 @@ from audit.tasks.registry import task_of
 from stimuli.errors import StimulusError
 from stimuli.files import read_file
 
-TOLERANCE: Final = 1e-6
-"""Largest difference between a stored and a recomputed number, as a share of it, or absolute below 1."""
+TOLERANCE: Final = 1e-6  # largest difference of a recomputed number, as a share of it, or absolute below 1
 DIGEST: Final = "digest"  # stands for a file's name in a finding about the run's digest
 _ROWS: Final = 100_000  # rows compared with the prompts at a time
 

@@ -23,8 +23,7 @@ _LETTER: Final = 0.078
 """In inches: width of a letter in the table, both margins of a cell, and the least width of a column of names."""
 _CELL_MARGINS: Final = 0.17
 _LEAST: Final = 1.0
-_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
-"""Time of all entries of the zip file, so that its bytes do not change. Word ignores it."""
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # time of all entries of the zip file, so that its bytes do not change
 
 
 def word_file(

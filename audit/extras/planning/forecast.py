@@ -46,12 +46,10 @@ if TYPE_CHECKING:
 _ENCODED: Final = 4096  # prompts tokenised per batch
 _PROBED: Final = 4  # Shards of a probe. The first warms up the model.
 _PROBED_PROMPTS: Final = 32  # prompts per shard in the first round of a probe
-_IN_WORDS: Final = 8
-"""Prompts answered in words in a probe, if the run reads probabilities and checks a sample in words."""
+_IN_WORDS: Final = 8  # prompts answered in words in a probe, if a sample of probabilities is checked in words
 ANALYSIS_S: Final = (9.0, 7e-6)
 """Seconds for statistics and page: a constant, and more per prompt. See docs/performance.md."""
-BYTES: Final = {"ratings": 55, "replies": 400, "answers": 60, "stages": 55}
-"""Bytes on disk per row of each kind, without its texts."""
+BYTES: Final = {"ratings": 55, "replies": 400, "answers": 60, "stages": 55}  # on disk per row, without its texts
 BYTES_OF_TOKEN: Final = 2.0
 BYTES_OF_REPORT: Final = 1_500_000
 _BRACKETS: Final = re.compile(r"\[what stage (?P<stage>.+?) writes\]")
@@ -515,8 +513,7 @@ class Detectable:
     scope: str  # as in tables/gap.csv, or WORDED
     points: float  # in points of the scale
     n_narratives: int  # of the planned run
-    # narratives needed to detect statistics.wanted; None if that is not set, inf if no number suffices
-    n_for_wanted: float | None
+    n_for_wanted: float | None  # to detect statistics.wanted; None if that is not set, inf if no number suffices
 
 
 def unlike(run: Path, plan: Planned) -> list[str]:

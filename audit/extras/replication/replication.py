@@ -65,8 +65,7 @@ def replicate(
     *,
     run_dir: Path | None,  # None makes one in reports_dir, named by a hash of the files
     reports_dir: Path,
-    # a folder with crowd-enVENT's files, which give each text_id's emotion; None takes the files' own
-    narratives: Path | None,
+    narratives: Path | None,  # crowd-enVENT's files, with the emotion of each text_id; None takes the files' own
     keep_beyond: bool,  # see read_released
     seed: int,  # for the permutations and the map of perceivers
     statistics: Mapping[str, Any],  # settings of the analysis; others have their defaults

@@ -38,8 +38,7 @@ _LEFT: Final = 0.62
 _RIGHT: Final = 0.12
 _PLOT: Final = _WIDTH - _LEFT - _RIGHT
 _LEAST_BINS, _MOST_BINS = 8, 80
-_MOST_OUTLINES: Final = 400
-"""Strokes of a rug beyond which it is embedded as an image, since each would be a line of the file."""
+_MOST_OUTLINES: Final = 400  # strokes of a rug that is drawn; beyond it is an image, not so many lines of the file
 _END_WORDS: Final = {"floor": "at {0}", "ceiling": "at {1}", "below": "below {0}", "above": "above {1}"}
 """Names of bars at and beyond the ends of the scale; ``{0}`` and ``{1}`` are its ends."""
 _PAIRS: Final = {"in_group": "in-group", "out_group": "out-group"}

@@ -41,8 +41,7 @@ from audit.report.figures.style import (
 from audit.tables.formatting import MISSING, coverage, dimension_title, error_rate, interval, points
 
 _PLOT: Final = 2.7  # width of the plot between the texts, in inches
-_NARROW: Final = 4.5
-"""In a figure narrower than this, in inches, letters are small and an interval stands below its estimate."""
+_NARROW: Final = 4.5  # in figures narrower than this, in inches, letters are small and intervals below estimates
 _SHARES: Final = ((0.36, 2), (0.36, 4), (0.27, 4), (0.27, 6))
 """Share of the figure's width for the plot, and most lines of a name, tried in turn."""
 _FEWEST_LETTERS: Final = 10

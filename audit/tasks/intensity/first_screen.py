@@ -21,8 +21,7 @@ from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, 
 
 NOT_FOLLOWED: Final = "anything on empathy (the ratings failed a check of what they follow)"
 _OUTSIDE: Final = "outside"
-_NAMED: Final = 1
-"""Dimensions whose variation the first screen describes, if there are several: a phone has room for one."""
+_NAMED: Final = 1  # dimensions whose variation the first screen describes: a phone has room for one
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,8 +67,7 @@ class KeyedAnswers:
     perceivers: tuple[str, ...]
     groups: tuple[str, ...]  # the group of each perceiver
     narratives: tuple[str, ...]  # the situations imagined; one empty name if narratives are not told apart
-    # shape (perceivers, narratives, items, orders): answers in points, reverse items mirrored; NaN if missing
-    y: FloatArray
+    y: FloatArray  # shape (perceivers, narratives, items, orders), in points, reverse items mirrored; NaN if missing
     asked: BoolArray  # the same shape: whether an answer was asked for
 
     def perceiver(self, p: int) -> dict[str, str]:

@@ -22,8 +22,7 @@ from audit.tasks.inventory.answers import Spread, settled, spread_over
 
 OTHERS: Final = "other groups"
 ONE_ORDER: Final = "one order: the interval takes it as it was shown"
-MIN_ITEMS: Final = 3
-"""With fewer items there is no interval over items: two say next to nothing about how such items differ."""
+MIN_ITEMS: Final = 3  # for an interval over items: two say next to nothing about how such items differ
 
 _BASELINES: Final = (NO_PERSONA, UNSPECIFIED)
 _NAN: Final = float("nan")

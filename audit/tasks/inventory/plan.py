@@ -20,8 +20,7 @@ from stimuli.prompts import Prompt, PromptVariant
 from stimuli.strategies import NO_STRATEGY, Strategy
 
 _ORDERS: Final = {"list": 5, "single": 2}
-_OF_PERCEIVERS: Final = ("identities", "unspecified", "no_persona")
-"""The stimulus settings that matter if no narrative is shown."""
+_OF_PERCEIVERS: Final = ("identities", "unspecified", "no_persona")  # settings that matter without a narrative
 _TOKENS_AN_ITEM: Final = 32  # room for a line that repeats its item before the answer
 
 

@@ -62,8 +62,7 @@ _NEGATED: Final = (  # ends where the form begins, so "not only sad" and "no won
     r"\b(?:not|no|nor|neither|never|without|nothing|hardly|barely|cannot|\w+n't|far from|rather than|instead of"
     rf"|as opposed to)(?: (?:{_FILLER}|(?:%s),? (?:or|nor)))* $"
 )
-_REACH: Final = 120
-"""Characters before a form that are searched for a negation; a bound, so that time is linear in the text."""
+_REACH: Final = 120  # characters before a form searched for a negation; bounded, so that time is linear
 _INTENSE: Final = re.compile(r"\bnever (?:\w+ ){0,2}(?:so|this|more|such|as) $|\bcould(?:n't| not) \w+ (?:any )?more $")
 _NOT_MORE: Final = re.compile(r"\bcould(?:n't| not) \w+ (?:any )?$")  # "couldn't be happier"
 
@@ -79,8 +78,7 @@ _END: Final = re.compile(r"[;(.]|\bbecause\b|\bsince\b|, \w+ ?:")
 class Vocabulary:
     """Emotions and the forms that name them."""
 
-    # each emotion's forms, in lower case; a form shared by several emotions names them all
-    forms: Mapping[str, tuple[str, ...]]
+    forms: Mapping[str, tuple[str, ...]]  # in lower case; a form of several emotions names them all
     phrases: EmotionForms  # in which a form names nothing
 
     @property

@@ -49,8 +49,7 @@ class Scoring:
     counts_words: bool  # whether the words of all replies are counted
 
 
-Scorers: TypeAlias = Callable[[Plan, MeasuresConfig], Iterator[Wanted]]
-"""A task's function that yields the scorers of a run."""
+Scorers: TypeAlias = Callable[[Plan, MeasuresConfig], Iterator[Wanted]]  # a task's function that yields its scorers
 
 
 def plan_scoring(plan: Plan, scorers: Scorers, *, counts_words: bool = False) -> Scoring:

@@ -63,8 +63,7 @@ class RubricJudge:
     """Scores replies by a rubric; an :class:`audit.tasks.measures.base.Scorer`."""
 
     rubric: Rubric  # each criterion is a measure, judge_RUBRIC_CRITERION
-    # Only one model is kept open, so the judge must be opened once the audited one is no longer needed.
-    opened: OpenModel
+    opened: OpenModel  # only one model is kept open, so open the judge once the audited one is not needed
     model: str  # name or path, as the user gave it
     method: Method
     max_tokens: int = MAX_TOKENS  # of an answer, for `generate`
