@@ -95,7 +95,6 @@ class _Folder:
             raise StoreError(f"run_dir={self.path} is a file; name a folder")
 
     def __enter__(self) -> Self:
-        """Create and lock the folder."""
         with writing(self.path):
             self._check()
             self.path.mkdir(parents=True, exist_ok=True)
@@ -114,7 +113,6 @@ class _Folder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Release the folder."""
         try:
             self._ledger.settle()
         except StoreError:
