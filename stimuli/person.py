@@ -15,8 +15,7 @@ from typing import Final
 
 from stimuli.yaml_files import read_yaml
 
-PLACE: Final = re.compile(r"\{[Ee]xperiencer\}")
-"""Where the words for the experiencer stand in a text in the third person."""
+PLACE: Final = re.compile(r"\{[Ee]xperiencer\}")  # where the experiencer stands in a text in the third person
 _FILE: Final = Path(__file__).parent / "data" / "person.yaml"
 _QUOTED: Final = re.compile(
     # Marks that open also where nothing closes them: until the paragraph ends, as speech of several paragraphs is set.
@@ -27,15 +26,13 @@ _QUOTED: Final = re.compile(
     re.MULTILINE,
 )
 """What somebody says in a text, which tells nothing of who tells the text; an apostrophe within a word ends nothing."""
-_SAID: Final = " . \N{OBJECT REPLACEMENT CHARACTER} "
-"""Stands for what was in quotation marks, and ends a sentence."""
+_SAID: Final = " . \N{OBJECT REPLACEMENT CHARACTER} "  # stands for what was in quotation marks, and ends a sentence
 _SET_OFF: Final = re.compile(
     rf"(?::(?!\d|//|-?[()]|-?[DP]\b)|[—―]|(?<!\w)–|–(?!\w)|(?<!\S)-(?=\s))(?!\s*{re.escape(_SAID.strip())})\s*.*"
 )
 """What may be another's words without quotation marks: after "Boss:", a colon or a dash, until the line ends."""
 _ARTICLE: Final = re.compile(r"(?<!\w)(?:an?|the)\s+\{experiencer\}", re.IGNORECASE)
-_BEGINS: Final = r"(?:\A|[.!?…][\"”’)\]]{0,9}\s|\n)\W{0,20}"
-"""What a word stands behind that begins a sentence."""
+_BEGINS: Final = r"(?:\A|[.!?…][\"”’)\]]{0,9}\s|\n)\W{0,20}"  # what a word stands behind that begins a sentence
 
 
 def in_first_person(text: str) -> bool:

@@ -22,46 +22,17 @@ _MIXED: Final = Markup("Not all of it is controlled for repetition of words: the
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What the controls for repeated words say about a gap.
+    """What the controls for repeated words say about a gap."""
 
-    Attributes
-    ----------
-    kind
-        ``echo_free`` (the gap is of pairs without a word in common), ``placebo`` (it is compared with invented groups)
-        or ``none``.
-    beyond
-        For ``placebo``, the row of the difference; else None.
-    words
-        What was controlled, and what the other controls show.
-    wording
-        The row of the gap that generalises over wordings; None if one wording was asked.
-    """
-
+    # echo_free (the gap is of pairs without a word in common), placebo (it is compared with invented groups) or none
     kind: str
-    beyond: PlacedRow | None
-    words: Markup
-    wording: PlacedRow | None = None
-
-    @property
-    def is_of_these_wordings(self) -> bool:
-        """Whether several wordings were asked, and no gap was shown for other wordings."""
-        return self.wording is not None and _holds_zero(self.wording)
-
-    @property
-    def goes_beyond(self) -> bool:
-        """Whether the gap was found to exceed that of invented groups."""
-        return self.beyond is not None and not _holds_zero(self.beyond)
-
-
-UNCONTROLLED: Final = Control("none", None, NOT_CONTROLLED)
+    beyond: PlacedRow | None  # for placebo, the row of the difference
+    words: Markup  # what was controlled, and what the other controls show
+    wording: PlacedRow | None = None  # the row of the gap that generalises over wordings; None if one wording was asked
 
 
 def control_of(rows: Sequence[PlacedRow], *, several: bool = False) -> Control:
-    """Read the table of controls of one dimension and variant.
-
-    ``rows`` is empty if ratings had no such analysis. ``several`` tells that they are of several dimensions, whose mean
-    is the gap.
-    """
+    """Read the table of controls of one dimension and variant; empty if ratings had no such analysis."""
     if several:
         decided = {row["control"] for row in rows if row["headline"] and _has_interval(row)}
         all_free = bool(rows) and decided == {"echo_free"} and not _any_without(rows)
@@ -115,10 +86,6 @@ def _any_without(rows: Sequence[PlacedRow]) -> bool:
 
 def _has_interval(row: PlacedRow) -> bool:
     return math.isfinite(row.number("ci_low"))
-
-
-def _holds_zero(row: PlacedRow) -> bool:
-    return row.number("ci_low") <= 0.0 <= row.number("ci_high")
 
 
 def _told(row: PlacedRow) -> Markup:

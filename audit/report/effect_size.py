@@ -1,6 +1,4 @@
-"""Put a gap in proportion: to the scale, the spread of ratings, the response to the story, plain means, and what the
-model would write.
-"""
+"""Put a gap in proportion: to the scale, the spread of ratings, the response to the story, and plain means."""
 
 from __future__ import annotations
 
@@ -15,17 +13,12 @@ from audit.report.results import Results
 from audit.report.table_layout import Write
 from audit.tables.formatting import count, either, points, rate, scale_end, unsigned
 
-HARDLY_VARIES: Final = 0.9
-"""If one number is the most probable in at least this share of prompts, the page says which."""
-_DUST: Final = 1e-9
-"""A smaller difference of means is floating-point error."""
+HARDLY_VARIES: Final = 0.9  # if one number is the most probable in at least this share of prompts, the page says which
+_DUST: Final = 1e-9  # a smaller difference of means is floating-point error
 
 
 def say_effect_size(gap: PlacedRow, decided: PlacedRow | None = None) -> Markup:
-    """Say how large the gap is relative to the scale and to the spread of ratings within narratives.
-
-    ``decided`` is the row that the verdict rests on, if it is not the headline's: its gap is then shown.
-    """
+    """Say how large the gap is relative to the scale and to the spread of ratings within narratives."""
     others = " times the spread (SD) of one narrative's ratings"
     names = [name for name in ("percent_of_scale", "delta_sd") if math.isfinite(gap.number(name))]
     sizes = [size_in(name, gap, decided, _unsigned) for name in names]
@@ -38,10 +31,7 @@ def say_effect_size(gap: PlacedRow, decided: PlacedRow | None = None) -> Markup:
 
 
 def size_in(name: str, gap: PlacedRow, decided: PlacedRow | None, write: Write) -> Markup:
-    """Write the deciding gap in the unit of a column of the headline's row.
-
-    Empty if the headline's gap is 0, since its row then does not tell what a point is in that unit.
-    """
+    """Write the deciding gap in the unit of a column of the headline; empty if that gap is 0 and shows no unit."""
     delta, of_verdict = gap.number("delta"), (decided or gap).number("delta")
     if math.isclose(delta, of_verdict, rel_tol=1e-9, abs_tol=1e-12):
         return show(gap, name, write)

@@ -46,11 +46,7 @@ _FORMAT: Final = Markup(
 
 
 def elicited(own: Results, noise: Noise | None, formats: Mapping[str, Noise]) -> Section | None:
-    """Say whether numbers read from probabilities match what the model writes, and how repeatable they are.
-
-    ``noise`` is about prompts asked again, ``formats`` about those asked in another number format, by its name. None if
-    nothing was asked once more.
-    """
+    """Say whether numbers read from probabilities match what the model writes, and how repeatable they are."""
     written = own.row("elicitation", method="generate")
     again = _again(own.row("controls", control="noise"), noise)
     for name, of_format in formats.items():

@@ -44,49 +44,25 @@ _LEAST_SHARE: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A quantity that the heatmaps can show.
+    """A quantity that the heatmaps can show."""
 
-    Attributes
-    ----------
-    name, label
-        Of the radio button.
-    legend
-        What the numbers are.
-    low, high
-        The ends of the colours, in words.
-    light, dark
-        The colours as a CSS list, on a light and on a dark page.
-    """
-
-    name: str
+    name: str  # of the radio button
     label: str
-    legend: str
-    low: str
+    legend: str  # what the numbers are
+    low: str  # the ends of the colours, in words
     high: str
-    light: str
+    light: str  # the colours as a CSS list, on a light and on a dark page
     dark: str
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnCell:
-    """A cell as drawn.
+    """A cell as drawn."""
 
-    Attributes
-    ----------
-    row
-        Its position in the table of cells; None if the pair was not asked.
-    value, text
-        Its mean, unrounded as Python writes it, and rounded; empty if nothing was rated.
-    sparse
-        Whether the mean is of less than 80% of the pair's prompts.
-    light, dark
-        Its colour on a light and on a dark page.
-    """
-
-    row: int | None
-    value: str = ""
-    text: str = ""
-    sparse: bool = False
+    row: int | None  # its position in the table of cells; None if the pair was not asked
+    value: str = ""  # its mean, unrounded as Python writes it; empty if nothing was rated
+    text: str = ""  # its mean, rounded
+    sparse: bool = False  # whether the mean is of less than 80% of the pair's prompts
     in_group: bool = False
     light: str = ""
     dark: str = ""
@@ -112,58 +88,28 @@ class HeatRow:
 
 @dataclass(frozen=True, slots=True)
 class Heatmap:
-    """The cells of one dimension and variant.
-
-    Attributes
-    ----------
-    title
-        Names the dimension, and the variant if there are several.
-    bodies
-        The perceivers, grouped by outermost bracket.
-    brackets
-        Over the experiencers, outermost first.
-    columns
-        Experiencers, each with whether it is the first baseline.
-    n_row_heads
-        Header cells before a perceiver's cells, including its own.
-    """
+    """The cells of one dimension and variant."""
 
     title: str
     dimension: str
     variant: str
-    bodies: tuple[tuple[HeatRow, ...], ...]
-    brackets: tuple[tuple[Bracket, ...], ...]
-    columns: tuple[tuple[str, bool], ...]
-    n_row_heads: int
+    bodies: tuple[tuple[HeatRow, ...], ...]  # the perceivers, grouped by outermost bracket
+    brackets: tuple[tuple[Bracket, ...], ...]  # over the experiencers, outermost first
+    columns: tuple[tuple[str, bool], ...]  # experiencers, each with whether it is the first baseline
+    n_row_heads: int  # header cells before a perceiver's cells, including its own
 
 
 @dataclass(frozen=True, slots=True)
 class Explorer:
-    """The content of the template.
+    """The content of the template."""
 
-    Attributes
-    ----------
-    heatmaps, views
-        Heatmaps are drawn by means; the script opens them on the first view.
-    opens_on
-        Which view that is, and why, in a sentence or two.
-    sample
-        Which ratings are in the file, in a sentence.
-    no_prompts
-        Why the prompts are missing; empty if they are there.
-    has_narratives
-        Whether the narratives' own contrasts are known.
-    payload
-        JSON for the script, gzipped and in base64.
-    """
-
-    heatmaps: tuple[Heatmap, ...]
+    heatmaps: tuple[Heatmap, ...]  # drawn by means; the script opens them on the first view
     views: tuple[View, ...]
-    opens_on: str
-    sample: str
-    no_prompts: str
-    has_narratives: bool
-    payload: str
+    opens_on: str  # which view that is, and why
+    sample: str  # which ratings are in the file
+    no_prompts: str  # why the prompts are missing
+    has_narratives: bool  # whether the narratives' own contrasts are known
+    payload: str  # JSON for the script, gzipped and in base64
 
 
 def explore(
@@ -182,29 +128,9 @@ def explore(
 ) -> Explorer:
     """Lay out the cells, and pack the ratings behind them.
 
-    Cells and emotions are always complete. Ratings are included by whole narratives, in every pair that they were asked
-    in: all of them if they fit, else a draw balanced over emotions.
-
-    Parameters
-    ----------
-    ratings
-        Columns of `tables.RATINGS`, all rows of the run.
-    tables
-        Tables of `tables.TABLES` by name. ``cells`` must be as the statistics made it: its rows are named by position.
-    low, high
-        Ends of the scale, in points.
-    seed
-        For the draw.
-    asked
-        Gives the prompt of a ``prompt_index``; None if prompts are unknown.
-    max_bytes
-        Of the payload. Cells and emotions are included even if they exceed it.
-    clusters
-        Dimension → group → cluster; groups of a cluster stand together under a bracket.
-    confidence
-        Coverage of the intervals in ``families``.
-    no_prompts
-        Why prompts are unknown, for the page; without a full stop.
+    Cells and emotions are always complete, even beyond ``max_bytes``. Ratings are included by whole narratives, in
+    every pair that they were asked in: all of them if they fit, else a draw balanced over emotions. ``cells`` must be
+    as the statistics made it: its rows are named by position.
     """
     cells = _measured(tables)
     parts = list(dict.fromkeys(zip(cells["dimension"], cells["variant"], strict=True)))

@@ -15,8 +15,7 @@ from audit.report.results import Results
 from audit.report.verdicts import few, preventing_codes
 from audit.tables.formatting import brief, dimension_title, fixed, listed, p_value, points, unsigned
 
-_OF_VERDICTS: Final = ("emotion", "group")
-"""Kinds of parts that a verdict names."""
+_OF_VERDICTS: Final = ("emotion", "group")  # kinds of parts that a verdict names
 _IN_WORDS: Final = {
     "not_controlled": ", which repeated words alone could make",
     "pairs_alone": ", in these pairs of words",
@@ -37,9 +36,9 @@ class Variation:
 def variation(results: Results) -> Variation:
     """Say which pairs of groups stand out, which emotions and groups have a gap, and whether emotions differ.
 
-    ``results`` are of one dimension and variant. If there can be no verdict on the average, nothing beneath it is named
-    either. A part is named as having a gap if its corrected interval lies wholly beyond the margin, or beyond 0 without
-    a margin. If only the words of the pairs keep it from counting against a model, that is said.
+    If there can be no verdict on the average, nothing beneath it is named either. A part is named as having a gap if
+    its corrected interval lies wholly beyond the margin, or beyond 0 without a margin. If only the words of the pairs
+    keep it from counting against a model, that is said.
 
     Notes
     -----
@@ -109,9 +108,7 @@ def of_dimensions(gaps: Mapping[str, PlacedRow]) -> Markup:
 
 
 def _differing(own: Sequence[PlacedRow], named: Sequence[PlacedRow], *, alpha: float) -> list[PlacedRow]:
-    """Return emotions that differ from the rest after correction, also when those already named are left out of the
-    rest.
-    """
+    """Return emotions that differ from the rest after correction, also without those already named in the rest."""
     own = [row for row in own if math.isfinite(row.number("change"))]
     found = [row for row in own if row.number("change_p_adjusted") < alpha]
     least = min((_distance(row, row.number("change")) for row in found), default=math.inf)

@@ -113,102 +113,45 @@ ALONE: Final = "over these narratives alone"
 
 @dataclass(frozen=True, slots=True)
 class WordedResult:
-    """The result of one dimension and variant, in words.
+    """The result of one dimension and variant, in words."""
 
-    Attributes
-    ----------
-    verdict
-        What the data decide.
-    delta, spread
-        δ in points, and its interval.
-    facts
-        p, as it is and corrected for the page's gaps.
-    size
-        Size of δ, in percent of the scale and in standard deviations.
-    response
-        How strongly ratings follow the story without any identity, and what share of that δ is; empty if not asked.
-    varies, stands_out
-        Which emotions, groups and pairs stand out; and whether one does.
-    control, control_kind
-        How much is repetition of words, as far as that was controlled; and by which control.
-    written
-        What the model would most probably write; empty if that adds nothing to its ratings.
-    opposed
-        The plain means if they differ in the opposite direction; else empty.
-    lead
-        The answer in a sentence.
-    evidence
-        δ, its interval, p and the counts.
-    raw
-        The plain means.
-    excluded
-        What was left out.
-    bound, power
-        The size of gap that is ruled out; the smallest that could have been found.
-    dealt
-        Rank of the true groups among all ways to deal their terms.
-    scope
-        What the interval generalises over.
-    wider
-        What can be said about other identities.
-    decided
-        The row that the numbers come from: the verdict's, or the gap's if no verdict has an interval.
-    alone
-        Whether ``evidence``, ``power`` and ``scope`` are of the gap over narratives alone, which differs from it.
-    """
-
-    verdict: VerdictSentence
-    delta: Markup
-    spread: Markup
-    lead: Markup
-    evidence: Markup
-    excluded: Markup
-    control_kind: str
-    stands_out: bool = False
-    facts: Markup = _NOTHING
-    size: Markup = _NOTHING
+    verdict: VerdictSentence  # what the data decide
+    delta: Markup  # δ in points
+    spread: Markup  # its interval
+    lead: Markup  # the answer in a sentence
+    evidence: Markup  # δ, its interval, p and the counts
+    excluded: Markup  # what was left out
+    control_kind: str  # by which control
+    stands_out: bool = False  # whether an emotion, group or pair does
+    facts: Markup = _NOTHING  # p, as it is and corrected for the page's gaps
+    size: Markup = _NOTHING  # of δ, in percent of the scale and in standard deviations
+    # how strongly ratings follow the story without any identity, and what share of that δ is
     response: Markup = _NOTHING
-    varies: Markup = _NOTHING
-    control: Markup = _NOTHING
-    written: Markup = _NOTHING
-    opposed: Markup = _NOTHING
-    raw: Markup = _NOTHING
-    bound: Markup = _NOTHING
-    dealt: Markup = _NOTHING
-    power: Markup = _NOTHING
-    scope: Markup = _NOTHING
-    wider: Markup = _NOTHING
+    varies: Markup = _NOTHING  # which emotions, groups and pairs stand out
+    control: Markup = _NOTHING  # how much is repetition of words, as far as that was controlled
+    written: Markup = _NOTHING  # what the model would most probably write; empty if that adds nothing to its ratings
+    opposed: Markup = _NOTHING  # the plain means if they differ in the opposite direction
+    raw: Markup = _NOTHING  # the plain means
+    bound: Markup = _NOTHING  # the size of gap that is ruled out
+    dealt: Markup = _NOTHING  # rank of the true groups among all ways to deal their terms
+    power: Markup = _NOTHING  # the smallest gap that could have been found
+    scope: Markup = _NOTHING  # what the interval generalises over
+    wider: Markup = _NOTHING  # what can be said about other identities
+    # the row that the numbers come from: the verdict's, or the gap's if no verdict has an interval
     decided: PlacedRow | None = None
-    alone: bool = False
+    alone: bool = False  # whether evidence, power and scope are of the gap over narratives alone, which differs from it
 
 
 def answer(
-    own: Results,
-    identities: Sequence[str] = (),
+    own: Results,  # for the mean over dimensions, with the dimensions' families, modes and controls
+    identities: Sequence[str] = (),  # wordings that the gap is about; empty for the mean over dimensions
     *,
     scale: str,
-    codes: Set[str],
-    refusals_told: bool = False,
-    dimensions: Mapping[str, PlacedRow] | None = None,
+    codes: Set[str],  # of the remarks on it and on the run
+    refusals_told: bool = False,  # whether a card of their own says how many were refused
+    dimensions: Mapping[str, PlacedRow] | None = None,  # for the mean over dimensions, the headline of each
 ) -> WordedResult:
-    """Put a gap in words.
-
-    Parameters
-    ----------
-    own
-        The results of its dimension and variant; for the mean over dimensions, with the dimensions' families, modes and
-        controls.
-    identities
-        Wordings that the gap is about; empty for the mean over dimensions.
-    scale
-        The scale's name, e.g. "0–100".
-    codes
-        Codes of the remarks on it and on the run.
-    refusals_told
-        Whether a card of their own says how many were refused.
-    dimensions
-        For the mean over dimensions, the headline of each.
-    """
+    """Put a gap in words."""
     confidence = own.confidence
     gap, verdict = own.row("gap", headline=True, scope="narratives"), own.row("verdicts")
     unvaried = None if dimensions else constant(gap, own)

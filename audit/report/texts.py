@@ -75,10 +75,7 @@ _SHOWN: Final = 40
 
 
 def text_section(own: Results, figure: Captioned | None = None) -> Section | None:
-    """Make the section of one dimension and variant; None if no stage wrote anything.
-
-    Differences are named if their corrected p is below 1 − the results' confidence.
-    """
+    """Make the section of one dimension and variant; None if no stage wrote anything."""
     rows = own.rows("stage_texts")
     if not rows:
         return None

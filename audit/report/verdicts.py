@@ -96,44 +96,25 @@ every part; none on average; undecided; no verdict.
 """
 
 
-_TALLIED: Final = {"absent": "no verdict", "undecided": "undecided"}
-"""Kinds that a comparison counts without their reasons."""
+_TALLIED: Final = {"absent": "no verdict", "undecided": "undecided"}  # counted in comparisons without their reasons
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictSentence:
-    """A verdict in words.
+    """A verdict in words."""
 
-    Attributes
-    ----------
-    kind
-        One of :data:`KINDS`.
-    short
-        ``words`` without the names of parts for which it does not hold; None if it names none.
-    step
-        What to do next, in a sentence; empty if unknown.
-    reasons
-        Codes of what prevents a firmer verdict.
-    """
-
-    kind: str
+    kind: str  # one of KINDS
     words: Markup
-    short: Markup | None = None
-    step: str = ""
-    reasons: tuple[str, ...] = ()
+    short: Markup | None = None  # words without the names of parts for which it does not hold; None if it names none
+    step: str = ""  # what to do next, in a sentence; empty if unknown
+    reasons: tuple[str, ...] = ()  # codes of what prevents a firmer verdict
 
 
 def worded(row: PlacedRow | None, *, in_probabilities: bool = False, parts: str = "") -> VerdictSentence:
-    """Put a verdict in words.
+    """Put a verdict in words; None is for a run analysed by an earlier version.
 
-    Parameters
-    ----------
-    row
-        Of the table ``verdicts``; None for a run analysed by an earlier version.
-    in_probabilities
-        Whether the gap is one of the model's probabilities that its most probable answers hardly show.
-    parts
-        The run's parts, e.g. "emotion or group"; empty if there are none.
+    ``in_probabilities`` says whether the gap is one of the model's probabilities that its most probable answers hardly
+    show. ``parts`` are the run's, e.g. "emotion or group".
     """
     if row is None:
         return VerdictSentence("absent", Markup("No verdict: the run was analysed by an earlier version"))
@@ -176,9 +157,7 @@ def tallied(row: PlacedRow) -> tuple[str, Markup]:
 
 
 def _ruled_out(row: PlacedRow) -> tuple[str, str]:
-    """Return qualifiers of a gap that is ruled out, for after its name and after its size; empty if it is between
-    groups.
-    """
+    """Return what qualifies a gap that is ruled out, after its name and after its size; empty if between groups."""
     # The gap of invented groups may itself be large, and repeated words can hide a gap between groups or make one.
     words = " in these pairs of words" if row["scope"] == "pairs" else ""
     beyond = " beyond that of invented groups" if row["control"] == "placebo" else ""

@@ -30,10 +30,7 @@ def limits_of_run(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Ite
 
 
 def verdicts_as_they_hold(verdicts: pd.DataFrame, manifest: Manifest) -> pd.DataFrame:
-    """Update a run's published verdicts: files may have been accepted since, or prompts be missing.
-
-    ``manifest`` is the run's as it is now.
-    """
+    """Update a run's published verdicts: files may have been accepted since, or prompts be missing."""
     codes = frozenset(limits_of_folder(manifest))
     if not codes or verdicts.empty:
         return verdicts

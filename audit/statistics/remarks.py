@@ -73,11 +73,7 @@ def remarks_of(
     high: float,
     min_number_mass: float,
 ) -> Iterator[Remark]:
-    """Yield the remarks on one dimension and variant.
-
-    ``outcomes``, ``missing`` and ``sensitivity`` are its rows of those tables; the last may be empty. ``low`` and
-    ``high`` are the ends of the scale, in points. The cube has baselines.
-    """
+    """Yield the remarks on one dimension and variant, from its rows of the tables; the cube has baselines."""
     of_pairs = {row["pairs"]: row for row in outcomes.to_dict("records")}
     refusals = next(row for row in missing if row["outcome"] == "refused")
     tobit = next((row for row in sensitivity if row["check"] == "tobit"), None)

@@ -28,27 +28,13 @@ MIN_GROUPS: Final = 5
 
 @dataclass(frozen=True, eq=False)
 class GroupScope:
-    """What δ says about groups that were not asked.
+    """What δ says about groups that were not asked."""
 
-    Attributes
-    ----------
-    estimate
-        δ with the standard error and interval of this scope; without them if nothing is claimed.
-    leave_one_out
-        δ in points without each group that counts, by the group's name; empty if groups cannot be left out.
-    jackknife_se
-        The groups' part of the standard error, in points; NaN if groups cannot be left out.
-    no_claim
-        Why there is no interval; empty if there is one.
-    uncounted
-        Groups about whose gap the ratings say nothing.
-    """
-
-    estimate: GapEstimate
-    leave_one_out: dict[str, float]
-    jackknife_se: float
-    no_claim: str
-    uncounted: tuple[str, ...] = ()
+    estimate: GapEstimate  # δ with the standard error and interval of this scope; without them if nothing is claimed
+    leave_one_out: dict[str, float]  # δ in points without each group that counts; empty if groups cannot be left out
+    jackknife_se: float  # the groups' part of the standard error, in points; NaN if groups cannot be left out
+    no_claim: str  # why there is no interval
+    uncounted: tuple[str, ...] = ()  # groups about whose gap the ratings say nothing
 
     @property
     def note(self) -> str:
@@ -62,11 +48,7 @@ class GroupScope:
 
 
 def group_scope(
-    cube: NarrativeCube,
-    narrow: GapEstimate,
-    *,
-    confidence: float,
-    fit: MixedFit | None = None,
+    cube: NarrativeCube, narrow: GapEstimate, *, confidence: float, fit: MixedFit | None = None
 ) -> GroupScope:
     """Widen an estimate of δ from "these identities" to "any such identities".
 
@@ -126,13 +108,9 @@ def widened(
 ) -> GapEstimate:
     """Give an estimate the uncertainty of groups that are samples of such groups, besides that of narratives.
 
-    Parameters
-    ----------
-    without
-        For each independent sample of groups, the estimate without each of them, by the group's name, in points. Only
-        their differences count.
-    slopes
-        The narratives' part of the variance, in squared points; None takes that of the estimate's own narratives.
+    ``without`` has, for each independent sample of groups, the estimate without each of them, in points; only their
+    differences count. ``slopes`` is the narratives' part of the variance, in squared points; None takes that of the
+    estimate's own narratives.
 
     Notes
     -----

@@ -26,14 +26,10 @@ from audit.tables.shared import DF, KEYS, P_OF_NO_DIFFERENCE, PAIRS_COUNTED, PRO
 class Status(StrEnum):
     """The outcome of one prompt."""
 
-    RATED = "rated"
-    """An intensity on the scale was read from the response."""
-    REFUSED = "refused"
-    """The model declined to rate: missing data, and an outcome of its own."""
-    UNPARSEABLE = "unparseable"
-    """There was a response, but no single intensity on the scale could be read from it."""
-    FAILED = "failed"
-    """The engine gave no response (an error, or the prompt is longer than the model's context)."""
+    RATED = "rated"  # an intensity on the scale was read from the response
+    REFUSED = "refused"  # the model declined to rate: missing data, and an outcome of its own
+    UNPARSEABLE = "unparseable"  # there was a response, but no single intensity on the scale could be read from it
+    FAILED = "failed"  # the engine gave no response (an error, or the prompt is longer than the model's context)
     INEXACT = "inexact"
     """Too little of the distribution is known: the rating could be further off than ``max_pruned_points`` allows."""
 
@@ -96,8 +92,7 @@ ASKED_AGAIN: Final = Table(
     "asked_again", "a prompt that was asked once more", {**ELICITATION_SAMPLE}, Storage("asked_again.parquet")
 )
 
-FORMATS: Final = ("bfloat16", "float16", "float32")
-"""Number formats in which prompts may be asked again."""
+FORMATS: Final = ("bfloat16", "float16", "float32")  # number formats in which prompts may be asked again
 
 ASKED_IN_FORMATS: Final = {
     name: Table(

@@ -66,11 +66,7 @@ def write_all(
     *,
     known: Sequence[Table],
 ) -> Path:
-    """Write an analysis, replacing an earlier one, and return the report's path.
-
-    ``svg`` holds the figures ``drawn`` as SVG. ``known`` are all tables that the folder may hold; ``dictionary.csv``
-    describes them, also those without rows, which have no file.
-    """
+    """Write an analysis in place of an earlier one; ``dictionary.csv`` describes all ``known`` tables."""
     from audit.report.figures.style import figure_files
 
     described = {table.name: table for table in known}
@@ -150,15 +146,7 @@ def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
 
 
 def on_thoughts(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest) -> Iterator[Remark]:
-    """Remark on how long the model thought before its answers, and how many thoughts were cut.
-
-    Parameters
-    ----------
-    stages
-        Columns of ``tables.STAGES``.
-    answers
-        ``prompt_index``, ``in_group`` and the groups of ratings or replies, without invented groups.
-    """
+    """Remark on how long the model thought before its answers, and how many thoughts were cut."""
     thinking = manifest.config.thinking
     whom = answers[["prompt_index", "in_group", "perceiver_group", "experiencer_group"]]
     thoughts = stages.loc[stages["stage"] == THOUGHT].merge(whom, on="prompt_index")

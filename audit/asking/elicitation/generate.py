@@ -32,22 +32,12 @@ from stimuli.prompts import Prompt, Question, Scale
 
 @dataclass(frozen=True)
 class GenerateElicitation:
-    """Generates a text and parses it.
-
-    Attributes
-    ----------
-    max_tokens
-        Limit of a response.
-    parser
-        ``scale`` knows the scale and the prompt; ``hou2025`` is the published parser with its faults.
-    replies
-        How to read answers in the prompts' language; None for English.
-    """
+    """Generates a text and parses it."""
 
     scale: Scale
     max_tokens: int
-    parser: Literal["scale", "hou2025"]
-    replies: Replies | None = None
+    parser: Literal["scale", "hou2025"]  # `hou2025` is the published parser with its faults
+    replies: Replies | None = None  # how to read answers in the prompts' language; None for English
 
     @property
     def room(self) -> int:
@@ -67,11 +57,7 @@ class GenerateElicitation:
                 reading = self._read(written.text, prompt, cut=written.cut)
             outcomes.append(
                 ElicitedRating(
-                    reading.status,
-                    reading.intensity,
-                    response=written.text,
-                    n_prompt_tokens=n_read,
-                    cut=written.cut,
+                    reading.status, reading.intensity, response=written.text, n_prompt_tokens=n_read, cut=written.cut
                 )
             )
         return outcomes

@@ -35,28 +35,15 @@ from stimuli.strategies import strategy_values
 
 @dataclass(frozen=True)
 class AskedRatings:
-    """Prompts that ask for ratings, as ``prompts out=FILE.jsonl`` wrote them.
-
-    Attributes
-    ----------
-    path
-        The file of prompts.
-    export
-        The file written beside it.
-    plan
-        The run that the answers will become.
-    """
+    """Prompts that ask for ratings, as ``prompts out=FILE.jsonl`` wrote them."""
 
     path: Path
-    export: Export
-    plan: Plan
+    export: Export  # the file written beside it
+    plan: Plan  # the run that the answers will become
 
     @classmethod
     def read(cls, prompts: Path) -> Self:
-        """Read a file of prompts and what was written beside it.
-
-        StoreError if the prompts were changed since; ConfigError if they do not ask for ratings.
-        """
+        """Read a file of prompts and what was written beside it; StoreError if they were changed since."""
         export = Export.read(prompts)
         plan = export.plan(model="asked elsewhere")
         if plan.grid.variant.scale is None:
@@ -88,11 +75,11 @@ class AskedRatings:
         return self._elicitation.elicit(engine, [self._prompt(place)])[0]
 
     def gaps(self, intensities: Mapping[int, float], *, confidence: float) -> dict[str, float]:
-        """Estimate δ in each dimension from the ratings so far.
+        """Estimate δ in each dimension from the ratings so far, in points by ``prompt_index``.
 
-        ``intensities`` maps ``prompt_index`` to points. The result has for each dimension ``D``: ``D delta`` and, if
-        they can be computed, ``D stderr``, ``D low`` and ``D high``, all in points, and the number of narratives ``D
-        narratives``. What cannot be estimated has no entry, nor have invented groups, which are a control.
+        For each dimension ``D``: ``D delta`` and, if they can be computed, ``D stderr``, ``D low`` and ``D high``, all
+        in points, and ``D narratives``, their number. What cannot be estimated has no entry, nor have invented groups,
+        which are a control.
         """
         from audit.statistics.cells import NarrativeCube
         from audit.statistics.echo import without_echo

@@ -65,11 +65,7 @@ class _Remark:
 
 
 def gap_rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    """Yield a row for each gap of a run, or one that says why there is none. The folder is only read.
-
-    AuditError if the run cannot be read, a file was changed after it was stored, or its tables belong to other answers
-    than are stored now.
-    """
+    """Yield a row for each gap of a run, or why there is none; AuditError if a stored file or answer changed since."""
     manifest = Manifest.read(folder)
     task = task_of(manifest)
     again = f"`{report_command(name)}`"

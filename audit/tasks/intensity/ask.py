@@ -33,10 +33,7 @@ def ask_ratings(
 def again(
     session: Session, elicitation: Elicitation, places: Sequence[int], part: ProgressPart, dtype: str = ""
 ) -> Job:
-    """Return a job that asks prompts of a run once more, in the order of ``places`` (their ``prompt_index``).
-
-    ``dtype`` is the number format to compute in; empty for the run's own.
-    """
+    """Return a job that asks prompts of a run once more, in the order of ``places`` (their ``prompt_index``)."""
     name = f"check {type(elicitation).__name__} {dtype} {list(places)}"
     earlier = session.earlier(places)
     return Job(name, partial(_again, elicitation=elicitation, places=places, earlier=earlier, dtype=dtype), part.call)

@@ -20,17 +20,7 @@ from audit.report.manifest import ManifestView
 from audit.report.numbers import PlacedRow, show
 from audit.report.refusals import RefusalGap, say_refusal_gap
 from audit.report.results import Results
-from audit.report.section import (
-    Block,
-    Captioned,
-    Card,
-    Note,
-    Paragraph,
-    Section,
-    paragraph,
-    present,
-    section,
-)
+from audit.report.section import Block, Captioned, Card, Note, Paragraph, Section, paragraph, present, section
 from audit.report.sentences import WordedResult, answer
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.wordings import wordings_section
@@ -65,16 +55,11 @@ FIGURES: Final = {
     "published-masked": ("The same, with the cells alone that the published mask shows.", "published_cells"),
 }
 """Kinds of figure in order of importance, each with its caption and the table that holds its numbers."""
-_APART: Final = ("texts", "wordings")
-"""Kinds that have their own place on the page."""
-_MADE_OF: Final = ("interaction", "cells")
-"""The parts of δ first, then the means that they are computed from."""
+_APART: Final = ("texts", "wordings")  # kinds that have their own place on the page
+_MADE_OF: Final = ("interaction", "cells")  # the parts of δ first, then the means that they are computed from
 _PUBLISHED: Final = ("published", "published-masked")
 _HEATMAPS: Final = (*_MADE_OF, *_PUBLISHED)
-_TOGETHER: Final = (
-    *_MADE_OF,
-    *(kind for kind in FIGURES if kind not in (*_HEATMAPS, *_APART)),
-)
+_TOGETHER: Final = (*_MADE_OF, *(kind for kind in FIGURES if kind not in (*_HEATMAPS, *_APART)))
 _HUMAN: Final = Markup(
     "People's intensities are of <bdi>{}</bdi>. A model that orders narratives as people do may still rate them higher "
     "or lower, and can have any δ: the means are over all identities. The row of all emotions also counts how emotions "
@@ -90,21 +75,7 @@ _PUBLISHED_STATISTIC: Final = Markup(
 
 
 class Rated:
-    """One dimension and variant of a run.
-
-    Parameters
-    ----------
-    results
-        Of the whole run, with the figures that fit in the page.
-    anchor
-        Of its part of the page.
-    remarks
-        Those of the whole run.
-    drawn
-        Names of all figures that exist.
-    several
-        Whether the run has several variants.
-    """
+    """One dimension and variant of a run; ``anchor`` is that of its part of the page."""
 
     def __init__(
         self,
@@ -141,10 +112,7 @@ class Rated:
         return None
 
     def cards(self, *, alone: bool) -> Iterator[Card]:
-        """Yield the cards beneath the summary: the gap, and refusals if they matter.
-
-        If the gap is the only one (``alone``), its card leaves out what the summary has said.
-        """
+        """Yield the cards beneath the summary: the gap, and refusals if they matter."""
         yield _card(self.title, self.anchor, self.answer, alone=alone)
         if self._refusals is not None:
             gap = self._refusals
@@ -152,8 +120,7 @@ class Rated:
             yield Card(
                 self.title,
                 present(
-                    *((paragraph(_against_zero(gap.facts), "spread"),) if alone else head),
-                    Paragraph(gap.lead, "size"),
+                    *((paragraph(_against_zero(gap.facts), "spread"),) if alone else head), Paragraph(gap.lead, "size")
                 ),
                 kind=gap.verdict.kind,
                 anchor=self.anchor,
@@ -226,10 +193,7 @@ class Rated:
 def told_overall(
     narrow: Sequence[tuple[str, PlacedRow]], results: Results, remarks: Sequence[RemarkLike], *, view: ManifestView
 ) -> Iterator[FirstScreenGap]:
-    """Yield what the first screen tells of each variant's mean over dimensions.
-
-    ``narrow`` holds the headlines of scope ``narratives``, each with its title; for the rest see `Rated`.
-    """
+    """Yield what the first screen tells of each variant's mean over dimensions."""
     for title, row in narrow:
         if row["dimension"] == OVERALL:
             key = OVERALL, str(row["variant"])

@@ -74,11 +74,7 @@ _FOLLOWED: Final = {"follows": "yes", "does_not_follow": "no", "not_shown": "not
 
 
 def gaps(results: Results, titled: Sequence[tuple[str, PlacedRow]], *, alone: Set[Key]) -> Captioned | None:
-    """Show the headline gaps, each in both scopes, with their sizes in proportion.
-
-    ``titled`` has each row's title. ``alone`` are dimensions and variants whose verdict rests on other numbers than the
-    gap over narratives alone.
-    """
+    """Show the headline gaps, each in both scopes, with their sizes in proportion."""
     titles = {row.line: title for title, row in titled}
 
     def speaks_of(row: PlacedRow) -> str:

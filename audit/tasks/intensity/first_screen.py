@@ -21,23 +21,19 @@ from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, 
 
 NOT_FOLLOWED: Final = "anything on empathy (the ratings failed a check of what they follow)"
 _OUTSIDE: Final = "outside"
-_NAMED: Final = 1
-"""Dimensions whose variation the first screen describes, if there are several: a phone has room for one."""
+_NAMED: Final = 1  # dimensions whose variation the first screen describes: a phone has room for one
 
 
 @dataclass(frozen=True, slots=True)
 class FirstScreenGap:
-    """A gap for the first screen: its answer, its row and its refusal gap, if any.
-
-    ``of_all`` marks the mean over dimensions.
-    """
+    """A gap for the first screen: its answer, its row and its refusal gap, if any."""
 
     title: str
     anchor: str
     answer: WordedResult
     row: PlacedRow | None
     refusals: RefusalGap | None = None
-    of_all: bool = False
+    of_all: bool = False  # the mean over dimensions
 
 
 def summary_of_ratings(
@@ -48,19 +44,7 @@ def summary_of_ratings(
     codes: Set[str],
     limits: Sequence[Limit],
 ) -> Summary:
-    """Write the first screen of a run of ratings.
-
-    Parameters
-    ----------
-    told
-        The gaps, in the page's order.
-    who
-        A perceiver and an experiencer of another group, as prompts named them; None if nothing was rated.
-    codes
-        Codes of the remarks on the run.
-    limits
-        The lines of the banner.
-    """
+    """Write the first screen; ``who`` is a perceiver and an experiencer of another group, if anything was rated."""
     findings = [finding for each in told for finding in _findings(each)]
     return summary(
         _asked([each.row for each in told if each.row is not None], view=view, who=who),
@@ -138,10 +122,7 @@ def _size(told: Sequence[FirstScreenGap]) -> Markup:
 
 
 def _sure(told: Sequence[FirstScreenGap]) -> Markup:
-    """For a single gap, say how small any average gap is, and how the true groups rank among reshuffled terms.
-
-    Empty without a verdict: then there is nothing to be sure of.
-    """
+    """For a single gap, say how small any average gap is, and how the true groups rank among reshuffled terms."""
     if len(told) != 1 or told[0].answer.verdict.kind == "absent":
         return Markup("")
     return Markup(" ").join(each for each in (told[0].answer.bound, told[0].answer.dealt) if each)
@@ -182,13 +163,9 @@ def _not_concluded(answers: Sequence[WordedResult], *, codes: Set[str]) -> Itera
         yield NO_GAP
     if any("controls_disagree" in found.verdict.reasons for found in answers):
         yield NO_GROUPS
-    if any(_is_gap(found) and found.control_kind == "none" for found in answers):
+    if any(found.verdict.kind in ("gap", "within") and found.control_kind == "none" for found in answers):
         yield NOT_THE_GROUPS
     if "average" in kinds:
         yield EVERY_PART
     yield "which rating is right"
     yield OF_GROUPS_AND_MODELS
-
-
-def _is_gap(found: WordedResult) -> bool:
-    return found.verdict.kind in ("gap", "within")

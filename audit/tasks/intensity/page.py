@@ -41,8 +41,7 @@ from audit.tasks.intensity import dimension_tables
 from audit.tasks.intensity.dimension_section import FIGURES, Rated, overall_card, told_overall
 from audit.tasks.intensity.first_screen import summary_of_ratings
 
-MAX_FIGURES: Final = 900_000
-"""Bytes for all embedded figures together."""
+MAX_FIGURES: Final = 900_000  # bytes for all embedded figures together
 _WITH_RATINGS: Final = Markup(
     'Every other prompt is shown with its rating: open a cell or a rating under <a href="#explore">Explore</a>.'
 )
@@ -61,27 +60,10 @@ def render_report(
 ) -> str:
     """Render the report of one run, as HTML that can be encoded as UTF-8.
 
-    Parameters
-    ----------
-    manifest
-        See `view_manifest` for the entries that are needed.
-    tables
-        The tables of `tables.TABLES` by name, indexed from 0 as they are written. ``gap`` is needed; the part of any
-        other absent table is left out.
-    figures
-        SVG by name: ``gaps``, and ``KIND-<dimension>-<variant>`` for the kinds of the page. Absent figures are left
-        out; the page names those that do not fit.
-    remarks
-        Shown with their dimension and variant, or at the top if they name none that was measured.
-    explorer
-        The heatmaps and ratings to explore; None leaves them out.
-    max_figures, max_downloads
-        Bytes for the figures and the tables in the page.
-
-    Raises
-    ------
-    ManifestError
-        If the manifest or the tables lack what the page needs.
+    ``tables`` are indexed from 0 as they are written. ``gap`` is needed; the part of any other absent table is left
+    out, as are absent figures. ``figures`` are SVG: ``gaps``, and ``KIND-<dimension>-<variant>``; those that exceed
+    ``max_figures`` bytes are named. Remarks are shown with their dimension and variant, or at the top if they name none
+    that was measured.
     """
     if "gap" not in tables:
         raise ManifestError(f"a report needs the table 'gap'; there are: {', '.join(tables) or 'none'}")

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
     from audit.statistics.verdict import Limits
 
-REFUSAL_MARGIN: Final = 5.0
-"""Percentage points. Refusals have a margin of their own, since one in scale points does not apply to them."""
+REFUSAL_MARGIN: Final = 5.0  # percentage points: a margin in scale points does not apply to refusals
 
 
 def draw_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:

@@ -17,8 +17,7 @@ from audit.report.section import Paragraph
 from audit.report.summary import CHANGED, ShortAnswer, Summary, summary
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, plural, points, unsigned
 
-_NAMED: Final = 4
-"""Most differences named in a sentence."""
+_NAMED: Final = 4  # most differences named in a sentence
 _OTHERS: Final = "other groups"
 NOT_ALIKE: Final = "that groups are alike where no difference is found"
 NOT_UNMOVED: Final = "that situations change nothing where no change is found"
@@ -33,13 +32,7 @@ LIMITS: Final = {
 
 
 def summary_of_answers(
-    parts: Mapping[str, Results],
-    *,
-    name: str,
-    scale: str,
-    affect: bool,
-    limits: Sequence[Limit],
-    view: ManifestView,
+    parts: Mapping[str, Results], *, name: str, scale: str, affect: bool, limits: Sequence[Limit], view: ManifestView
 ) -> Summary:
     """Write the first screen: differences between groups that remain, the largest one, and what does not follow."""
     alpha = 1 - view.confidence

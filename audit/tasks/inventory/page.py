@@ -28,13 +28,7 @@ from audit.report.table_layout import (
     statistics_table,
 )
 from audit.runs.manifest import Manifest
-from audit.tables.formatting import (
-    brief,
-    capital,
-    error_rate,
-    points,
-    scale_end,
-)
+from audit.tables.formatting import brief, capital, error_rate, points, scale_end
 from audit.tasks.inventory.first_screen import LIMITS, against, leads, summary_of_answers
 from audit.tasks.inventory.tables import AFFECT_TABLES, DEFAULT, INVENTORY_TABLES
 
@@ -74,18 +68,7 @@ def render_inventory(
     figures: Mapping[str, bytes],
     remarks: Sequence[RemarkLike],
 ) -> str:
-    """Render the report of a filled-in questionnaire, as HTML that can be encoded as UTF-8.
-
-    Parameters
-    ----------
-    manifest
-        With ``task`` and ``inventory``.
-    tables
-        By name, indexed from 0 as they are written; those of affect only if it was evoked.
-    figures
-        SVG by name: ``inventory-<dimension>-<variant>`` and ``affect-<dimension>-<variant>``. Missing ones are left
-        out.
-    """
+    """Render the report of a filled-in questionnaire, as HTML that can be encoded as UTF-8."""
     inventory, task = manifest.inventory, manifest.task
     assert inventory is not None
     # Items are shown in their own table.

@@ -31,11 +31,7 @@ MEASURES: Final = (
 
 
 class BertScoreScorer:
-    """Takes precision, recall and F1 of each reply against the references of its narrative.
-
-    :class:`audit.engines.bertscore.BertScorer` has the formula, the handling of several references, and the parameters.
-    ``references`` holds reference replies by narrative, see :func:`read_references`.
-    """
+    """Takes precision, recall and F1 of each reply against the references of its narrative."""
 
     def __init__(
         self,
@@ -76,16 +72,7 @@ class BertScoreScorer:
 
 
 def read_references(path: Path, narrative_ids: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Return each narrative's reference replies, in the file's order, without duplicates.
-
-    Parameters
-    ----------
-    path
-        A CSV file with the columns ``narrative_id`` and ``reference``, one row a reference; a narrative may have
-        several.
-    narrative_ids
-        Those of the run; references to other narratives are left out.
-    """
+    """Return each narrative's reference replies, in the order of a CSV file with ``narrative_id`` and ``reference``."""
     rows = read_cells(path, {"narrative_id": "narrative_id", "reference": "reference"}, of="references")
     known = set(narrative_ids)
     found: dict[str, dict[str, None]] = {}

@@ -11,10 +11,8 @@ from audit.configuration.schema import MeasuresConfig, fingerprint
 from audit.tasks.measures.base import Measure, Scorer
 from stimuli.narratives import EmotionWords, Narrative, emotion_words
 
-JUDGE: Final = "judge"
-"""A scorer by an instruction-tuned model; :mod:`audit.tasks.reply.scoring` opens it."""
-DIVERSITY: Final = "diversity"
-"""Measures of all replies taken together, which need no scorer and have no gap."""
+JUDGE: Final = "judge"  # a scorer by an instruction-tuned model; audit.tasks.reply.scoring opens it
+DIVERSITY: Final = "diversity"  # measures of all replies taken together, which need no scorer and have no gap
 _DIST_CAUTION: Final = "falls with the number and the length of the replies taken together"
 _NO_CLASSIFIER: Final = (
     "it needs trained classifiers of your own, one a mechanism: measures.epitome.emotional_reactions=FOLDER_OR_HUB_ID, "
@@ -41,34 +39,18 @@ CORPORA: Final = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """A scorer that the configuration asks for.
+    """A scorer that the configuration asks for."""
 
-    Attributes
-    ----------
-    name
-        Among ``measures.names``.
-    asked
-        Everything in the configuration that its numbers depend on, as plain values.
-    open
-        Loads it. Raises ModelError, or ModelAbsentError if an audit can do without it.
-    absent
-        What the configuration lacks to open it; else empty.
-    """
-
-    name: str
-    asked: dict[str, Any]
-    open: Callable[[], Scorer]
-    absent: str = ""
+    name: str  # among measures.names
+    asked: dict[str, Any]  # everything in the configuration that its numbers depend on, as plain values
+    open: Callable[[], Scorer]  # loads it; ModelAbsentError if an audit can do without it
+    absent: str = ""  # what the configuration lacks to open it
 
 
 def wanted_scorers(
     config: MeasuresConfig, *, terms: Sequence[str], narratives: Sequence[Narrative]
 ) -> Iterator[Wanted]:
-    """Yield the configured scorers in order, without ``diversity``, which needs none.
-
-    ``terms`` are the wordings of all identities of the run, which regard must not see. ``narratives`` are the run's:
-    their references are read, and a reply may name their emotions.
-    """
+    """Yield the configured scorers, without ``diversity``, which needs none; ``terms`` are masked for regard."""
     for name in dict.fromkeys(config.names):
         match name:
             case "lexical":

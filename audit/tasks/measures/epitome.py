@@ -43,13 +43,10 @@ _CAUTION: Final = "By a classifier of the user's, not the study's; it is as good
 
 @dataclass(frozen=True)
 class EpitomeScorer:
-    """Scores replies by one classifier for each mechanism; made by :func:`open_epitome`.
-
-    ``places`` says, by mechanism, which of the classifier's labels are the levels 0, 1 and 2.
-    """
+    """Scores replies by one classifier for each mechanism; made by :func:`open_epitome`."""
 
     classifiers: Mapping[str, Classifier]
-    places: Mapping[str, Sequence[int]]
+    places: Mapping[str, Sequence[int]]  # by mechanism, which of the classifier's labels are the levels 0, 1 and 2
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -76,8 +73,7 @@ class EpitomeScorer:
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
         """Return shape (n, 2 mechanisms), levels; if two are equally likely, the likeliest is the lower one.
 
-        NaN if reply or narrative has no letter or digit: the classifiers were trained on both. Raises ModelError if a
-        logit is not finite.
+        NaN if reply or narrative has no letter or digit: the classifiers were trained on both.
         """
         scores = np.full((len(replies), 2 * len(self.classifiers)), np.nan)
         said = [place for place, reply in enumerate(replies) if words(reply.text) and words(reply.narrative)]
@@ -103,24 +99,8 @@ def open_epitome(
     likeliest level, as in the study, and the mean of the levels by their probability, which is ours. As in the study,
     they are not summed over mechanisms.
 
-    Parameters
-    ----------
-    models
-        By one or several of :data:`MECHANISMS`, the folder or hub id of a classifier of pairs (narrative, reply) whose
-        three labels are named as in :data:`LEVELS`.
-    revisions
-        The hub's branch, tag or commit, by mechanism.
-    batch_size
-        Pairs in a batch.
-
-    Raises
-    ------
-    ModelAbsentError
-        If a model is not on this machine and may not be downloaded.
-    ModelError
-        If one is no sequence classifier, cannot be loaded, or its labels are not the three levels.
-    ConfigError
-        If no mechanism, or an unknown one, is named.
+    ``models`` gives, by mechanism, the folder or hub id of a classifier of pairs (narrative, reply) whose three labels
+    are named as in :data:`LEVELS`.
 
     References
     ----------

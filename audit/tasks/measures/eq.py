@@ -41,13 +41,10 @@ def _measure(name: str, title: str) -> Measure:
 
 @dataclass(frozen=True)
 class EqScorer:
-    """Scores replies by an NLI model; made by :func:`open_eq`.
-
-    ``contradiction`` and ``entailment`` are the places of the classifier's two labels.
-    """
+    """Scores replies by an NLI model; made by :func:`open_eq`."""
 
     classifier: Classifier
-    contradiction: int
+    contradiction: int  # the places of the classifier's two labels
     entailment: int
     hypotheses: Mapping[str, str]
     _cut: Counter[str] = field(default_factory=Counter, init=False, repr=False)
@@ -99,26 +96,8 @@ def open_eq(
     ``multi_label=True``. The pipeline takes the first or last label for contradiction; here it is found by its name.
     The study [1]_ does not say how it combines the three: ``eq`` is their mean, our choice.
 
-    Parameters
-    ----------
-    model
-        A folder or hub id of a classifier with a label that begins with "entail" and one that begins with "contra",
-        in any case.
-    revision
-        The hub's branch, tag or commit.
-    batch_size
-        Pairs of reply and hypothesis in a batch.
-    hypotheses
-        A sentence about a reply for each part of :data:`HYPOTHESES`.
-
-    Raises
-    ------
-    ModelAbsentError
-        If the model is not on this machine and may not be downloaded.
-    ModelError
-        If it is no sequence classifier, cannot be loaded, or its labels are not those of NLI.
-    ConfigError
-        If the hypotheses are not of the three parts, or one is blank.
+    ``model`` is a folder or hub id of a classifier with a label that begins with "entail" and one that begins with
+    "contra", in any case.
 
     References
     ----------

@@ -112,10 +112,7 @@ class LexicalScorer:
 
 
 def can_be_read(reply: Reply) -> bool:
-    """Whether English word lists apply to a reply: it has a word, and no script but Latin.
-
-    Other languages in Latin script are not told from English.
-    """
+    """Whether English word lists apply to a reply: it has a word, and no script but Latin (of whatever language)."""
     if not words(reply.text) or in_other_script(reply.text, reply.narrative):
         return False
     return script_of(reply.text) in ("Latin", None)  # None: "911."

@@ -57,31 +57,17 @@ LEXICON: Final = (
 _VALUES: Final = {"0": False, "1": True}
 _WITH_HEADER: Final = SUFFIXES - {".txt", ".tsv", ".tab"}
 """Endings of tables with a header. Lexicons are published as lines with tabs and without a header."""
-_SHOWN: Final = 60
-"""Characters of a user's text in a message."""
+_SHOWN: Final = 60  # characters of a user's text in a message
 
 
 @dataclass(frozen=True)
 class EmotionLexicon:
-    """The emotions that each word is associated with.
+    """The emotions that each word is associated with."""
 
-    Attributes
-    ----------
-    source
-        ``packaged`` or ``file``.
-    emotions
-        The names of each word's emotions; words as :func:`audit.statistics.texts.words.words` writes them. A valence
-        counts as an emotion.
-    n_phrases
-        Entries of several words, which are never found.
-    phrases
-        Phrases in which a word does not count; None: there are none.
-    """
-
-    source: str
-    emotions: Mapping[str, tuple[str, ...]]
-    n_phrases: int = 0
-    phrases: EmotionForms | None = None
+    source: str  # `packaged` or `file`
+    emotions: Mapping[str, tuple[str, ...]]  # by word, as words() writes it; a valence counts as an emotion
+    n_phrases: int = 0  # entries of several words, which are never found
+    phrases: EmotionForms | None = None  # in which a word does not count
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,16 +90,9 @@ class EmotionLexicon:
 class LexiconScorer:
     """Takes :data:`LEXICON` of replies.
 
-    Parameters
-    ----------
-    terms
-        Wordings of all identities of the run. They are masked before words are counted, since a lexicon may hold them
-        ("black" as a sad word), and naming somebody is no emotion.
-    narrative
-        Compare a reply with the ``text`` of its narrative, or with the words for its ``emotion`` if narratives name
-        none.
-    emotions
-        The words of the narratives' emotions, for ``emotion``; None takes the packaged ones.
+    ``terms`` are masked before words are counted, since a lexicon may hold them ("black" as a sad word), and naming
+    somebody is no emotion. ``narrative`` says whether a reply is compared with the ``text`` of its narrative, or with
+    the words for its ``emotion`` if narratives name none.
 
     Notes
     -----

@@ -71,7 +71,7 @@ class PerplexityScorer:
         return self._scorer.facts
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
-        """See :class:`audit.tasks.measures.base.Scorer`. A reply without a scored token has neither number.
+        """See :class:`audit.tasks.measures.base.Scorer`.
 
         A perplexity too large for a float64 is NaN; its logarithm is not.
         """

@@ -51,11 +51,7 @@ class Recognition(WrittenTexts):
     def recognised(
         self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
     ) -> Mapping[str, pd.DataFrame]:
-        """Return tables of how well the model did, overall, by speaker, experiencer, perceiver and pairs.
-
-        For ``replies`` and ``values`` see :meth:`audit.tasks.reply.written.WrittenTexts.tables`; ``seed`` is of the
-        resamples.
-        """
+        """Return tables of how well the model did, overall, by speaker, experiencer, perceiver and pairs."""
 
     def plan(self, config: AuditConfig) -> Plan:
         """Read everything that the prompts are made of. Reject stimuli that are no conversations."""

@@ -24,50 +24,30 @@ from audit.report.task_words import TaskWords
 from audit.report.verdicts import NOT_TOLD_APART, preventing_codes, reason_in_words, worded
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, capital, count, coverage, either, plural, unsigned
 
-_SHOWN_GAPS: Final = 5
-"""Most gaps named in an answer; the table has the others."""
+_SHOWN_GAPS: Final = 5  # most gaps named in an answer; the table has the others
 _FREE: Final = "echo_free"
 _CLAIMS: Final = {
     "groups": " between groups", "pairs": " in these pairs of words",
     "uncontrolled": ", which repeated words alone could make,",
 }  # fmt: skip
 """What a found gap is between, to follow "a gap"."""
-_OF_RUN: Final = {"accepted", "unfinished"}
-"""Reasons why a whole run has no verdict."""
-_OF_ZERO: Final = {"holds_zero", "not_corrected"}
-"""Reasons why a gap that could have been found was not."""
-Measures = Mapping[str, PlacedRow]
-"""The measures by name, for their titles and units."""
+_OF_RUN: Final = {"accepted", "unfinished"}  # reasons why a whole run has no verdict
+_OF_ZERO: Final = {"holds_zero", "not_corrected"}  # reasons why a gap that could have been found was not
+Measures = Mapping[str, PlacedRow]  # the measures by name, for their titles and units
 
 
 @dataclass(frozen=True, slots=True)
 class CombinedVerdict:
-    """The verdicts on all measures of one dimension and variant, combined.
+    """The verdicts on all measures of one dimension and variant, combined."""
 
-    Attributes
-    ----------
-    kind
-        For the style sheet.
-    lead
-        What was tested, and what limits it.
-    found
-        The verdicts that are a gap, smallest p first.
-    n_tested, n_untested
-        Measures with and without a verdict.
-    n_alike
-        Measures not told apart from invented groups.
-    claims
-        What the found gaps are between; see :class:`audit.statistics.verdict.Verdict`.
-    """
-
-    kind: str
+    kind: str  # for the style sheet
     words: str
-    lead: Markup
-    found: tuple[PlacedRow, ...] = ()
-    n_tested: int = 0
-    n_untested: int = 0
-    n_alike: int = 0
-    claims: frozenset[str] = frozenset()
+    lead: Markup  # what was tested, and what limits it
+    found: tuple[PlacedRow, ...] = ()  # the verdicts that are a gap, smallest p first
+    n_tested: int = 0  # measures with a verdict
+    n_untested: int = 0  # measures without one
+    n_alike: int = 0  # measures not told apart from invented groups
+    claims: frozenset[str] = frozenset()  # what the found gaps are between; see audit.statistics.verdict.Verdict
 
     @property
     def counted(self) -> str:
@@ -77,17 +57,7 @@ class CombinedVerdict:
 
 
 class Replied:
-    """One dimension and variant of a run of replies.
-
-    Parameters
-    ----------
-    own
-        Its results.
-    anchor
-        Of its part of the page.
-    measures
-        The measures by name, for their titles and units.
-    """
+    """One dimension and variant of a run of replies; ``anchor`` is that of its part of the page."""
 
     def __init__(self, own: Results, anchor: str, measures: Measures) -> None:
         self.own, self.title, self.anchor, self._measures = own, own.title, anchor, measures
@@ -211,10 +181,7 @@ def _not_concluded(verdicts: Sequence[CombinedVerdict], *, words: TaskWords, lim
 
 
 def combined(rows: Sequence[PlacedRow], measures: Measures, *, confidence: float) -> CombinedVerdict:
-    """Combine the verdicts on measures: which show a gap, between what, and why the others do not.
-
-    Nothing is decided here; see :mod:`audit.statistics.verdict`.
-    """
+    """Combine the verdicts on measures: which show a gap, between what, and why the others do not."""
     if not rows:
         return CombinedVerdict("absent", str(worded(None).words), Markup("Make the run's report again to get one."))
     tested = [row for row in rows if row["code"] not in ("no_verdict", "no_estimate")]

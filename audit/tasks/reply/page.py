@@ -27,27 +27,16 @@ from audit.report.task_words import TaskWords
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.verdicts import next_step, worded
 from audit.runs.manifest import Manifest
-from audit.tables.formatting import (
-    brief,
-    capital,
-    count,
-    either,
-    fixed,
-    plural,
-    unsigned,
-)
+from audit.tables.formatting import brief, capital, count, either, fixed, plural, unsigned
 from audit.tables.replies import SCORED, ReplyStatus
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
 from audit.tasks.reply.first_screen import Measures, Replied, summary_of_replies
 from audit.tasks.reply.page_sections import topic_sections
 
-_SHOWN_NARRATIVES: Final = 4
-"""Narratives of each dimension with replies to read on the page."""
-_SHOWN_REPLIES: Final = 6
-"""Replies to each of them, half in-group and half out-group."""
-_MAX_CELLS: Final = 4_000
-"""Most means of pairs on the page: each takes a hundred bytes, and nobody reads more."""
+_SHOWN_NARRATIVES: Final = 4  # narratives of each dimension with replies to read on the page
+_SHOWN_REPLIES: Final = 6  # replies to each of them, half in-group and half out-group
+_MAX_CELLS: Final = 4_000  # most means of pairs on the page: each takes a hundred bytes, and nobody reads more
 _MAX_GROUPS: Final = 1_000
 _BETTER: Final = {"higher": "higher is better", "lower": "lower is better", "neither": "no way is better"}
 _OF_GROUPS: Final = "Intervals are for their own row; the corrected p (Holm) is for the groups of one measure."
@@ -77,19 +66,8 @@ def render_replies(
 ) -> str:
     """Render the report of one run of replies, as HTML that can be encoded as UTF-8.
 
-    Parameters
-    ----------
-    manifest
-        See :func:`~audit.report.manifest.view_manifest` for the entries that are needed.
-    tables
-        The tables of ``tables.REPLY_TABLES`` by name, indexed from 0 as they are written.
-    figures
-        SVG by name: ``measures-<dimension>-<variant>`` and ``texts-<dimension>-<variant>``. Missing ones are left out.
-    replies, values
-        Columns of ``tables.REPLIES``; and one column a measure, indexed by ``prompt_index``. The replies to read are
-        drawn from them.
-    narratives
-        Texts by identifier; an unknown one is shown by its identifier.
+    The replies to read are drawn from ``replies`` and ``values``, which has one column a measure, indexed by
+    ``prompt_index``. A narrative without a text is shown by its identifier.
     """
     task = manifest.task
     view = view_manifest(manifest, rated=False, shown=_told(manifest))

@@ -28,8 +28,7 @@ from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHA
 from audit.statistics.verdict import Limits, Verdict, decide_verdicts
 from audit.tables.shared import OVERALL
 
-PEOPLE: Final = "people_"
-"""Prefix of the names of people's questions."""
+PEOPLE: Final = "people_"  # prefix of the names of people's questions
 _NO_SCALE: Final = (float("-inf"), float("inf"))
 
 
@@ -45,10 +44,7 @@ class MeasuredGaps:
 def measured_gaps(
     outcome: Outcome, found: OutcomeAnalysis, *, repetition: Repetition, settings: AnalysisSettings, sd: float
 ) -> MeasuredGaps:
-    """Return the input to the verdicts on a measure: its deciding gap in each dimension, and of their mean.
-
-    ``sd`` is the standard deviation of the measure over texts; NaN if it has none.
-    """
+    """Return a measure's deciding gap in each dimension and of their mean; ``sd`` is its SD over texts, or NaN."""
     scale = _NO_SCALE if outcome.scale is None else outcome.scale
     placebos = placebo_cubes(found.prompts, repetition)
     gaps: list[DecidedGap] = []
@@ -75,10 +71,7 @@ def measured_gaps(
 def measure_verdicts(
     measured: Iterable[MeasuredGaps], limits: Limits, settings: AnalysisSettings
 ) -> list[dict[str, Any]]:
-    """Decide about every measure; return rows of ``tables.VERDICTS``.
-
-    ``limits`` are those besides the measures' own numbers.
-    """
+    """Decide about every measure; return rows of ``tables.VERDICTS``."""
     every = list(measured)
     known = {place: set(codes) for place, codes in (limits.on_place or {}).items()}
     for each in every:

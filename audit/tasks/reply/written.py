@@ -45,16 +45,13 @@ if TYPE_CHECKING:
 
 
 class WrittenTexts(Task[Plan]):
-    """The perceiver writes a text, and scorers take measures of it.
-
-    ``counts_words`` says whether the words of all texts are counted, if ``measures.names`` asks for that.
-    """
+    """The perceiver writes a text, and scorers take measures of it."""
 
     words: ClassVar[TaskWords]
     described: ClassVar[Mapping[str, Table]] = REPLY_TABLES
     collected = REPLIES
     compared_by = "measures"
-    counts_words: ClassVar[bool] = False
+    counts_words: ClassVar[bool] = False  # whether the words of all texts are counted, if measures.names asks for that
 
     @abstractmethod
     def scorers(self, plan: Plan, measures: MeasuresConfig) -> Iterator[Wanted]:
@@ -70,11 +67,7 @@ class WrittenTexts(Task[Plan]):
     def tables(
         self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, values: pd.DataFrame
     ) -> tuple[Mapping[str, pd.DataFrame], Sequence[Remark]]:
-        """Return the task's own tables, and remarks on them; by default none.
-
-        ``replies`` has columns of ``tables.REPLIES``, real groups only; ``values`` one column a measure, indexed by
-        ``prompt_index``. Not modified.
-        """
+        """Return the task's own tables, and remarks on them; by default none."""
         return {}, ()
 
     def plan(self, config: AuditConfig) -> Plan:
@@ -192,11 +185,7 @@ class WrittenTexts(Task[Plan]):
         if JUDGE not in manifest.scorers:  # left by a judge that the run no longer uses
             judged = judged.iloc[:0]
         tables |= judged_tables(
-            judged,
-            experiencer_effects(judged),
-            variant=manifest.prompt.variant,
-            seed=seed,
-            settings=settings,
+            judged, experiencer_effects(judged), variant=manifest.prompt.variant, seed=seed, settings=settings
         )
         own, own_remarks = self.tables(folder, manifest, of_groups, values)
         tables |= own
