@@ -480,7 +480,7 @@ class PromptGrid(Sequence[PromptCell]):
 
 def _check_narrative(narrative: Narrative, variant: PromptVariant) -> None:
     """Refuse a narrative that lacks what a variant puts into prompts beside its text."""
-    for field in variant.emotion_fields - {"emotion"}:
+    for field in sorted(variant.emotion_fields - {"emotion"}):  # the same one is named in every process
         kind = field.removeprefix("emotion_")
         if not getattr(narrative.words, kind):
             raise StimulusError(

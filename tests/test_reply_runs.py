@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS, in_parts
+from finished_runs import REPLIES
 from runs import collected as files_of
+from runs import in_parts
 
 from audit.cli.main import main
 from audit.runs.store import RunFolder
@@ -22,17 +23,11 @@ from audit.tasks.reply.scoring import read_scores, write_scores
 
 N_PROMPTS = 2 * 16  # narratives, pairs of religions; in shards of ten: 10, 10, 10 and 2
 SHARDS = ["part-000000.parquet", "part-000001.parquet", "part-000002.parquet", "part-000003.parquet"]
-NAMES = "measures.names=[lexical,emotion,diversity,epitome,bertscore]"
 COLLECTED = ("replies", "scores")
 
 
 def overrides(model, run, *more):
-    return [
-        "task=reply", "engine=transformers", "engine.device=cpu", f"model.path={model}", "model.name=tiny",
-        "model.dtype=float32", *FOUR_RELIGIONS, "stimuli.emotions=[sad,happy]", "stimuli.unspecified=false",
-        "stimuli.situations_per_emotion=1", "task.max_tokens=12", "statistics.n_permutations=200", "shard_size=10",
-        NAMES, f"run_dir={run}", *more,
-    ]  # fmt: skip
+    return [f"model.path={model}", *REPLIES, f"run_dir={run}", *more]
 
 
 def manifest_of(run):
@@ -63,10 +58,9 @@ def in_an_empty_folder_without_figures(tmp_path_factory):
         yield patch
 
 
-@pytest.fixture(scope="module")
-def finished(tiny_model, in_an_empty_folder_without_figures):
-    assert main(["run", *overrides(tiny_model, "run")]) == 0
-    return Path("run").absolute()
+@pytest.fixture(scope="session")
+def finished(finished_model_run):
+    return finished_model_run("replies")
 
 
 @pytest.fixture
