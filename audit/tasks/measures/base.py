@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+from audit.configuration.schema import MeasuresConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +109,30 @@ class Counting(Protocol):
         answers.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A scorer that the configuration asks for.
+
+    Attributes
+    ----------
+    name
+        Among ``measures.names``.
+    asked
+        Everything in the configuration that its numbers depend on, as plain values.
+    open
+        Loads it. Raises ModelError, or ModelAbsentError if an audit can do without it.
+    absent
+        What the configuration lacks to open it; else empty.
+    """
+
+    name: str
+    asked: dict[str, Any]
+    open: Callable[[], Scorer]
+    absent: str = ""
+
+
+def reading(config: MeasuresConfig) -> dict[str, Any]:
+    """Return how classifiers read texts, which alters no number but by rounding."""
+    return {"device": config.device, "batch_size": config.batch_size, "download": config.download}

@@ -32,7 +32,8 @@ from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
 from audit.tables.shared import OVERALL
 from audit.tables.stages import STAGES
 from audit.tasks.base import Published, Task
-from audit.tasks.measures.choose import JUDGE, Wanted
+from audit.tasks.measures.base import Wanted
+from audit.tasks.measures.choose import JUDGE
 from audit.tasks.publishing import on_run, on_thoughts, score_run_stages, unfinished, write_all
 from audit.tasks.reply.scoring import plan_scoring, read_scores, score_counts, score_replies
 from stimuli.narratives import emotion_valence
