@@ -131,7 +131,9 @@ def test_a_report_made_before_all_is_scored_says_so(again, capsys):
     part.unlink()
     assert main(["report", str(again)]) == 0
     said = "lexical has not scored all replies yet"
-    assert said in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert said in told.err
+    assert "\nverdict: faith (origin): No verdict. The run is not finished (" in told.out
     assert said in (again / "report.html").read_text()
 
 

@@ -43,7 +43,7 @@ class Published:
     lines
         ``gap`` as it is printed: lines of cells, the head first.
     controls
-        How much of each gap is repetition of words, in plain words.
+        What is printed beneath: how much of each gap is repetition of words, and the verdicts, in plain words.
     """
 
     run_dir: Path

@@ -17,6 +17,7 @@ from audit.statistics.outcome import Outcome
 from audit.statistics.verdict import Limits, Verdict
 from audit.tables.replies import REPLIES
 from audit.tables.verdicts import VERDICTS
+from audit.tasks.reply.first_screen import verdict_lines_of_measures
 from audit.tasks.reply.gaps import measure_tables
 
 GROUPS = tuple("ABCDEF")
@@ -203,3 +204,17 @@ def test_files_that_were_accepted_since_take_the_verdicts_back():
     now = verdicts_as_they_hold(table, manifest)
     assert (now["code"].iloc[0], now["reasons"].iloc[0]) == ("no_verdict", "unfinished")
     assert now["delta"].iloc[0] == table["delta"].iloc[0]
+
+
+def test_the_terminal_shows_what_was_decided_and_names_each_gap_found():
+    replies = replies_of(terms=1)
+    verdicts = verdicts_of(replies, {"a": 3 * own(replies), "b": 0 * own(replies)}).tables["verdicts"]
+    measures = pd.DataFrame({"measure": ["a", "b"], "title": ["Measure a", "Measure b"]})
+    [told, found] = verdict_lines_of_measures(verdicts, measures, confidence=0.95)
+    assert told.startswith(
+        "verdict: religion (origin): A gap, which repeated words alone could make, in 1 measure (2 tested). Tested: 2 "
+    )
+    assert "Undecided: compatible with no average gap (1)." in told
+    assert found == "  Measure a: An average gap δ above 0, which repeated words alone could make."
+    [told] = verdict_lines_of_measures(verdicts.tail(1), measures, confidence=0.95)
+    assert told.startswith("verdict: religion (origin): No gap is found (1 tested). Tested: 1 measure")

@@ -151,6 +151,7 @@ class WrittenTexts(Task[Plan]):
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.text_differences import text_tables, texts_remarks
         from audit.tasks.reply.epitome import epitome_table
+        from audit.tasks.reply.first_screen import verdict_lines_of_measures
         from audit.tasks.reply.gaps import measure_tables
         from audit.tasks.reply.judge.gap import judged_tables
         from audit.tasks.reply.judge.own_gap import experiencer_effects
@@ -228,7 +229,8 @@ class WrittenTexts(Task[Plan]):
         )
         report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_REPLIES)
         lines = _lines(tables["gap"], confidence=settings.confidence)
-        return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines)
+        said = tuple(verdict_lines_of_measures(tables["verdicts"], measures, confidence=settings.confidence))
+        return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
 
 
 def _unscored(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:
