@@ -15,10 +15,12 @@ from runs import FOUR_RELIGIONS, in_parts
 from runs import collected as files_of
 
 from audit.cli.main import main
+from audit.report.verdicts import REASONS
 from audit.runs.store import RunFolder
 from audit.tables.stages import STAGES
 from audit.tasks.reply import scoring as score
 from audit.tasks.reply.scoring import read_scores, write_scores
+from stimuli.words import capital
 
 N_PROMPTS = 2 * 16  # narratives, pairs of religions; in shards of ten: 10, 10, 10 and 2
 SHARDS = ["part-000000.parquet", "part-000001.parquet", "part-000002.parquet", "part-000003.parquet"]
@@ -133,7 +135,7 @@ def test_a_report_made_before_all_is_scored_says_so(again, capsys):
     said = "lexical has not scored all replies yet"
     told = capsys.readouterr()
     assert said in told.err
-    assert "\nverdict: faith (origin): No verdict. The run is not finished (" in told.out
+    assert f"\nverdict: faith (origin): No verdict. {capital(REASONS['unfinished'])} (" in told.out
     assert said in (again / "report.html").read_text()
 
 
