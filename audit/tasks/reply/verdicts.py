@@ -127,7 +127,8 @@ def _codes(part: DimensionAnalysis, gap: DecidedGap, settings: AnalysisSettings)
         yield "many_missing"
     if any(silent for _, silent in unrated_identities(cube)):
         yield "unrated_identity"
-    if are_few_complete(np.count_nonzero(~cube.lacking.any(axis=(1, 2))), len(cube.narrative_ids)):
+    n_complete = int(np.count_nonzero(~cube.lacking.any(axis=(1, 2))))
+    if are_few_complete(n_complete, len(cube.narrative_ids)):
         yield "incomplete_narratives"
     refusals = next(
         row for row in missing_rows(part.cube, confidence=settings.confidence) if row["outcome"] == "refused"
