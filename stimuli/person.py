@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from stimuli.words import capital
 from stimuli.yaml_files import read_yaml
 
 PLACE: Final = re.compile(r"\{[Ee]xperiencer\}")  # where the experiencer stands in a text in the third person
@@ -102,7 +103,7 @@ def placed(text: str, experiencer: str) -> str:
 
     def put(found: re.Match[str]) -> str:
         begins = found[0][1] == "E" or re.search(rf"{_BEGINS}\Z", text[: found.start()])
-        return experiencer[:1].upper() + experiencer[1:] if begins else experiencer
+        return capital(experiencer) if begins else experiencer
 
     return PLACE.sub(put, text)
 

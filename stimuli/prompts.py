@@ -27,6 +27,7 @@ from stimuli.identities import CASES, NO_PERSONA, Dimension, Identity
 from stimuli.narratives import WORDINGS, Narrative, Narratives
 from stimuli.pairs import Mask
 from stimuli.person import PLACE
+from stimuli.words import capital
 from stimuli.yaml_files import may_be_file, read_text
 
 _PERSONA_FIELDS: Final = frozenset({"perceiver"})
@@ -188,9 +189,9 @@ class PromptVariant:
             "emotion_noun": narrative.words.noun,
             "emotion_adjective": narrative.words.adjective,
             "experiencer": experiencer.term,
-            "Experiencer": _capitalised(experiencer.term),
+            "Experiencer": capital(experiencer.term),
             "narrative": text,
-            "Narrative": text if has_own else _capitalised(experiencer.term) + text.removeprefix(_THE_PERSON),
+            "Narrative": text if has_own else capital(experiencer.term) + text.removeprefix(_THE_PERSON),
             **{f"experiencer_{case}": form for case, form in experiencer.forms},
         }
 
@@ -214,10 +215,6 @@ def _shown(scale: Scale) -> dict[str, str]:
 
 
 _THE_PERSON: Final = "The person"
-
-
-def _capitalised(term: str) -> str:
-    return term[:1].upper() + term[1:]
 
 
 def placeholders(template: str, known: Collection[str], *, place: str) -> set[str]:
@@ -480,7 +477,7 @@ class PromptGrid(Sequence[PromptCell]):
 
 def _check_narrative(narrative: Narrative, variant: PromptVariant) -> None:
     """Refuse a narrative that lacks what a variant puts into prompts beside its text."""
-    for field in variant.emotion_fields - {"emotion"}:
+    for field in sorted(variant.emotion_fields - {"emotion"}):  # the same one is named in every process
         kind = field.removeprefix("emotion_")
         if not getattr(narrative.words, kind):
             raise StimulusError(

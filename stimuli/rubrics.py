@@ -24,6 +24,7 @@ from stimuli.errors import StimulusError, suggest
 from stimuli.faults import explain, place_of
 from stimuli.prompts import Prompt, Scale, placeholders
 from stimuli.strict import StrictModel
+from stimuli.words import capital
 from stimuli.yaml_files import at_line, read_yaml
 
 RUBRICS_FILE: Final = Path(__file__).parent / "data" / "rubrics.yaml"
@@ -192,7 +193,7 @@ def load_rubric(name: str, path: Path | None = None) -> Rubric:
 
 
 def _who(experiencer: str) -> dict[str, str]:
-    return {"experiencer": experiencer, "Experiencer": experiencer[:1].upper() + experiencer[1:]}
+    return {"experiencer": experiencer, "Experiencer": capital(experiencer)}
 
 
 def _check_template(template: str, needed: Iterable[str], others: Iterable[str], *, place: str) -> None:

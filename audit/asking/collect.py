@@ -42,9 +42,9 @@ from stimuli.prompts import Prompt, PromptCell
 from stimuli.strategies import strategy_values
 
 if TYPE_CHECKING:
-    from audit.asking.elicitation.base import ElicitedRating
     from audit.asking.strategies.run import StageText
     from audit.engines.base import Done, OpenModel
+    from audit.tables.ratings import ElicitedRating
 _WRITTEN: Final = ("text", "status", "n_prompt_tokens", "n_tokens", "n_dropped")
 """Columns of ``tables.STAGES`` that later stages need."""
 

@@ -16,6 +16,11 @@ from audit.tables.base import Table
 from audit.tables.formatting import coverage
 
 
+def with_absent(tables: Mapping[str, pd.DataFrame], declared: Mapping[str, Table]) -> dict[str, pd.DataFrame]:
+    """Return all declared tables in order; those that are absent have no rows."""
+    return {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in declared.items()}
+
+
 @dataclass(frozen=True)
 class Results:
     """Tables and figures to show."""

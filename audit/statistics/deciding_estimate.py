@@ -42,7 +42,7 @@ from audit.statistics.missing import estimate_refusal_gap
 from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.odd_pairs import beside_odd_pairs, odd_pairs
 from audit.statistics.outcome import INTENSITY, DimensionAnalysis, Outcome
-from audit.statistics.own_groups import MIN_GROUPS, own_group_weights, pair_variance
+from audit.statistics.own_groups import MIN_GROUPS_OF_OWN_GAPS, own_group_weights, pair_variance
 from audit.statistics.ratings import FloatArray
 from audit.statistics.scopes import GroupScope, group_scope, widened
 from audit.tables.formatting import SAME
@@ -224,7 +224,9 @@ class _EstimationPlan:
         cube = self._without_odd_pairs
         groups = tuple(dict.fromkeys(cube.perceiver_groups))
         undetermined = (
-            len(groups) >= MIN_GROUPS and set(groups) == set(cube.experiencer_groups) and "+" not in cube.dimension
+            len(groups) >= MIN_GROUPS_OF_OWN_GAPS
+            and set(groups) == set(cube.experiencer_groups)
+            and "+" not in cube.dimension
         )
         if not (undetermined or own_group_gaps(cube, confidence=self.confidence)):
             return
@@ -266,7 +268,7 @@ class _EstimationPlan:
         used = self.placebos if placebos is None else placebos
         left = self._over(self._beyond(narrow, of.narrative_ids, used), of.narrative_ids)
         # Narratives that all show one gap have no spread of their own; less invented groups' gaps they have one.
-        alike = narrow.not_estimable.endswith(SAME) and len(scope.leave_one_out) >= scopes.MIN_GROUPS
+        alike = narrow.not_estimable.endswith(SAME) and len(scope.leave_one_out) >= scopes.MIN_GROUPS_FOR_OTHERS
         if scope.no_claim and not alike:
             return _Estimated(left, why_pairs=scope.no_claim, plain=over)
         samples = (scope.leave_one_out, *self._invented(used))

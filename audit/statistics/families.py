@@ -22,7 +22,7 @@ from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import cell_contrasts
 from audit.statistics.member_contrasts import changes_of_others, weights_against_rest
-from audit.statistics.own_groups import MIN_GROUPS, own_group_weights
+from audit.statistics.own_groups import MIN_GROUPS_OF_OWN_GAPS, own_group_weights
 from audit.statistics.ratings import UNSPECIFIED, FloatArray
 from audit.tables.gap import FAMILIES
 from audit.tables.shared import OUTCOME
@@ -292,7 +292,7 @@ def _pair_weights(compared: NarrativeCube, pair: Set[str]) -> FloatArray:
 def _own_groups(compared: NarrativeCube, *, confidence: float) -> dict[tuple[str, str], _Member]:
     """Each group's own gap; of two groups, the gap of their pair for both."""
     groups = tuple(dict.fromkeys(compared.perceiver_groups))
-    if len(groups) < MIN_GROUPS:
+    if len(groups) < MIN_GROUPS_OF_OWN_GAPS:
         pairs = np.array([[0, 1]])
         perceivers, experiencers = (
             _differences(labels, groups, pairs) for labels in (compared.perceiver_groups, compared.experiencer_groups)
@@ -323,7 +323,7 @@ def own_group_gaps(compared: NarrativeCube, *, confidence: float, only: str | No
     The cube has no baselines. A group whose gap the ratings do not determine is absent; so are all if there are fewer
     than three groups, or in-group does not mean the same group on both sides.
     """
-    if not _groups_are_in_groups(compared) or len(set(compared.perceiver_groups)) < MIN_GROUPS:
+    if not _groups_are_in_groups(compared) or len(set(compared.perceiver_groups)) < MIN_GROUPS_OF_OWN_GAPS:
         return {}
     if only is not None:
         groups = tuple(dict.fromkeys(compared.perceiver_groups))

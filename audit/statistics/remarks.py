@@ -125,6 +125,36 @@ def not_additive(cube: NarrativeCube, found: Estimates) -> Iterator[tuple[str, s
         )
 
 
+def are_many_missing(n_missing: int, n_prompts: int) -> bool:
+    """Tell whether so many prompts between identities, but not all, lack a rating that this may matter."""
+    return MISSING_SHARE * n_prompts < n_missing < n_prompts
+
+
+def are_few_complete(n_complete: float, n_narratives: int) -> bool:
+    """Tell whether so few narratives are complete that what is missing may bias a gap."""
+    return n_complete < COMPLETE_SHARE * n_narratives
+
+
+def refusals_differ(gap: Row) -> bool:
+    """Tell whether a refusal gap, a row of ``MISSING``, is not due to chance and large enough to matter.
+
+    A gap that is equal in all narratives has no interval, and is not due to chance; one narrative has none either.
+    """
+    certain = gap["n_narratives"] > 1 and not gap["ci_low"] <= 0.0 <= gap["ci_high"]
+    return bool(certain and abs(gap["gap_pp"]) > REFUSAL_GAP)
+
+
+def unrated_identities(cube: NarrativeCube) -> Iterator[tuple[str, list[str]]]:
+    """Yield ``perceiver`` and ``experiencer``, each with the wordings that have no rating at all."""
+    compared = cube.without_baselines()
+    rated = ~np.isnan(compared.y)
+    for side, names, has in (
+        ("perceiver", compared.perceivers, rated.any(axis=(0, 2))),
+        ("experiencer", compared.experiencers, rated.any(axis=(0, 1))),
+    ):
+        yield side, [names[place] for place in np.flatnonzero(~np.asarray(has))]
+
+
 def _on_ratings(cube: NarrativeCube, found: Estimates, total: Row) -> Iterator[tuple[str, str]]:
     if total["n_rated"] == 0:
         inexact = f", {count(total['n_inexact'])} known too inexactly" if total.get("n_inexact") else ""
@@ -148,7 +178,7 @@ def _on_missing(outcomes: Mapping[str, Row]) -> Iterator[tuple[str, str]]:
     between = [row for pairs, row in outcomes.items() if pairs in ("in_group", "out_group")]
     n_prompts = sum(row["n_prompts"] for row in between)
     n_missing = n_prompts - sum(row["n_rated"] for row in between)
-    if MISSING_SHARE * n_prompts < n_missing < n_prompts:
+    if are_many_missing(n_missing, n_prompts):
         yield (
             "many_missing",
             f"{count(n_missing)} of {plural(n_prompts, 'prompt')} between identities ({rate(n_missing / n_prompts)}) "
@@ -192,9 +222,7 @@ def _on_beyond(total: Row, *, low: float, high: float) -> Iterator[tuple[str, st
 
 
 def _on_refusals(refusals: Row, *, has_gap: bool) -> Iterator[tuple[str, str]]:
-    # A gap that is equal in all narratives has no interval, and is not due to chance; one narrative has none either.
-    certain = refusals["n_narratives"] > 1 and not refusals["ci_low"] <= 0.0 <= refusals["ci_high"]
-    if abs(refusals["gap_pp"]) > REFUSAL_GAP and certain:
+    if refusals_differ(refusals):
         others = (
             " δ is of the ratings that there are; sensitivity.csv shows what it would be if the missing ones were at "
             "their worst, and by how much they would have to be shifted for δ to be 0."
@@ -218,17 +246,12 @@ def _on_answers(total: Row, *, min_number_mass: float) -> Iterator[tuple[str, st
 
 
 def _on_identities(cube: NarrativeCube) -> Iterator[tuple[str, str]]:
-    compared = cube.without_baselines()
-    rated = ~np.isnan(compared.y)
-    for side, names, has in (
-        ("perceiver", compared.perceivers, rated.any(axis=(0, 2))),
-        ("experiencer", compared.experiencers, rated.any(axis=(0, 1))),
-    ):
-        silent = [repr(brief(names[place])) for place in np.flatnonzero(~np.asarray(has))]
+    for side, silent in unrated_identities(cube):
         if silent:
+            names = ", ".join(repr(brief(each)) for each in silent)
             yield (
                 "unrated_identity",
-                f"There is no rating at all with the {side} {', '.join(silent)}: δ speaks of the others.",
+                f"There is no rating at all with the {side} {names}: δ speaks of the others.",
             )
 
 
@@ -253,7 +276,7 @@ def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
                 "few differ, and assumes that gaps are roughly normally distributed over narratives.",
             )
         n_complete = 0 if isinstance(contrast, NotEstimableError) else contrast.n_narratives
-        if n_complete < COMPLETE_SHARE * estimate.n_narratives_asked:
+        if are_few_complete(n_complete, estimate.n_narratives_asked):
             share = n_complete / estimate.n_narratives_asked
             alone = (
                 f" They alone would give {points(contrast.delta)}."

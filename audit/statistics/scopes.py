@@ -22,7 +22,7 @@ from audit.statistics.mixed import MixedFit
 from audit.statistics.ratings import BoolArray, FloatArray
 from audit.tables.formatting import either, plural
 
-MIN_GROUPS: Final = 5
+MIN_GROUPS_FOR_OTHERS: Final = 5
 """With fewer groups their spread says too little about others: the range is shown, and nothing is claimed."""
 
 
@@ -74,8 +74,8 @@ def group_scope(
     is so of a group without a rating, of one whose own identities have no rating of each other, as perceivers or as
     experiencers or at all, and of one that rates, or is rated by, its own identities alone. How gaps differ between
     groups does not show in such a group: it is not left out, and counts neither in the sum nor in G nor towards
-    ``MIN_GROUPS``. Its ratings of others still inform the others' effects and stay in every θ₋k, where those with group
-    k leave with it. Where every cell has a rating, all groups count.
+    ``MIN_GROUPS_FOR_OTHERS``. Its ratings of others still inform the others' effects and stay in every θ₋k, where those
+    with group k leave with it. Where every cell has a rating, all groups count.
     """
     compared = cube.without_baselines()
     if fit is None:
@@ -86,7 +86,7 @@ def group_scope(
     n_groups = len(left_out)
     gaps = np.array(list(left_out.values()))
     jackknife = float((n_groups - 1) / n_groups * ((gaps - gaps.mean()) ** 2).sum()) if n_groups > 1 else float("nan")
-    if not reason and n_groups < MIN_GROUPS:
+    if not reason and n_groups < MIN_GROUPS_FOR_OTHERS:
         reason = f"{plural(n_groups, 'group')} {either(n_groups, 'is', 'are')} too few to speak about others"
         if uncounted:
             of_all = (

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from stimuli.words import capital as capital
+
 MINUS: Final = "\N{MINUS SIGN}"
 MISSING: Final = "\N{EN DASH}"
 CROSS: Final = "\N{MULTIPLICATION SIGN}"
@@ -153,11 +155,6 @@ def towards(delta: float) -> str:
 def listed(names: Sequence[str], *, last: str = "and") -> str:
     """Write a list: "a", "a and b", "a, b and c"."""
     return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
-def capital(words: str) -> str:
-    """Begin words with a capital letter; markup stays markup."""
-    return words[:1].upper() + words[1:]
 
 
 def brief(name: str, *, at_most: int = 120) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -75,6 +77,23 @@ RATINGS: Final = Table(
     },
     kept=Storage("ratings.parquet", "ratings"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ElicitedRating:
+    """What an elicitation finds out about one prompt; each field is a column of :data:`RATINGS`."""
+
+    status: Status
+    intensity: float = math.nan
+    response: str = ""
+    number_mass: float = math.nan
+    mode: float = math.nan
+    spread: float = math.nan
+    pruned_points: float = math.nan
+    n_prompt_tokens: int | None = None
+    cut: bool | None = None
+    """Whether the response stopped at its length limit; None if there was no response or the engine did not tell."""
+
 
 ELICITATION_SAMPLE: Final = Table(
     "elicitation_sample",

@@ -40,7 +40,7 @@ class Published:
     confidence: float  # of the intervals in gap
     remarks: tuple[Remark, ...]
     lines: Sequence[tuple[str, ...]] = ()  # gap as it is printed: lines of cells, the head first
-    controls: tuple[str, ...] = ()  # how much of each gap is repetition of words, in plain words
+    controls: tuple[str, ...] = ()  # how much of each gap is repetition of words, and the verdicts, in plain words
 
 
 P = TypeVar("P", bound=Planned)

@@ -157,7 +157,7 @@ def test_the_summary_is_one_page_of_paper_with_the_numbers_of_the_screen(chromiu
         assert page.locator("nav, .skip, #print-summary, .cards, .banner").filter(visible=True).count() == 0
         pdf = page.pdf(format="A4")
         assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == 1
-        assert page.evaluate("document.documentElement.className") == ""
+        page.wait_for_function("document.documentElement.className === ''")  # once it is told that it was printed
 
 
 @pytest.mark.parametrize("name", ["example", "strategies"])

@@ -31,7 +31,6 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from audit.asking.elicitation.base import ElicitedRating
 from audit.asking.elicitation.bounded import Bounded, Path, read_seen, seen_of, unfollowed
 from audit.asking.elicitation.numbers import NumberTree, number_tree
 from audit.engines.base import (
@@ -46,7 +45,7 @@ from audit.engines.base import (
     token_reader,
     unwatched,
 )
-from audit.tables.ratings import Status
+from audit.tables.ratings import ElicitedRating, Status
 from stimuli.prompts import Prompt, Scale
 
 _Floats = npt.NDArray[np.float64]

@@ -19,13 +19,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-from audit.asking.elicitation.base import ElicitedRating
 from audit.asking.elicitation.parsing import parse_response_hou2025
 from audit.asking.elicitation.phrases import ParsedResponse, read_in_language
 from audit.engines.base import Done, Engine, unwatched
 from audit.engines.dialects import ends_within_thought
 from audit.errors import ConfigError
-from audit.tables.ratings import Status
+from audit.tables.ratings import ElicitedRating, Status
 from stimuli.languages import Replies, english_replies
 from stimuli.prompts import Prompt, Question, Scale
 

@@ -37,11 +37,17 @@ _PLAIN_FIGURE: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
 _DIGITS: Final = re.compile(r"[0-9]+")
 _NUMERAL: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _SENTENCE_END: Final = re.compile(
-    r"\n+|;(?=\s)|(?<=\b(?:is|it|ok|so|me|us|do|be|up|in|on|at|to|of))[.!…]+(?=\s|\Z)|(?<=[^\W_]{3})[.!…]+(?=[\s\"'*)\]_]|\Z)|(?<=[0-9%\"'*)\]_\ue000-\ue004])[.!…]+(?=\s|\Z)|(?<=\w\?)[?!]*(?=\s|\Z)"
+    r"\n+"
+    r"|;(?=\s)"
+    r"|(?<=\b(?:is|it|ok|so|me|us|do|be|up|in|on|at|to|of))[.!…]+(?=\s|\Z)"
+    r"|(?<=[^\W_]{3})[.!…]+(?=[\s\"'*)\]_]|\Z)"
+    r"|(?<=[0-9%\"'*)\]_\ue000-\ue004])[.!…]+(?=\s|\Z)"
+    r"|(?<=\w\?)[?!]*(?=\s|\Z)"
 )
 """Line ends, and full stops after a word of three letters or a number, so that "ca. 85" and "z. b. 85" stay whole."""
 _WRAPPED: Final = re.compile(
-    r"\A(?:[\s*_\"'`()\[\]{}:=|~„“”»«]|>(?! ?[0-9])|[-•·] )+|[\s*_\"'`()\[\]{}<#:|~„“”»«.!?…,;-]+\Z"
+    r"\A(?:[\s*_\"'`()\[\]{}:=|~„“”»«]|>(?! ?[0-9])|[-•·] )+"
+    r"|[\s*_\"'`()\[\]{}<#:|~„“”»«.!?…,;-]+\Z"
 )
 _TWICE: Final = re.compile(r"(?<![\w.,])([0-9]+(?:\.[0-9]+)?) ?\(\1\)")  # a number in words and digits: "seventy (70)"
 _WINDOW: Final = 3

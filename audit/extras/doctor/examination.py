@@ -248,7 +248,7 @@ def try_engine(name: str, config: AuditConfig, *, limit_s: float) -> Tried:
 
 def _child(arguments: Sequence[str], limit_s: float, sent: str = "") -> tuple[str, str]:
     """Run Python in a separate process; return its output, and why it failed."""
-    home = str(Path(__file__).resolve().parents[3])
+    home = str(Path(sys.modules["audit"].__path__[0]).resolve().parent)
     path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH", "")]))
     try:
         done = subprocess.run(

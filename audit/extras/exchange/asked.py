@@ -17,7 +17,6 @@ from typing import Any, Self
 import pandas as pd
 
 from audit.asking.collect import cell_columns
-from audit.asking.elicitation.base import ElicitedRating
 from audit.asking.elicitation.generate import GenerateElicitation
 from audit.asking.plan import Plan
 from audit.asking.prompt_export import Export
@@ -25,7 +24,7 @@ from audit.engines.answered import AnsweredEngine, FileAnswers
 from audit.engines.base import Generated
 from audit.errors import ConfigError, NotEstimableError, attempt
 from audit.runs.manifest import ComparedWords
-from audit.tables.ratings import Status
+from audit.tables.ratings import ElicitedRating, Status
 from audit.tasks.intensity.ask import question_of
 from stimuli.files import open_file
 from stimuli.languages import pack_replies

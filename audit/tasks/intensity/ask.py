@@ -12,11 +12,11 @@ from audit.asking.plan import Plan
 from audit.asking.workers.base import Job
 from audit.engines.progress import ProgressPart
 from audit.errors import ModelError
-from audit.tables.ratings import Status
+from audit.tables.ratings import ElicitedRating, Status
 from stimuli.prompts import Prompt, PromptCell, Question
 
 if TYPE_CHECKING:
-    from audit.asking.elicitation.base import Elicitation, ElicitedRating
+    from audit.asking.elicitation.base import Elicitation
     from audit.asking.strategies.run import StageText
     from audit.engines.base import Done, OpenModel
 
@@ -74,7 +74,6 @@ def _elicited(
     elicitation: Elicitation, plan: Plan, model: OpenModel, asked: PromptBatch, done: Done
 ) -> tuple[list[ElicitedRating], list[int | None]]:
     """Return each prompt's outcome, and how much of it was dropped; a prompt that cannot be asked has failed."""
-    from audit.asking.elicitation.base import ElicitedRating
     from audit.asking.strategies.run import final_prompts
 
     prompts = final_prompts(

@@ -24,13 +24,20 @@ from audit.errors import ModelError
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table
-from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, Status
+from audit.tables.ratings import (
+    ASKED_AGAIN,
+    ASKED_IN_FORMATS,
+    ELICITATION_SAMPLE,
+    MANIPULATED,
+    ElicitedRating,
+    Status,
+)
 from audit.tasks.intensity.ask import again, job_outside_grid
 from stimuli.languages import pack_replies
 from stimuli.manipulation import LEAST, Manipulated, manipulated
 
 if TYPE_CHECKING:
-    from audit.asking.elicitation.base import Elicitation, ElicitedRating
+    from audit.asking.elicitation.base import Elicitation
     from stimuli.prompts import Scale
 
 PART: Final = 64  # prompts that are asked together, and written before the next are asked

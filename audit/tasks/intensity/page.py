@@ -22,7 +22,7 @@ from audit.report.explorer import Explorer
 from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow
 from audit.report.page import isolated, picture, prose
-from audit.report.results import Results
+from audit.report.results import Results, with_absent
 from audit.report.run_page import (
     MAX_DOWNLOADS,
     OTHER_PROMPTS,
@@ -69,7 +69,7 @@ def render_report(
         raise ManifestError(f"a report needs the table 'gap'; there are: {', '.join(tables) or 'none'}")
     view = view_manifest(manifest)
     level = coverage(view.confidence)
-    known = {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in TABLES.items()}
+    known = with_absent(tables, TABLES)
     measured = [
         key
         for key in dict.fromkeys(key for name in ("gap", "cells", "outcomes") for key in keys_of(known[name]))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+from audit.configuration.schema import MeasuresConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +79,18 @@ class Counting(Protocol):
         answers.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A scorer that the configuration asks for."""
+
+    name: str  # among measures.names
+    asked: dict[str, Any]  # everything in the configuration that its numbers depend on, as plain values
+    open: Callable[[], Scorer]  # loads it; ModelAbsentError if an audit can do without it
+    absent: str = ""  # what the configuration lacks to open it
+
+
+def reading(config: MeasuresConfig) -> dict[str, Any]:
+    """Return how classifiers read texts, which alters no number but by rounding."""
+    return {"device": config.device, "batch_size": config.batch_size, "download": config.download}

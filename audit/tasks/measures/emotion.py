@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -19,11 +19,12 @@ import numpy.typing as npt
 
 from audit.asking.elicitation.parsing import holds_refusal
 from audit.asking.elicitation.plain_text import answer_of
+from audit.configuration.schema import MeasuresConfig
 from audit.statistics.texts.words import sentences
-from audit.tasks.measures.base import Measure, Reply
+from audit.tasks.measures.base import Measure, Reply, Wanted
 from audit.tasks.measures.lexical import can_be_read
 from audit.tasks.measures.wordlists import EmotionForms, load_forms, plain_sentence
-from stimuli.narratives import EmotionWords, emotion_words
+from stimuli.narratives import EmotionWords, Narrative, emotion_words
 
 _SOURCE: Final = "after the emotion accuracy of arXiv:2310.05140; by words, which are ours"
 _CAUTION: Final = "Naming is not understanding."
@@ -286,3 +287,10 @@ def _plain(word: str) -> str:
 
 def _spaced(form: str) -> str:
     return r"[\s_-]+".join(re.escape(part) for part in form.split())
+
+
+def wanted(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Narrative]) -> Wanted:
+    """Return the scorer that the configuration asks for; see :func:`audit.tasks.measures.choose.wanted_scorers`."""
+    words = emotion_words() | {narrative.emotion: narrative.words for narrative in narratives}
+    asked = {"emotions": {emotion: list(astuple(its)) for emotion, its in words.items()}}
+    return Wanted("emotion", asked, lambda: EmotionScorer(vocabulary_of(words)))

@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from audit.configuration.schema import MeasuresConfig
 from audit.engines.classifier import Classifier, open_classifier
 from audit.errors import ConfigError, ModelError
 from audit.statistics.texts.words import words
-from audit.tasks.measures.base import Measure, Reply, Scorer
+from audit.tasks.measures.base import Measure, Reply, Scorer, Wanted, reading
 from stimuli.errors import suggest
+from stimuli.narratives import Narrative
 
 MECHANISMS: Final[Mapping[str, str]] = {
     "emotional_reactions": "emotional reactions",
@@ -38,6 +41,10 @@ LEVELS: Final = (
 """Names under which a classifier may have the levels 0, 1 and 2, in any case and order."""
 
 _SOURCE: Final = "EPITOME (Sharma et al. 2020, arXiv:2009.08441)"
+_NO_CLASSIFIER: Final = (
+    "it needs trained classifiers of your own, one a mechanism: measures.epitome.emotional_reactions=FOLDER_OR_HUB_ID, "
+    "and likewise interpretations and explorations"
+)
 _CAUTION: Final = "By a classifier of the user's, not the study's; it is as good as its training."
 
 
@@ -147,3 +154,13 @@ def _places(mechanism: str, classifier: Classifier) -> list[int]:
             f"{' or '.join(', '.join(names) for names in LEVELS)} in id2label of its config.json"
         )
     return [labels.index(name) for name in named]
+
+
+def wanted(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Narrative]) -> Wanted:
+    """Return the scorer that the configuration asks for; see :func:`audit.tasks.measures.choose.wanted_scorers`."""
+    given = {name: model for name in MECHANISMS if (model := getattr(config.epitome, name)) is not None}
+    asked = config.epitome.model_dump(mode="json", exclude={"labels"}, exclude_none=True)
+    models = {name: classifier.model for name, classifier in given.items()}
+    revisions = {name: classifier.revision for name, classifier in given.items()}
+    scorer = partial(open_epitome, models, revisions=revisions, **reading(config))
+    return Wanted("epitome", asked, scorer, "" if asked else _NO_CLASSIFIER)

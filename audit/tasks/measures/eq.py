@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from audit.configuration.schema import MeasuresConfig
 from audit.engines.classifier import Classifier, open_classifier, softmax
 from audit.errors import ConfigError, ModelError
 from audit.statistics.texts.words import words
-from audit.tasks.measures.base import Measure, Reply, Scorer
+from audit.tasks.measures.base import Measure, Reply, Scorer, Wanted, reading
 from stimuli.errors import suggest
+from stimuli.narratives import Narrative
 
 HYPOTHESES: Final[Mapping[str, str]] = {
     "emotion": "This response acknowledges the user's emotions.",
@@ -135,3 +138,12 @@ def _place(classifier: Classifier, prefix: str) -> int:
             "entailment"
         )
     return places[0]
+
+
+def wanted(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Narrative]) -> Wanted:
+    """Return the scorer that the configuration asks for; see :func:`audit.tasks.measures.choose.wanted_scorers`."""
+    own = config.eq
+    hypotheses = {**HYPOTHESES, **own.hypotheses.model_dump(exclude_none=True)}
+    asked = own.model_dump(mode="json") | {"hypotheses": hypotheses}
+    scorer = partial(open_eq, own.model, revision=own.revision, hypotheses=hypotheses, **reading(config))
+    return Wanted("eq", asked, scorer)

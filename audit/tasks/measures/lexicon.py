@@ -6,20 +6,21 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import astuple, dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from audit.configuration.schema import MeasuresConfig
 from audit.statistics.texts.words import sentences, words
-from audit.tasks.measures.base import Measure, Reply
+from audit.tasks.measures.base import Measure, Reply, Wanted
 from audit.tasks.measures.regard import IdentityMask
 from audit.tasks.measures.wordlists import FORMS_FILE, EmotionForms, load_forms, plain_sentence
 from stimuli.errors import StimulusError
-from stimuli.narratives import EmotionWords, emotion_valence, emotion_words
+from stimuli.narratives import EmotionWords, Narrative, emotion_valence, emotion_words
 from stimuli.table_files import SUFFIXES
 from stimuli.tables import read_cells
 from stimuli.yaml_files import may_be_file, read_text, read_yaml
@@ -243,3 +244,26 @@ def _compared(one: Mapping[str, int], other: Mapping[str, int]) -> tuple[float, 
     distance = float(np.abs(a / a.sum() - b / b.sum()).sum()) / 2
     cosine = float(a @ b / np.sqrt((a @ a) * (b @ b)))
     return min(distance, 1.0), min(cosine, 1.0)
+
+
+def wanted(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Narrative]) -> Wanted:
+    """Return the scorer that the configuration asks for; see :func:`audit.tasks.measures.choose.wanted_scorers`."""
+    own = config.lexicon
+    lexicon = load_lexicon(own.path)
+    words = emotion_words() | {narrative.emotion: narrative.words for narrative in narratives}
+    asked: dict[str, Any] = {"lexicon": lexicon.sha256, "narrative": own.narrative, "terms": list(terms)}
+    absent = ""
+    if own.narrative == "emotion":
+        asked["emotions"] = {emotion: list(astuple(its)) for emotion, its in words.items()}
+    elif not any(lexicon.profile(text) for each in narratives for text in _wordings(each)):
+        absent = (
+            f"no narrative of this run has a word of the {lexicon.source} lexicon ({len(lexicon.emotions):,} words): "
+            "name a larger one, measures.lexicon.path=FILE, or hold replies against the narrative's emotion, "
+            "measures.lexicon.narrative=emotion"
+        )
+    scorer = partial(LexiconScorer, lexicon, terms=terms, narrative=own.narrative, emotions=words)
+    return Wanted("lexicon", asked, scorer, absent)
+
+
+def _wordings(narrative: Narrative) -> tuple[str, str, str]:
+    return narrative.neutral, narrative.first_person, narrative.third_person

@@ -6,16 +6,19 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from audit.configuration.schema import MeasuresConfig
 from audit.engines.classifier import Classifier, open_classifier
 from audit.errors import ModelError
 from audit.statistics.texts.words import words
-from audit.tasks.measures.base import Measure, Reply, Scorer
+from audit.tasks.measures.base import Measure, Reply, Scorer, Wanted, reading
 from stimuli.identities import NO_PERSONA
+from stimuli.narratives import Narrative
 
 MASK: Final = "XYZ"  # replaces an identity, in the study and in its classifier's training data
 
@@ -217,3 +220,12 @@ def _forms(word: str) -> str:
         return re.escape(word[:-1]) + "(?:y|ies)"
     plural = re.escape(word) + "(?:e?s)?"
     return f"(?-i:{plural})" if len(word) > 1 and word.isupper() else plural
+
+
+def wanted(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Narrative]) -> Wanted:
+    """Return the scorer that the configuration asks for; see :func:`audit.tasks.measures.choose.wanted_scorers`."""
+    own = config.regard
+    asked = own.model_dump(mode="json") | {"terms": list(terms)}
+    labels = own.labels.model_dump() if own.labels else None
+    scorer = partial(open_regard, own.model, terms=terms, revision=own.revision, labels=labels, **reading(config))
+    return Wanted("regard", asked, scorer)

@@ -19,7 +19,7 @@ from audit.errors import ConfigError
 from audit.report.task_words import TaskWords, delta_of_measures
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tasks.measures.choose import Wanted
+from audit.tasks.measures.base import Wanted
 from audit.tasks.publishing import on_run
 from audit.tasks.recognition.corpus import Corpus, keep_corpus, read_corpus, read_replies
 from audit.tasks.recognition.scorer import CAUSES, CauseSpans, EmotionRecognition

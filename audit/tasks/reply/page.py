@@ -17,7 +17,7 @@ from audit.report.dimensions import RemarkLike, keys_of, limits_by_text, note_on
 from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow, rounded, show, show_sum
 from audit.report.page import isolated, prose
-from audit.report.results import Results
+from audit.report.results import Results, with_absent
 from audit.report.run_page import answer_section, asked_section, page_section, render_run
 from audit.report.section import Block, Captioned, Paragraph, Section, bullets, captioned, paragraph, present, section
 from audit.report.sentences import LIMITS
@@ -71,7 +71,7 @@ def render_replies(
     """
     task = manifest.task
     view = view_manifest(manifest, rated=False, shown=_told(manifest))
-    known = {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in REPLY_TABLES.items()}
+    known = with_absent(tables, REPLY_TABLES)
     results = Results(known, REPLY_TABLES, view.confidence, figures)
     measures = {str(row["measure"]): row for row in results.rows("measures")}
     keys = sorted(dict.fromkeys(keys_of(known["gap"])), key=lambda key: key[0] == OVERALL)

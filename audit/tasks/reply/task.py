@@ -10,7 +10,7 @@ from audit.asking.plan import Plan
 from audit.configuration.schema import MeasuresConfig, ReplyTask
 from audit.people.questions import Form
 from audit.report.task_words import TaskWords, delta_of_measures
-from audit.tasks.measures.choose import Wanted
+from audit.tasks.measures.base import Wanted
 from audit.tasks.reply.scoring import scorers_of_replies
 from audit.tasks.reply.written import WrittenTexts
 

@@ -32,7 +32,8 @@ from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
 from audit.tables.shared import OVERALL
 from audit.tables.stages import STAGES
 from audit.tasks.base import Published, Task
-from audit.tasks.measures.choose import JUDGE, Wanted
+from audit.tasks.measures.base import Wanted
+from audit.tasks.measures.choose import JUDGE
 from audit.tasks.publishing import on_run, on_thoughts, score_run_stages, unfinished, write_all
 from audit.tasks.reply.scoring import plan_scoring, read_scores, score_counts, score_replies
 from stimuli.narratives import emotion_valence
@@ -143,6 +144,7 @@ class WrittenTexts(Task[Plan]):
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.text_differences import text_tables, texts_remarks
         from audit.tasks.reply.epitome import epitome_table
+        from audit.tasks.reply.first_screen import verdict_lines_of_measures
         from audit.tasks.reply.gaps import measure_tables
         from audit.tasks.reply.judge.gap import judged_tables
         from audit.tasks.reply.judge.own_gap import experiencer_effects
@@ -216,7 +218,8 @@ class WrittenTexts(Task[Plan]):
         )
         report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_REPLIES)
         lines = _lines(tables["gap"], confidence=settings.confidence)
-        return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines)
+        said = tuple(verdict_lines_of_measures(tables["verdicts"], measures, confidence=settings.confidence))
+        return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
 
 
 def _unscored(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:

@@ -26,9 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from audit.asking.elicitation.base import ElicitedRating
 from audit.errors import ConfigError
-from audit.tables.ratings import RATINGS
+from audit.tables.ratings import RATINGS, ElicitedRating
 from audit.tasks.measures.base import Reply
 from audit.tasks.reply.judge.rubric import RubricJudge
 from stimuli.errors import suggest

@@ -17,11 +17,11 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from audit.asking.elicitation.base import Elicitation, ElicitedRating
+from audit.asking.elicitation.base import Elicitation
 from audit.asking.elicitation.expected import ExpectedElicitation
 from audit.asking.elicitation.generate import GenerateElicitation
 from audit.engines.base import OpenModel
-from audit.tables.ratings import Status
+from audit.tables.ratings import ElicitedRating, Status
 from audit.tasks.measures.base import Measure, Reply
 from stimuli.prompts import Scale
 from stimuli.rubrics import Rubric
