@@ -248,7 +248,7 @@ class ChoicesFolder(ComparisonFolder):
 
 
 class RunFolder(_Folder):
-    """One run's folder; entering creates and locks it, leaving or dying unlocks it; a complete one can just be read."""
+    """One run's folder: entering creates and locks it, leaving (or dying) unlocks it; a complete run needs no lock."""
 
     def _check(self) -> None:
         super()._check()
