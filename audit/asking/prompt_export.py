@@ -216,7 +216,6 @@ def sample_of(plan: Planned) -> str:
 
 
 def _dimensions(config: AuditConfig, names: list[str] | None = None) -> tuple[Dimension, ...]:
-    """Return dimensions with all their terms."""
     stimuli = config.stimuli
     own = stimuli.own_identities
     return load_dimensions(stimuli.identities, own=own, names=names, unspecified=False, cues=stimuli.cues)

@@ -71,7 +71,6 @@ class Batches:
         odd: dict[int, str] = {}
 
         def take(name: str, response: Json) -> None:
-            """Read and store an answer."""
             place = places.get(name)
             if place is None or place in found:
                 return
@@ -358,14 +357,12 @@ class _Told:
         self._total = total
 
     def at(self, n: int) -> None:
-        """Report that ``n`` are done in all."""
         n = min(n, self._total)
         if n > self.n:
             self._done(n - self.n)
             self.n = n
 
     def more(self, n: int) -> None:
-        """Report that ``n`` more are done."""
         self.at(self.n + n)
 
 

@@ -35,8 +35,6 @@ _REMEDY: Final = "choose an encoder such as embedded:minilm or FacebookAI/robert
 
 
 class _EncodedText(NamedTuple):
-    """A text's encoded tokens."""
-
     vectors: npt.NDArray[np.float32]  # shape (tokens, width), each of length 1; with CLS and SEP
     averaged: npt.NDArray[np.bool_]  # shape (tokens,): whether a token counts in averages
     cut: bool  # whether the text lost its end

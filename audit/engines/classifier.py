@@ -149,7 +149,6 @@ def _check_folder(folder: Path, *, name: str, asked: str) -> None:
 
 
 def _load(folder: Path, asked: str, device: str) -> tuple[Any, Any]:
-    """Return network and tokenizer."""
     import transformers
 
     own = {"local_files_only": True, "trust_remote_code": False}

@@ -162,7 +162,7 @@ def _load(files: ModelFiles, model: str, device: str) -> tuple[Any, Any]:
 
 
 def _mark(tokenizer: Any, relation: str, model: str) -> int:
-    """Return a relation's token; [GEN] is not required, which the published model's training leaves in pieces."""
+    """Return a relation's token. [GEN] need not be one: the published model's training code leaves it in pieces."""
     token = tokenizer.get_vocab().get(relation)
     if token is None or token not in tokenizer(f"PersonX sleeps {relation} [GEN]")["input_ids"]:
         raise ModelError(

@@ -579,7 +579,6 @@ def _of_prompt(answer: Json) -> Generated | None:
 
 
 def _length(prompt: Prompt) -> int:
-    """Return the number of characters in a prompt's messages."""
     return len(prompt.system) + len(prompt.user) + sum(len(text) for _, text in prompt.turns)
 
 
@@ -695,7 +694,6 @@ class _RemoteTokenizer(ChatTokenizer):
         return [self.decode([token]) for token in ids]
 
     def encode_prompts(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        """See :class:`audit.engines.chat.ChatTokenizer`."""
         if not prompts:
             return []
         self.check_shown(prompts)

@@ -32,7 +32,6 @@ class ProgressPart:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the part, or record the interruption."""
         if kind is None:
             self._end_call()
         self._progress._end(self, whole=kind is None)
@@ -112,7 +111,6 @@ class Progress:
         self._redrawing: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        """Start the clock."""
         self._start = self._clock()
         if self._stream.isatty():
             from tqdm import tqdm
@@ -129,7 +127,6 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Show the final state."""
         self._over.set()
         if self._redrawing is not None:
             self._redrawing.join()

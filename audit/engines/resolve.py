@@ -232,7 +232,7 @@ def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
 
 
 def file_hashes(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each of a model's files; large ones of the hub's cache are named by it, and trusted."""
+    """Return the SHA-256 of each of a model's files; names of large files in the hub's cache are trusted."""
     hashes = {}
     for path in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")):
         blob = path.resolve().name

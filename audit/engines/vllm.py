@@ -193,7 +193,6 @@ class _Bar:
         self.postfix = ""
 
     def update(self, n: int = 1) -> None:
-        """Report n more finished prompts."""
         self.n += n
         self._done(n)
 

@@ -146,7 +146,6 @@ def _difference(row: PlacedRow, *, several: bool) -> Markup:
 
 
 def _scores(own: Results, rows: Sequence[PlacedRow], stage: str, *, refusals: bool) -> Captioned | None:
-    """Show the tested scores of one stage."""
     measures = [measure for measure in _MEASURES if measure != "refused" or refusals]
     shown = [row for measure in measures for row in rows if row["measure"] == measure]
     caption = f"{own.title}, stage {stage}: scores of the texts about each group, and of those about the other groups"

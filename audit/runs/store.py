@@ -95,7 +95,6 @@ class _Folder:
             raise StoreError(f"run_dir={self.path} is a file; name a folder")
 
     def __enter__(self) -> Self:
-        """Create and lock the folder."""
         with writing(self.path):
             self._check()
             self.path.mkdir(parents=True, exist_ok=True)
@@ -114,7 +113,6 @@ class _Folder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Release the folder."""
         try:
             self._ledger.settle()
         except StoreError:
@@ -250,7 +248,7 @@ class ChoicesFolder(ComparisonFolder):
 
 
 class RunFolder(_Folder):
-    """One run's folder; entering creates and locks it, leaving or dying unlocks it; a complete one can just be read."""
+    """One run's folder: entering creates and locks it, leaving (or dying) unlocks it; a complete run needs no lock."""
 
     def _check(self) -> None:
         super()._check()

@@ -191,7 +191,7 @@ class Table(Mapping[str, Column]):
         }
 
     def renamed(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return a table read from CSV under today's names; a column of later versions gets the value it then had."""
+        """Return a table read from CSV under today's names; columns added since get the value known for its rows."""
         names = {former: name for former, name in self.former.items() if former in table and name not in table}
         renamed = table.rename(columns=names)
         before = {name: column.before for name, column in self.items() if column.before is not None}

@@ -88,7 +88,7 @@ class Task(ABC, Generic[P]):
     def collect(
         self, plan: P, folder: RunFolder, *, command: str, say: Say, opened: OpenModel | None = None
     ) -> Manifest:
-        """Ask for all that a checked plan's run lacks, and return its manifest; errors keep earlier answers."""
+        """Ask for all that the run still lacks, and return its manifest; after an error earlier answers are kept."""
 
     @abstractmethod
     def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:

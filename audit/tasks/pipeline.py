@@ -80,7 +80,7 @@ def _completed(manifest: Manifest, config: AuditConfig, *, command: str, preset:
 
 
 def report_run(path: Path, *, settings: Mapping[str, Any] | None = None, command: str = "") -> Published:
-    """Analyse and render a run again without its model, as far as it goes, by ``settings`` in place of its own."""
+    """Analyse and render a run again, also an unfinished one, without its model; ``settings`` override its own."""
     manifest = Manifest.read(path)
     statistics = load_statistics({**manifest.config.recorded, **(settings or {})})
     _check_formula(statistics)

@@ -63,11 +63,9 @@ class Workers(ABC):
         """Close the workers; a model opened by this process stays open."""
 
     def __enter__(self) -> Self:
-        """Begin."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the workers."""
         self.close()
 
 

@@ -49,7 +49,6 @@ def to_fill(question: str) -> str:
 
 
 def _make(collected: Collected, told: ExportOptions) -> Files:
-    """Return ``AUDIT_CARD.md``."""
     return {"AUDIT_CARD.md": _card(collected).encode()}
 
 

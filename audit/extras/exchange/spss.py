@@ -35,7 +35,6 @@ _NUMBERS: Final = (Type.INT8, Type.INT32, Type.INT64)
 
 
 def _make(collected: Collected, told: ExportOptions) -> Files:
-    """Return ``ratings.sav`` and ``ABOUT.md``."""
     return {"ratings.sav": _sav(collected), "ABOUT.md": about(collected, files=_FILES).encode()}
 
 

@@ -61,7 +61,6 @@ class _Made(RunFolder):
     files: Mapping[str, bytes] = {}
 
     def publish(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
-        """Keep the files."""
         self.files = files
 
 

@@ -127,7 +127,7 @@ class Forecast:
         return sum(each.tokens_written_most for each in self.calls)
 
     def money(self, of_input: float, of_output: float) -> tuple[float, float, float]:
-        """Return upper bounds of the price, by that of a million tokens: of what is left, of checks, of all anew."""
+        """Return upper bounds of the price (given for a million tokens): of calls left, of checks, of all anew."""
 
         def price(each: Calls) -> float:
             return (each.read_most * of_input + each.tokens_written_most * of_output) / 1e6

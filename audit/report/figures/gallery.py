@@ -122,5 +122,4 @@ def _of_the_study(
 
 
 def _first(rows: pd.DataFrame) -> Any:
-    """Return the first row, or None."""
     return rows.iloc[0] if len(rows) else None

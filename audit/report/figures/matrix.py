@@ -110,12 +110,10 @@ class _MatrixLayout:
 
     @property
     def left(self) -> float:
-        """Room to the left of the cells."""
         return PAD + _HEADING + sum(level.depth for level in self.row_levels) + self.row_room
 
     @property
     def above(self) -> float:
-        """Room above the cells."""
         return PAD + _HEADING + sum(level.depth for level in self.column_levels) + self.column_room
 
     @property

@@ -56,7 +56,6 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
 
 
 def _ask_shard(plan: InventoryPlan, folder: RunFolder, number: int, places: range, part: ProgressPart) -> Course[bool]:
-    """Ask and write one shard."""
     rows = yield Job(f"shard {number}", partial(_answer, places=places), part.call)
     folder.write_shard(number, rows, plan.kind)
     return True

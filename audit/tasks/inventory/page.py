@@ -133,7 +133,6 @@ def render_inventory(
 
 
 def _part(own: Results, anchor: str) -> Section:
-    """Show everything about one dimension and variant that was asked."""
     suffix = "-".join(own.key)
     between, evoked = own.rows("inventory_differences"), own.rows("affect_differences")
     among, moved = (against(rows, baselines=False) for rows in (between, evoked))

@@ -60,7 +60,6 @@ class InventoryGrid(Sequence[InventoryCell]):
         self._ends = list(accumulate(len(d.perceivers) * each for d in self.dimensions))
 
     def __len__(self) -> int:
-        """Return the number of prompts."""
         return self._ends[-1] if self._ends else 0
 
     @overload

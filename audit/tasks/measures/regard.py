@@ -208,7 +208,6 @@ def _pattern(wording: str) -> str:
 
 
 def _forms(word: str) -> str:
-    """Return a pattern of a word and its plural."""
     if word.lower() in _JOINING:
         return re.escape(word)
     if word.lower() == "person":
