@@ -61,7 +61,7 @@ def test_what_was_refused_is_counted_as_prompts_and_not_as_ratings(audit, tmp_pa
     assert told.count("320 prompts read") == 2
     for text in (told, *pages):
         assert re.search(r"\b320 (ratings|replies)", text) is None
-    assert "narratives ratings, filled ones included share" in pages[0]
+    assert "narratives ratings, including filled ones share" in pages[0]
 
 
 def test_nouns_and_verbs_go_with_their_counts():

@@ -15,7 +15,7 @@ import pandas as pd
 from audit.runs.manifest import Manifest
 from audit.statistics.manipulation import codes_of
 from audit.statistics.ratings import BASELINES
-from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHARE, REFUSAL_GAP
+from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHARE, REFUSAL_GAP, is_written_apart
 from audit.statistics.scale_ends import END_SHARE
 from audit.statistics.verdict import Verdict
 
@@ -62,6 +62,9 @@ def limits_of_gap(
     n_prompts, n_rated = (sum(row[name] for row in between) for name in ("n_prompts", "n_rated"))
     refusals = own["missing"].loc[own["missing"]["outcome"] == "refused"]
     headline = own["gap"]["headline"].map(str) == "True"
+    # Runs of ratings that the model wrote, or of another tool, have no table of the two.
+    written = _own(tables["elicitation"], dimension, variant).to_dict("records") if "elicitation" in tables else []
+    length = abs(manifest.scale.high - manifest.scale.low)
     gap = next(iter(own["gap"].loc[headline & (own["gap"]["scope"] == "narratives")].to_dict("records")), {})
     found = {
         "nothing_rated": total.get("n_rated") == 0,
@@ -75,6 +78,7 @@ def limits_of_gap(
         "number_mass": total.get("mean_number_mass", math.nan) < manifest.statistics.min_number_mass,
         "refusal_gap": any(map(_differs, refusals.to_dict("records"))),
         "not_converged": bool((own["variances"]["converged"].map(str) == "False").any()),
+        "written_differs": any(is_written_apart(row, length=length) for row in written),
         "one_cue": _has_one_cue(own["cells"], manifest.cues.get(dimension, {})),
     }  # fmt: skip
     if n_rated:

@@ -382,18 +382,19 @@ def outside(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "said", "not_said"),
     [
-        ("alike", ["Verdict on identity: No average gap larger than 4.00 points in these pairs of words, repeated "
-                   "words included. "],
+        ("alike", ["Verdict on identity: No average gap larger than 4.00 points in these pairs of words, "
+                   "including repeated words. "],
          ["Beneath the average", "refusals", "many missing", "few narratives;"]),
         ("fewer-alike",
          ["Verdict on identity: Undecided against 4.00 points: a large gap in a few narratives could have been"],
          ["No average gap", "Beneath the average"]),
         # Each identity is one term, which in-group pairs alone repeat: what is found says so, and is no group's own.
-        ("b1-emotions", ["Beneath the average of identity: Different from the rest: anger −7.42 (rest +1.88) and fear",
-                         "Beyond the margin of 4.00 points, which repeated words alone could make: anger −7.42, fear"],
+        ("b1-emotions", ["Beneath the average of identity: Different from the other emotions: anger −7.42 (rest "
+                         "+1.88) and fear",
+                         "Beyond the margin of 4.00 points, which repeated words alone could cause: anger −7.42, fear"],
          ["Beyond the margin of 4.00 points:"]),
         ("b1-group", ["Verdict on identity: Undecided against 4.00 points.",
-                      "Beyond the margin of 4.00 points, which repeated words alone could make: group 03 +35.31."],
+                      "Beyond the margin of 4.00 points, which repeated words alone could cause: group 03 +35.31."],
          ["Beyond the margin of 4.00 points:"]),
         ("odd-group", ["Beneath the average of identity: Beyond the margin of 4.00 points: Dolva +3"],
          ["of identity: not controlled"]),
@@ -404,7 +405,7 @@ def outside(tmp_path_factory):
          ["few narratives"]),
         ("few-narratives", ["Caution, of identity: few narratives; the interval depends on how these few differ.",
                             "Verdict on identity: Undecided against 4.00 points: too few narratives."], []),
-        ("constant", ["Verdict on identity: No verdict: all identities are rated alike."],
+        ("constant", ["Verdict on identity: No verdict: all identities were rated alike."],
          ["No average gap", "few narratives"]),
     ],
 )  # fmt: skip

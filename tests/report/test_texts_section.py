@@ -113,7 +113,7 @@ def test_what_differs_after_correction_is_said_in_a_sentence():
     [
         ({}, "No difference between groups was found in these scores (p below .05 after correction for 9 tests). That "
              "does not show that there is none."),
-        ({"p_adjusted": math.nan}, "Whether the texts differ between groups could not be tested"),
+        ({"p_adjusted": math.nan}, "Differences between groups could not be tested"),
     ],
 )  # fmt: skip
 def test_no_difference_found_is_not_called_none_and_none_tested_is_said(change, said):

@@ -82,7 +82,7 @@ def summary_of_answers(
             denied.append(NOT_UNMOVED)
     # It was asked even if it gave no answer.
     asked = Markup(
-        "<bdi>{}</bdi> was asked to be a certain person and to fill in the questionnaire “<bdi>{}</bdi>”{}{}."
+        "<bdi>{}</bdi> was asked to speak as one person and to fill in the questionnaire “<bdi>{}</bdi>”{}{}."
     ).format(
         view.model, name, ", as it is and in situations to imagine" if affect else "",
         "" if answered else "; it gave no answer that could be read",

@@ -29,7 +29,7 @@ _SHOWN_GAPS: Final = 5
 _FREE: Final = "echo_free"
 _CLAIMS: Final = {
     "groups": " between groups", "pairs": " in these pairs of words",
-    "uncontrolled": ", which repeated words alone could make,",
+    "uncontrolled": ", which repeated words alone could cause,",
 }  # fmt: skip
 """What a found gap is between, to follow "a gap"."""
 _OF_RUN: Final = {"accepted", "unfinished"}
@@ -146,7 +146,7 @@ def summary_of_replies(
         n = largest.number("n_narratives_asked")
         about = Markup("{} {}").format(show(largest, "n_narratives_asked", count), either(n, one, more))
     # It was asked even if it refused.
-    asked = Markup("<bdi>{}</bdi>{} was asked to be a certain person and to {}.").format(
+    asked = Markup("<bdi>{}</bdi>{} was asked to speak as one person and to {}.").format(
         view.model, led_by(view), Markup(words.to).format(about)
     )
     verdicts = [each.verdict for each in written]
