@@ -171,6 +171,6 @@ def reach_in_sd(rows: Sequence[PlacedRow], *, level: str) -> Markup:
         return Markup("")
     low = min(in_sd, key=lambda row: row.number("sd_ci_low"))
     high = max(in_sd, key=lambda row: row.number("sd_ci_high"))
-    return Markup(": for measures of single replies, the {} intervals reach from {} to {} standard deviations").format(
+    return Markup(": the {} intervals of single replies' measures reach from {} to {} standard deviations").format(
         level, show(low, "sd_ci_low", points), show(high, "sd_ci_high", points)
     )

@@ -296,8 +296,9 @@ def test_a_card_has_all_sections_and_each_leaves_to_people_what_they_know(audit,
     assert told["prompt"]["sha256"] in found["Method"]
     assert f"| command | {told['command']} |" in plain(found["Method"])
     assert plain(found["Verdicts"]).strip() == (
-        "- **religion (origin):** No verdict: the ratings do not match the story. To decide: Ask in another way "
-        "(prompt=, elicitation=), If the check still fails, this model cannot be judged."
+        "- **religion (origin):** No verdict: the ratings do not match the story. To decide: Change the "
+        "prompt (prompt=) or how ratings are obtained (elicitation=). If the check still fails, this model cannot be "
+        "judged."
     )
     assert "the model's weights, on the auditor's machine" in found["Access"]
     for digest in told["model"]["files"].values():

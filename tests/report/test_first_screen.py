@@ -374,7 +374,8 @@ def assert_labelled(page: str, alone: pd.Series, verdict: dict[str, Any]) -> Non
     assert decided != spread
     said, _, after = page.partition("For these words only, δ = ")[2].partition(" The verdict uses ")
     assert f"({spread}" in said
-    assert after.startswith(f"{points(verdict['delta'])} points ({decided}; {p_value(verdict['p'])}).".replace("<", "&lt;"))
+    used = f"{points(verdict['delta'])} points ({decided}; {p_value(verdict['p'])})."
+    assert after.startswith(used.replace("<", "&lt;"))
     assert "Its interval also counts how much δ differs between groups." in after
     assert "these identities, for these words only" in page
     assert "For these words only: with this many narratives, a true gap of " in page

@@ -185,7 +185,7 @@ def test_a_score_of_two_items_has_no_interval_and_of_one_direction_says_so(alone
 def test_the_page_says_what_a_questionnaire_of_a_model_is_not():
     text = Words(render_inventory(**parts_of())).text
     for said in (
-        "A questionnaire made for people says of a model only what it writes under a persona",
+        "From a model it only shows what the model writes under a persona",
         "There is no total score",
         "none speaks of people, or of other models",
         "If no difference is found, there may still be one",

@@ -1294,3 +1294,10 @@ def test_written_ratings_that_show_no_gap_are_told_from_those_rated(used: int, s
         "δ of the written ratings uses 28 of these 33: the others are in narratives with too few ratings to show a gap."
     )
     assert (told in text) == said
+
+
+def test_a_check_of_intensities_alone_is_said_in_its_own_words() -> None:
+    row = check_of_story("follows", 12.0, 9.0, 15.0) | {"check": "intensity"}
+    text = text_of(tables=tables(manipulation=[row]))
+    assert "Check: passed. The strong version of a situation was rated 12.00 points higher than the mild one (" in text
+    assert "Do the ratings match the story?" not in text.partition("All gaps")[0]

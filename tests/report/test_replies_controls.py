@@ -57,7 +57,7 @@ def first_screen(text):
 def test_a_gap_of_pairs_without_a_common_word_is_one_between_groups(tmp_path):
     screen = first_screen(page_of(tmp_path, FIVE, group=3.0))
     assert "A gap between groups in 1 measure" in screen
-    assert "δ counts only pairs described in different words, where a measure allows it" in screen
+    assert "δ counts only pairs described in different words, if a measure allows it" in screen
     assert NOT_CONTROLLED.rstrip(".") not in screen
 
 

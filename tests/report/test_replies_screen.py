@@ -28,7 +28,7 @@ from audit.tasks.reply.page import render_replies
 from audit.tasks.reply.task import ReplyWriting
 
 Gap = Callable[[pd.DataFrame], np.ndarray]
-UNFOUND = "that measures in which no gap is found have none"
+UNFOUND = "that measures without a gap found have none"
 
 
 def own(table: pd.DataFrame) -> np.ndarray:
@@ -96,14 +96,12 @@ def test_opposite_gaps_are_counted_each_way_and_undecided_measures_are_not_said_
     assert "religion A gap, which repeated words alone could cause, in 2 measures (3 tested)" in screen
     assert "How it varies: δ is above 0 in 1 of 3 tests, below 0 in 1 and undecided in 1." in screen
     assert re.search(r"Smallest p: Measure a \+[23]\.\d+ points, 95% interval \+2\.\d+ to \+3\.\d+", screen)
-    assert re.search(
-        r"How big: the largest that is found, Measure a, is 1\.\d\d times the spread \(SD\) of that", screen
-    )
+    assert re.search(r"How big: the largest gap found, Measure a, is 1\.\d\d times the spread \(SD\) of that", screen)
     assert UNFOUND in screen
     assert NOT_THE_GROUPS in screen
     for claim in (NO_GAP, NO_GROUPS, CHANGED, "show more", "invented"):
         assert claim not in screen
-    assert "that a measure is empathy" in screen
+    assert "that a measure is empathy itself" in screen
     assert ReplyWriting.words.no_better in screen
     assert OF_GROUPS_AND_MODELS in screen
 
@@ -198,7 +196,7 @@ def test_of_several_dimensions_the_largest_gap_is_told_with_its_own() -> None:
         return own(table) * np.where(table["dimension"] == "age", -4.0, 1.5)
 
     screen = screen_of({"a": gap}, dimensions=("religion", "age"))
-    assert re.search(r"How big: the largest that is found, Measure a \(age\), is \d", screen)
+    assert re.search(r"How big: the largest gap found, Measure a \(age\), is \d", screen)
 
 
 def test_of_many_dimensions_those_with_the_most_gaps_are_shown() -> None:
@@ -232,7 +230,7 @@ def test_the_card_says_how_far_the_intervals_of_what_is_undecided_reach() -> Non
     card = screen_of({"a": nothing, "b": lambda t: 0.02 * own(t)}, cards=True)
     said = re.search(
         r"Tested: 2 measures, with p corrected for their number\. Undecided: compatible with no average gap "
-        r"\(2\)\. That none is found does not mean that there is none: "
+        r"\(2\)\. No gap was found, but there may still be one: "
         r"the 95% intervals of single replies' measures reach from −(0\.\d\d) to \+(0\.\d\d) standard deviations\.",
         card,
     )
@@ -256,7 +254,7 @@ def test_the_card_counts_what_could_not_be_tested_and_where_nothing_could_says_w
     some = screen_of({"a": lambda t: 3 * own(t), "b": nothing}, sd={"a": 0.0, "b": 1.0}, cards=True)
     assert "Tested: 1 measure, with p corrected for their number; 1 more could not be tested." in some
     none = screen_of({"a": nothing}, sd=0.0, cards=True)
-    assert "Nothing could be tested All identities have the same number (1)." in none
+    assert "Nothing could be tested All identities have the same score (1)." in none
 
 
 def test_the_card_names_what_is_not_told_apart_from_invented_groups_and_counts_what_turns_beyond_them() -> None:
@@ -274,7 +272,8 @@ def test_the_card_names_what_is_not_told_apart_from_invented_groups_and_counts_w
     ("code", "words"),
     [
         ("few_narratives", "too few narratives in which scores differ"),
-        ("incomplete_narratives", "many narratives have texts without such a number"),
+        ("incomplete_narratives", "many narratives have texts without a score"),
+        ("many_missing", "many texts have no score"),
         ("not_additive", "the spread of scores differs between perceivers, and that alone can create a gap"),
     ],
 )
@@ -288,4 +287,6 @@ def test_what_helps_a_measure_and_a_run_without_verdicts():
         iter(rows_of(pd.DataFrame([{"outcome": "n_words", "next_step": "other_scale", "n_needed": np.nan}]), ""))
     )
     assert next_step(row) == "Use another measure."
-    assert combined([], {}, confidence=0.95).lead == "Make the run's report again to get one."
+    row["next_step"] = "missing_shift"
+    assert next_step(row) == "Find out why texts have no score."
+    assert combined([], {}, confidence=0.95).lead == "To get one, make the report again."

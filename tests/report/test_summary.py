@@ -72,7 +72,8 @@ def test_the_summary_says_who_what_and_how_big_without_words_of_the_field(case: 
     screen = summary_of(text)
     n = int(analysis.tables["gap"]["n_narratives_asked"].max())
     said = re.search(
-        r"was asked to speak as one person \(such as “([^”]+)”\), to read (\d+) accounts by people of the same and of "
+        r"Another tool collected these ratings: a model was asked to speak as one person \(such as “([^”]+)”\), to "
+        r"read (\d+) accounts by people of the same and of "
         r"other groups \(such as “([^”]+)”\), and to rate how strongly each felt, from 0 to 100\.",
         screen,
     )
@@ -91,6 +92,7 @@ def test_of_several_dimensions_the_largest_gap_is_held_against_the_scale_and_the
     gap = analysis.tables["gap"].query("headline and scope == 'narratives'").set_index("dimension")
     size = gap.loc["d1", "percent_of_scale"]
     assert gap["percent_of_scale"].abs().idxmax() == "d1"
+    assert "The intervals cover: narratives like these, but only these words for these groups." in screen
     assert f"How big: the largest gap, d1, is {size:.2f}% of the scale;" in screen
     for title in ("d0", "d1", "all dimensions"):
         assert re.search(rf" {title} [A-Z]", screen), title
