@@ -22,10 +22,9 @@ _BLOCK: Final = re.compile(
 
 
 def words_of(page: str) -> str:
-    """Return a page's words, a line each block, with # for every number, date and path that a run may change."""
-    lines = (
-        " ".join(re.sub(r"<[^>]*>", " ", line).split()) for line in _BLOCK.sub("\n", _APART.sub("", page)).split("\n")
-    )
+    """Return a page's words but for its manifest, a line each block, with # for numbers and dates."""
+    page = _APART.sub("", page).partition('id="manifest"')[0]
+    lines = (" ".join(re.sub(r"<[^>]*>", " ", line).split()) for line in _BLOCK.sub("\n", page).split("\n"))
     text = "\n".join(dict.fromkeys(unescape(line) for line in lines if line))
     return re.sub(r"[+−-]?\d[\d.,]*", "#", re.sub(r"/\S+/", "/", text)) + "\n"
 

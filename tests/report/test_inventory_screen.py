@@ -219,7 +219,7 @@ def test_the_card_claims_no_absence() -> None:
     for what in (
         "Differences between a group and the others",
         "Changes from default to evoked",
-        "Differences between a group and the others in what is evoked",
+        "Differences between a group and the others in evoked scores",
     ):
         assert f"{what}: 8 tested, {left}" in none
     gone = screen_of(answers_of(alike, status="refused"), cards=True)
