@@ -93,8 +93,11 @@ def _response(row: PlacedRow, own: Results) -> Markup:
     )
 
 
-def plain_means(gap: PlacedRow) -> tuple[Markup, bool]:
-    """Write the plain means of both sides, and tell whether their difference and δ have opposite signs."""
+def plain_means(gap: PlacedRow, *, free: bool = False) -> tuple[Markup, bool]:
+    """Write the plain means of both sides, and tell whether their difference and δ have opposite signs.
+
+    ``free`` tells that δ counts only pairs described in different words, unlike these means.
+    """
     inside, outside, delta = (gap.number(name) for name in ("raw_in", "raw_out", "delta"))
     if not (math.isfinite(inside) and math.isfinite(outside)):
         return Markup(""), False
@@ -104,8 +107,8 @@ def plain_means(gap: PlacedRow) -> tuple[Markup, bool]:
     if abs(inside - outside) < _DUST or (inside < outside) == (delta < 0):
         same = fixed(inside - outside, decimals=2) == fixed(delta, decimals=2)
         why = "" if same else (
-            " Their difference is not δ: it still includes how high each perceiver rates everyone, how high everyone "
-            "rates each experiencer, and pairs that repeat a word."
+            f" Their difference is not δ: it still includes {'pairs that repeat a word, ' if free else ''}how high "
+            "each perceiver rates everyone and how high everyone rates each experiencer."
         )  # fmt: skip
         return Markup("Plain means: {}.{}").format(means, why), False
     return (

@@ -251,7 +251,7 @@ def answer(
         _noun(gap["n_answers"], "rating"),
     )
     spread = spread or Markup("no interval")
-    raw, opposed = plain_means(gap)
+    raw, opposed = plain_means(gap, free=control.kind == _FREE)
     varies = Variation(_NOTHING)
     if dimensions:
         varies = Variation(of_dimensions(dimensions))
@@ -391,7 +391,7 @@ def _rests_on(decided: PlacedRow, *, confidence: float) -> Markup:
 
 
 def _scope(identities: Sequence[str], *, alone: bool) -> Markup:
-    this = f"The interval of δ {ALONE}" if alone else "This interval"
+    this = f"The interval of δ ({ALONE})" if alone else "This interval"
     if not identities:
         return Markup("{} covers narratives like these, and the identities of these dimensions.").format(this)
     named = Markup(", ").join(Markup("<bdi>{}</bdi>").format(brief(term)) for term in identities[:_IDENTITIES_NAMED])

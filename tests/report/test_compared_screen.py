@@ -126,7 +126,7 @@ def test_runs_of_each_kind_are_counted_and_none_that_there_are_not() -> None:
     screen = screen_of(runs)
     assert screen.startswith(
         "Each of 5 runs asked a model to be a certain person, to read accounts by people of the same and of other "
-        "groups, and to rate how strongly each felt;"
+        "groups, and to rate how strongly they felt;"
     )
     assert (
         "religion 1 × no verdict · 1 × an average gap between groups, towards the out-group · 2 × an average gap "

@@ -289,7 +289,7 @@ def test_an_identity_without_a_rating_is_none_of_those_that_the_interval_speaks_
     # Of five groups a verdict takes the groups as a sample, so that this is said of the gap over narratives alone.
     named = "a term 01, a term 02, a term 03, a term 04, a term 05"
     assert (
-        f"The interval of δ for these words only covers narratives like these, and exactly these identities: {named}."
+        f"The interval of δ (for these words only) covers narratives like these, and exactly these identities: {named}."
         in text
     )
     assert "The perceiver 'a term 00' has no rating at all, so δ only covers the others." in text

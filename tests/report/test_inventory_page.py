@@ -197,7 +197,7 @@ def test_the_page_says_what_a_questionnaire_of_a_model_is_not():
     single = Words(render_inventory(**parts_of(presentation="single", affect=False))).text
     assert "Each item was shown alone" in single
     assert "Intervals are over items. With only two items there is no interval over items" in single
-    assert "Intervals are over items and orders, those of what is evoked over situations and orders;" in text
+    assert "Intervals are over items and orders; those of evoked scores are over situations and orders." in text
     assert "Low number mass" in single
     assert "EmotionBench" not in single
 

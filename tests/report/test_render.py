@@ -287,7 +287,7 @@ def test_where_a_verdict_rests_on_another_estimate_the_gap_over_narratives_alone
     said = "For these words only, δ = +0.49 points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012)"
     rest = text.partition(f"{said}, from ")[2]
     assert f" The verdict uses +0.30 points (95% interval −0.10 to +0.70).{how} " in rest
-    assert "The interval of δ for these words only covers narratives like these, and exactly these identities: " in rest
+    assert "The interval of δ (for these words only) covers narratives like these, and exactly these identi" in rest
     assert "δ for these words only with its 95% interval, in points of the 0–100 scale." in text
     assert "these identities, for these words only" in text
     assert "“For these words only”: the verdict uses another estimate, which stands beside the verdict." in text
@@ -1253,7 +1253,8 @@ def test_the_first_screen_has_the_check_with_its_number_and_what_is_required(
 def test_plain_means_that_differ_by_another_number_than_delta_say_why(difference: float, explained: bool) -> None:
     text = text_of(tables=tables(gap=[gap_row(raw_in=60.0 + difference, raw_out=60.0)]))
     assert "Plain means: 60." in text
-    assert ("Their difference is not δ: it still includes" in text) == explained
+    assert ("Their difference is not δ: it still includes how high each perceiver" in text) == explained
+    assert "pairs that repeat a word" not in text  # they are in this δ, too
 
 
 @pytest.mark.parametrize("drawn", [True, False])
