@@ -55,7 +55,7 @@ def page_of(folder):
     return (folder / "report.html").read_text()
 
 
-NOT_SHOWN = "Prompts and narratives&#39; texts are not in this file"
+NOT_SHOWN = "This file does not contain prompts and narratives"
 
 
 def test_a_report_shows_what_was_asked_when_the_packaged_identities_have_changed(run, command, monkeypatch):

@@ -328,7 +328,7 @@ def test_answers_whose_model_is_gone_say_that_they_were_not_checked_until_it_is_
     err = capsys.readouterr().err
     why = "model.path=ckpt: the run asked a folder, which is gone"
     assert f"all 50 prompts are there already, not checked against the model ({why}); analysing" in err
-    assert "whether it has changed since is not known" in page.read_text()
+    assert "which may have changed since" in page.read_text()
     away.rename(checkpoint)
     assert audit("run", *overrides("ckpt", "mine")) == 0
     assert "all 50 prompts are there already; analysing" in capsys.readouterr().err

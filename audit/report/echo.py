@@ -15,9 +15,9 @@ from audit.tables.controls import NO_STEM
 from audit.tables.formatting import brief, capital, count, dimension_title, points, printable
 
 NOT_CONTROLLED: Final = Markup(
-    "Not controlled for repetition of words: in-group pairs repeat the perceiver's words and out-group pairs do not."
+    "Repeated words are not controlled: in-group pairs repeat the perceiver's words, out-group pairs do not."
 )
-_MIXED: Final = Markup("Not all of it is controlled for repetition of words: the single dimensions say what is.")
+_MIXED: Final = Markup("Repeated words are controlled in some dimensions only; each dimension says whether they are.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +42,21 @@ def control_of(rows: Sequence[PlacedRow], *, several: bool = False) -> Control:
     free, difference, wording = (found.get(name) for name in ("echo_free", "placebo_difference", "wording"))
     over = Markup("")
     if wording is not None:
-        words = Markup(" Over {} wordings of the prompt, and any such wordings: {}.")
+        words = Markup(" Over {} wordings of the prompt, for wordings like these: {}.")
         over = words.format(show(wording, "levels", count), _told(wording))
     if free is not None:
         said = [Markup("δ counts only pairs described in different words.")]
         if "all_terms" in told:
             said.append(Markup("Counting all pairs: {}.").format(_told(told["all_terms"])))
         if "same_words" in told and "placebo" in told:
-            words = Markup("Counting pairs in the very same words: {}, and {} for invented groups.")
+            words = Markup("Counting only pairs with identical words: {}, and {} for invented groups.")
             said.append(words.format(_told(told["same_words"]), _told(told["placebo"])))
         return Control("echo_free", None, Markup(" ").join(said) + over, wording)
     if difference is not None:
-        words = Markup("Invented groups, of which the model can know nothing, show {}; beyond that: {}.")
+        words = Markup(
+            "For invented groups, about which the model cannot know anything, the gap is {}. After "
+            "subtracting that: {}."
+        )
         said = [words.format(_told(told["placebo"]), _told(difference))]
         return Control("placebo", difference, Markup(" ").join(said) + over, wording)
     unstated = next((str(row["note"]) for row in rows if row["control"] == "echo_free" and NO_STEM in row["note"]), "")

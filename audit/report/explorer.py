@@ -26,15 +26,15 @@ __all__ = ["INK", "DrawnCell", "Explorer", "HeatRow", "Heatmap", "View", "explor
 
 INK: Final = ("#1b1b1f", "#f4f5f7")
 """Colours of the numbers in the cells, on a light and on a dark page."""
-NO_PROMPTS: Final = "the ratings came without them, or what they were made of is no longer where the run read it"
+NO_PROMPTS: Final = "the ratings came without them, or the files that they were made of have moved"
 _WITHOUT_LEVELS: Final = (
-    "The heatmaps open on what δ is made of: each pair's mean without how high its perceiver rates everyone and how "
-    "high everyone rates its experiencer. Where no rating is missing, δ is made of these numbers alone. The means "
-    "themselves are the next choice."
+    "The heatmaps first show what δ is made of: each pair's mean, after removing how high its perceiver rates everyone "
+    "and how high everyone rates its experiencer. If no rating is missing, δ depends on these numbers only. Choose "
+    "“mean in points” to see the means."
 )
 _NO_INTERACTIONS: Final = (
-    "The heatmaps open on means. These hold how high each perceiver rates everyone and how high everyone rates each "
-    "experiencer, of which δ is free. What δ is made of can be shown only where every pair has a mean."
+    "The heatmaps first show means. These include how high each perceiver rates everyone and how high everyone rates "
+    "each experiencer; δ does not. What δ is made of can be shown only if every pair has a mean."
 )
 _SEQUENTIAL: Final = (("#f7fafd", "#bcd7ee", "#62a2d4"), ("#20262e", "#23496b", "#2f6ea5"))
 _DIVERGING: Final = (("#5b9fd6", "#f8f8f8", "#ee9a4d"), ("#2f6ea5", "#26272b", "#96541b"))
@@ -162,14 +162,14 @@ def explore(
     }  # fmt: skip
     held, text = fit_ratings(ratings, cells, parts, tables.get("narratives"), asked, fixed_part,
                       seed=seed, max_ratings=max_ratings, max_bytes=max_bytes)  # fmt: skip
-    views = _views(ends, scale=f"{scale_end(low)}{NOTHING}{scale_end(high)}")
+    views = _views(ends, low=low, high=high)
     complete = _has_interactions(cells)
     return Explorer(
         heatmaps=heatmaps,
         views=views if complete else tuple(sorted(views, key=lambda view: view.name != "mean")),
         opens_on=_WITHOUT_LEVELS if complete else _NO_INTERACTIONS,
         sample=sample_sentence(ratings, held, seed=seed),
-        no_prompts="" if asked is not None else f"Prompts and narratives' texts are not in this file: {no_prompts}.",
+        no_prompts="" if asked is not None else f"This file does not contain prompts and narratives: {no_prompts}.",
         has_narratives="narratives" in tables,
         payload=text,
     )
@@ -236,7 +236,7 @@ def _interaction_decimals(ends: Mapping[str, tuple[float, float]]) -> int:
     return min(max(1 - math.floor(math.log10(ends["interaction"][1])), 1), 4)
 
 
-def _views(ends: Mapping[str, tuple[float, float]], *, scale: str) -> tuple[View, ...]:
+def _views(ends: Mapping[str, tuple[float, float]], *, low: float, high: float) -> tuple[View, ...]:
     def view(
         name: str, label: str, legend: str, write: Callable[[float], str], colours: tuple[Sequence[str], Sequence[str]]
     ) -> View:
@@ -244,13 +244,18 @@ def _views(ends: Mapping[str, tuple[float, float]], *, scale: str) -> tuple[View
         return View(name, label, legend, write(low), write(high), ", ".join(colours[0]), ", ".join(colours[1]))
 
     decimals = _interaction_decimals(ends)
+    scale = f"{scale_end(low)}{NOTHING}{scale_end(high)}"
+    of_scale = rate(ends["interaction"][1] / abs(high - low))
     return (
-        view("interaction", "what δ is made of", "points by which a pair's mean lies above or below what its perceiver "
-             "and its experiencer have on average", lambda end: fixed(end, decimals=decimals, signed=True), _DIVERGING),
+        view("interaction", "what δ is made of", "points by which a pair's mean is above or below what its perceiver "
+                                                 "and "
+             f"its experiencer have on average. The strongest colour is the largest value here, {of_scale} of the "
+             f"scale.",
+             lambda end: fixed(end, decimals=decimals, signed=True), _DIVERGING),
         view("mean", "mean in points", f"mean intensity in points of the {scale} scale",
              lambda end: fixed(end, decimals=1), _SEQUENTIAL),
         view("z", "published z", "the mean in standard deviations of the dimension's own cells, as published; "
-             "comparable with no other dimension", lambda end: fixed(end, decimals=2, signed=True), _DIVERGING),
+             "not comparable between dimensions", lambda end: fixed(end, decimals=2, signed=True), _DIVERGING),
         view("missing", "refused and missing share", "share of prompts without a rating, for any reason",
              rate, _SEQUENTIAL),
     )  # fmt: skip

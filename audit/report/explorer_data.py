@@ -301,9 +301,9 @@ def sample_sentence(ratings: pd.DataFrame, held: pd.DataFrame, *, seed: int) -> 
     """Say which of the ratings are in the file."""
     n_narratives, n_held = ratings["narrative_id"].nunique(), held["narrative_id"].nunique()
     if n_held == n_narratives:
-        return f"what all {plural(len(ratings), 'prompt')} of {plural(n_narratives, 'narrative')} gave is in this file"
+        return f"This file contains all {plural(len(ratings), 'prompt')} of {plural(n_narratives, 'narrative')}"
     return (
-        f"what the prompts of {count(n_held)} of {plural(n_narratives, 'narrative')} ({count(len(held))} of "
-        f"{count(len(ratings))}) gave is in this file, drawn at random, evenly over emotions (seed {seed}); "
-        "all are in the run folder's ratings"
+        f"This file contains the prompts of {count(n_held)} of {plural(n_narratives, 'narrative')} ({count(len(held))} "
+        f"of {count(len(ratings))}), drawn at random, evenly over emotions (seed {seed}). The run folder's ratings "
+        "contain all"
     )

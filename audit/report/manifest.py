@@ -31,9 +31,11 @@ _SECTIONS: Final[dict[str, tuple[str, ...]]] = {
 """Sections of the manifest, each with the keys that are shown as "not recorded" if absent."""
 _OF_RATINGS: Final = frozenset({"elicitation", "scale"})
 _RUN: Final = ("schema_version", "started", "finished", "seed", "dimensions")
-_ELSEWHERE: Final = frozenset({"config", "command", "report_command", "example_prompt", "identity", "ledger"})
+_ELSEWHERE: Final = frozenset(
+    {"config", "command", "report_command", "example_prompt", "identity", "ledger", "shard_size"}
+)
 """Shown in their own places, or (``identity``) a repetition of the configuration that resuming a run compares, or
-(``ledger``) of no interest to readers.
+(``ledger``, ``shard_size``) how the run was stored, which changes no result.
 """
 
 
@@ -56,6 +58,7 @@ class ManifestView:
     asks_ends: bool  # whether `expected` asked if numbers end; earlier versions did not
     confidence: float  # 0.95 if not recorded
     margin: float | None  # gap that counts as too small to matter, in points; None if none was chosen
+    drawn: frozenset[str]  # dimensions in which each narrative was asked about some of the pairs only
     low: float  # ends of the scale, in points; NaN in a run without ratings
     high: float
     low_label: str  # what the ends mean, e.g. "not at all"
@@ -127,6 +130,7 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
         asks_ends=bool(manifest.identity.elicitation.get("reads")),
         confidence=statistics.confidence,
         margin=statistics.margin,
+        drawn=frozenset(manifest.pairs_drawn),
         low=scale.low,
         high=scale.high,
         low_label=_text(scale.low_label, absent=""),
@@ -228,7 +232,8 @@ def _day(started: str) -> str:
 def _config(config: Mapping[str, object]) -> str:
     if not config:
         return ""
-    plain = json.loads(json.dumps(config, default=str))
+    shown = {name: value for name, value in config.items() if name != "shard_size"}
+    plain = json.loads(json.dumps(shown, default=str))
     return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100))
 
 

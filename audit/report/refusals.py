@@ -39,7 +39,7 @@ def say_refusal_gap(row: PlacedRow | None, *, confidence: float) -> RefusalGap |
     inside, outside = (row.number(f"rate_{side}") for side in ("in_group", "out_group"))
     opposed = math.isfinite(gap) and (gap < 0) != (inside < outside) and inside != outside
     if found and opposed:
-        verdict = VerdictSentence("gap", Markup("A refusal gap, beyond how often each identity is refused"))
+        verdict = VerdictSentence("gap", Markup("A refusal gap, after removing how often each identity is refused"))
     elif found:
         verdict = VerdictSentence(
             "gap", Markup(f"A refusal gap: in-group refused {'less' if gap < 0 else 'more'} often")
@@ -47,7 +47,7 @@ def say_refusal_gap(row: PlacedRow | None, *, confidence: float) -> RefusalGap |
     elif has_interval:
         verdict = VerdictSentence("undecided", Markup("Undecided: compatible with no refusal gap"))
     else:
-        verdict = VerdictSentence("absent", Markup("Refusals, whose gap has no interval"))
+        verdict = VerdictSentence("absent", Markup("Refusals: their gap has no interval"))
     return RefusalGap(
         verdict=verdict,
         gap=show_gap(row, "gap_pp"),

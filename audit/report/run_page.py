@@ -16,7 +16,7 @@ from audit.report.summary import Summary
 
 MAX_DOWNLOADS = 500_000
 """Bytes for all embedded tables together."""
-OTHER_PROMPTS = Markup("<code>python -m audit prompts</code> with the run's options writes all of them.")
+OTHER_PROMPTS = Markup("To get all prompts, run <code>python -m audit prompts</code> with the run's options.")
 _OUTSIDE = "outside"
 
 

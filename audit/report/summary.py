@@ -16,14 +16,14 @@ from audit.report.dimensions import Limit
 
 MOST: Final = 4
 """Findings that fit the first screen of a phone."""
-CHANGED: Final = "that these are the model's answers (files were changed after they were collected)"
-NO_GAP: Final = "that there is no gap where none was found"
-NO_GROUPS: Final = "that real groups are told apart (the gap is not shown to go beyond that of invented ones)"
-NOT_THE_GROUPS: Final = "that groups make the gap, and not repeated words"
-NO_LARGER: Final = "that groups have no larger gap (repeated words can hide one)"
-NOT_IN_ITSELF: Final = "that the gap itself is no larger (that of invented groups is taken off)"
-THESE_WORDS: Final = "that other groups, or other words for these, show the same"
-EVERY_PART: Final = "that this holds in every emotion and group"
+CHANGED: Final = "that these are the model's own answers (files were changed after they were collected)"
+NO_GAP: Final = "that there is no gap because none was found"
+NO_GROUPS: Final = "that the model distinguishes real groups (invented groups may show the same gap)"
+NOT_THE_GROUPS: Final = "that groups cause the gap: repeated words could"
+NO_LARGER: Final = "that the gap between groups is no larger (repeated words can hide one)"
+NOT_IN_ITSELF: Final = "that the gap itself is no larger (the gap of invented groups is subtracted)"
+THESE_WORDS: Final = "that other groups, or other words for these groups, show the same"
+EVERY_PART: Final = "that this holds for every emotion and group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class Summary:
     lines: tuple[tuple[str, str], ...]  # heading and sentence: the size, how it varies, what must not be concluded
     source: str  # what the numbers are of, for a printed page that is passed on
     chosen_by: str  # what the findings were chosen by, if there are more
+    meaning: str = ""  # what the number is, before it stands; empty if the page says it elsewhere
 
     @property
     def left_out(self) -> str:
@@ -60,7 +61,7 @@ class Summary:
         if self.n_findings == len(self.findings):
             return ""
         shown = f"{len(self.findings)} of {self.n_findings} findings"
-        return f"Above: {shown}, chosen by {self.chosen_by}. The others are further down."
+        return f"Shown: {shown}, chosen by {self.chosen_by}. The others are further down."
 
 
 def summary(
@@ -73,6 +74,7 @@ def summary(
     why: str = "limits",  # anchor of the banner
     source: str,
     chosen_by: str,
+    meaning: str = "",
 ) -> Summary:
     """Put a first screen together; at most `MOST` findings are shown."""
     # A NaN among the weights would leave the others unsorted.
@@ -87,7 +89,9 @@ def summary(
         ("Not to be concluded", Markup("; ").join(not_concluded) + "." if not_concluded else ""),
         ("Read with care", care),
     ]
-    return Summary(asked, shown, len(findings), tuple(line for line in all_lines if line[1]), source, chosen_by)
+    return Summary(
+        asked, shown, len(findings), tuple(line for line in all_lines if line[1]), source, chosen_by, meaning
+    )
 
 
 def _named(limit: Limit, *, several: bool) -> Markup:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _OF_A_MEASURE = (
-    "δ of a measure is how much higher it is in {own} than in {others}, beyond what single identities {do}: on average "
-    "over narratives, in the measure's unit. It is a property of this model under this prompt, these narratives and "
-    "this measure."
+    "δ of a measure is how much higher it is in {own} than in {others}, after removing what single identities {do}. It "
+    "is an average over narratives, in the measure's unit. It describes this model under this prompt, with these "
+    "narratives and this measure."
 )
 
 

@@ -15,7 +15,13 @@ import pandas as pd
 from audit.runs.manifest import Manifest
 from audit.statistics.manipulation import codes_of
 from audit.statistics.ratings import BASELINES
-from audit.statistics.remarks import FEW_NARRATIVES, are_few_complete, are_many_missing, refusals_differ
+from audit.statistics.remarks import (
+    FEW_NARRATIVES,
+    are_few_complete,
+    are_many_missing,
+    is_written_apart,
+    refusals_differ,
+)
 from audit.statistics.scale_ends import END_SHARE
 from audit.statistics.verdict import Verdict
 
@@ -59,6 +65,9 @@ def limits_of_gap(
     n_prompts, n_rated = (sum(row[name] for row in between) for name in ("n_prompts", "n_rated"))
     refusals = own["missing"].loc[own["missing"]["outcome"] == "refused"]
     headline = own["gap"]["headline"].map(str) == "True"
+    # Runs of ratings that the model wrote, or of another tool, have no table of the two.
+    written = _own(tables["elicitation"], dimension, variant).to_dict("records") if "elicitation" in tables else []
+    length = abs(manifest.scale.high - manifest.scale.low)
     gap = next(iter(own["gap"].loc[headline & (own["gap"]["scope"] == "narratives")].to_dict("records")), {})
     found = {
         "nothing_rated": total.get("n_rated") == 0,
@@ -72,6 +81,7 @@ def limits_of_gap(
         "number_mass": total.get("mean_number_mass", math.nan) < manifest.statistics.min_number_mass,
         "refusal_gap": any(map(refusals_differ, refusals.to_dict("records"))),
         "not_converged": bool((own["variances"]["converged"].map(str) == "False").any()),
+        "written_differs": any(is_written_apart(row, length=length) for row in written),
         "one_cue": _has_one_cue(own["cells"], manifest.cues.get(dimension, {})),
     }  # fmt: skip
     if n_rated:

@@ -30,11 +30,14 @@ _MARKDOWN: Final = re.compile(
 """Characters that Markdown or its HTML may interpret: links, mentions, emphasis, emoji, lists, cell ends."""
 _NO_WIDTH: Final = "&#8203;"
 """A zero-width space: repository pages link a name after "@" and a number after "#", even as entities."""
-BEYOND: Final = "beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
+BEYOND: Final = (
+    "after removing two things: that some perceivers rate everyone higher, and that some experiencers are rated higher "
+    "by everyone"
+)
 """What δ leaves out: if groups differ in size, in-group means can be below out-group means while δ is positive."""
 MEANING: Final = f"how much higher in-group experiencers are rated than out-group ones, {BEYOND}"
 """The meaning of δ, wherever it is put in words; it is never a difference of two means."""
-OF_GROUPS_AND_MODELS: Final = "anything about the people of these groups, or about other models, prompts and narratives"
+OF_GROUPS_AND_MODELS: Final = "anything about real people of these groups, other models or other prompts"
 """What no run shows; follows "not to be concluded:"."""
 _DIMENSIONS: Final = {"race_ethnicity": "race/ethnicity", "all": "all dimensions"}
 PHONE: Final = "phone/"  # prefix of the names of figures drawn for a phone

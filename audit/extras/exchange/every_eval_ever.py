@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.errors import ConfigError, StoreError
 from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
 from audit.extras.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS
+from audit.report.sentences import ALONE
 from audit.tables.formatting import MEANING, printable
 from audit.tables.spreadsheets import seen
 from stimuli.errors import suggest
@@ -151,7 +152,7 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
             "it speaks of": "any such groups" if row["scope"] == "groups" else "these pairs of words",
             **{name: _text(row[name]) for name in _DECIDING if _text(row[name])},
             "confidence of ci_low and ci_high": f"{manifest.statistics.confidence:g}",
-            **({"gap over these narratives alone": _with_interval(gap)} if _differs(gap, row) else {}),
+            **({f"gap {ALONE}": _with_interval(gap)} if _differs(gap, row) else {}),
             **{name: _text(gap[name]) for name in _COUNTED if _text(gap[name])},
             **_controls(collected, gap),
             **checks,

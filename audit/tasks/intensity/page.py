@@ -43,7 +43,7 @@ from audit.tasks.intensity.first_screen import summary_of_ratings
 
 MAX_FIGURES: Final = 900_000  # bytes for all embedded figures together
 _WITH_RATINGS: Final = Markup(
-    'Every other prompt is shown with its rating: open a cell or a rating under <a href="#explore">Explore</a>.'
+    'To see any other prompt with its rating, open a cell or a rating under <a href="#explore">Explore</a>.'
 )
 _prose: Final = partial(prose, "audit.tasks.intensity:prose")
 
@@ -118,9 +118,9 @@ def render_report(
     )
     sections = [
         answer_section(
-            "Does this model rate the feelings of in-group and out-group differently?",
+            "Does this model rate the feelings of its own group differently?",
             summary,
-            _prose("lede", MEANING, view.scale, echo_free),
+            _prose("lede", view.scale, echo_free),
             _prose("beneath", level, _n_corrected(known["verdicts"]), view.margin is None) if cards else None,
             *notes,
             limits=limits, cards=cards, none="No dimension was measured.",
@@ -179,14 +179,20 @@ def _gaps(
     """Yield what covers all dimensions; ``alone`` are those whose verdict rests on another estimate."""
     yield captioned(
         picture(results.figures, "gaps", describe_gaps(narrow, confidence=results.confidence)),
-        f"δ{f' {ALONE}' if alone else ''} and its {results.level} interval, in points of the {scale} scale. If the "
+        f"δ{f' {ALONE}' if alone else ''} with its {results.level} interval, in points of the {scale} scale. If the "
         "interval crosses the line at 0, the data are compatible with no average gap.",
     )
     yield dimension_tables.gaps(results, titled, alone=alone)
     if titled:
-        yield _prose("gaps", len({title for title, _ in titled}), ALONE if alone else "")
+        yield _prose("gaps", len({title for title, _ in titled}), ALONE if alone else "", _has_wider(titled))
     yield dimension_tables.manipulation(results)
     yield dimension_tables.comparisons(results)
+
+
+def _has_wider(titled: Sequence[tuple[str, PlacedRow]]) -> bool:
+    """Whether a gap has two intervals, one of them for other identities, too."""
+    return any(row["scope"] == "narratives_and_terms" and row.number("ci_low") == row.number("ci_low")
+               for _, row in titled)  # fmt: skip
 
 
 def _n_corrected(verdicts: pd.DataFrame) -> int:

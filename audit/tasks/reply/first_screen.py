@@ -40,7 +40,7 @@ _SHOWN_GAPS: Final = 5  # most gaps named in an answer; the table has the others
 _FREE: Final = "echo_free"
 _CLAIMS: Final = {
     "groups": " between groups", "pairs": " in these pairs of words",
-    "uncontrolled": ", which repeated words alone could make,",
+    "uncontrolled": ", which repeated words alone could cause,",
 }  # fmt: skip
 """What a found gap is between, to follow "a gap"."""
 _OF_RUN: Final = {"accepted", "unfinished"}  # reasons why a whole run has no verdict
@@ -128,7 +128,7 @@ def summary_of_replies(
         n = largest.number("n_narratives_asked")
         about = Markup("{} {}").format(show(largest, "n_narratives_asked", count), either(n, one, more))
     # It was asked even if it refused.
-    asked = Markup("<bdi>{}</bdi>{} was asked to be a certain person and to {}.").format(
+    asked = Markup("<bdi>{}</bdi>{} was asked to speak as one person and to {}.").format(
         view.model, led_by(view), Markup(words.to).format(about)
     )
     verdicts = [each.verdict for each in written]
@@ -150,7 +150,7 @@ def _size(written: Sequence[Replied], words: TaskWords) -> Markup:
         return Markup("")
     row, own = max(sized, key=lambda each: abs(each[0].number("delta_sd")))
     several = len({each.title for each in written}) > 1
-    return Markup("the largest that is found, {}{}, is {} times the spread (SD) of that measure over all {}.").format(
+    return Markup("the largest gap found, {}{}, is {} times the spread (SD) of that measure over all {}.").format(
         own.name_of(row),
         Markup(" (<bdi>{}</bdi>)").format(own.title) if several else "",
         show(row, "delta_sd", lambda value: unsigned(abs(value))),
@@ -180,7 +180,7 @@ def _not_concluded(verdicts: Sequence[CombinedVerdict], *, words: TaskWords, lim
     if any(verdict.kind in ("undecided", "absent") for verdict in verdicts):
         yield NO_GAP
     elif any(len(verdict.found) < verdict.n_tested for verdict in verdicts):
-        yield "that measures in which no gap is found have none"
+        yield "that measures without a gap found have none"
     if any(verdict.n_alike for verdict in verdicts):
         yield NO_GROUPS
     if any("pairs" in verdict.claims for verdict in verdicts):
@@ -188,14 +188,14 @@ def _not_concluded(verdicts: Sequence[CombinedVerdict], *, words: TaskWords, lim
     if any("uncontrolled" in verdict.claims for verdict in verdicts):
         yield NOT_THE_GROUPS
     yield words.no_better
-    yield "that a measure is empathy"
+    yield "that a measure is empathy itself"
     yield OF_GROUPS_AND_MODELS
 
 
 def combined(rows: Sequence[PlacedRow], measures: Measures, *, confidence: float) -> CombinedVerdict:
     """Combine the verdicts on measures: which show a gap, between what, and why the others do not."""
     if not rows:
-        return CombinedVerdict("absent", str(worded(None).words), Markup("Make the run's report again to get one."))
+        return CombinedVerdict("absent", str(worded(None).words), Markup("To get one, make the report again."))
     tested = [row for row in rows if row["code"] not in ("no_verdict", "no_estimate")]
     if not tested:
         of_run = {code for row in rows for code in preventing_codes(row)} & _OF_RUN
@@ -210,10 +210,10 @@ def combined(rows: Sequence[PlacedRow], measures: Measures, *, confidence: float
     if n_untested:
         lead += Markup("; {} more could not be tested").format(count(n_untested))
     if any(row["control"] == _FREE for row in tested):
-        lead += Markup(". δ counts only pairs described in different words, where a measure allows it")
+        lead += Markup(". δ counts only pairs described in different words, if a measure allows it")
     claims = frozenset(str(row["claim"]) for row in found)
     if "pairs" in claims:
-        lead += Markup(". In these pairs of words alone: {}").format(
+        lead += Markup(". In these pairs of words only: {}").format(
             "; ".join(dict.fromkeys(str(row["why_pairs"]) for row in found if row["claim"] == "pairs"))
         )
     if "uncontrolled" in claims:
@@ -228,7 +228,7 @@ def combined(rows: Sequence[PlacedRow], measures: Measures, *, confidence: float
     if found:
         return CombinedVerdict("gap", _words(found), lead + ".", tuple(found), *counts, claims)
     reach = reach_in_sd(tested, level=coverage(confidence))
-    said = Markup("{}. That none is found does not mean that there is none{}.").format(lead, reach)
+    said = Markup("{}. No gap was found, but there may still be one{}.").format(lead, reach)
     by_zero = all(set(preventing_codes(row)) <= _OF_ZERO for row in open_ones)
     words = capital(NOT_TOLD_APART) if len(alike) == len(tested) else "No gap is found" if by_zero else "Undecided"
     return CombinedVerdict("undecided", words, said, (), *counts)

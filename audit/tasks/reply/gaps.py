@@ -158,8 +158,8 @@ def remarks_on_replies(
                 str(dimension),
                 str(variant),
                 "few_narratives",
-                f"Each δ comes from {plural(n_units, kind)}: its interval depends on how these few differ, and "
-                f"assumes that gaps are roughly normally distributed over {kind}s.",
+                f"Each δ comes from only {plural(n_units, kind)}. Its interval rests on how these differ, and assumes "
+                f"that gaps are roughly normally distributed over {kind}s.",
             )
     weights = weights_of(files)
     for scorer, own_files in scorers.items():
@@ -168,8 +168,8 @@ def remarks_on_replies(
                 "",
                 "",
                 "own_scorer",
-                f"The model that took {scorer} is the one that wrote the replies: its numbers say how the model sees "
-                "its own words.",
+                f"The model that scored {scorer} also wrote the replies. Its scores show how the model sees its own "
+                "words.",
             )
 
 

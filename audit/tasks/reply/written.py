@@ -230,8 +230,8 @@ def _unscored(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:
         if name not in manifest.absent and (name not in manifest.scorers or left):
             yield on_run(
                 "unfinished",
-                f"{name} has not scored all replies yet: those that it has not count as without a number; the run's "
-                "command, given again, goes on.",
+                f"{name} has not scored all replies yet. Replies without its score count as missing. Give the same "
+                "command again to continue.",
             )
 
 
@@ -245,15 +245,17 @@ def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: fl
         least = unsure.iloc[0]
         yield on_run(
             "judge_mass",
-            f"On average the judge gives a probability of only {least['mean_mass']:.2f} to answering with a number of "
-            f"the scale ({least['title']}): its scores say nothing of the rest of what it would write.",
+            f"The judge answers with a number of the scale with a probability of only {least['mean_mass']:.2f} on "
+            f"average "
+            f"({least['title']}). Its scores say nothing about its other answers.",
         )
     for dimension, n in taken.own_gap.left_out.items():
         if n:
             yield on_run(
                 "own_gap_left_out",
-                f"Of {dimension}, {plural(n, 'narrative')} cannot tell of the judge's own gap: they name whom each of "
-                "their replies is to, so that a reply cannot be shown as one to somebody else.",
+                f"{dimension}: {plural(n, 'narrative')} could not be used for the judge's own gap. They name the "
+                f"person "
+                "whom each reply is to, so a reply cannot be shown as a reply to someone else.",
             )
 
 
