@@ -77,7 +77,7 @@ def messages_in(prompts: Path) -> list[list[tuple[str, str]]]:
             return [[(each["role"], each["content"]) for each in json.loads(line)["messages"]] for line in lines]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"prompts={prompts} cannot be read ({error}); write the prompts anew, their ids stay"
+            f"prompts={prompts} cannot be read ({error}); write the prompts again (their ids stay the same)"
         ) from error
 
 
@@ -126,10 +126,12 @@ class Export:
         try:
             content = parse_json(read_file(beside))
             if content["format"] != _FORMAT:
-                raise ValueError(f"it has format {content['format']!r}; this version of empathy-audit reads {_FORMAT}")
+                raise ValueError(
+                    f"its format is {content['format']!r}; this version of empathy-audit reads format {_FORMAT}"
+                )
             told = {name: content[name] for name in ("id", "prompts_sha256", "preset")}
             if wrong := next((name for name, text in told.items() if not isinstance(text, str)), None):
-                raise ValueError(f"its {wrong} is {told[wrong]!r:.40}, and should be text")
+                raise ValueError(f"its {wrong} is {told[wrong]!r:.40}, but must be text")
             found = cls(
                 told["id"],
                 told["prompts_sha256"],
@@ -139,15 +141,17 @@ class Export:
             )
         except FileNotFoundError as error:
             raise StoreError(
-                f"prompts={prompts}: there is no {beside.name} beside it, which says whose answers they are; write "
-                f"both by: python -m audit prompts ... out={prompts.name}"
+                f"prompts={prompts}: there is no {beside.name} beside it, which says what the answers belong to; "
+                f"write both with: python -m audit prompts ... out={prompts.name}"
             ) from error
         except (OSError, ValueError, LookupError, TypeError, AttributeError, ConfigError) as error:
-            raise StoreError(f"{beside} cannot be read ({error}); write the prompts anew, their ids stay") from error
+            raise StoreError(
+                f"{beside} cannot be read ({error}); write the prompts again (their ids stay the same)"
+            ) from error
         if sha256 != found.prompts_sha256:
             raise StoreError(
-                f"prompts={prompts} is not the file that {beside.name} was written with (SHA-256 {sha256[:12]}, not "
-                f"{found.prompts_sha256[:12]}): it was changed; restore it, or write both anew"
+                f"prompts={prompts} is not the file that {beside.name} was written with (SHA-256 {sha256[:12]}, "
+                f"not {found.prompts_sha256[:12]}): it has changed; restore it, or write both files again"
             )
         return found
 

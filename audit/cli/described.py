@@ -19,11 +19,11 @@ _USAGE: Final = Usage("options", "[GROUP ...]")
 _LONGEST: Final = 60
 """Most characters shown of a default: a prompt's text may fill a page."""
 _HELP: Final = """
-Says what the options of `run`, `plan`, `prompts` and `doctor` mean, with their defaults and choices. GROUP is a group
-of them, such as statistics, an option, such as model.dtype, or the beginning of names, such as stimuli.columns. Without
-one, all are listed, and the groups at the end.
+Explains the options of `run`, `plan`, `prompts` and `doctor`, with their defaults and choices. GROUP is a group of
+options (statistics), one option (model.dtype), or the start of several names (stimuli.columns). Without GROUP, lists
+all options, then the groups.
 
-A value that an option has with other choices, such as another model's card, is shown by run ... --cfg job.
+To see the values that another choice sets, such as another model card: run ... --cfg job
 """
 
 
@@ -53,10 +53,10 @@ def _say_whose_values(word: str) -> None:
     if not (usual and choice):
         return
     if choice not in offered()[group]:
-        raise ConfigError(f"{word}: there is no such choice; {suggest(choice, offered()[group])}")
+        raise ConfigError(f"{word}: unknown choice; {suggest(choice, offered()[group])}")
     if choice != usual:
         note(
-            f"values are those of {group}={usual}; those of {word}: "
+            f"defaults shown are those of {group}={usual}; for those of {word}: "
             f"{command_line('run', word, '--cfg=job', f'--package={group}')}"
         )
 
@@ -92,7 +92,7 @@ def _heading(group: GroupRow) -> None:
 
 
 def _show_index(groups: Sequence[GroupRow]) -> None:
-    tell("groups, each alone by its name:")
+    tell("groups (give a name to see one alone):")
     for group in groups:
         n = len([row for row in option_rows() if row.group == group.name])
         counted = [*([plural(len(group.choices), "choice")] if group.choices else ()), plural(n, "option")]
@@ -109,6 +109,6 @@ def _paragraph(text: str, *, indent: int, head: str = "") -> None:
 
 
 COMMAND: Final = Command(
-    "options", "say what every option of a run means, with its default and its choices", _help, _options,
+    "options", "explain every option of a run, with its default and choices", _help, _options,
     usages=(_USAGE,),
 )  # fmt: skip

@@ -115,8 +115,8 @@ class AnalysisSettings(BaseModel):
         # Earlier versions had no limit, and their runs open.
         if n > MOST_PERMUTATIONS and info.context != _RECORDED:
             raise ConfigError(
-                f"n_permutations={n}: at most {MOST_PERMUTATIONS:,}; the smallest p is 1 / (n_permutations + 1), so "
-                "that more would tell p apart below one in ten million alone"
+                f"n_permutations={n}: at most {MOST_PERMUTATIONS:,}; the smallest p is 1 / (n_permutations + 1), "
+                "so more would only separate p values below 1 in 10 million"
             )
         return n
 

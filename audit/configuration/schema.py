@@ -81,12 +81,12 @@ def _is_a_name_of_a_hub(text: str) -> str:
 def _checked_name(text: str, *, may_have: str) -> str:
     """Return ``text`` if it can name a file or folder. Raise ValueError if it is empty, invisible or a path."""
     if len(text) > _LONGEST_NAME:
-        raise ValueError(f"has {len(text):,} letters; a name has {_LONGEST_NAME} at most")
+        raise ValueError(f"has {len(text):,} letters; use at most {_LONGEST_NAME}")
     if not text.isprintable() or not text.strip():
-        raise ValueError("has a character that cannot be seen; write a name in letters")
+        raise ValueError("has an invisible character; write the name in letters")
     parts = text.split("/")
     if "\\" in text or (len(parts) > 1 and not may_have) or not all(part.strip(". ") for part in parts):
-        raise ValueError("is a path, and a name is wanted; leave out slashes, and dots without letters between them")
+        raise ValueError("must be a name, but is a path; leave out slashes, and dots without letters between them")
     return text
 
 
@@ -181,12 +181,11 @@ class _AtServer(_Elsewhere):
         except ValueError:
             told = False
         if not told or re.search(r"\s", url):
-            raise ConfigError("base_url: it is no address of a server; write one such as http://localhost:8000/v1")
+            raise ConfigError("base_url: is not a server's address; write one such as http://localhost:8000/v1")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ConfigError(
-                "base_url: holds more than an address (a user, a password, or what follows ? or #), and would be "
-                "written to manifests; leave it out, and name the variable of the environment that holds the key: "
-                "api_key_env=NAME"
+                "base_url: has more than an address (a user, a password, or text after ? or #), and manifests "
+                "would record it; leave that out, and put the key in an environment variable: api_key_env=NAME"
             )
         return url.rstrip("/")
 
@@ -195,8 +194,8 @@ class _AtServer(_Elsewhere):
     def _names_a_variable(cls, name: str | None) -> str | None:
         if name is not None and not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
             raise ConfigError(
-                "api_key_env: is no name of a variable of the environment (capital letters, digits and _); "
-                "export the key as one, and give its name: api_key_env=OPENAI_API_KEY"
+                "api_key_env: is not the name of an environment variable (capital letters, digits and _); export "
+                "the key, and give the variable's name: api_key_env=OPENAI_API_KEY"
             )
         return name
 
@@ -258,7 +257,7 @@ class ModelConfig(_AtServer):
         except ValueError:
             told = False
         if not told:
-            raise ConfigError(f"model.date={str(date)[:60]}: is no day; write it as {DATE}")
+            raise ConfigError(f"model.date={str(date)[:60]}: is not a date; write it as {DATE}")
         return str(date)
 
 
@@ -373,7 +372,7 @@ class EngineConfig(_Elsewhere):
     @classmethod
     def _of_a_server(cls, batch: bool | None, info: ValidationInfo) -> bool | None:
         if batch and info.data.get("name") != "openai":
-            raise ValueError("batches are a server's: they need engine=openai, or a card that sets it")
+            raise ValueError("batches need a server: use engine=openai, or a model card that sets it")
         return batch or None
 
 
@@ -433,16 +432,18 @@ class ElicitationConfig(_OptionGroup):
     @classmethod
     def _begins_with_words(cls, prefill: str) -> str:
         if prefill and not prefill.strip():
-            raise ValueError("white space alone begins no answer; give words, such as 'Number: ', or leave it empty")
+            raise ValueError("must not be white space only; give words, such as 'Number: ', or leave it empty")
         return prefill
 
     @field_validator("noise_formats")
     @classmethod
     def _of_a_sample(cls, formats: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if formats and not info.data.get("noise_sample"):
-            raise ValueError("it is the noise sample that is asked in other formats; give elicitation.noise_sample")
+            raise ValueError(
+                "other formats are asked in the noise sample, which is empty; set elicitation.noise_sample"
+            )
         if len(set(formats)) < len(formats):
-            raise ValueError("a format is named twice; name each once")
+            raise ValueError("a format is given twice; keep one")
         return formats
 
 
@@ -486,8 +487,8 @@ class ThinkingConfig(_Elsewhere):
     def _can_be_told_apart(cls, marks: tuple[str, str] | None) -> tuple[str, str] | None:
         if marks is not None and (marks[0] == marks[1] or not all(1 < len(each.strip()) < 100 for each in marks)):
             raise ConfigError(
-                f"thinking.marks={list(marks)}: give what stands before a thought and what stands after it, two texts "
-                "of 2 characters or more that differ, such as ['<think>','</think>']"
+                f"thinking.marks={list(marks)}: must be the mark before a thought and the mark after it, two "
+                "different texts of at least 2 characters, such as ['<think>','</think>']"
             )
         return marks
 
@@ -685,7 +686,7 @@ class RegardLabelsConfig(_OptionGroup):
     def _differ(self) -> Self:
         named = list(self.model_dump().values())
         if twice := [label for label in named if named.count(label) > 1]:
-            raise ValueError(f"the label {twice[0]!r} is given for two classes; give each its own")
+            raise ValueError(f"the label {twice[0]!r} is given to two classes; give each class its own label")
         return self
 
 
@@ -730,8 +731,8 @@ class BertScoreConfig(ScorerConfig):
     def _layer_is_known(self) -> Self:
         if self.layer is None and not self.model.startswith("embedded:"):
             raise ValueError(
-                f"say which layer of {self.model} is compared: measures.bertscore.layer=17 is the authors' choice of "
-                "FacebookAI/roberta-large's 24"
+                f"{self.model} needs a layer to compare; for FacebookAI/roberta-large, the authors chose "
+                "measures.bertscore.layer=17 of 24"
             )
         return self
 
@@ -1100,7 +1101,7 @@ class ExamplesConfig(_OptionGroup):
     @model_validator(mode="after")
     def _columns_are_of_a_pool(self) -> Self:
         if self.pool is None and self.columns != ExampleColumnsConfig():
-            raise ValueError("columns are those of a file of yours: name it, strategy.examples.pool=FILE")
+            raise ValueError("columns need your own file; give it: strategy.examples.pool=FILE")
         return self
 
 
@@ -1128,7 +1129,7 @@ class KnowledgeConfig(_OptionGroup):
     def _inferring_is_a_models(self) -> Self:
         for name in ("revision", "n", "max_tokens") if self.source == "file" else ():
             if (value := getattr(self, name)) != type(self).model_fields[name].default:
-                raise ValueError(f"{name}={value} is for source=comet; what a file says is taken as it stands")
+                raise ValueError(f"{name}={value} is for source=comet (a file is used as it is); leave it out")
         return self
 
 
@@ -1199,7 +1200,7 @@ class StrategyConfig(_OptionGroup):
             if not isinstance(stage, Mapping) or not isinstance(stage.get("name"), str):
                 raise ValueError("each stage of a list needs a name; or write them as `name: {prompt: ...}`")
             if stage["name"] in named:
-                raise ValueError(f"there are two stages {stage['name']!r}; give one another name")
+                raise ValueError(f"two stages are called {stage['name']!r}; rename one")
             named[stage["name"]] = {key: value for key, value in stage.items() if key != "name"}
         return named
 
@@ -1251,8 +1252,8 @@ class StrategyConfig(_OptionGroup):
         if self.reply_stage is None:
             if self.reply_prompt.strip():
                 raise ConfigError(
-                    f"strategy {self.name}: reply_prompt is of a reply_stage, and none is named; name the last stage, "
-                    "or leave it out"
+                    f"strategy {self.name}: reply_prompt needs reply_stage, which is not set; set it to the last "
+                    "stage, or leave reply_prompt out"
                 )
             return None
         if self._writer_is_left_out:
@@ -1260,8 +1261,8 @@ class StrategyConfig(_OptionGroup):
         if not stages or stages[-1].name != self.reply_stage:
             last = f"the last one, {stages[-1].name}, or null" if stages else "null, since there is no stage"
             raise ConfigError(
-                f"strategy {self.name}: reply_stage={self.reply_stage} is not the last stage, and later calls would be "
-                f"asked for nothing; give {last}"
+                f"strategy {self.name}: reply_stage={self.reply_stage} is not the last stage, so later calls would "
+                f"have no effect; give {last}"
             )
         return replace(stages[-1], prompt=self.reply_prompt.strip() or stages[-1].prompt)
 
@@ -1333,7 +1334,7 @@ class AuditConfig(_Elsewhere):
         named = model.get("thinks_in", "auto")
         if named != "auto" and list(named) != list(marks):
             raise ConfigError(
-                f"thinking.marks={list(marks)} and model.thinks_in={named} both name the marks of thoughts; give one"
+                f"thinking.marks={list(marks)} and model.thinks_in={named} both set the marks of thoughts; keep one"
             )
         return {**asked, "model": {**model, "thinks_in": tuple(marks)}}
 
@@ -1359,8 +1360,8 @@ class AuditConfig(_Elsewhere):
         """
         if self.wordings > 1 and not self.task.has_wordings:
             raise ConfigError(
-                f"wordings={self.wordings}: task={self.task.kind} has one wording, only ratings have several; leave "
-                "wordings=1"
+                f"wordings={self.wordings}: task={self.task.kind} has one wording (only ratings have several); "
+                "leave wordings=1"
             )
         variant = self.task.variant(self._variant_that_rates(), labels)
         return variant if self.pack is None else self.pack.variant(variant)
@@ -1381,15 +1382,15 @@ class AuditConfig(_Elsewhere):
         if self.wordings > most:
             has = "no paraphrases" if most == 1 else f"{most - 1} paraphrases"
             raise ConfigError(
-                f"{asked}: prompt {original.name} has {has}, so that wordings={most} is the most; give more of them in "
+                f"{asked}: prompt {original.name} has {has}, so wordings can be at most {most}; add more to "
                 "prompt.paraphrases"
             )
         for part in own.parts:
             of = getattr(own.originals, part)
             if of is not None and of.strip() != getattr(original, part):
                 raise ConfigError(
-                    f"{asked}: prompt.{part} is not the wording that prompt.paraphrases.{part} are paraphrases of; "
-                    f"give those of yours with prompt.paraphrases.originals.{part}=null, or leave wordings=1"
+                    f"{asked}: prompt.{part} is not the wording that prompt.paraphrases.{part} paraphrases; give "
+                    f"your own paraphrases with prompt.paraphrases.originals.{part}=null, or leave wordings=1"
                 )
         return original, *(
             original.reworded(number, **{part: texts[number - 1] for part, texts in own.parts.items()})
@@ -1441,7 +1442,7 @@ def _in_its_language(config: AuditConfig) -> AuditConfig:
     for setting, is_asked in english.items():
         if is_asked:
             raise ConfigError(
-                f"{setting} is in English alone, and {asked} would mix the two; leave it out, or set language=en"
+                f"{setting} is in English only, and {asked} would mix two languages; leave it out, or set language=en"
             )
     return config.model_copy(update={"elicitation": config.elicitation.model_copy(update={"prefill": begun})})
 
@@ -1466,7 +1467,7 @@ def _validate(model: type[_Model], values: Mapping[str, Any], *part: str) -> _Mo
         if fault["type"] == "extra_forbidden":
             *place, key = map(str, place_of(error, values))
             nearest = suggest(key, fields_at(model, place))
-            raise ConfigError(f"{'.'.join([*part, *place, key])}: there is no such option; {nearest}") from error
+            raise ConfigError(f"{'.'.join([*part, *place, key])}: unknown option; {nearest}") from error
         raise ConfigError("".join(f"{name}." for name in part) + explain(error, model, values)) from error
 
 
@@ -1485,13 +1486,13 @@ def _check_kinds(models: Sequence[type[BaseModel]], values: Mapping[Any, Any], p
             raise ConfigError(f"{full}: {fault} (given: {shown(value)})")
         if isinstance(value, str) and (Path in _leaves_of(annotations) or name == "path"):
             if "\0" in value:
-                raise ConfigError(f"{full}: holds a NUL character, which no path has; write the path again")
+                raise ConfigError(f"{full}: has a NUL character, which no path can have; write the path again")
             if not (name == "path" and values.get("base_url")):  # a server's model is an id, not a path
                 _check_path(full, value)
         if not isinstance(value, (Mapping, list, tuple)):
             continue
         if len(value) > _MOST:
-            raise ConfigError(f"{full}: has {len(value):,} values; at most {_MOST:,} may be given")
+            raise ConfigError(f"{full}: has {len(value):,} values; give at most {_MOST:,}")
         inside = [nested for annotation in annotations for nested in nested_models(annotation)]
         is_by_name = any(dict in _origins(annotation) for annotation in annotations)
         of_names = value.items() if isinstance(value, Mapping) and is_by_name else [("", value)]
@@ -1507,7 +1508,7 @@ def _leaves_of(annotations: Sequence[Any]) -> frozenset[Any]:
 def _check_path(name: str, text: str) -> None:
     """Refuse a path with a part that is too long for a file name."""
     if longest := next((part for part in re.split(r"[/\\]", text) if len(part.encode("utf-8", "replace")) > 255), ""):
-        raise ConfigError(f"{name}: {longest[:40]!r}... is longer than the name of a file can be; shorten it")
+        raise ConfigError(f"{name}: {longest[:40]!r}... is too long for a file name; shorten it")
 
 
 def _wrong_kind(kinds: frozenset[Any], value: object) -> str:

@@ -84,8 +84,8 @@ class ChatTokenizer:
     ) -> None:
         if template is None and not getattr(tokenizer, "chat_template", None):
             raise ModelError(
-                f"model {name}: its tokenizer has no chat template; choose an instruction-tuned model, or say how a "
-                f"base model is asked: model.chat_template={PLAIN}, or a Jinja file"
+                f"model {name}: its tokenizer has no chat template; choose an instruction-tuned model, or set how "
+                f"a base model is asked: model.chat_template={PLAIN}, or a Jinja file"
             )
         self.hf: Any = tokenizer
         self.name = name
@@ -117,8 +117,8 @@ class ChatTokenizer:
             tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=trust_remote_code)
         except Exception as error:
             raise ModelError(
-                f"model {name}: no tokenizer could be read from {where} ({first_line(error)}); download or copy the "
-                "model again, with its tokenizer's files"
+                f"model {name}: no tokenizer could be read from {where} ({first_line(error)}); download or copy "
+                "the model again, including its tokenizer files"
             ) from error
         return cls(
             tokenizer,
@@ -261,8 +261,8 @@ class ChatTokenizer:
         """Return the error for a template that does not show every message."""
         asked = f"model {self.name}: its chat template" if self.template is None else f"{self.template.asked}:"
         return ModelError(
-            f"{asked} {what}, so that the model would be asked another question; {self._mend} that writes each "
-            "message's content once and in order"
+            f"{asked} {what}, so the model would not be asked the question as written; {self._mend} that writes "
+            "each message's content once and in order"
         )
 
     def _applied(self, said: Sequence[Mapping[str, Any]], shown: Mapping[str, Any], *, thinks: bool = False) -> str:
@@ -306,8 +306,7 @@ class ChatTokenizer:
         messages = [*prompt.turns, ("user", prompt.user)]
         if prompt.turns and not self.shows_turns:
             raise ModelError(
-                f"model {self.name}: its chat template leaves out earlier turns; ask without them, or choose another "
-                "model"
+                f"model {self.name}: its chat template drops earlier turns; ask without them, or choose another model"
             )
         if prompt.system and self.has_system_role:
             messages.insert(0, ("system", prompt.system))
@@ -330,9 +329,9 @@ class ChatTokenizer:
         """
         if prompts and (mark := self._opens_unknown):
             raise ModelError(
-                f"model {self.name}: its chat template opens a thought by {mark!r}, which is of no dialect that is "
-                "known, so that a number of the thought would be a rating; name what stands before a thought and after "
-                f"it: thinking.marks=['{mark}',CLOSES]"
+                f"model {self.name}: its chat template opens a thought with {mark!r}, which is not a known mark, "
+                "so a number in a thought would be read as a rating; give the marks before and after a thought: "
+                f"thinking.marks=['{mark}',CLOSES]"
             )
         for prompt in prompts:
             shape = (prompt.system, len(prompt.turns), prompt.thinks, prompt.thought is None)
@@ -528,8 +527,8 @@ class ChatTokenizer:
         for text in (_SENTINEL, shown):
             if self._encode_with_added(text) != [*before, *self.encode(text), *after]:
                 raise ModelError(
-                    f"model {self.name}: its tokenizer does more to a text than to put tokens before and after it, so "
-                    "what it adds cannot be told apart; use engine.add_special_tokens=false"
+                    f"model {self.name}: its tokenizer does more than add tokens before and after a text, so its "
+                    "additions cannot be identified; use engine.add_special_tokens=false"
                 )
         return before, after
 

@@ -168,7 +168,7 @@ def connect(engine: EngineConfig) -> Any:
     """
     assert engine.ray is not None
     if engine.name == "openai":
-        raise WorkerError("engine=ray runs models on the cluster's machines; a server is asked by engine=openai")
+        raise WorkerError("engine=ray runs models on the cluster's machines; for a server, use engine=openai")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns that its default will change
     ray = check_installed()
@@ -179,8 +179,8 @@ def connect(engine: EngineConfig) -> Any:
     except Exception as error:  # gRPC and Ray raise many kinds
         why = " ".join(str(error).split())[:200]
         raise WorkerError(
-            f"engine.ray.address={address}: no Ray cluster can be had there ({why}); give the address of one that "
-            "runs, or null for this machine"
+            f"engine.ray.address={address}: no Ray cluster can be reached there ({why}); give the address of a "
+            "running cluster, or null for this machine"
         ) from error
     return ray
 
@@ -208,8 +208,8 @@ def fit(nodes: Sequence[Mapping[str, float]], engine: EngineConfig, wanted: int 
     if not 1 <= n <= most:
         setting = "engine.tensor_parallel_size" if on_gpus else "engine.ray.num_cpus"
         raise WorkerError(
-            f"engine.replicas={wanted}: Ray's cluster has room for {most} of {setting}={each} on its {kind}s; ask for "
-            "no more, or add machines"
+            f"engine.replicas={wanted}: Ray's cluster has room for {most} of {setting}={each} on its {kind}s; ask "
+            f"for at most {most}, or add machines"
         )
     return n, each if on_gpus else 0
 
