@@ -125,8 +125,8 @@ def complete(
     def taken(emotion: str, word: str, kind: str, known: dict[str, dict[str, None]], inferred: str) -> str:
         if not word and len(known[emotion]) > 1:
             raise StimulusError(
-                f"{place}: the emotion {emotion!r} has several {kind}s, {', '.join(map(repr, known[emotion]))}, and "
-                "rows without one; give every row its own, or all the same"
+                f"{place}: the emotion {emotion!r} has several {kind}s, {', '.join(map(repr, known[emotion]))}, "
+                "and rows without one; give every row one, or all rows the same"
             )
         return word or next(iter(known[emotion]), inferred)
 

@@ -89,4 +89,4 @@ def too_large_error(at_most: int) -> OSError:
 def _check_kind(mode: int) -> None:
     # What a folder is, is said by whoever opens it.
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, and a file is wanted")
+        raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, not a file")

@@ -47,7 +47,7 @@ class _StrictLoader(yaml.SafeLoader):
         return bool(super().add_indent(column))
 
     def _too_deep(self) -> StimulusError:
-        return StimulusError(f"line {self.line + 1}: is nested more than {_DEEPEST} levels deep; write it flatter")
+        return StimulusError(f"line {self.line + 1}: is nested more than {_DEEPEST} levels deep; use fewer levels")
 
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -58,7 +58,7 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
         if not isinstance(key, Hashable):
             raise StimulusError(f"line {line}: a key must be a word, not a {type(key).__name__}")
         if key in seen:
-            raise StimulusError(f"line {line}: {key!r} is given a second time, first on line {seen[key]}; keep one")
+            raise StimulusError(f"line {line}: {key!r} occurs twice, first on line {seen[key]}; keep one")
         seen[key] = line
     return dict(loader.construct_mapping(node, deep=True))
 
@@ -104,8 +104,8 @@ def decoded(path: Path, raw: bytes) -> str:
     """Return the text that a file's bytes are, see :func:`read_text`."""
     if raw.startswith(b"PK\x03\x04"):
         raise StimulusError(
-            f"{path}: is no text, but packed as .xlsx, .ods and .docx files are; give a spreadsheet the ending of its "
-            "kind, or save it as text in UTF-8"
+            f"{path}: is not text, but packed like .xlsx, .ods and .docx files; give a spreadsheet its own file "
+            "ending, or save it as UTF-8 text"
         )
     try:
         text = raw.decode(_encoding(raw))
@@ -117,7 +117,7 @@ def decoded(path: Path, raw: bytes) -> str:
         ) from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise StimulusError(f"{path}: line {line} holds a NUL character, which no text has; save the file as UTF-8")
+        raise StimulusError(f"{path}: line {line} has a NUL character, which no text has; save the file as UTF-8")
     return text
 
 
@@ -148,10 +148,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         raise StimulusError(
-            f"{path}: {where}not YAML ({_in_words(getattr(error, 'problem', None) or error)})"
+            f"{path}: {where}is not YAML ({_in_words(getattr(error, 'problem', None) or error)})"
         ) from error
     if not isinstance(content, dict) or not content:
-        raise StimulusError(f"{path}: is empty, or has no names with values; write lines such as NAME: VALUE")
+        raise StimulusError(f"{path}: is empty, or has no NAME: VALUE pairs; write lines such as NAME: VALUE")
     return content
 
 

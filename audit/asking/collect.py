@@ -309,7 +309,7 @@ def end_parts(manifest: Manifest, workers: Workers, folder: RunFolder, *, say: S
     manifest = with_sight(manifest, workers.known)
     if len(states := states_seen(manifest)) > 1:
         say(
-            f"the server reported {len(states)} fingerprints during this run ({', '.join(states)}): so its answers "
+            f"the server reported {len(states)} fingerprints during this run ({', '.join(states)}), so its answers "
             "may come from more than one model"
         )
     return manifest

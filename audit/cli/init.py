@@ -91,6 +91,6 @@ def _check_empty(folder: Path) -> None:
 
 
 COMMAND: Final = Command(
-    "init", "create a folder to edit with your own situations and groups, and the command that audits a model on them", _help,
+    "init", "create a folder with situations and groups to edit, and the command that audits a model on them", _help,
     _init, usages=(_USAGE,),
 )  # fmt: skip

@@ -65,8 +65,8 @@ _ANSWERS: Final[Option[Path | None]] = Option(
     "answers",
     a_path,
     None,
-    'JSON lines with the id of a prompt and what the model wrote: {"id": ..., "text": ...}, or a batch\'s output; or a '
-    "log of Inspect (.eval)",
+    'JSON lines with the id of a prompt and what the model wrote: {"id": ..., "text": ...}, or a batch\'s output; or '
+    "an Inspect log (.eval)",
     "FILE",
 )
 _PROMPTS: Final[Option[Path | None]] = Option(

@@ -512,8 +512,8 @@ class ChatEngine:
         if isinstance(stated, str) and stated:
             if self.stated and stated != self.stated:
                 raise ModelError(
-                    f"{self._server.base_url}: answers as {stated!r} now, but as {self.stated!r} before, and a run must "
-                    "have one model; give that version as model.path if the server has it, and start another run_dir"
+                    f"{self._server.base_url}: answers as {stated!r} now and as {self.stated!r} before, but a run has "
+                    "one model; give that version as model.path if the server has it, and start another run_dir"
                 )
             self.stated = stated
         state = answer.get("system_fingerprint")

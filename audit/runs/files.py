@@ -92,8 +92,8 @@ def refuse_link(path: Path) -> None:
     """
     if path.is_symlink():
         raise StoreError(
-            f"{path} is a link to another place, and nothing of a run is written or removed there; put what it leads "
-            "to in its place, or name another folder with run_dir=PATH"
+            f"{path} is a link to another place, where a run never writes or removes files; replace the link by "
+            "its target, or choose another folder with run_dir=PATH"
         )
 
 

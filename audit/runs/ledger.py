@@ -271,13 +271,13 @@ def check_made(folder: Path, name: str, *, remedy: str) -> str:
         return told.files.get(GENERATION) or ""
     if told.published and (folder / ASIDE).exists():
         raise StoreError(
-            f"{folder / name} may be of another analysis than what lies beside it: the last one has not taken its "
-            f"place whole; {remedy}"
+            f"{folder / name} may come from another analysis than the files next to it, because the last analysis "
+            f"was not stored completely; {remedy}"
         )
     if not told.knows(name):
         raise StoreError(f"{folder / name} {_NOT_MADE}; {remedy_for(folder, name, _NOT_MADE)}")
     if actual not in told.allowed(name):
-        raise StoreError(f"{folder / name} is not what was written: its SHA-256 has changed; {remedy}")
+        raise StoreError(f"{folder / name} has changed since it was written (its SHA-256 differs); {remedy}")
     return told.files.get(GENERATION) or ""
 
 
@@ -460,7 +460,7 @@ class Ledger:
         with writing(self._folder):
             files = {name: sha256_of(self._folder / name) for name in sorted(names)}
         if odd := next((name for name, sha256 in files.items() if sha256 == NO_FILE), None):
-            raise StoreError(f"{self._folder / odd} is no file; move it out of the folder")
+            raise StoreError(f"{self._folder / odd} is not a file; move it out of the folder")
         return files
 
     def confirm(self, name: str) -> None:

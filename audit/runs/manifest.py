@@ -649,12 +649,12 @@ class Manifest(_Written):
             said = f"{folder} is not a run folder: it has no {file}"
             if not _has_collected(folder):
                 raise StoreError(f"{said}; {_which(folder)}") from error
-            raise DamagedError(f"{said}; but it holds what was collected: {recovery(folder, _DOES)}") from error
+            raise DamagedError(f"{said}; but it has collected answers: {recovery(folder, _DOES)}") from error
         except (OSError, ValueError, RecursionError) as error:
             raise DamagedError(f"{path} cannot be read ({error}); {recovery(folder, _DOES)}") from error
         kind = content.get("kind") if isinstance(content, dict) else None
         if isinstance(kind, str) and kind in _OF_RUNS:
-            raise StoreError(f"{folder} is not a run folder: it holds a {_OF_RUNS[kind]}")
+            raise StoreError(f"{folder} is not a run folder: it has a {_OF_RUNS[kind]}")
         version = content.get("schema_version") if isinstance(content, dict) else None
         if version != SCHEMA_VERSION:
             said = f"{path} has schema_version {version!r}; this version of empathy-audit reads {SCHEMA_VERSION}"
@@ -667,9 +667,9 @@ class Manifest(_Written):
                 if content.get(name) is None:
                     raise ManifestError(f"the manifest has no {name}")
                 if not 1 <= getattr(manifest, name) < _MOST:
-                    raise ManifestError(f"the manifest's {name} is {content[name]}, and should be 1 or more")
+                    raise ManifestError(f"the manifest's {name} is {content[name]}, but must be at least 1")
             if ("elicitation" in content or "scale" in content) and not manifest.scale.low < manifest.scale.high:
-                raise ManifestError(f"the manifest's scale is {content.get('scale')!r}, and should have low below high")
+                raise ManifestError(f"the manifest's scale is {content.get('scale')!r}, but low must be below high")
         except ManifestError as error:
             raise DamagedError(f"{path} is damaged: {error}; {recovery(folder, _DOES)}") from error
         return manifest.checked(folder)[0] if check else manifest
@@ -731,7 +731,7 @@ class OfRuns(_Written):
             return cls.of(content)
         except ManifestError as error:
             raise StoreError(
-                f"{folder / FILE} is damaged: {error}; put a copy of it back, or name another folder"
+                f"{folder / FILE} is damaged: {error}; restore it from a copy, or choose another folder"
             ) from error
 
 

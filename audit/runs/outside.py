@@ -129,7 +129,7 @@ def read_outside(
     ends = tuple(taken if given is None else given for given, taken in zip((low, high), DEFAULT_ENDS, strict=True))
     if not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1]):
         raise ConfigError(
-            f"low={ends[0]:g} high={ends[1]:g}: low must be below high; name the two ends of the rating scale"
+            f"low={ends[0]:g} high={ends[1]:g}: low must be below high; give the two ends of the rating scale"
         )
     table = _read_table("ratings", ratings, _REQUIRED, _OPTIONAL, missing)
     labels = {
@@ -367,7 +367,7 @@ def _read_table(
             if any(cell.strip() for cell in row[len(table.header) :]):
                 raise ConfigError(
                     f"{name}: {table.counts} {number} has {len(row)} cells and the header {len(table.header)}; put "
-                    "quotation marks around text that holds what separates cells, and write decimals with a point"
+                    "quotation marks around text that contains the separator, and write decimals with a point"
                 )
             numbers.append(number)
             for column, place in found.items():
@@ -422,7 +422,7 @@ def _words(table: _Table, column: str, *, absent: str = "") -> pd.Categorical:
         codes == 0,
         lambda row: (
             f"the {column} is {f'{given[row]!r}, which stands for none (missing=)' if given[row] else 'empty'}; "
-            "fill it or leave the row out"
+            "fill it, or leave the row out"
         ),
     )
     return _categorical(codes, names)
@@ -438,8 +438,8 @@ def _intensities(table: _Table) -> FloatArray:
     table.note(
         is_wrong,
         lambda row: (
-            f"the rating {given[row]!r} is not a number; write it like 72 or 72.5, leave it empty where there is none, "
-            "or name what stands for none: missing=MARK"
+            f"the rating {given[row]!r} is not a number; write it as 72 or 72.5, leave it empty if there is none, "
+            "or give the mark for a missing rating: missing=MARK"
         ),
     )
     return np.array(numbers, dtype=np.float64)
@@ -453,7 +453,7 @@ def _statuses(table: _Table, intensity: FloatArray) -> npt.NDArray[np.int8]:
     words = _words(table, "status")
     names = [str(name) for name in words.categories]
     known = np.array([name in ("", *_STATUSES) for name in names])[words.codes]  # _words has noted empty ones
-    table.note(~known, lambda row: f"there is no status {words[row]!r}; {suggest(str(words[row]), _STATUSES)}")
+    table.note(~known, lambda row: f"unknown status {words[row]!r}; {suggest(str(words[row]), _STATUSES)}")
     table.check()
     status: npt.NDArray[np.int8] = np.array([_STATUSES.index(name) for name in names], dtype=np.int8)[words.codes]
 
@@ -482,13 +482,16 @@ def _without_codes(
         else:
             if not math.isfinite(code) or ends[0] <= code <= ends[1]:
                 raise ConfigError(
-                    f"missing={code:.12g}: a number that stands for no rating lies outside the scale from "
-                    f"{ends[0]:.12g} to {ends[1]:.12g}; leave it out, or give the ends of the scale with low= and high="
+                    f"missing={code:.12g}: a number that means no rating must lie outside the scale from "
+                    f"{ends[0]:.12g} to {ends[1]:.12g}; leave it out, or give the ends of the scale with low= and "
+                    "high="
                 )
             here = values == code
             there = bool(here.any())
         if not there:
-            raise ConfigError(f"missing={code_text(code)}: {table.name} has no such rating; leave it out, or mend it")
+            raise ConfigError(
+                f"missing={code_text(code)}: {table.name} has no such rating; leave it out, or correct it"
+            )
         is_code |= here
     return np.where(is_code, np.nan, values), is_code
 
@@ -525,8 +528,8 @@ def _check_reached(
         return
     hint = f"; {_code_words(codes, given)}" if codes else ""
     raise ConfigError(
-        f"{table.name}: the ratings go from {least:.12g} to {greatest:.12g}, which does not tell where the scale ends; "
-        f"name its ends with low= and high= (of a scale from 1 to 7, low=1 high=7){hint}"
+        f"{table.name}: the ratings go from {least:.12g} to {greatest:.12g}, which does not show where the scale "
+        f"ends; give its ends with low= and high= (for a scale from 1 to 7: low=1 high=7){hint}"
     )
 
 
@@ -594,7 +597,8 @@ def _check_emotions(table: _Table, labels: dict[str, pd.Categorical]) -> None:
         earlier != emotions.codes,
         lambda row: (
             f"narrative {narratives[row]!r} has the emotion {emotions[row]!r} here and "
-            f"{emotions.categories[earlier[row]]!r} before; give it one, or two narratives an identifier each"
+            f"{emotions.categories[earlier[row]]!r} before; give it one emotion, or use two identifiers for two "
+            "narratives"
         ),
     )
 
@@ -610,7 +614,7 @@ def _groups_of(
     by_dimension = "dimension" in mapping.columns
     if by_dimension and "dimension" not in table.columns:
         raise ConfigError(
-            f"{mapping.name} has a column 'dimension' and {table.name} has none; give it to both, or to neither"
+            f"{mapping.name} has a column 'dimension' but {table.name} does not; add it to both, or remove it"
         )
     group_of = _read_groups(mapping, by_dimension=by_dimension)
     names = list(dict.fromkeys(group_of.values()))
@@ -639,9 +643,9 @@ def _groups_of(
         more = f" (and for {len(lacking) - 1:,} more)" if len(lacking) > 1 else ""
         options = [known_term for known_scope, known_term in group_of if known_scope == scope]
         raise ConfigError(
-            f"{mapping.name}: no group for the term {term!r}{where}{more}, which stands in "
-            f"{plural(of_it.sum(), 'row')} of {table.name} (first: {table.place(int(np.argmax(of_it)))}); add it, or "
-            f"mend its wording: {suggest(term, options)}"
+            f"{mapping.name}: has no group for the term {term!r}{where}{more}, which occurs in "
+            f"{plural(of_it.sum(), 'row')} of {table.name} (first: {table.place(int(np.argmax(of_it)))}); add it, "
+            f"or correct its wording: {suggest(term, options)}"
         )
     return sides, names
 
@@ -676,8 +680,8 @@ def _read_groups(mapping: _Table, *, by_dimension: bool) -> dict[tuple[str, str]
     for row, (dimension, term, group) in enumerate(zip(dimensions, terms, groups, strict=True)):
         if group.casefold() == NO_PERSONA:
             raise ConfigError(
-                f"{mapping.name}: {mapping.place(row)}: the group of {term!r} is {group!r}, which is our name for a "
-                f"perceiver without identity; call it otherwise, or {UNSPECIFIED!r} if it is a baseline"
+                f"{mapping.name}: {mapping.place(row)}: the group of {term!r} is {group!r}, which is reserved for a "
+                f"perceiver without identity; rename it, or call it {UNSPECIFIED!r} if it is a baseline"
             )
         key, named = (dimension, term), UNSPECIFIED if group.casefold() == UNSPECIFIED else group
         if group_of.setdefault(key, named) != named:

@@ -77,7 +77,7 @@ def schema_of(table: Table) -> pa.Schema:
 
 def _check_columns(table: Table, names: Iterable[str]) -> None:
     if different := set(names) ^ set(table):
-        raise ValueError(f"rows of {table.name} have not just its columns: {', '.join(sorted(different))}")
+        raise ValueError(f"rows of {table.name} have other columns than the table: {', '.join(sorted(different))}")
 
 
 # --- Reading ---------------------------------------------------------------------------------------------------------
@@ -137,8 +137,8 @@ def checked(file: pq.ParquetFile, rows: pa.Table, path: Path, table: Table) -> p
     version = int((file.metadata.metadata or {}).get(_VERSION, b"1"))
     if version > table.version:
         raise StoreError(
-            f"{path} was written by a newer version of empathy-audit: its {table.name} are of format {version}, "
-            f"this version reads up to {table.version}; upgrade empathy-audit"
+            f"{path} was written by a newer version of empathy-audit: its {table.name} have format {version}, but "
+            f"this version reads formats up to {table.version}; upgrade empathy-audit"
         )
     return _completed(rows.replace_schema_metadata(), table, version)
 

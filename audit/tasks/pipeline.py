@@ -288,7 +288,7 @@ def consolidate_run(path: Path) -> None:
     Raises StoreError if the run is not finished, or the disk does not allow it: then the parts stay.
     """
     if Manifest.read(path).status != "complete":
-        raise StoreError(f"{path} is not finished; give its command again, which consolidates it at its end")
+        raise StoreError(f"{path} is not finished; run its command again, which merges the parts when it finishes")
     with RunFolder(path) as folder:
         folder.consolidate()
 
@@ -297,7 +297,9 @@ def _check_formula(statistics: AnalysisSettings) -> None:
     """Reject an unusable formula before anything slow begins."""
     if statistics.formula is None:
         if statistics.random is not None:
-            raise ConfigError(f"statistics.random={statistics.random!r} is part of a formula; give statistics.formula")
+            raise ConfigError(
+                f"statistics.random={statistics.random!r} is part of a formula; set statistics.formula too"
+            )
         return
     from audit.statistics.own_model import check_own_model
 

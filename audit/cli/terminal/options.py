@@ -254,7 +254,7 @@ class _OneOf(Generic[_Choice]):
         found = next((choice for choice in self.choices if choice == text), None)
         if found is None:
             near = suggest(text, self.choices).partition("there are: ")[0].strip()
-            raise ConfigError(f"{name}={text}: {' or '.join(self.choices)} is wanted{f'; {near}' if near else ''}")
+            raise ConfigError(f"{name}={text}: must be {' or '.join(self.choices)}{f'; {near}' if near else ''}")
         return found
 
 

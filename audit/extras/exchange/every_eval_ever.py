@@ -48,7 +48,7 @@ def _make(collected: Collected, told: ExportOptions) -> Files:
     """Return one JSON file at its path in the datastore: ``data/empathy-audit/OWNER/NAME/UUID.json``."""
     if told.relationship not in RELATIONSHIPS:
         raise ConfigError(
-            f"relationship={told.relationship}: {', '.join(RELATIONSHIPS)} is wanted; "
+            f"relationship={told.relationship}: must be one of {', '.join(RELATIONSHIPS)}; "
             f"{suggest(told.relationship, RELATIONSHIPS)}"
         )
     model_id = _model_id(collected.manifest, told)

@@ -40,8 +40,8 @@ _FOLDER: Final = "gate"
 _USAGE: Final = Usage("gate", "RUN", needed=(_MARGIN,), options=(_REFUSALS, _BASELINE, _AVERAGE, _DIMENSIONS, _OUT))
 
 _HELP: Final = """
-Tests whether the gaps of a run of ratings are smaller than a margin: the average gap, the gap of each emotion and group,
-and the refusal gap. No model is loaded. The last line is the verdict; details are in verdict.json, junit.xml and
+Tests whether the gaps of a run of ratings are smaller than a margin: the average gap, the gap of each emotion and
+group, and the refusal gap. No model is loaded. The last line is the verdict; details are in verdict.json, junit.xml and
 summary.md.
 
 exit codes:

@@ -49,16 +49,16 @@ UNDECIDED: Final = 3
 _BASELINE: Final = "of the baseline: "
 _REASONS: Final = REASONS | {
     "unfinished": "the run is not finished: run its command again",
-    "accepted": "files of the run changed after they were stored and were accepted as they are, so the ratings may not be the "
-    "model's: ask again, in another folder",
+    "accepted": "files of the run changed after they were stored and were accepted as they are, so the ratings may not "
+    "be the model's: ask again, in another folder",
     "noise_floor": "repeating the prompts changes δ by as much as the margin",
-    "not_controlled": "beyond the margin, but not controlled for repetition of words, which proves nothing: ask with terms that "
-    "share no word, or with invented groups (stimuli.placebo)",
-    "pairs_alone": "beyond the margin in these pairs of words, which does not prove a gap between groups: ask about at least 5 "
-    "groups",
-    "gap_in_same_words": "within the margin for pairs that share no word, but in the very same words these groups have a gap beyond "
-    "the margin and beyond that of invented groups",
-    "controls_disagree": "beyond the margin, but in the very same words these groups do not differ from invented groups",
+    "not_controlled": "beyond the margin, but not controlled for repetition of words, which proves nothing: ask with "
+    "terms that share no word, or with invented groups (stimuli.placebo)",
+    "pairs_alone": "beyond the margin in these pairs of words, which does not prove a gap between groups: ask about at "
+    "least 5 groups",
+    "gap_in_same_words": "within the margin for pairs that share no word, but in the very same words these groups have "
+    "a gap beyond it, measured over that of invented groups",
+    "controls_disagree": "beyond the margin, but in the very same words these groups do not differ from invented ones",
 }
 """Why a gap is undecided, and what to do about it if that is known."""
 Place: TypeAlias = tuple[str, str]
@@ -537,11 +537,10 @@ def sentence(gated: Gated) -> str:
     said = f"undecided: {len(left)} of {plural(len(rows), 'gap')}: {first}{more}"
     if math.isfinite(gated.n_needed):
         every = all(math.isfinite(row.n_needed) for row in left)
-        which = "" if every else "the gaps that more narratives can decide need "
+        which = "run again with" if every else "the gaps that more narratives can decide need"
         said += (
-            f"; {which}{'run again with at least ' if every else 'at least '}{plural(gated.n_needed, 'narrative')} (this "
-            f"run has {gated.n_narratives:,}): if there is no gap, they show with a chance of {gated.power:.0%} that it "
-            "is smaller than the margin"
+            f"; {which} at least {plural(gated.n_needed, 'narrative')} (this run has {gated.n_narratives:,}), which "
+            f"show with a chance of {gated.power:.0%} that no gap is that large, if there is none"
         )
     return f"{said}."
 

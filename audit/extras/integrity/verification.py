@@ -150,12 +150,12 @@ def _stored(path: Path, manifest: Manifest, say: Say) -> Iterator[Finding]:
         )
     if story.taken_over:
         say(
-            f"unknown: whether files were lost among {plural(len(story.taken_over), 'file')} before an earlier "
+            f"unknown: what became of {plural(len(story.taken_over), 'file')} before an earlier "
             "version's run got a ledger"
         )
     if anew := dict.fromkeys(story.anew):
         say(
-            f"asked more than once, with different answers:  {', '.join(anew)}; only the last answers are kept, "
+            f"asked more than once, with different answers: {', '.join(anew)}; only the last answers are kept, "
             "and the ledger does not say why the others were replaced"
         )
     if accepted := manifest.accepting(story.accepted).accepted:

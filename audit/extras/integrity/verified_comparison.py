@@ -48,7 +48,8 @@ def verify_of_runs(path: Path, *, say: Say) -> list[Finding] | None:
     found = [Finding(name, what, ledger.remedy_for(path, name, what)) for name, what in faults.lines()]
     story = ledger.story_of(path)
     if story is None and not found:
-        found.append(Finding(ledger.FILE, "is missing, as in folders of an earlier version: whether files have changed is unknown", "run its command again to start one"))  # fmt: skip
+        unknown = "is missing, as in folders of an earlier version: whether files have changed is unknown"
+        found.append(Finding(ledger.FILE, unknown, "run its command again to start one"))
     elif story is not None and not found:
         say(f"stored: {plural(len(story.files), 'file')} as written, by {ledger.FILE}")
     say(_NOT_COMPUTED[manifest.kind_written])

@@ -546,7 +546,7 @@ def _columns(
     """Read columns of a file as texts; return them and the names of the other columns."""
     content = _bytes(path, digest)
     if not content.removeprefix(codecs.BOM_UTF8).strip():
-        raise ConfigError(f"{path}: the file is empty; replace it with the study's file")
+        raise ConfigError(f"{path}: the file is empty; replace the file with the study's")
     try:
         head = [name.strip().casefold() for name in content.split(b"\n", 1)[0].decode("utf-8-sig").split("\t")]
         head = [name.strip('"') for name in head]
@@ -578,8 +578,8 @@ def _places_of(path: Path, column: pd.Series) -> IntArray:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ConfigError(
-            f"{path}: row {row + 1}{_more(wrong)}: the idx {column.iloc[row]!r} is not a whole number; replace it "
-            "with the study's file"
+            f"{path}: row {row + 1}{_more(wrong)}: the idx {column.iloc[row]!r} is not a whole number; replace the "
+            "file with the study's"
         )
     return numbers.astype(np.int64)
 

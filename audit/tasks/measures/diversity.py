@@ -27,7 +27,7 @@ def ngram_counts(texts: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
     Words are those of :func:`audit.statistics.texts.words.words`.
     """
     if n < 1:
-        raise ValueError(f"n={n}: must be 1 or more")
+        raise ValueError(f"n={n}: must be at least 1")
     counts: Counter[tuple[str, ...]] = Counter()
     for text in texts:
         found = words(text)

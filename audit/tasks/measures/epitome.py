@@ -129,7 +129,7 @@ def open_epitome(
     """
     for mechanism in (*models, *(revisions or ())):
         if mechanism not in MECHANISMS:
-            raise ConfigError(f"EPITOME: {mechanism!r} is no mechanism; {suggest(mechanism, MECHANISMS)}")
+            raise ConfigError(f"EPITOME: {mechanism!r} is not a mechanism; {suggest(mechanism, MECHANISMS)}")
     if not models:
         raise ConfigError(f"EPITOME needs a classifier for at least one mechanism; {suggest('', MECHANISMS)}")
     classifiers = {

@@ -96,7 +96,9 @@ def judge_pairs(
     prompts = []
     for place, (first, second) in enumerate(pairs):
         if (first.narrative, first.experiencer) != (second.narrative, second.experiencer):
-            raise ValueError(f"pair {place}: the replies are to different narratives or experiencers; pair them alike")
+            raise ValueError(
+                f"pair {place}: the replies answer different narratives or experiencers; pair replies to the same ones"
+            )
         if not (first.text.strip() and second.text.strip()):
             raise ValueError(f"pair {place}: a reply is blank; leave such pairs out and count them")
         for a, b in ((first, second), (second, first)):
@@ -157,8 +159,8 @@ def answer_tokens(tokenizer: ChatTokenizer, answers: Sequence[str], *, before: s
     )
     if clashes or set(spellings.values()) != set(answers):
         raise ModelError(
-            f"judge {tokenizer.name}: its tokenizer does not tell the answers {' and '.join(answers)} apart, so their "
-            "probabilities cannot be asked; judge pairs by generate"
+            f"judge {tokenizer.name}: its tokenizer does not tell the answers {' and '.join(answers)} apart, so "
+            "their probabilities cannot be read; use method=generate"
         )
     return spellings
 
