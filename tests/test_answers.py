@@ -276,20 +276,20 @@ def test_what_is_no_answer_is_missing_and_told(there, audit, capsys):
 
 
 FAULTY = {
-    "no JSON": (b"{", r"a\.jsonl: line 3 is no JSON"),
-    "no UTF-8": (b'{"id": "\xff"}', r"a\.jsonl: line 3 is no JSON"),
-    "no object": (b"[1]", r"line 3 is no JSON object but a list"),
+    "no JSON": (b"{", r"a\.jsonl: line 3 is not JSON"),
+    "no UTF-8": (b'{"id": "\xff"}', r"a\.jsonl: line 3 is not JSON"),
+    "no object": (b"[1]", r"line 3 must be a JSON object, but is a list"),
     "no id": (b'{"text": "7"}', r"line 3 has no id; give each answer the id of its prompt"),
-    "another export": (b'{"id": "abc-0", "text": "7"}', r"line 3: id 'abc-0' is of other prompts, .* begin 'abc'"),
-    "no such place": (b'{"id": "EXPORT-99999", "text": "7"}', r"line 3: there is no prompt with the id .*-99999'"),
-    "another number": (b'{"id": "EXPORT-007", "text": "7"}', r"line 3: there is no prompt with the id"),
-    "no text": (b'{"id": "EXPORT-0", "rating": 7}', r"line 3 has no text of a model; name it text, response"),
-    "a number": (b'{"id": "EXPORT-0", "text": 7}', r"line 3: text is a number, and should be a text"),
-    "two texts": (b'{"id": "EXPORT-0", "text": "7", "output": "8"}', r"line 3 has text and output; keep the one"),
+    "another export": (b'{"id": "abc-0", "text": "7"}', r"line 3: id 'abc-0' belongs to other prompts, .* begin 'abc'"),
+    "no such place": (b'{"id": "EXPORT-99999", "text": "7"}', r"line 3: no prompt has the id .*-99999'"),
+    "another number": (b'{"id": "EXPORT-007", "text": "7"}', r"line 3: no prompt has the id"),
+    "no text": (b'{"id": "EXPORT-0", "rating": 7}', r"line 3 has no model text; call it text, response"),
+    "a number": (b'{"id": "EXPORT-0", "text": 7}', r"line 3: text is a number, but must be text"),
+    "two texts": (b'{"id": "EXPORT-0", "text": "7", "output": "8"}', r"line 3 has text and output; keep only the one"),
     "two choices": (
         b'{"id": "EXPORT-0", "response": {"choices": [{}, {}]}}', r"line 3: response has 2 choices; .* ask with n=1",
     ),
-    "other JSON": (b'{"id": "EXPORT-0", "response": {"output": []}}', r"line 3: response is no chat completion"),
+    "other JSON": (b'{"id": "EXPORT-0", "response": {"output": []}}', r"line 3: response is not a chat completion"),
     "another answer": (b'{"id": "EXPORT-0", "text": "other"}', r"line 3: prompt .*-0 has another answer on line 1"),
 }  # fmt: skip
 
@@ -318,7 +318,7 @@ def test_files_that_do_not_belong_together_are_refused(there, audit, capsys):
 
 
 def test_options_of_other_forms_are_refused(there, audit, capsys):
-    assert "low= is of ratings=FILE" in refused(audit, capsys, "low=0")
+    assert "low= is for ratings=FILE" in refused(audit, capsys, "low=0")
     assert audit("report", "answers=a.jsonl") == 2
     assert "prompts= must be given to read answers" in capsys.readouterr().err
     Path("a.jsonl").write_text("\n")

@@ -153,10 +153,16 @@ def test_names_that_are_no_utf_8_are_taken_or_refused_in_one_line(runs, capsys):
     capsys.readouterr()
     for words, said in (
         (["report", f"{name}x"], "caf\\udce9x is not a run folder: it has no manifest.json"),
-        (["judge", name, "other", f"model={name}"], "model='caf\\udce9': it is no UTF-8; write it in letters"),
-        (["run", f"run_dir={name}"], "run_dir='caf\\udce9': a path that is no UTF-8 cannot be written into a manif"),
+        (
+            ["judge", name, "other", f"model={name}"],
+            "model='caf\\udce9': is not valid UTF-8; rename the file, or give another value",
+        ),
+        (
+            ["run", f"run_dir={name}"],
+            "run_dir='caf\\udce9': the path is not valid UTF-8, so a manifest cannot record it",
+        ),
         (["run", f"prompt={name}"], "caf\\udce9"),
-        ([name], "'caf\\udce9' is no command"),
+        ([name], "'caf\\udce9' is not a command"),
     ):
         assert said in refused(words, capsys)
 

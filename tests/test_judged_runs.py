@@ -172,7 +172,7 @@ def test_a_run_is_not_complete_while_it_is_scored_anew(run, audit, tiny_model, m
         ("refs.csv", "narrative_id,reply\nx,y", "bertscore.references", "reference"),
         ("rubric.yaml", "mine: {{}}", "judge.rubric_file", "rubric.yaml"),
         ("levels.csv", "narrative_id,explorations\nnobody,1", "epitome.labels", "names none of this run's"),
-        ("levels.csv", "narrative_id,explorations\nnobody,1\n{id},3", "epitome.labels", "a level is 0, 1 or 2"),
+        ("levels.csv", "narrative_id,explorations\nnobody,1\n{id},3", "epitome.labels", "a level must be 0, 1 or 2"),
         ("levels.csv", "narrative_id,empathy\n{id},1", "epitome.labels", "no column"),
     ],
 )

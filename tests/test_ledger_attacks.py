@@ -159,7 +159,7 @@ def test_a_pipe_or_a_folder_in_a_file_s_place_is_named_and_not_waited_for(run): 
     (run / PLANTED).unlink()
     (run / PLANTED).mkdir()
     assert faults_of(run).changed == (PLANTED,)
-    with RunFolder(run) as folder, pytest.raises(StoreError, match="is no file; move it out of the folder"):
+    with RunFolder(run) as folder, pytest.raises(StoreError, match="is not a file; move it out of the folder"):
         folder.accept(faults_of(run))
 
 
@@ -309,7 +309,7 @@ def test_no_reader_is_given_tables_of_two_analyses(run, monkeypatch):  # noqa: F
             analysis(RunFolder(run), "new", 2)
     both = {name: (run / "tables" / name).read_text() for name in ("gap.csv", "cells.csv")}
     assert len(set(both.values())) == 2  # the bare folder does show both
-    with pytest.raises(StoreError, match="the last one has not taken its place whole"):
+    with pytest.raises(StoreError, match="the last analysis was not stored completely"):
         Tables(run / "tables", TABLES)["gap"]
     with RunFolder(run):  # the remedy: any command that enters it
         pass
@@ -326,7 +326,7 @@ def test_tables_that_were_opened_before_a_later_analysis_are_not_mixed_with_it(r
         tables = Tables(run / "tables", TABLES)
         assert tables["gap"]["a"].tolist() == [1]
         analysis(folder, "new", 2)
-    with pytest.raises(StoreError, match="is of a later analysis than the tables that were read before"):
+    with pytest.raises(StoreError, match="was written by a later analysis than the tables read before"):
         tables["cells"]
     assert Tables(run / "tables", TABLES)["cells"]["a"].tolist() == [2]
 

@@ -108,7 +108,7 @@ def test_what_raters_sent_that_can_not_be_used_is_one_line(finished, audit, tmp_
         (twice, "1 for intensity, and 0 on"),
         (pd.concat([good, other]), "has items of list-1 and of list-2"),
         (good.drop(columns="about_1"), "no column 'about_1'"),
-        (good.assign(intensity=""), "no score is in what was named"),
+        (good.assign(intensity=""), "no score is in the files given"),
     ):
         table.to_csv(tmp_path / "bad.csv", index=False)
         capsys.readouterr()
@@ -175,7 +175,7 @@ def test_options_that_the_form_does_not_have_are_refused(finished, audit, tmp_pa
     for arguments, said in (
         (("export", finished, "form=replies"), "form=replies: of this run intensity or norming is wanted"),
         (("export", finished, "questions=q.yaml"), "questions: form=intensity has no such option"),
-        (("export", finished, "lists=9"), "lists=9: 4 are all that differ"),
+        (("export", finished, "lists=9"), "lists=9: the run has 4 different lists; give"),
         (("export", finished, "form=norming", "n=0"), "n=0: a whole number from 1"),
         (("import", finished, "anna.csv", "form=norming"), "form=norming"),
         (("export", finished, "introduction=none.txt"), "none.txt"),

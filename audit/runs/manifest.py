@@ -821,6 +821,6 @@ def _explain(fault: ErrorDetails) -> str:
     if fault["type"] == "missing":
         return f"the manifest has no {'.'.join(place)}"
     if fault["type"] == "literal_error":
-        return f"the manifest's {'.'.join(place)} is {fault['input']!r}, and should be {fault['ctx']['expected']}"
-    should = next((name for begin, name in _SHOULD_BE if fault["type"].startswith(begin)), "names with values")
-    return f"the manifest's {'.'.join(place)} is {fault['input']!r}, and should be {should}"
+        return f"the manifest's {'.'.join(place)} is {fault['input']!r}, but must be {fault['ctx']['expected']}"
+    should = next((name for begin, name in _SHOULD_BE if fault["type"].startswith(begin)), "a JSON object")
+    return f"the manifest's {'.'.join(place)} is {fault['input']!r}, but must be {should}"

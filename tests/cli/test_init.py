@@ -76,7 +76,7 @@ def test_nothing_is_ever_overwritten(tmp_path, audit, capsys):
     folder.mkdir()
     (folder / "vignettes.csv").write_text("of a year's work")
     assert audit("init", "mine") == 2
-    assert "mine is not empty, and nothing is overwritten; name a new or empty" in capsys.readouterr().err
+    assert "mine is not empty, and init overwrites nothing; give a new or empty" in capsys.readouterr().err
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"vignettes.csv": "of a year's work"}
 
 
@@ -85,7 +85,7 @@ def test_nothing_is_ever_overwritten(tmp_path, audit, capsys):
     [
         ([], "init takes one folder, got none; see python -m audit init --help"),
         (["a", "b"], "init takes one folder, got a b; see"),
-        (["a-file"], "a-file is a file; name a folder that is new or empty"),
+        (["a-file"], "a-file is a file; give a new or empty"),
         (["a-file/x"], "a-file/x cannot be written (Not a directory); name another folder"),
     ],
 )

@@ -33,7 +33,7 @@ def test_probabilities_are_refused_in_one_line_that_names_engine_and_remedy():
     with pytest.raises(ModelError) as refused:
         ExpectedElicitation(Scale(0, 10), 0.1).elicit(Writes(), [Prompt("", "How sad?")])
     assert str(refused.value) == (
-        "engine=elsewhere writes texts and tells no probabilities of tokens; use elicitation=generate"
+        "engine=elsewhere writes text but does not return token probabilities; use elicitation=generate"
     )
 
 
@@ -88,5 +88,5 @@ def test_every_engine_of_the_registry_has_a_way_to_open_a_model(name):
 
 def test_an_engine_that_is_none_is_refused_with_those_that_there_are(tiny_config):
     _, config = tiny_config("x")
-    with pytest.raises(ModelError, match=r"engine\.name=vlm: there is no such engine; did you mean 'vllm'"):
+    with pytest.raises(ModelError, match=r"engine\.name=vlm: unknown engine; did you mean 'vllm'"):
         choose_engine(config.model_copy(update={"name": "vlm"}), writes=True)

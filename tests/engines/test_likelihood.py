@@ -251,7 +251,7 @@ def test_a_model_of_another_kind_is_refused(kind, tmp_path):
         torch.manual_seed(20201012)
         getattr(transformers, kind)(config).save_pretrained(tmp_path)
     said = {
-        "BertLMHeadModel": "the bert reads ahead, so it is no causal model",
+        "BertLMHeadModel": "the bert reads ahead, so it is not a causal model",
         "BertModel": "weights are missing",
         "BartForConditionalGeneration": "is an encoder-decoder",
     }
@@ -266,7 +266,7 @@ def test_missing_weights_are_refused(copy):
 def test_probabilities_that_are_no_numbers_are_refused(copy):
     rewrite(copy, lambda weights: weights["lm_head.weight"].fill_(float("nan")))
     line = refused(copy, ["", "a", "b"])
-    assert "the probabilities of 2 of 3 texts are zero or no numbers (first: text 2)" in line
+    assert "the probabilities of 2 of 3 texts are 0 or not numbers (first: text 2)" in line
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])

@@ -300,7 +300,7 @@ def test_a_family_s_template_shows_all_that_is_said_once_and_in_order(name, toke
             assert ids[0] == tokenizer.hf.bos_token_id != ids[1]
     assert tokenizer.has_system_role == (family.system == "own")
     if not family.turns:
-        with pytest.raises(ModelError, match="leaves out earlier turns"):
+        with pytest.raises(ModelError, match="drops earlier turns"):
             tokenizer.encode_prompts([Prompt(SYSTEM, USER, TURNS)])
 
 

@@ -106,7 +106,7 @@ def test_a_template_without_a_date_is_told_apart_by_none(tokenizer_of):
 
 @pytest.mark.parametrize("date", ["2026-02-30", "26 Jul 2024", "20240726", "", None])
 def test_what_is_no_day_is_refused(date, tiny_config):
-    with pytest.raises(ConfigError, match=r"^model\.date=.*: is no day; write it as 2024-07-26$"):
+    with pytest.raises(ConfigError, match=r"^model\.date=.*: is not a date; write it as 2024-07-26$"):
         tiny_config("x", date=date)
 
 
@@ -185,7 +185,7 @@ def test_a_users_template_goes_before_the_model_s_own(tiny_model, open_engine, t
         ("{{ raise_exception('not\nso') }}", r", line 1: not so"),
         ("Be kind.", r": leaves out what the user says"),
         (" \n", r": is empty; give a Jinja file, or plain"),
-        ("\udcff", r": is no text in UTF-8"),
+        ("\udcff", r": is not UTF-8 text"),
         (None, r": cannot be read \(No such file or directory\); give a Jinja file, or plain"),
     ],
 )

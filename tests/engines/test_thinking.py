@@ -118,9 +118,10 @@ def test_the_vocabulary_tells_the_marks_where_the_template_does_not(tokenizer_of
     with pytest.raises(ModelError) as raised:
         tokenizer.render(Prompt("", "x", thinks=True))
     assert str(raised.value) == (
-        "model tiny: neither its chat template nor its vocabulary tells how it marks a thought, so that it is taken "
-        "for a model that does not think; use thinking=off, or say which marks it was trained with: "
-        "thinking.marks=[OPENS,CLOSES], or model.thinks_in= one of " + ", ".join(each.name for each in DIALECTS)
+        "model tiny: neither its chat template nor its vocabulary shows how it marks a thought, so it "
+        "is treated as a model that does not think; use thinking=off, or give the marks it was "
+        "trained with: thinking.marks=[OPENS,CLOSES], or model.thinks_in=, one of "
+        + ", ".join(each.name for each in DIALECTS)
     )
     for dialect in DIALECTS:
         assert tokenizer_of("Kimi", think_tokens=False, thinks_in=dialect.name).thinking is dialect

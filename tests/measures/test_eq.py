@@ -117,7 +117,7 @@ def test_an_absent_model_says_how_to_get_it(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("hypotheses", "said"),
     [
-        ({**OWN, "emotions": "x"}, "there is no part 'emotions' to have a hypothesis; did you mean 'emotion'?"),
+        ({**OWN, "emotions": "x"}, "unknown part 'emotions'; did you mean 'emotion'?"),
         ({"emotion": "x"}, "the part 'perspective' needs a hypothesis"),
         ({**OWN, "advice": " "}, "the part 'advice' needs a hypothesis"),
     ],

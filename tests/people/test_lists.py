@@ -163,7 +163,7 @@ def test_hostile_narratives_groups_and_emotions_stay_text():
 @pytest.mark.parametrize(("group", "said"), [("=1+1", "spreadsheet's formula"), ("none of these", "stands twice")])
 def test_a_group_that_can_not_be_offered_is_one_clear_line(group, said):
     grid = grid_of(dimension_of("religion", {group: 1, "Hindu": 1}))
-    with pytest.raises(ConfigError, match=f"the groups of religion cannot be offered to raters: .*{said}"):
+    with pytest.raises(ConfigError, match=f"the groups of religion cannot be shown to raters: .*{said}"):
         rating_questions(grid, grid.variant.scale, introduction=None)
 
 

@@ -83,13 +83,13 @@ def test_the_hash_is_of_what_is_used_in_its_order(write):
         ),
         pytest.param(
             "narrative_id,xWant,xReact\nn2,a,b\nx,a,b\n",
-            ": 2 of the 3 narratives of this run are not there (first: 'n1'); add a row for each",
+            ": 2 of the 3 narratives of this run are missing (first: 'n1'); add a row for each",
             id="narratives absent",
         ),
         pytest.param(
             'narrative_id,xWant,xReact\nn1,"a\nb",b\nn3,a,b\nn2,a,  \n',
-            ": line 5: narrative 'n2' has no text for the relation xReact; fill the cell, or take the relation out of "
-            "strategy.knowledge.relations",
+            ": line 5: narrative 'n2' has no text for the relation xReact; fill the cell, or remove the "
+            "relation from strategy.knowledge.relations",
             id="empty cell",
         ),
         pytest.param("narrative_id,xWant,xReact\nn1,a\n", ": line 2: narrative 'n1' has no text", id="too few cells"),

@@ -190,7 +190,7 @@ def test_a_file_with_other_delimiters_or_without_a_header_is_told_what_its_first
 
 
 def test_a_spreadsheet_that_is_called_csv_and_utf_16_without_its_mark_are_told_for_what_they_are(write):
-    assert "packed as .xlsx, .ods and .docx files are" in error_of(write(b"PK\x03\x04\x14\x00"))
+    assert "packed like .xlsx, .ods and .docx files" in error_of(write(b"PK\x03\x04\x14\x00"))
     assert "line 1 holds a NUL character, which no text has; save the file as UTF-8" in error_of(
         write("id,emotion,text\n1,joy,A.\n".encode("utf-16-le"))
     )
@@ -302,7 +302,7 @@ def test_columns_that_are_needed_must_be_named(write, columns, words):
 
 def test_a_file_that_is_missing_or_a_folder_is_named(tmp_path):
     assert "absent.csv is not a file" in error_of(tmp_path / "absent.csv")
-    assert f"{tmp_path} is a folder, and a file is wanted" in error_of(tmp_path)
+    assert f"{tmp_path} is a folder, not a file" in error_of(tmp_path)
 
 
 def test_a_csv_needs_a_path():

@@ -109,7 +109,7 @@ def test_where_all_are_killed_the_command_says_so_in_a_line_and_then_goes_on(
     assert audit(*command) == 2
     *_, line = capsys.readouterr().err.splitlines()
     assert line.startswith("audit: ")
-    assert "the same command goes on" in line
+    assert "the same command to continue" in line
     assert gone(killed)
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["status"] == "running"
     assert audit(*command) == 0
@@ -205,7 +205,7 @@ def test_a_questionnaire_and_replies_are_shared_out_too(alone, tiny_model, tmp_p
         same(tmp_path / name, alone(*words))
     [idle] = [line for line in lines if "nothing to do" in line]
     assert idle.startswith("note: 1 shard of 25 prompts for 2 workers")
-    assert idle.endswith("shard_size=13 has work for all of them")
+    assert idle.endswith("shard_size=13 gives all of them")
 
 
 # --- What is refused -------------------------------------------------------------------------------------------------
