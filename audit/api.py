@@ -64,7 +64,7 @@ class Tables(Mapping[str, pd.DataFrame]):
                     f"{self._folder} has no table {name!r}; there are: {there}. `python -m audit report` makes all "
                     "of them"
                 )
-            again = f"`{report_command(run)}` makes it anew"
+            again = f"`{report_command(run)}` makes it again"
             of = check_made(run, f"tables/{path.name}", remedy=again)
             if self._of not in (None, of):
                 raise StoreError(

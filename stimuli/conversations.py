@@ -306,7 +306,7 @@ def _check_causes(target: _Utterance, shown: Sequence[_Utterance], said: Sequenc
     for cause in target.causes:
         if any(_holds(each, cause) for each in shown):
             continue
-        missing = f"{target.place}: the cause {cause!r} is in no utterance that is shown"
+        missing = f"{target.place}: the cause {cause!r} is in no shown utterance"
         holding = [each for each in said if _holds(each, cause)]
         if not holding:
             raise StimulusError(f"{missing}; copy the words from this or an earlier utterance of the conversation")

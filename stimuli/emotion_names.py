@@ -49,7 +49,7 @@ def _listed() -> tuple[EmotionWords, ...]:
     return (*dict.fromkeys(emotion_words().values()), *(EmotionWords(*pair) for pair in pairs))
 
 
-_GUESSED: Final = "its own name, since no list has it"
+_GUESSED: Final = "its own name, because no list has it"
 """What is said of an emotion whose words nobody gave."""
 
 

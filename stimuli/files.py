@@ -39,7 +39,7 @@ def open_file(path: Path) -> BufferedReader:
         found = os.fstat(stream.fileno())
         _check_kind(found.st_mode)
         if found.st_size == 0 and stream.read(1):
-            raise OSError(errno.EINVAL, "it is the system's own, as what lies in /proc, and no file")
+            raise OSError(errno.EINVAL, "it is a system file, such as those in /proc")
     except BaseException:
         stream.close()
         raise
@@ -83,7 +83,7 @@ def unpacked_size(content: bytes) -> int:
 
 def too_large_error(at_most: int) -> OSError:
     """Return the error for a file that holds more than is read."""
-    return OSError(errno.EFBIG, f"it is larger than {at_most // _MIB} MiB, the most that is read of such a file")
+    return OSError(errno.EFBIG, f"it is larger than {at_most // _MIB} MiB, the limit for such a file")
 
 
 def _check_kind(mode: int) -> None:

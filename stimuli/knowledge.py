@@ -20,7 +20,7 @@ from stimuli.yaml_files import may_be_file
 RELATIONS: Final = ("xIntent", "xNeed", "xWant", "xEffect", "xReact")
 """What the person of a narrative meant to do, needed before, wants now, undergoes and feels; a file may have others."""
 
-_REMEDY: Final = "strategy.knowledge.relations, and out of the templates that show it"
+_REMEDY: Final = "strategy.knowledge.relations, and from the templates that show it"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def read_knowledge(path: Path, narratives: Narratives, relations: Sequence[str])
             f"strategy.knowledge.path={path} is not a file; give a CSV file with narrative_id and relations"
         )
     columns = {name: name for name in ("narrative_id", *relations)}
-    also = f"add a column for each relation, or take one out of {_REMEDY}"
+    also = f"add a column for each relation, or remove one from {_REMEDY}"
     rows = read_cells(path, columns, of="knowledge", may_be_empty=relations, remedy=also)
     check_unique((cells["narrative_id"] for _, cells in rows), of="narrative", place=str(path))
     known = {cells["narrative_id"]: (place, cells) for place, cells in rows}

@@ -56,8 +56,8 @@ _HOU2025_COLUMNS: Final = {
     "third_person": "third_person_text",
 }
 _HOU2025_ORIGIN: Final = (
-    "the files come with the released code of Hou, Daumé III and Rudinger (2025), arXiv:2503.01030; "
-    "point stimuli.path at the folder that holds them"
+    "the files come with the released code of Hou, Daumé III and Rudinger (2025), arXiv:2503.01030; set "
+    "stimuli.path to the folder with the files"
 )
 
 
@@ -131,8 +131,8 @@ class Narratives:
         if not self.said:
             return ""
         return (
-            f"words for emotions that your file does not give: {'; '.join(self.said)}. To give others, add the columns "
-            "emotion_noun and emotion_adjective; one row of each emotion is enough"
+            f"your file gives no words for these emotions, so these are used: {'; '.join(self.said)}. To use "
+            "others, add the columns emotion_noun and emotion_adjective; one row per emotion is enough"
         )
 
     @property
@@ -336,7 +336,7 @@ def _read_hou2025(path: Path | None, emotions: Sequence[str] | None) -> list[Nar
     present = [e for e, file in files.items() if file.is_file()]
     missing = [files[e].name for e in wanted if e not in present]
     if missing:
-        subset = f"; to use what is there: stimuli.emotions=[{','.join(present)}]" if present else ""
+        subset = f"; to use the files you have: stimuli.emotions=[{','.join(present)}]" if present else ""
         raise StimulusError(
             f"stimuli.path={path}: {len(missing)} of {len(wanted)} files are missing: {', '.join(missing)}; "
             f"{_HOU2025_ORIGIN}{subset}"
@@ -377,7 +377,7 @@ def _read_csv(
         may_be_empty=_WORDS,
         may_be_missing=[word for word in _WORDS if word not in named],
         missing=missing,
-        remedy="or name your own: stimuli.columns.OURS=COLUMN",
+        remedy="or give your own: stimuli.columns.OURS=COLUMN",
     )
     _check_own(read, path, named)
     if shown in named:
@@ -465,7 +465,7 @@ def _check_told(
             f"{where} has {{experiencer}}, but the prompt shows it as what the experiencer tells; "
             f"{f'ask such texts by {by}' if third_person_fits else told}{more}"
         )
-    placed_there = f"; or write {{experiencer}} where the person is named, and add {by}" if third_person_fits else ""
+    placed_there = f"; or write {{experiencer}} for the person, and add {by}" if third_person_fits else ""
     raise StimulusError(
         f"{where} is not in the first person (it has no I, my, we or the like; what is in quotation marks, or "
         "after a colon or a dash, does not count), but the prompt shows it as what the experiencer tells; "

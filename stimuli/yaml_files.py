@@ -16,16 +16,15 @@ _DEEPEST: Final = 100
 """Brackets, or levels of indentation, that may stand within each other: PyYAML takes minutes over some thousands."""
 _REMEDIES: Final[Mapping[str, str]] = {
     "<stream end>": "a bracket or a quote is not closed",
-    "'\\t'": "a tab stands before a name; write spaces",
-    "mapping values are not allowed": "a text with a colon in it must be in quotes, and after a name's colon stands a "
-    "space",
+    "'\\t'": "a tab comes before a name; use spaces",
+    "mapping values are not allowed": "text with a colon must be in quotes, and a name's colon needs a space after it",
     "expected ',' or": "a bracket is not closed, or a comma is missing",
-    "another document": "a line --- begins another document; leave it out",
+    "another document": "a line --- starts another document; leave it out",
     "undefined alias": "a text that begins with * must be in quotes",
-    "2002:merge": "<< is not read; write out what is meant",
+    "2002:merge": "<< cannot be read; write the values out",
     "a constructor for the tag": "a text that begins with ! must be in quotes",
     "could not find expected ':'": "a colon is missing after a name",
-    "expected <block end>": "names of one level must begin at the same place of their lines",
+    "expected <block end>": "names of one level must start in the same column",
     "cannot start any token": "a text that begins with this character must be in quotes",
 }
 """What is likeliest meant, by what PyYAML says."""

@@ -198,13 +198,13 @@ def why_not_elsewhere(plan: Planned, *, kind: str, readable: bool) -> str:
     """
     strategy = plan.strategy
     if not readable:
-        return f"answers of task={kind} are not read from a file; task=intensity and task=reply are"
+        return f"answers to task={kind} cannot be read from a file; only task=intensity and task=reply can"
     if plan.config.thinking.is_on:
-        return f"thinking={plan.config.thinking.mode} asks after a thought of the model's own, which is not there yet"
+        return f"thinking={plan.config.thinking.mode} asks after the model's own thought, which does not exist yet"
     if strategy.stages:
-        return f"strategy {strategy.name} asks after what the model itself writes before, which stands in brackets here"
+        return f"strategy {strategy.name} asks after the model's own earlier texts, shown in brackets here"
     if strategy.brings:
-        return f"strategy {strategy.name} brings examples or knowledge, which are settled when a run begins"
+        return f"strategy {strategy.name} uses examples or knowledge, which are chosen when a run starts"
     return ""
 
 
@@ -233,7 +233,7 @@ def sample_of(plan: Planned) -> str:
     if drawn := getattr(plan.grid, "drawn", None):
         left_out.append(f"in each narrative some pairs of {', '.join(drawn)}")
         remedies.append("stimuli.pairs=all")
-    return f"a sample: {', '.join(left_out)}; to have all: {' '.join(remedies)}" if left_out else ""
+    return f"a sample: {', '.join(left_out)}; for all of them: {' '.join(remedies)}" if left_out else ""
 
 
 def _dimensions(config: AuditConfig, names: list[str] | None = None) -> tuple[Dimension, ...]:

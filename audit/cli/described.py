@@ -72,7 +72,7 @@ def _show(group: GroupRow, rows: Sequence[OptionRow], *, whole: bool) -> None:
         tell(f"  {row.name}={default}")
         takes = row.type.replace("one of the choices", " | ".join(row.choices))
         more = f" ({', '.join(row.choices)})" if row.choices and "one of the choices" not in row.type else ""
-        must = "" if row.default else "; its default is the choice's own, or it must be given"
+        must = "" if row.default else "; the default depends on the choice, or a value must be given"
         _paragraph(row.meaning, indent=6)
         _paragraph(f"takes: {takes}{more}{must}", indent=6)
     tell("")

@@ -78,7 +78,7 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
     say(f"{plural(len(plan.grid), 'prompt')}: {out}")
     why_not = why_not_elsewhere(plan, kind=task.kind, readable=task.asked_elsewhere)
     if follows:
-        why_not = "it has the prompts of several runs; give each an out= of its own"
+        why_not = "it has the prompts of several runs; give each its own out="
     if why_not:
         note(f"`report answers=` cannot read {out}: {why_not}")
         return

@@ -27,11 +27,11 @@ _VALUED: Final = {"--cfg": "job", "--config-dir": "FOLDER", "--package": "GROUP"
 """Flags that take a value, with its placeholder."""
 _FLAGS: Final = ("-m", "-c", "-cd", "-p", *_SWITCHES, *_VALUED)
 FLAGS: Final[Mapping[str, str]] = {
-    "-m": "runs a sweep over all values with commas between them: -m prompt=origin,persona-1",
-    "--config-dir=FOLDER": "adds choices of yours to the groups: FOLDER/prompt/mine.yaml is prompt=mine",
-    "--cfg=job": "shows all options and their values as YAML, and runs nothing",
-    "--resolve": "with --cfg: shows what stands for another option's value as that value",
-    "--package=GROUP": "with --cfg: shows the options of one group alone",
+    "-m": "runs a sweep over all comma-separated values: -m prompt=origin,persona-1",
+    "--config-dir=FOLDER": "adds your own choices to the groups: FOLDER/prompt/mine.yaml is prompt=mine",
+    "--cfg=job": "shows all options and their values as YAML; runs nothing",
+    "--resolve": "with --cfg: replaces references to other options by their values",
+    "--package=GROUP": "with --cfg: shows only the options of one group",
 }
 """The flags of commands that take overrides, as they are typed, with their meaning."""
 _SHOWN: Final = ("job", "hydra", "all")
@@ -206,7 +206,7 @@ def given_twice(words: Sequence[str]) -> list[str]:
             continue
         given.setdefault(name, []).append(value)
     return [
-        f"{name} is given more than once; the last one counts: {shlex.quote(f'{name}={values[-1]}')}"
+        f"{name} is given more than once; the last one is used: {shlex.quote(f'{name}={values[-1]}')}"
         for name, values in given.items()
         if len(set(values)) > 1
     ]
@@ -257,7 +257,7 @@ def several_values(word: str, name: str, values: str, options: Options, parse: P
         if "list" in takes:
             return f"{word}: several values; did you mean {shlex.quote(f'{name}=[{values}]')}? {sweep}"
         if takes & {"text", "path"} and (quoted := quoted_override(word, parse)):
-            sweep += f"; {quoted} is one text"
+            sweep += f"; for one text, write {quoted}"
     return f"{word}: several values; {sweep}"
 
 

@@ -139,7 +139,7 @@ def read_answers_file(
         first.setdefault(place, answer.spot)
     found = {place: text for place, text in texts.items() if text is not None}
     if not found:
-        takes = f"it takes a line of JSON a prompt: {_FORM}" if log is None else "every sample failed; the log says why"
+        takes = f"it needs one line of JSON per prompt: {_FORM}" if log is None else "every sample failed; see the log"
         raise ConfigError(f"{name} has no answer; {takes}")
     sha256 = hashlib.sha256(content).hexdigest()
     read = FileAnswers(found, n_prompts, len(texts) - len(found), n_repeated, path, sha256)
@@ -207,11 +207,14 @@ def _check_asked(log: InspectLog, name: str, prompts: Sequence[Messages], *, exp
 
 def _remarks(log: InspectLog) -> Iterator[str]:
     if log.temperature is None:
-        yield f"{log.by} was told no temperature: the provider's own was used, and another round may answer otherwise"
+        yield (
+            f"{log.by} was given no temperature: the provider's default was used, and another round may answer "
+            "differently"
+        )
     elif log.temperature > 0:
         yield (
-            f"{log.by} asked at temperature {log.temperature:g}: another round would answer otherwise, and the "
-            "intervals do not count that"
+            f"{log.by} asked at temperature {log.temperature:g}: another round would answer differently, which the "
+            "intervals do not include"
         )
 
 

@@ -185,8 +185,8 @@ class Batches:
         noted = noted | {"id": self._id(made, "a batch")}
         self._note(number, noted)
         self._say(
-            f"batch {noted['id']} of {len(lines):,} requests is submitted; whatever ends this process, the same "
-            "command picks it up"
+            f"batch {noted['id']} of {len(lines):,} requests is submitted; if this process ends, the same command "
+            "picks the batch up again"
         )
         return number, noted
 
@@ -233,7 +233,7 @@ class Batches:
         try:
             batch = self._wait(noted, told)
         except KeyboardInterrupt:
-            self._say(f"\nbatch {noted['id']} goes on at the server; the same command picks it up")
+            self._say(f"\nbatch {noted['id']} continues at the server; the same command picks it up again")
             raise
         for field in ("output_file_id", "error_file_id"):
             if batch.get(field):
@@ -241,7 +241,7 @@ class Batches:
         self._note(number, noted | {"read": True})
         state = batch["status"]
         if state == "expired":
-            self._say(f"batch {noted['id']} expired before all of it was answered; what is left is asked again")
+            self._say(f"batch {noted['id']} expired before all requests were answered; the rest are sent again")
         if state == "cancelled":
             raise ModelError(
                 f"{self._server.base_url}: batch {noted['id']} was cancelled at the server; its answers are kept: "
@@ -316,7 +316,10 @@ class Batches:
         said = " ".join(self._server.key.hidden(str(first.get("message") or "no reason given")).split())[:_SHOWN]
         if "limit" in f"{first.get('code')} {said}".lower() and int(noted["n"]) > LEAST:
             self._most, self._together = max(LEAST, int(noted["n"]) // 2), False
-            self._say(f"the server takes no batch of {noted['n']:,} requests ({_plain(said)}): half as many at a time")
+            self._say(
+                f"the server does not accept a batch of {noted['n']:,} requests ({_plain(said)}): half as many at a "
+                "time"
+            )
             return
         raise ModelError(
             f"{self._server.base_url}: batch {noted['id']} failed ({said}); fix the cause, then run the same "

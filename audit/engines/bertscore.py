@@ -32,7 +32,7 @@ guess.
 BATCH_TOKENS: Final = 4096
 """Tokens read at once, including padding, unless one text has more."""
 
-_REMEDY: Final = "choose an encoder such as embedded:minilm or FacebookAI/roberta-large, or get it again"
+_REMEDY: Final = "choose an encoder such as embedded:minilm or FacebookAI/roberta-large, or download it again"
 
 
 class _EncodedText(NamedTuple):

@@ -70,7 +70,7 @@ class ChatTokenizer:
         The marks of the model's thoughts.
     """
 
-    _mend: ClassVar[str] = "name a template, model.chat_template=FILE,"
+    _mend: ClassVar[str] = "give a template, model.chat_template=FILE,"
 
     def __init__(
         self,
@@ -254,7 +254,7 @@ class ChatTokenizer:
                 if _SENTINEL in made and "'type'" not in made and '"type"' not in made:
                     return probe, parts
         if len(faults) < 4:
-            faults = [self._not_shown("leaves out what the user says, as a text and as a list of parts")]
+            faults = [self._not_shown("leaves out the user's message, both as text and as a list of parts")]
         raise faults[0]
 
     def _not_shown(self, what: str) -> ModelError:
@@ -469,9 +469,9 @@ class ChatTokenizer:
             once = self.begins_once(ids)
             named = " ".join(self._named(self._opening))
             if len(once) > len(ids):
-                return f"{named} put before each prompt, which the chat template leaves out"
+                return f"{named} added before each prompt, because the chat template leaves it out"
             if len(once) < len(ids):
-                return f"{named} taken once, which the chat template writes more than once"
+                return f"{named} used once, although the chat template writes it more than once"
         return ""
 
     @cached_property
@@ -495,20 +495,22 @@ class ChatTokenizer:
         """Describe what shapes prompts besides the model's own files; empty if nothing does."""
         said = []
         if self.template is not None:
-            over = " in place of the model's own" if getattr(self.hf, "chat_template", None) else ""
+            over = " instead of the model's own" if getattr(self.hf, "chat_template", None) else ""
             said.append(f"{self.template.asked}{over}")
         if self.chat.get("date"):
-            said.append(f"the chat template prints a date, which is model.date={self.date}")
+            said.append(f"the chat template prints a date: model.date={self.date}")
         if self._said_of_beginning:
             said.append(self._said_of_beginning)
         if self._before_opening:
             what = "white space" if self._before_opening.isspace() else repr(self._before_opening)
             named = " ".join(self._named(self._opening))
-            said.append(f"the chat template writes {what} before {named}, with which a text is to begin")
+            said.append(f"the chat template writes {what} before {named}, which must begin a text")
         if self._content_is_parts:
-            said.append("messages are handed to the chat template as lists of parts: it shows no others")
+            said.append("messages are passed to the chat template as lists of parts, the only form it shows")
         if self.closes_thoughts:
-            said.append(f"thoughts are closed at once by the marks of {self.closes_thoughts}, unless one is asked for")
+            said.append(
+                f"thoughts are closed at once with the marks of {self.closes_thoughts}, unless they are asked for"
+            )
         return "; ".join(said)
 
     @cached_property
@@ -542,8 +544,7 @@ class ChatTokenizer:
         before, after = self.added
         if not before and not after:
             return (
-                "engine.add_special_tokens: this model's tokenizer adds no tokens to a text, so prompts are the same "
-                "as without it"
+                "engine.add_special_tokens: this model's tokenizer adds no tokens, so prompts are the same without it"
             )
         parts = [
             f"{' '.join(self._named(ids))} {side} the rendered prompt"

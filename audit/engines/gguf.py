@@ -192,8 +192,9 @@ class Unpacking:
         if self.folder.is_dir():
             return ""
         return (
-            f"{self.asked}: is unpacked once, {self.header.n_weights / 1e6:,.0f} million weights from "
-            f"{', '.join(self.kinds)} to {self.form}: {_size(self.n_bytes)} in {self.folder}, and as much memory ..."
+            f"{self.asked}: unpacking once, {self.header.n_weights / 1e6:,.0f} million weights from "
+            f"{', '.join(self.kinds)} to {self.form}: {_size(self.n_bytes)} in {self.folder}, and as much memory "
+            "..."
         )
 
     def unpack(self) -> None:

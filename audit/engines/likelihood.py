@@ -22,7 +22,7 @@ BATCH_TOKENS: Final = 2048
 Their probabilities take 4 bytes for each token of the vocabulary.
 """
 
-_REMEDY: Final = "choose a causal model such as embedded:smollm2 or openai-community/gpt2, or get it again"
+_REMEDY: Final = "choose a causal model such as embedded:smollm2 or openai-community/gpt2, or download it again"
 
 
 @dataclass(frozen=True)

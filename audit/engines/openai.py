@@ -164,7 +164,7 @@ def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: b
                 f"model.date={model.date}: {server.base_url} is not vLLM, and takes no date for its chat template; "
                 "leave it out"
             )
-        how = ", asked by batch" if batch else ""
+        how = ", asked in batches" if batch else ""
         return OpenModel(chat, source, f"{why}; the server's own number format, and its chat template{how}")
     version = (server.get("//version") or {}).get("version")
     engine = VllmServerEngine(chat, model, version=str(version or ""), longest=listed.get("max_model_len"))
@@ -172,8 +172,8 @@ def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: b
     said = [why, "the server is vLLM, which is asked by tokens", engine.tokenizer.say_chat()]
     if today := engine.tokenizer.today():
         said.append(
-            f"its chat template prints today's date ({today}), which model.date cannot pin there: prompts of another "
-            "day differ"
+            f"its chat template prints today's date ({today}), which model.date cannot fix there: prompts differ "
+            "from day to day"
         )
     return OpenModel(engine, source, "; ".join(filter(None, said)))
 
@@ -352,10 +352,10 @@ class ChatEngine:
         self._whole = max(self._whole, length)
         if plain is None or longer is None:
             return  # the server refuses long prompts itself, or gives no counts
-        where = f"{self._server.base_url}: cuts what it is asked"
+        where = f"{self._server.base_url}: cuts off long prompts"
         remedy = (
-            "give the model a longer context there (Ollama: num_ctx; llama.cpp: --ctx-size), and run the same command: "
-            "nothing is rated that was read so"
+            "give the model a longer context there (Ollama: num_ctx; llama.cpp: --ctx-size), and run the same "
+            "command: cut prompts are not rated"
         )
         if longer - plain < _N_WORDS // 2:
             raise ModelError(
@@ -502,7 +502,7 @@ class ChatEngine:
         self._check_refusal(answer)
         choices = answer.get("choices")
         if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
-            raise Odd("no choices" if choices in (None, []) else "choices that are none")
+            raise Odd("no choices" if choices in (None, []) else "invalid choices")
         self.note(answer)
         return choices[0]
 
@@ -577,7 +577,7 @@ class ChatEngine:
             tables = tuple(_table(each) for each in content)
             written = tuple(storable(str(each["token"])) for each in content)
         except ImpossibleError as error:
-            raise Odd(f"logprobs that are none: {error}", "use elicitation=generate") from error
+            raise Odd(f"invalid logprobs: {error}", "use elicitation=generate") from error
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise Odd(f"logprobs that cannot be read ({type(error).__name__})", "use elicitation=generate") from error
         usage = answer.get("usage")
@@ -855,9 +855,9 @@ class VllmServerEngine(TokenEngine):
             )
         choices = answer.get("choices")
         if not (isinstance(choices, list) and choices and all(isinstance(each, dict) for each in choices)):
-            raise Odd("no choices" if choices in (None, []) else "choices that are none")
+            raise Odd("no choices" if choices in (None, []) else "invalid choices")
         if n is not None and len(choices) != n:
-            raise Odd(f"{len(choices)} choices in place of {n}")
+            raise Odd(f"{len(choices)} choices instead of {n}")
         self._chat.note(answer)
         places = [each.get("index", 0) for each in choices]
         if not all(_count(place) is not None for place in places):

@@ -155,9 +155,9 @@ def check_model_folder(folder: Path, *, name: str, weights: bool = True) -> None
     if not config.is_file():
         adapter = (folder / "adapter_config.json").is_file()
         remedy = (
-            "it holds an adapter alone: merge it with its model, and name the folder of both"
+            "it has only an adapter: merge it with its model, and give the merged folder"
             if adapter
-            else "name the folder that holds config.json and the weights"
+            else "give the folder that has config.json and the weights"
         )
         raise ModelError(f"model {name}: {folder} has no config.json, so it is not a model folder; {remedy}")
     try:
@@ -303,8 +303,8 @@ def unloadable(error: Exception, remedy: str) -> str:
     """
     if "weights_only" in str(error):
         return (
-            "its pickled weights hold more than numbers, which would run code of the file on this machine; take its "
-            "safetensors files, or a copy from a place that you trust"
+            "its pickled weights contain more than numbers and would run code on this machine; use its "
+            "safetensors files, or a copy from a source you trust"
         )
     return f"{first_line(error)}; {remedy}"
 

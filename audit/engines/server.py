@@ -64,7 +64,8 @@ class Odd(Exception):
     def __init__(self, what: str, remedy: str = "") -> None:
         super().__init__(what)
         self.remedy = remedy or (
-            "check that it is an OpenAI-compatible server, and run the same command to go on: what was answered is kept"
+            "check that it is an OpenAI-compatible server, then run the same command to continue: answers so far "
+            "are kept"
         )
 
 

@@ -34,11 +34,11 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "free some space and give the same command again: what is collected is kept"
+            remedy = "free some space and give the same command again: what was collected is kept"
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            remedy = "choose a folder that you may write to with run_dir=PATH"
+            remedy = "choose a folder that you can write to with run_dir=PATH"
         else:
-            remedy = "mend that and give the same command again"
+            remedy = "fix that and give the same command again"
         raise StoreError(f"{path} cannot be written ({error.strerror or error}); {remedy}") from error
 
 

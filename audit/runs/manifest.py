@@ -800,14 +800,16 @@ def _which(folder: Path) -> str:
     try:
         if not folder.is_dir():
             is_file = folder.exists()
-            return "it is a file; name the run's folder" if is_file else "there is no such folder; check its name"
+            return "it is a file; give the run's folder" if is_file else "the folder does not exist; check its name"
         inside = sorted(path.parent.name for path in folder.glob(f"*/{FILE}"))
     except OSError:
         return "check its name"
     if inside:
         more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
-        return f"it holds runs ({inside[0]}{more}); name one of them, such as {shlex.quote(str(folder / inside[0]))}"
-    return 'name the folder that the run called its "run folder"'
+        return (
+            f"it has runs in it ({inside[0]}{more}); give one of them, such as {shlex.quote(str(folder / inside[0]))}"
+        )
+    return 'give the folder that the run printed as "run folder"'
 
 
 def _explain(fault: ErrorDetails) -> str:

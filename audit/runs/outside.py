@@ -421,7 +421,7 @@ def _words(table: _Table, column: str, *, absent: str = "") -> pd.Categorical:
     table.note(
         codes == 0,
         lambda row: (
-            f"the {column} is {f'{given[row]!r}, which stands for none (missing=)' if given[row] else 'empty'}; "
+            f"the {column} is {f'{given[row]!r}, which counts as missing (missing=)' if given[row] else 'empty'}; "
             "fill it, or leave the row out"
         ),
     )
@@ -458,10 +458,10 @@ def _statuses(table: _Table, intensity: FloatArray) -> npt.NDArray[np.int8]:
     status: npt.NDArray[np.int8] = np.array([_STATUSES.index(name) for name in names], dtype=np.int8)[words.codes]
 
     def contradicts(row: int) -> str:
-        rating = "there is no rating" if missing[row] else f"there is a rating, {intensity[row]:.12g}"
+        rating = "it has none" if missing[row] else f"it has the rating {intensity[row]:.12g}"
         if missing[row] and not is_no_number(given := table.columns["rating"][row]):
-            rating = f"its rating {given} stands for none (missing=)"
-        return f"the status is {_STATUSES[status[row]]!r} but {rating}; a row has one where it is 'rated'"
+            rating = f"its rating {given} counts as missing (missing=)"
+        return f"the status is {_STATUSES[status[row]]!r} but {rating}; only 'rated' rows have a rating"
 
     table.refuse((status == _RATED) == missing, contradicts)
     return status
@@ -550,7 +550,7 @@ def _code_words(codes: Sequence[float], given: Sequence[float | str]) -> str:
     option = f"missing={every[0]}" if len(every) == 1 else f"missing=[{','.join(every)}]"
     named = " and ".join(f"{code:.12g}" for code in codes)
     which = "is likely a code" if len(codes) == 1 else "are likely codes"
-    return f"{named} {which} for a refusal or for no answer: if so, give {option}"
+    return f"{named} {which} for a refusal or a missing answer: if so, add {option}"
 
 
 def _check_scale(
@@ -563,7 +563,7 @@ def _check_scale(
     codes = [code for code in CODES if not low <= code <= high and _is_code(code, rated, low=low, high=high)]
     remedies = [_code_words(codes, given)] if codes else []
     if not np.isin(intensity[beyond], codes).all():
-        remedies.append("give its ends with low= and high=, or mend the file")
+        remedies.append("give its ends with low= and high=, or correct the file")
     table.refuse(
         beyond,
         lambda row: (
@@ -581,8 +581,8 @@ def _check_prompts(table: _Table, labels: dict[str, pd.Categorical]) -> None:
         first = int(np.argmax((prompts == prompts.iloc[row]).all(axis=1).to_numpy()))
         prompt = ", ".join(f"{name} {labels[name][row]!r}" for name in _PROMPT)
         return (
-            f"this prompt was on {table.place(first)} already: {prompt}; keep one row for it (their mean, if it was "
-            "asked again), or tell them apart in a column variant"
+            f"this prompt was on {table.place(first)} already: {prompt}; keep one row (the mean, if it was asked "
+            "again), or add a column variant that separates them"
         )
 
     table.refuse(again, is_given_again)

@@ -97,10 +97,10 @@ def _remedy(path: Path, lost: str) -> str:
     """Say what to do about an unreadable file; in a run's folder there is a command for it."""
     run = next((folder for folder in list(path.parents)[:3] if (folder / _COPY).exists()), None)
     if run is not None:
-        return f"{recovery(run, 'sets it aside')}, and the same run command collects {lost} anew"
+        return f"{recovery(run, 'sets it aside')}, and the same run command collects {lost} again"
     return (
         "put a copy of it back, or set it aside under another name and run the same command again: it collects "
-        f"{lost} anew"
+        f"{lost} again"
     )
 
 
@@ -162,7 +162,7 @@ def _completed(rows: pa.Table, table: Table, version: int) -> pa.Table:
         if name not in rows.column_names:
             rows = rows.append_column(name, _repeated(column, len(rows)))
         elif rows.schema.field(name).type != schema.field(name).type:
-            raise pa.ArrowInvalid(f"its column {name} is of another type than that of {table.name}")
+            raise pa.ArrowInvalid(f"its column {name} has another type than in {table.name}")
     return rows.select(schema.names).cast(schema)
 
 

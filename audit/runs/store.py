@@ -458,7 +458,8 @@ class RunFolder(_Folder):
             raise StoreError(
                 f"{self.path}/ratings: prompt {first['prompt_index']} has the rating {first['intensity']:g} on a "
                 f"scale from {low:g} to {high:g} ({len(wrong):,} in all are beyond it), which no answer can give: "
-                f"the file has changed; {recovery(self.path, 'sets it aside, and the same run command asks anew')}"
+                "the file has changed; "
+                f"{recovery(self.path, 'sets it aside, and the same run command asks again')}"
             )
         return ratings
 
@@ -478,7 +479,10 @@ class RunFolder(_Folder):
         enough = unfinished or index.nunique() == n_prompts
         said = f"{self.path} holds {index.nunique():,} of {n_prompts:,} prompts in {len(index):,} rows"
         if key.duplicated().any() or not index.between(0, n_prompts - 1).all():
-            does = "sets aside what is of no prompt or there twice, and the same run command asks what is missing then"
+            does = (
+                "sets aside rows without a prompt or with the same prompt twice, and the same run command asks what "
+                "is then missing"
+            )
             raise StoreError(f"{said}; {recovery(self.path, does)}")
         if not enough:
             raise StoreError(f"{said}; run the command in its manifest.json again to complete it")

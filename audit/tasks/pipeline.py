@@ -253,8 +253,8 @@ def _said_of(answers: FileAnswers) -> str:
     counted = (
         (answers.n_absent, "without a line"),
         (answers.n_without, "with a line that has no answer"),
-        (answers.n_repeated, "with the same line again"),
-        (answers.n_unsigned, "without a sign of being whole (finish_reason)"),
+        (answers.n_repeated, "with a repeated line"),
+        (answers.n_unsigned, "without a sign of being complete (finish_reason)"),
     )
     more = "; ".join(f"{count:,} {what}" for count, what in counted if count)
     return f"answers to {len(answers.texts):,} of {plural(answers.n_prompts, 'prompt')}{f'; {more}' if more else ''}"

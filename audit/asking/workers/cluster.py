@@ -46,7 +46,10 @@ class Relay:
         self._events: queue.Queue[Event] = queue.Queue()
         self._worker: LocalWorker | None = None
         if version != __version__:
-            said = f"node {self._node} has empathy-audit {__version__}, and this machine {version}; install the same"
+            said = (
+                f"node {self._node} has empathy-audit {__version__}, but this machine has {version}; install the same "
+                "version"
+            )
             self._events.put(Raised(None, WorkerError(said)))
             return
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES")

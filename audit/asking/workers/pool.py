@@ -283,7 +283,7 @@ class WorkerPool(Workers):
             at_work = state.job is not None
             why = ""
             if now - state.heard > (min(BEATS, limit) if at_work else limit):
-                why = f"nothing was heard of it for {now - state.heard:.0f} s"
+                why = f"it did not respond for {now - state.heard:.0f} s"
             elif at_work and now - state.moved > limit:
                 why = f"it answered no prompt within {now - state.moved:.0f} s (engine.hang_s={limit:g})"
             if why and self._events.empty():

@@ -103,7 +103,7 @@ class Usage:
             if word.startswith("-"):
                 bare = word.lstrip("-")
                 meant = bool(sign) and bare.partition("=")[0] in names
-                hint = f"an option has no dashes: {shlex.quote(bare)}; " if meant else ""
+                hint = f"options are written without dashes: {shlex.quote(bare)}; " if meant else ""
                 raise ConfigError(f"{self.command} has no flag {word}; {hint}{see(self.command)}")
             if not sign or os.path.isdir(word) or (name not in names and os.path.isfile(word)):
                 places.append(word)

@@ -17,8 +17,8 @@ DIVERSITY: Final = "diversity"
 """Measures of all replies taken together, which need no scorer and have no gap."""
 _DIST_CAUTION: Final = "falls with the number and the length of the replies taken together"
 _NO_CLASSIFIER: Final = (
-    "it needs trained classifiers of your own, one a mechanism: measures.epitome.emotional_reactions=FOLDER_OR_HUB_ID, "
-    "and likewise interpretations and explorations"
+    "it needs your own trained classifiers, one per mechanism: "
+    "measures.epitome.emotional_reactions=FOLDER_OR_HUB_ID, and likewise interpretations and explorations"
 )
 _NO_REFERENCES: Final = (
     "it needs reference replies: measures.bertscore.references=FILE, a CSV with narrative_id, reference"
@@ -119,9 +119,9 @@ def _lexicon(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[
         asked["emotions"] = {emotion: list(astuple(its)) for emotion, its in words.items()}
     elif not any(lexicon.profile(text) for each in narratives for text in _wordings(each)):
         absent = (
-            f"no narrative of this run has a word of the {lexicon.source} lexicon ({len(lexicon.emotions):,} words): "
-            "name a larger one, measures.lexicon.path=FILE, or hold replies against the narrative's emotion, "
-            "measures.lexicon.narrative=emotion"
+            f"no narrative of this run has a word of the {lexicon.source} lexicon ({len(lexicon.emotions):,} "
+            "words): give a larger one, measures.lexicon.path=FILE, or compare replies with the narrative's "
+            "emotion, measures.lexicon.narrative=emotion"
         )
     scorer = partial(LexiconScorer, lexicon, terms=terms, narrative=own.narrative, emotions=words)
     return Wanted("lexicon", asked, scorer, absent)

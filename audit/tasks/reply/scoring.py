@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _SCORER: Final = "scores/{}/scorer.json"
 """Describes a scorer, beside its scores."""
-_TOLD: Final = "the strategy or the prompt tells the model the emotion, so that naming it is no understanding"
+_TOLD: Final = "the strategy or the prompt tells the model the emotion, so naming it shows no understanding"
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,7 @@ def answer_tokens(tokenizer: ChatTokenizer, answers: Sequence[str], *, before: s
 def _expected(engine: Engine, prompts: Sequence[Prompt]) -> list[JudgeAnswer]:
     if not prompts:
         return []
-    reader = token_reader(engine, remedy="judge pairs by generate")
+    reader = token_reader(engine, remedy="use method=generate")
     spellings = answer_tokens(reader.tokenizer, ("A", "B"), before=reader.tokenizer.render(prompts[0]))
     encoded = encode_prompts(reader, prompts, room=max(map(len, spellings)))
     fitting = {place: ids for place, ids in enumerate(encoded) if ids is not None}
