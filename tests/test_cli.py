@@ -140,13 +140,13 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
             "is given, a-run; ",
         ),
         ("report ratings=a-file answers=b", "ratings= and answers= cannot be given together; keep one"),
-        ("report nowhere", "it has no manifest.json; there is no such folder; check its name"),
-        ("report a-file", "it has no manifest.json; it is a file; name the run's folder"),
+        ("report nowhere", "it has no manifest.json; the folder does not exist; check its name"),
+        ("report a-file", "it has no manifest.json; it is a file; give the run's folder"),
         ("report a-run run_dir=", "leave out one of them"),
         ("gate a-run statistics.margin=2", "statistics.margin: gate does not take this option; did you mean margin=2?"),
         (
             "gate a-run --margin=2",
-            "gate has no flag --margin=2; an option has no dashes: margin=2; see python -m audit",
+            "gate has no flag --margin=2; options are written without dashes: margin=2; see python -m audit",
         ),
         ("run --seed=1", "--seed=1: unknown flag; options are written without dashes: seed=1"),
         ("run -- seed=1", "--: it is not needed; leave it out"),
@@ -410,7 +410,7 @@ def test_the_jobs_of_a_sweep_follow_each_other_in_one_file(audit, tmp_path):
 
 
 def test_a_sweep_whose_first_job_fails_keeps_nothing_of_an_earlier_file(audit, tmp_path):
-    (tmp_path / "p.jsonl").write_text("of another day\n")
+    (tmp_path / "p.jsonl").write_text("differ from day to day\n")
     assert audit("prompts", *SMALL, "-m", "prompt=published,origin", "out=p.jsonl", "reports_dir=r") == 2
     lines = (tmp_path / "p.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(lines) == N_SMALL

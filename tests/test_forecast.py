@@ -171,7 +171,8 @@ def test_the_gap_that_is_found_is_that_of_the_earlier_run_s_own_table(planned, a
     capsys.readouterr()
     assert audit("plan", *words, f"like={run}", "probe=0") == 2
     assert (
-        f"{path} is not what was written: its SHA-256 has changed; `python -m audit report" in capsys.readouterr().err
+        f"{path} has changed since it was written (its SHA-256 differs); `python "
+        "-m audit report" in capsys.readouterr().err
     )
 
 

@@ -200,7 +200,7 @@ def test_a_gguf_file_is_a_model_and_a_judge(audit, tmp_path, monkeypatch, capsys
     packed = write_gguf(tmp_path / "tiny.gguf", q8=True)
     narratives = ("stimuli.emotions=[sad]", "stimuli.situations_per_emotion=1", "measures.judge.own_gap=0")
     assert audit("run", *overrides(packed, *narratives, "measures.judge.max_model_len=8192")) == 0
-    assert f"model.path={packed}: is unpacked once, 0 million weights from Q8_0, F32" in capsys.readouterr().err
+    assert f"model.path={packed}: unpacking once, 0 million weights from Q8_0, F32" in capsys.readouterr().err
     manifest = manifest_of(tmp_path / "run")
     assert manifest["model"]["weights"] == "dequantised from Q8_0, F32"
     assert manifest["model"]["revision"].startswith("gguf:")

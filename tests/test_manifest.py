@@ -172,11 +172,15 @@ def test_a_path_that_is_no_utf_8_is_kept_as_it_was(tmp_path):
 def test_a_folder_of_runs_is_told_from_a_run_and_one_of_them_is_named(tmp_path):
     (tmp_path / "b c").mkdir()
     (tmp_path / "b c" / "manifest.json").write_text("{}", "utf-8")
-    with pytest.raises(StoreError, match=r"it holds runs \(b c\); name one of them, such as '.*/b c'$"):
+    with pytest.raises(StoreError, match=r"it has runs in it \(b c\); give one of them, such as '.*/b c'$"):
         Manifest.read(tmp_path)
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "manifest.json").write_text("{}", "utf-8")
-    with pytest.raises(StoreError, match=r"it holds runs \(a and 1 more\); name one of them, such as .*/a$"):
+    with pytest.raises(
+        StoreError,
+        match=r"it has runs in it \(a and 1 more\); give one of them, such as "
+        r".*/a$",
+    ):
         Manifest.read(tmp_path)
 
 

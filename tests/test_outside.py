@@ -304,7 +304,7 @@ def test_a_code_is_named_and_never_taken_for_an_end(read, values, code):
     with pytest.raises(ConfigError) as raised:
         read(rated(*values), low=None, high=None)
     [line] = str(raised.value).splitlines()
-    assert f"{code} is likely a code for a refusal or for no answer: if so, give missing={code}" in line
+    assert f"{code} is likely a code for a refusal or a missing answer: if so, add missing={code}" in line
     assert f"low={code}" not in line
     assert f"high={code}" not in line
     assert f"from {code}" not in line

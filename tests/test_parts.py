@@ -298,8 +298,8 @@ def test_no_space_is_said_to_be_that_also_where_the_file_is_written_anew(again, 
         patch.setattr(module._Hashed, "write", full)
         [line] = consolidate(run)
     assert line.endswith(
-        "ratings.parquet cannot be written (No space left on device); free some space and give the same command "
-        "again: what is collected is kept"
+        "ratings.parquet cannot be written (No space left on device); free some space and give the "
+        "same command again: what was collected is kept"
     )
     assert files_of(run) == kept
     pd.testing.assert_frame_equal(ratings_of(run), before)

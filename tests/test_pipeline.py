@@ -352,7 +352,7 @@ def test_answers_whose_model_is_gone_say_that_they_were_not_checked_until_it_is_
     capsys.readouterr()
     assert audit("run", *overrides("ckpt", "mine")) == 0
     err = capsys.readouterr().err
-    why = "model.path=ckpt: the run asked a folder, which is gone"
+    why = "model.path=ckpt: the run asked a folder that is gone"
     assert f"all 50 prompts are already answered, not checked against the model ({why}); analysing" in err
     assert "whether it has changed since is not known" in page.read_text()
     away.rename(checkpoint)
@@ -625,7 +625,7 @@ def test_a_disk_too_full_to_consolidate_is_noted_and_the_run_ends_well(
     notes = [line for line in capsys.readouterr().err.splitlines() if "the collected answers stay in parts" in line]
     assert notes == [
         "note: the collected answers stay in parts: run/ratings.parquet cannot be written (No space "
-        "left on device); free some space and give the same command again: what is collected is kept"
+        "left on device); free some space and give the same command again: what was collected is kept"
     ]
     assert shards_of(finished) == before
     assert tables_of(finished) == tables_of(uninterrupted)
@@ -749,7 +749,7 @@ def test_a_code_for_a_refusal_is_named_and_becomes_missing(audit, outside, tmp_p
     refused = {1: {"rating": -1, "status": "refused"}}
     assert outside(changed=refused, status=False) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert "-1 is likely a code for a refusal or for no answer: if so, give missing=-1" in line
+    assert "-1 is likely a code for a refusal or a missing answer: if so, add missing=-1" in line
     assert "low=" not in line
     assert outside("missing=-1", changed=refused, status=True) == 0
     assert "11 ratings of 12 prompts on a scale from 0 to 100; 1 code (-1) for none" in capsys.readouterr().err
@@ -842,8 +842,8 @@ def test_a_full_disk_ends_in_one_line_and_the_same_command_goes_on(
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("audit: run/")
     assert line.endswith(
-        "cannot be written (No space left on device); "
-        "free some space and give the same command again: what is collected is kept"
+        "cannot be written (No space left on device); free some space and give the same command "
+        "again: what was collected is kept"
     )
     assert not [*(tmp_path / "run").rglob("*.unfinished")]
     assert audit("run", *overrides(tiny_model, "run")) == 0

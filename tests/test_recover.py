@@ -347,7 +347,7 @@ def test_without_any_manifest_the_ratings_become_tables_that_a_report_reads(prom
     assert f"{COPY}: it is gone\n" in printed
     assert (run / "manifest.json").read_bytes() == b"{"
     if not prompts:  # nothing says what the scale was
-        assert "(LOW and HIGH are the ends of the scale, which nothing here tells)" in printed
+        assert "(LOW and HIGH are the ends of the scale, which are not recorded here)" in printed
         printed = printed.replace("low=LOW high=HIGH", "low=0 high=100")
     else:
         assert "invented_1 is a set of invented groups" in printed
@@ -397,7 +397,7 @@ def elsewhere(parts):
 NOT_ANSWERED = {
     "a rating that was changed": (
         lambda parts: altered(parts / "ratings/part-000001.parquet", intensity=[99.0] * 20),
-        "left out: ratings/part-000001.parquet is not what was stored: its SHA-256 has changed (20 rows)",
+        "left out: ratings/part-000001.parquet has changed since it was stored (its SHA-256 differs) (20 rows)",
     ),
     "a part of another run": (
         elsewhere,
@@ -410,7 +410,7 @@ NOT_ANSWERED = {
             experiencer="perceiver",
             intensity=[99.0] * 20,
         ),
-        "left out: ratings/part-000001.parquet is not what was stored: its SHA-256 has changed (20 rows)",
+        "left out: ratings/part-000001.parquet has changed since it was stored (its SHA-256 differs) (20 rows)",
     ),
 }
 
@@ -466,7 +466,7 @@ def test_prompts_of_another_run_take_no_row_from_what_is_rescued(parts, command,
         (parts / name).unlink()
     assert command("recover", "run") == 0
     printed = capsys.readouterr().out
-    assert "note: prompts.json.gz is not of these ratings; nothing of it was used\n" in printed
+    assert "note: prompts.json.gz does not belong to these ratings and was not used\n" in printed
     assert "low=LOW high=HIGH" in printed
     assert_rescued(parts, once, n_lost=0)
 
@@ -633,7 +633,7 @@ def test_a_rating_changed_within_the_scale_is_set_aside_and_the_other_parts_are_
     n_parts = len(json.loads(pq.read_metadata(once / "ratings.parquet").metadata[b"audit.parts"]))
     assert command("recover", "run") == 0
     printed = capsys.readouterr().out
-    assert "its SHA-256 has changed" in printed
+    assert "its SHA-256 differs)" in printed
     assert f"{n_parts - 1} parts of it kept" in printed
     assert followed(command, printed) == 0
     assert_same(copied, once)
@@ -683,7 +683,7 @@ def test_a_doubled_shard_no_longer_loops(parts, command, once, capsys):
     shutil.copy(parts / "ratings/part-000001.parquet", parts / "ratings/part-000007.parquet")
     assert command("run", *WORDS, "run_dir=run") == 2  # asking again cannot mend it
     line = faulted(command, capsys, "report", "run")
-    assert "holds 82 of 82 prompts in 102 rows; python -m audit recover run sets aside what is of no prompt" in line
+    assert ("holds 82 of 82 prompts in 102 rows; python -m audit recover run sets aside rows without a prompt") in line
     assert command(*named(line)) == 0
     assert followed(command, capsys.readouterr().out) == 0
     assert_same(parts, once)

@@ -449,7 +449,7 @@ def test_a_missing_file_and_two_of_one_pair_are_named(audit, tmp_path, capsys):
         ("", "replicate takes one folder of result files, got none"),
         ("files files", "replicate takes one folder of result files, got files files"),
         ("nowhere", "nowhere is not a folder; give the folder processed_results of the study's repository"),
-        ("empty", "empty has no .tsv file; name the folder processed_results"),
+        ("empty", "empty has no .tsv file; give the folder processed_results"),
         ("files beyond=clip", "beyond=clip: refuse or keep is wanted"),
         ("files seed=x", "seed=x: must be a whole number of at least 0"),
         ("files run_dri=out", "run_dri: replicate does not take this option; did you mean 'run_dir'?"),

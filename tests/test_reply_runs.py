@@ -87,7 +87,7 @@ def test_naming_an_emotion_that_the_model_was_told_is_not_scored(tells, tiny_mod
     assert measures.loc["n_words", "status"] == "scored"
     assert "emotion_hit" not in measures.index
     for name in ("emotion", "lexicon"):
-        assert "tells the model the emotion, so that naming it is no understanding" in measures.loc[name, "note"]
+        assert "tells the model the emotion, so naming it shows no understanding" in measures.loc[name, "note"]
 
 
 def test_a_run_of_replies_ends_in_delta_of_each_measure_and_names_what_is_absent(finished):

@@ -84,8 +84,8 @@ def test_a_file_is_replaced_whole(tmp_path):
     [
         (errno.ENOSPC, "No space left on device); free some space and give the same command again"),
         (errno.EDQUOT, "free some space"),
-        (errno.EROFS, "choose a folder that you may write to with run_dir=PATH"),
-        (errno.EIO, "mend that and give the same command again"),
+        (errno.EROFS, "choose a folder that you can write to with run_dir=PATH"),
+        (errno.EIO, "fix that and give the same command again"),
     ],
 )
 def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(call, number, remedy, tmp_path, monkeypatch):
@@ -275,7 +275,8 @@ def test_a_folder_that_may_not_be_written_names_the_remedy(tmp_path, child_envir
     lines = done.stdout.splitlines()
     assert len(lines) == 2, done.stderr
     for line in lines:
-        assert "cannot be written (Permission denied); choose a folder that you may write to with run_dir=PATH" in line
+        assert "cannot be written (Permission denied); choose a folder that you can write to with "
+        "run_dir=PATH" in line
 
 
 # --- The manifest ----------------------------------------------------------------------------------------------------
@@ -541,7 +542,7 @@ def test_a_column_that_no_version_had_is_named(tmp_path):
             folder.read_ratings(n_prompts=1)
         folder.write_shard(0, [row(0)])
         rewrite(path, RATINGS.version, lambda table: table.set_column(0, "prompt_index", pa.array([0.0])))
-        with pytest.raises(StoreError, match="its column prompt_index is of another type than that of ratings"):
+        with pytest.raises(StoreError, match="its column prompt_index has another type than in ratings"):
             folder.read_ratings(n_prompts=1)
 
 

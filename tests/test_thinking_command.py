@@ -77,7 +77,7 @@ def test_marks_of_the_users_own_reach_the_model_and_tell_the_run(make_model, aud
         *FOUR_RELIGIONS, "run_dir=run", "thinking.marks=['<|muse|>','<|/muse|>']",
     ]  # fmt: skip
     assert audit("run", *words) == 0
-    assert "thoughts are closed at once by the marks of thinking.marks" in capsys.readouterr().err
+    assert "thoughts are closed at once with the marks of thinking.marks" in capsys.readouterr().err
     manifest = Manifest.read(tmp_path / "run")
     assert manifest.identity.content["model"]["thinks_in"] == ["<|muse|>", "<|/muse|>"]
     assert manifest.identity.content["chat"]["closes"] == "thinking.marks"
@@ -142,5 +142,5 @@ def test_a_sweep_over_thinking_takes_how_long_as_it_is_told_to(audit, capsys):
 
 def test_prompts_for_another_stack_are_without_thoughts(audit, capsys):
     assert audit("prompts", "thinking=on", *FOUR_RELIGIONS, "thinking.max_tokens=99", "out=prompts.jsonl") == 0
-    said = "thinking=on asks after a thought of the model's own, which is not there yet"
+    said = "thinking=on asks after the model's own thought, which does not exist yet"
     assert f"`report answers=` cannot read prompts.jsonl: {said}" in capsys.readouterr().err

@@ -257,7 +257,11 @@ def test_what_the_user_says_stands_for_none_does_and_nothing_else(outside):
     with pytest.raises(ConfigError, match=r"missing=none of these: .* has no such rating"):
         outside(content=delimited(), missing=["none of these"])
     # Asked for, a mark stands for none in every column.
-    with pytest.raises(ConfigError, match=r"line 3 .*the experiencer is 'NA', which stands for none \(missing=\)"):
+    with pytest.raises(
+        ConfigError,
+        match=r"line 3 .*the experiencer is 'NA', which counts as missing "
+        r"\(missing=\)",
+    ):
         outside(content=delimited(none="NA"), missing=["NA"])
     stems = GROUPS.replace("group\n", "group,stem\n").replace("Muslim\n", "Muslim,-\n").replace("NA\n", "NA,x\n")
     assert len(outside(content=delimited(none="-"), groups=stems, missing=["-"])) == 4

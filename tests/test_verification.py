@@ -140,7 +140,7 @@ SILENT = {
     "one rating set to 5000": (rated(5000.0), "ratings.parquet is not what was stored"),
     "what stages wrote deleted": (
         lambda run, command: (run / "stages.parquet").unlink(),
-        "stages.parquet was stored, and is gone",
+        "stages.parquet was stored but is gone",
     ),
     "a strategy's text edited": (
         lambda run, command: (run / "stages.parquet").write_bytes((run / "stages.parquet").read_bytes()[:-1] + b"x"),
@@ -174,7 +174,7 @@ def test_what_was_silent_is_named_by_every_command_that_reads_a_run(how, command
         code, _, err = said_by(command, capsys, *words)
         assert code == 2, words
         assert err[-1].startswith(f"audit: run/{said}"), words
-        assert err[-1].endswith("; `python -m audit verify run` lists all that is wrong")
+        assert err[-1].endswith("; `python -m audit verify run` lists everything that is wrong")
     assert (run / "report.html").read_bytes() == before
     assert not (command.folder / "both").exists()
 
@@ -207,7 +207,7 @@ def test_a_rating_changed_with_its_ledger_is_found_by_the_tables(command, run, c
     assert any(line.startswith("wrong: manifest.json is of an analysis of other answers") for line in out)
     [gap] = [line for line in out if line.startswith("wrong: tables/gap.csv ")]
     assert "is not what the answers give: delta in row 1 is " in gap
-    assert gap.endswith("`python -m audit report run` makes it anew")
+    assert gap.endswith("`python -m audit report run` makes it again")
     assert command("report", "run") == 0  # the remedy
     assert command("verify", "run") == 0
 
@@ -258,7 +258,11 @@ def test_a_table_or_a_page_that_was_changed_is_named_and_made_anew_by_report(com
     assert any("is not what the answers give" in line for line in out)
     import audit
 
-    with pytest.raises(audit.AuditError, match=r"tables/gap\.csv is not what was written.*report .*run` makes it anew"):
+    with pytest.raises(
+        audit.AuditError,
+        match=r"tables/gap\.csv has changed since it was written.*report .*run` "
+        r"makes it again",
+    ):
         _ = audit.open_run(run).tables["gap"]
     assert command("report", "run") == 0
     assert said_by(command, capsys, "verify", "run")[:2] == (0, ["verified: run"])
@@ -293,7 +297,7 @@ def test_what_cannot_be_collected_anew_is_accepted_by_a_command_and_the_report_s
     assert command("run", *ASKED, "run_dir=run") == 2  # its answers are there, so that it is not asked again
     code, out, _ = said_by(command, capsys, "verify", "run", "accept=true")
     assert code == 0
-    assert out[0] == "accepted: stages.parquet was stored, and is gone"
+    assert out[0] == "accepted: stages.parquet was stored but is gone"
     assert command("report", "run") == 0
     page = (run / "report.html").read_text()
     said = "1 file of the run had changed since it was stored, and was accepted as it is: stages.parquet."
@@ -408,7 +412,10 @@ def test_an_export_takes_no_number_from_a_table_that_was_changed(command, run, c
     told = ["organization=us", "relationship=third_party", "model_id=a/b"]
     code, _, err = said_by(command, capsys, "export", "run", "form=every-eval-ever", "to=eee", *told)
     assert code == 2
-    assert "run/tables/gap.csv is not what was written: its SHA-256 has changed; make it again: " in err[-1]
+    assert (
+        "run/tables/gap.csv is not what was writtenhas changed since it was stored (its SHA-256 "
+        "differs); make it again: "
+    ) in err[-1]
 
 
 def test_a_page_that_no_ledger_vouches_for_is_held_against_the_one_that_is_made_again(command, run, capsys):
@@ -534,8 +541,8 @@ def test_judged_pairs_are_checked_and_each_remedy_works(command, tmp_path, capsy
         pass
     (place / "tables" / "preference.csv").write_bytes(b"a\n2\n")
     assert said_by(command, capsys, "verify", place)[1] == [
-        "wrong: tables/preference.csv is not what was stored: its SHA-256 has changed; the command that made it, "
-        "`judge` or `people import`, makes it anew"
+        "wrong: tables/preference.csv has changed since it was stored (its SHA-256 differs); the "
+        "command that made it, `judge` or `people import`, makes it again"
     ]
 
 

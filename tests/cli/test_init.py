@@ -39,7 +39,10 @@ def test_the_command_that_is_printed_audits_a_model_on_all_that_was_written(tmp_
     assert code == 0, err
     # None is left out, though the card of the embedded model asks for a sample.
     assert "6 of 6 narratives (csv)" in err
-    assert "note: words for emotions that your file does not give: 'angry': noun 'anger', adjective 'angry'; " in err
+    assert (
+        "note: your file gives no words for these emotions, so these are used: 'angry': noun 'anger', "
+        "adjective 'angry'; "
+    ) in err
     assert (tmp_path / "mine" / "run" / "report.html").is_file()
     asked = [text for texts, _ in model.calls for text in texts]
     assert any("For this task you are a fan of the Greens." in text for text in asked)

@@ -17,7 +17,9 @@ PATHS = [
     "a\u00a0b", "${", "a${b", "x${ y",
 ]  # fmt: skip
 """Names of folders that people have, and that are not taken as they stand."""
-UNREAD = re.compile(r"(?:it is one|it is text): (?P<last>.*)$|each; (?P<text>.*) is one text$")
+UNREAD = re.compile(
+    r"(?:quote it|quote its value|to use it as text, [^:]*): (?P<last>.*)$|each; for one text, write (?P<text>.*)$"
+)
 
 
 @pytest.fixture(autouse=True)

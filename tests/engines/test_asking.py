@@ -46,7 +46,7 @@ def test_a_judge_without_tokens_is_asked_in_words_and_refused_otherwise():
     asked = {"opened": OpenModel(Writes(), None), "rubric": load_rubric("epitome"), "criterion": "explorations"}
     judged = judge_pairs([pair], method="generate", **asked)
     assert judged["first_place"].tolist() == [1.0]
-    with pytest.raises(ModelError, match="judge pairs by generate"):
+    with pytest.raises(ModelError, match="use method=generate"):
         judge_pairs([pair], method="expected", **asked)
 
 

@@ -59,7 +59,7 @@ def test_a_run_by_batch_is_the_run_without_row_for_row(tmp_path, undisturbed, ca
     pd.testing.assert_frame_equal(by_batch(server, tmp_path / "run"), undisturbed)
     assert (server.n, len(server.batches), len(server.asked_by_batch)) == (1, 1, N)  # one question before it begins
     assert server.n_polls == 4
-    assert "batch batch_0 of 50 requests is submitted; whatever ends this process, the same" in capfd.readouterr().err
+    assert "batch batch_0 of 50 requests is submitted; if this process ends, the same" in capfd.readouterr().err
     assert files_with(KEY, tmp_path) == []
     assert not (tmp_path / "run" / "part-begun.jsonl").exists()
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
@@ -327,7 +327,7 @@ def test_an_interruption_says_that_the_batch_goes_on_and_is_picked_up(tmp_path, 
         stop_once(lambda: server.batches)
         with pytest.raises(KeyboardInterrupt):
             collected(tmp_path / "run", url, *BATCH)
-        assert "batch batch_0 goes on at the server; the same command picks it up" in capfd.readouterr().err
+        assert "batch batch_0 continues at the server; the same command picks it up" in capfd.readouterr().err
         server.batches["batch_0"]["left"] = 0
         pd.testing.assert_frame_equal(collected(tmp_path / "run", url, *BATCH), undisturbed)
         assert "waiting for batch batch_0, which was submitted before" in capfd.readouterr().err

@@ -45,7 +45,7 @@ def test_a_file_is_unpacked_once_and_known_by_its_hash(made, monkeypatch):
 
     model = made(q8=True)
     said = say_unpacking(model)
-    assert "is unpacked once, 0 million weights from Q8_0, F32 to float32: 0.1 GB in " in said
+    assert "unpacking once, 0 million weights from Q8_0, F32 to float32: 0.1 GB in " in said
     files = resolve_model(model)
     digest = hashlib.sha256(Path(model.path).read_bytes()).hexdigest()
     assert files.revision == f"gguf:{digest}"

@@ -32,15 +32,15 @@ def test_a_file_is_no_model(tiny_model, tiny_config):
 def test_a_folder_without_configuration_is_no_model(tmp_path, tiny_config):
     model, _ = tiny_config(tmp_path)
     assert refused(model) == (
-        f"model tiny: {tmp_path} has no config.json, so it is not a model folder; name the folder that holds "
-        "config.json and the weights"
+        f"model tiny: {tmp_path} has no config.json, so it is not a model folder; give the folder that "
+        "has config.json and the weights"
     )
 
 
 def test_a_folder_with_an_adapter_alone_is_told_for_what_it_is(tmp_path, tiny_config):
     (tmp_path / "adapter_config.json").write_text("{}")
     model, _ = tiny_config(tmp_path)
-    assert refused(model).endswith("it holds an adapter alone: merge it with its model, and name the folder of both")
+    assert refused(model).endswith("it has only an adapter: merge it with its model, and give the merged folder")
 
 
 def test_a_folder_without_weights_is_no_model(tmp_path, tiny_config):

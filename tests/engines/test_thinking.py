@@ -106,7 +106,7 @@ def test_the_template_tells_the_marks_and_a_manifest_those_that_are_closed_for_i
     tokenizer = tokenizer_of(name, think_tokens=False)
     assert tokenizer.thinking.name == dialect
     assert tokenizer.chat.get("closes", "") == tokenizer.chat_identity.get("closes", "") == closes
-    said = f"thoughts are closed at once by the marks of {closes}, unless one is asked for"
+    said = f"thoughts are closed at once with the marks of {closes}, unless they are asked for"
     assert tokenizer.say_chat() == (said if closes else "")
 
 

@@ -456,8 +456,8 @@ def test_pickled_weights_run_no_code(name, tiny_model, open_engine, tmp_path):
     assert not trace.exists()
     if name == "pytorch_model.bin":
         assert one_line(raised).endswith(
-            "its pickled weights hold more than numbers, which would run code of the file on this machine; take its "
-            "safetensors files, or a copy from a place that you trust"
+            "its pickled weights contain more than numbers and would run code on this machine; use its "
+            "safetensors files, or a copy from a source you trust"
         )
     torch.load(folder / name, weights_only=False)
     assert trace.exists()  # it would have

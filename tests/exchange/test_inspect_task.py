@@ -165,7 +165,9 @@ def test_what_failed_or_was_filtered_is_missing_and_a_temperature_is_told(there,
     assert audit(*GIVEN) == 0
     said = capsys.readouterr().err
     assert "1 without a line; 2 with a line that has no answer" in said
-    assert re.search(r"note: Inspect [\d.]+ asked at temperature 0.7: another round would answer otherwise", said)
+    assert re.search(
+        r"note: Inspect [\d.]+ asked at temperature 0.7: another round would answer differently, which", said
+    )
     status = pd.read_parquet("run/ratings.parquet")["status"].astype(str).tolist()
     assert (status[0], status[1], status[2], status[-1]) == ("failed", "refused", "failed", "failed")
 
@@ -189,7 +191,7 @@ def test_two_answers_to_one_prompt_are_refused_and_the_same_twice_is_one(there, 
 
     altered(there, again(""))
     assert audit(*GIVEN) == 0
-    assert "1 with the same line again" in capsys.readouterr().err
+    assert "1 with a repeated line" in capsys.readouterr().err
     shutil.rmtree("run")
     altered(there, again("41.5"))
     assert re.search(

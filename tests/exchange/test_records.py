@@ -200,7 +200,7 @@ def test_a_table_that_somebody_edited_makes_no_record_and_no_data_set(run, audit
     assert audit("verify", run, "accept=true") == 0  # of what was collected alone
     assert audit("export", run, "form=huggingface", "to=out") == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert "tables/gap.csv is not what was written: its SHA-256 has changed; make it again: " in said
+    assert ("tables/gap.csv has changed since it was written (its SHA-256 differs); make it again: ") in said
     assert not Path("out").exists()
     # The remedy, followed.
     assert audit(*shlex.split(said.partition("make it again: ")[2])[3:]) == 0

@@ -956,7 +956,7 @@ TWO = "f:\n  groups:\n    Reds: [a Red]\n    Blues: [a Blue]\n"
         ("f:\n  groups:\n    Reds: [a Red]\n",
          "line 1: dimension 'f': every pair is in-group, so there is no gap; add a second group"),
         ("f:\n  groups:\n    Reds: [a Red: or so]\n    Blues: [a Blue]\n",
-         "line 3: f: groups.Reds item 1: a wording with a colon in it must be in quotes: 'a Red: or so'"),
+         "line 3: f: groups.Reds item 1: a wording with a colon must be in quotes: 'a Red: or so'"),
         ("f:\n  groups:\n    Reds: ['a\n\n      Red']\n    Blues: [a Blue]\n",
          "line 3: f: groups.Reds item 1: a wording must be one line; remove the line breaks (given: "
         "'a\\nRed')"),
@@ -977,9 +977,9 @@ TWO = "f:\n  groups:\n    Reds: [a Red]\n    Blues: [a Blue]\n"
         ("groups:\n  Reds: [a Red]\n  Blues: [a Blue]\n",
          "line 1: 'groups' is not a dimension; write a dimension's name at the left edge, below it "
         "`groups:`, and below that the groups"),
-        ("f:\n  groups:\n    Reds:[a Red]\n    Blues: [a Blue]\n", "after a name's colon stands a space"),
+        ("f:\n  groups:\n    Reds:[a Red]\n    Blues: [a Blue]\n", "a name's colon needs a space"),
         ("f:\n  groups:\n    Reds: [a Red\n    Blues: [a Blue]\n", "a bracket is not closed, or a comma is missing"),
-        (TWO + "---\n" + TWO, "a line --- begins another document; leave it out"),
+        (TWO + "---\n" + TWO, "a line --- starts another document; leave it out"),
         ("f:\n  groups:\n    Reds: *red\n", "a text that begins with * must be in quotes"),
         ("f:\n  groups:\n    Reds: [!a Red]\n", "a text that begins with ! must be in quotes"),
     ],

@@ -74,8 +74,9 @@ def test_the_hash_is_of_what_is_used_in_its_order(write):
     [
         pytest.param(
             "narrative_id,xWants,xReact\nn1,a,b\n",
-            ": no column 'xWant' (for xWant); did you mean 'xWants'? there are: narrative_id, xReact, xWants; add a "
-            "column for each relation, or take one out of strategy.knowledge.relations, and out of the templates",
+            ": no column 'xWant' (for xWant); did you mean 'xWants'? there are: narrative_id, xReact, "
+            "xWants; add a column for each relation, or remove one from strategy.knowledge.relations, and "
+            "from the templates",
             id="no relation",
         ),
         pytest.param(

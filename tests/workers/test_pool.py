@@ -135,7 +135,7 @@ def test_a_worker_that_is_heard_of_no_more_is_stopped_and_its_shard_taken_over(p
     workers, [first, _] = pool(says_nothing, answers, hang_s=0.3)
     assert sorted(workers.run(course(name, []) for name in "ab")) == list("ab")
     assert first.stopped
-    assert said[0].startswith("note: worker 1 has ended at a: nothing was heard of it for ")
+    assert said[0].startswith("note: worker 1 has ended at a: it did not respond for ")
 
 
 def lives(seconds, ends):

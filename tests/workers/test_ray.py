@@ -112,7 +112,7 @@ def test_a_node_that_lacks_the_model_is_named(tiny_config, tmp_path):
 def test_a_node_with_another_version_is_named():
     [raised] = heard(Relay(1, "0.0.1", {}, b""))
     assert isinstance(raised.error, WorkerError)
-    assert "and this machine 0.0.1" in str(raised.error)
+    assert "but this machine has 0.0.1" in str(raised.error)
 
 
 def engine_of(**changes):

@@ -94,7 +94,7 @@ def test_a_replica_that_is_stopped_is_found_and_its_shard_taken_over(alone, tiny
     same(tmp_path / "run", alone(*LED))
     [note] = [line for line in lines if line.startswith("note:")]
     assert f"process {stopped[0]}) has ended at shard " in note
-    assert "nothing was heard of it for" in note
+    assert "it did not respond for" in note
     assert gone(stopped)
 
 
