@@ -119,7 +119,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
             "report a-run statistics.marginn=2",
             "statistics.marginn: report does not take this option; did you mean 'statistics.m",
         ),
-        ("report a-run margin=2", "margin: report has no such option; "),
+        ("report a-run margin=2", "margin: report does not take this option; "),
         ("report a-run statistics.power=2", "statistics.power: must be below 1 (given: '2')"),
         ("report a-run statistics.margin=-1", "statistics.margin: must be above 0 (given: '-1')"),
         ("report a-run statistics.margin=", "statistics.margin: must be a number"),
@@ -185,7 +185,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("consolidate", "consolidate needs one run folder or more, got none; see python -m audit consolidate --help"),
         ("consolidate nowhere", "nowhere is not a run folder: it has no manifest.json"),
         ("consolidate a-run", "a-run is not finished; run its command again, which merges the parts when it finishes"),
-        ("consolidate a-run seed=1", "seed: consolidate has no such option"),
+        ("consolidate a-run seed=1", "seed: consolidate does not take this option"),
         ("run statistics.margin=inf", "statistics.margin: must be a finite number"),
         (
             "run model=nonsense",
@@ -457,7 +457,7 @@ def test_an_override_whose_value_needs_quotes_is_taken_in_those_that_are_named(a
 
     for value in ("a=b", "größe", "it's", 'say "x"', "a&b"):
         assert audit("prompts", "dimensions=religion", f"out={value}") == 2
-        [quoted] = shlex.split(capsys.readouterr().err.rpartition("it is one: ")[2])
+        [quoted] = shlex.split(capsys.readouterr().err.rpartition("quote its value: ")[2])
         assert audit("prompts", "dimensions=religion", "stimuli.situations_per_emotion=1", quoted) == 0
         assert (tmp_path / value).is_file()
 

@@ -132,10 +132,10 @@ def test_engines_that_disagree_are_told_and_those_that_agree_too():
     assert lines[-1].endswith("they do NOT agree")
     assert "one engine has a fault:" in notes[0]
     _, wrong, notes = _compared([Tried("transformers", "signal 9"), near], "transformers", scale=100)
-    assert wrong == ["engine=transformers did not answer: signal 9"]
+    assert wrong == ["engine=transformers: no answer: signal 9"]
     _, wrong, notes = _compared([one, Tried("vllm", "signal 9")], "transformers", scale=100)
     assert not wrong
-    assert notes == ["engine=vllm did not answer: signal 9"]
+    assert notes == ["engine=vllm: no answer: signal 9"]
 
 
 def test_what_a_run_has_beside_the_process_that_is_tried_is_said_or_refused(examined, monkeypatch):

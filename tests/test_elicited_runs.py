@@ -322,7 +322,7 @@ def test_an_engine_that_can_not_write_leaves_the_sample_out_and_says_so(
 
     monkeypatch.setattr(TransformersEngine, "generate", generate)
     assert audit("run", *checked(number_model)) == 0
-    assert "left out, since the engine cannot write text" in capsys.readouterr().err
+    assert "left out, because the engine cannot write text" in capsys.readouterr().err
     assert manifest_of(tmp_path / "run")["checks"]["elicitation_sample"]["refused"]
     assert len(pd.read_parquet(tmp_path / "run" / "asked_again.parquet")) == 16
     monkeypatch.setattr("audit.engines.open.open_model", None)

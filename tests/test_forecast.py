@@ -302,7 +302,7 @@ def test_a_sweep_has_a_plan_each_and_their_sum(planned, number_model):
         (("price.input=3",), "price.input and price.output must be given together"),
         (("hours=3",), "hours needs a probe"),
         (("probe=-1",), "probe=-1: must be a number of at least 0"),
-        (("like=nowhere",), "like=nowhere has no manifest.json, so it is no run"),
+        (("like=nowhere",), "like=nowhere has no manifest.json, so it is not a run; give a run folder"),
         ((f"like={REPORTS / 'example-replies'}",), "is a run of replies, whose gaps are not in points; give a run of"),
         (("prob=3",), "prob: there is no such option"),
     ],

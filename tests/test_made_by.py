@@ -116,7 +116,7 @@ def test_a_template_of_parts_alone_shows_what_is_asked_and_the_run_is_told_apart
     [
         (
             "{% for m in messages %}<|start|>{{ m.role }}<|end|>{% endfor %}",
-            "leaves out what the user says",
+            "leaves out the user's message, both as",
             "expected",
         ),
         ("{{ messages[0].content }}" + DATED, "repeats part of the messages", "generate"),

@@ -115,7 +115,7 @@ ITEM = {"item_id": "a", "text": "I am well.", "subscale": "s", "reverse": False}
     [
         (
             {"scorers": {"lexical": {"measures": [{**MEASURE, "low": [[1]]}]}}},
-            "0 is damaged: its low is [[1]], and should",
+            "0 is damaged: its low is [[1]], but must",
         ),
         (
             {"scorers": {"lexical": {"measures": [{**MEASURE, "better": -1}]}}},

@@ -729,7 +729,7 @@ def test_a_stage_of_other_prompts_is_set_aside(parts, command, once, capsys):
     (parts / "ratings/part-000000.parquet").unlink()
     PARTS["a foreign stage"](parts)
     line = faulted(command, capsys, "run", *WORDS, "run_dir=run")
-    assert "is not of this run; python -m audit recover run sets it aside, or choose another run_dir" in line
+    assert ("does not belong to this run; python -m audit recover run sets it aside, or choose another run_dir") in line
     assert command(*named(line)) == 0
     assert followed(command, capsys.readouterr().out) == 0
     assert_same(parts, once)

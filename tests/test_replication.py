@@ -398,8 +398,8 @@ def rewritten(folder, change):
         (lambda b: b"intensity\n", "has columns but no rows"),
         (lambda b: b"", "the file is empty; replace the file with the study's"),
         (lambda b: b"\xef\xbb\xbf \n\n", "the file is empty"),
-        (lambda b: b"intensity\n" + b"101\n" * N, "row 1 (and 39 more): the intensity 101 is beyond the scale"),
-        (lambda b: b"intensity\n" + b"1\n" * 39 + b"-7\n", "row 40: the intensity -7 is beyond the scale of origin"),
+        (lambda b: b"intensity\n" + b"101\n" * N, "row 1 (and 39 more): the intensity 101 is outside the scale"),
+        (lambda b: b"intensity\n" + b"1\n" * 39 + b"-7\n", "row 40: the intensity -7 is outside the scale of origin"),
         (lambda b: b"intensity\n" + b"1\n" * 39 + b"high\n", "row 40: the intensity 'high' is not a number; write -1"),
         (lambda b: b"intensity\tx\n" + b"1\ty\n" * 39 + b"\ty\n", "row 40: the intensity '' is not a number; write -1"),
         (lambda b: b"intensity\n\xff\n", "is not UTF-8"),
@@ -481,7 +481,7 @@ def test_answers_beyond_ten_stop_it_and_are_kept_as_the_study_kept_them_when_ask
     assert audit("replicate", "files", "run_dir=out", *FEW) == 2
     err = capsys.readouterr().err
     assert (
-        "row 5: the intensity 85 is beyond the scale of 10-scale, 0 to 10; the study's parser accepted answers"
+        "row 5: the intensity 85 is outside the scale of 10-scale, 0 to 10; the study's parser accepted answers"
     ) in err
     assert "beyond=keep" in err
     assert audit("replicate", "files", "run_dir=out", "beyond=keep", *FEW) == 0

@@ -237,7 +237,7 @@ def test_the_command_prints_the_changes(command, swept, capsys):
     head, *lines, last = out.splitlines()
     assert head.split()[:4] == ["run", "against", "dimension", "measure"]
     n_tested = table_of(command.folder / "printed", "measure_changes")["p"].notna().sum()
-    assert (len(lines), "without a test; the page says why" in err) == (n_tested, True)
+    assert (len(lines), "without a test: the page says why" in err) == (n_tested, True)
     assert any(line.split()[:2] == ["two-stage", "none"] for line in lines)
     assert last == "comparison: printed/comparison.html"
 

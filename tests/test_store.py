@@ -275,8 +275,9 @@ def test_a_folder_that_may_not_be_written_names_the_remedy(tmp_path, child_envir
     lines = done.stdout.splitlines()
     assert len(lines) == 2, done.stderr
     for line in lines:
-        assert "cannot be written (Permission denied); choose a folder that you can write to with "
-        "run_dir=PATH" in line
+        assert (
+            "cannot be written (Permission denied); choose a folder that you can write to with run_dir=PATH"
+        ) in line
 
 
 # --- The manifest ----------------------------------------------------------------------------------------------------

@@ -214,7 +214,7 @@ def test_stages_of_another_run_are_not_gone_on_with(of, led, tiny_model, capsys)
         changed = {"stage": "reasons"} if of == "another stage" else {"prompt_index": 0}
         folder.parts(STAGES).write(part_name(1, 1), [row | changed for row in rows])
     assert main(["run", *overrides(tiny_model, "led", *COE)]) == 2
-    said = "what shard 1 holds as stage 2 is not factors of its prompts, so it is not of this run; python"
+    said = "what shard 1 holds as stage 2 is not factors of its prompts, so it does not belong to this run; python"
     assert said in capsys.readouterr().err
 
 

@@ -140,10 +140,10 @@ def _check_meant(name, what, given, taken):
         ("wordings=true", "wordings: must be a whole number (given: true)"),
         ("seed=true", "seed: must be a whole number (given: true)"),
         ("elicitation.max_pruned_points=inf", "elicitation.max_pruned_points: must be a finite number"),
-        ("statistics.margin=101", "statistics.margin=101: no gap on a scale from 0 to 100 can be as large"),
-        ("statistics.margin=100", "statistics.margin=100: no gap on a scale from 0 to 100 can be as large"),
-        ("statistics.wanted=100.5", "statistics.wanted=100.5: no gap on a scale from 0 to 100 can be as large"),
-        ("statistics.least_gap=101", "statistics.least_gap=101: no gap on a scale from 0 to 100 can be as large"),
+        ("statistics.margin=101", "statistics.margin=101: no gap on a scale from 0 to 100 can be that large"),
+        ("statistics.margin=100", "statistics.margin=100: no gap on a scale from 0 to 100 can be that large"),
+        ("statistics.wanted=100.5", "statistics.wanted=100.5: no gap on a scale from 0 to 100 can be that large"),
+        ("statistics.least_gap=101", "statistics.least_gap=101: no gap on a scale from 0 to 100 can be that large"),
         (
             "statistics.missing_shift=1000",
             "statistics.missing_shift=1000: no two ratings on a scale from 0 to 100 lies",
@@ -160,9 +160,9 @@ def _check_meant(name, what, given, taken):
         ("hydra.output_subdir=../x", "is one of Hydra's own"),
         ("+hydra.job_logging={handlers:{file:{filename:/tmp/x}}}", "is one of Hydra's own"),
         ("hydra/job_logging=default", "is one of Hydra's own"),
-        (f"stimuli.emotions=[{','.join(MANY)}]", "is too long for a word of the command line"),
-        (f"dimensions=[{','.join(MANY)}]", "is too long for a word of the command line"),
-        (f"prompt.user='{'x' * 200_000}'", "is too long for a word of the command line"),
+        (f"stimuli.emotions=[{','.join(MANY)}]", "is too long for the command line"),
+        (f"dimensions=[{','.join(MANY)}]", "is too long for the command line"),
+        (f"prompt.user='{'x' * 200_000}'", "is too long for the command line"),
     ],
 )
 def test_on_the_command_line_it_ends_at_once_in_one_line_and_code_2(word, said, audit, capsys):

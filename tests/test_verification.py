@@ -206,7 +206,7 @@ def test_a_rating_changed_with_its_ledger_is_found_by_the_tables(command, run, c
     assert code == 1
     assert any(line.startswith("wrong: manifest.json is of an analysis of other answers") for line in out)
     [gap] = [line for line in out if line.startswith("wrong: tables/gap.csv ")]
-    assert "is not what the answers give: delta in row 1 is " in gap
+    assert "differs from what the answers give: delta in row 1 is " in gap
     assert gap.endswith("`python -m audit report run` makes it again")
     assert command("report", "run") == 0  # the remedy
     assert command("verify", "run") == 0
@@ -255,7 +255,7 @@ def test_a_table_or_a_page_that_was_changed_is_named_and_made_anew_by_report(com
     assert code == 1
     named = [line.split()[1] for line in out]
     assert named[:2] == ["report.html", "tables/gap.csv"]
-    assert any("is not what the answers give" in line for line in out)
+    assert any("differs from what the answers give" in line for line in out)
     import audit
 
     with pytest.raises(
@@ -424,7 +424,9 @@ def test_a_page_that_no_ledger_vouches_for_is_held_against_the_one_that_is_made_
     code, out, _ = said_by(command, capsys, "verify", "run")
     assert code == 1
     [said] = [line for line in out if "report.html" in line]
-    assert said.startswith("wrong: report.html is not what the answers give, and is in no ledger; `python -m audit ")
+    assert said.startswith(
+        "wrong: report.html differs from what the answers give, and is in no ledger; `python -m audit "
+    )
     assert command("report", "run") == 0
     assert command("verify", "run") == 0
 
@@ -472,11 +474,11 @@ def other_answers(place):
 OF_COMPARISONS = {
     "a number of a table": (
         lambda place: (place / "both" / "tables" / "gap.csv").write_text("a\n1\n"),
-        "wrong: tables/gap.csv is not what the runs give: its columns are a; ",
+        "wrong: tables/gap.csv differs from what the runs give: its columns are a; ",
     ),
     "its page": (
         lambda place: (place / "both" / "comparison.html").write_text("<p>No gap.</p>"),
-        "wrong: comparison.html is not what the runs give; ",
+        "wrong: comparison.html differs from what the runs give; ",
     ),
     "no page": (lambda place: (place / "both" / "comparison.html").unlink(), "wrong: comparison.html is gone; "),
     "a table that it has not": (

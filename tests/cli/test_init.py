@@ -86,10 +86,10 @@ def test_nothing_is_ever_overwritten(tmp_path, audit, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "init takes one folder, got none; see python -m audit init --help"),
-        (["a", "b"], "init takes one folder, got a b; see"),
+        ([], "init needs one folder, got none; see python -m audit init --help"),
+        (["a", "b"], "init needs one folder, got a b; see"),
         (["a-file"], "a-file is a file; give a new or empty"),
-        (["a-file/x"], "a-file/x cannot be written (Not a directory); name another folder"),
+        (["a-file/x"], "a-file/x cannot be written (Not a directory); choose another folder"),
     ],
 )
 def test_what_is_no_new_folder_is_refused_in_one_line(words, said, tmp_path, audit, capsys):

@@ -70,7 +70,10 @@ def test_what_lies_there_is_a_place_though_it_has_an_equals_sign(tmp_path, monke
         (["--all"], "people export has no flag --all; see python -m audit people export --help"),
         (["-1"], "people export has no flag -1; "),
         (["run_dri=x"], "run_dri: people export does not take this option; did you mean 'run_dir'?"),
-        (["statistics.margin=2"], "statistics.margin: people export has no such option; there are: model, n, run_dir"),
+        (
+            ["statistics.margin=2"],
+            "statistics.margin: people export does not take this option; there are: model, n, run_dir",
+        ),
         (["n=1", "n=2"], "n is given twice, as '1' and '2'; keep one"),
     ],
 )
@@ -154,7 +157,7 @@ def test_a_word_that_no_file_can_be_called_is_read_like_any_other():
     for place in ("x" * 5000, "a\x00b"):
         assert report._ALL.read([place]).places == (place,)
     assert report._ALL.read([f"ratings={'x' * 5000}"]).texts == {"ratings": "x" * 5000}
-    with pytest.raises(ConfigError, match="report has no such option"):
+    with pytest.raises(ConfigError, match="report does not take this option"):
         report._ALL.read([f"ratings{'x' * 300}=1"])
 
 

@@ -133,9 +133,9 @@ def test_what_is_taken_as_it_stands_still_is(value):
         ("--resolve", "--resolve changes what --cfg shows; add"),
         ("--config-dir", "--config-dir needs a value: --config-dir=FOLDER"),
         ("--config-dir -m", "--config-dir needs a value: --config-dir=FOLDER"),
-        ("-cd /nope", "-cd=/nope is not there; give a folder with your own groups, such as FOLDER/prompt/mine.yaml"),
+        ("-cd /nope", "-cd=/nope does not exist; give a folder with your own groups, such as FOLDER/prompt/mine.yaml"),
         ("--config-dir=/etc/passwd", "--config-dir=/etc/passwd is a file; give a"),
-        ("-m --cfg job", "-m and --cfg cannot be given together; keep one"),
+        ("-m --cfg job", "-m and --cfg cannot be combined; keep one"),
         ("origin", "'origin' is not an option; options are written KEY=VALUE; did you mean prompt=origin?"),
         (
             "model",
@@ -186,7 +186,7 @@ def test_what_hydra_cannot_take_is_said_in_our_words(words, said):
 )
 def test_a_list_that_is_not_closed_or_lies_in_several_words_is_shown_whole(words, dimensions):
     line = refused(*words.split())
-    shown = re.search(r"several words: (.*)$|did you mean (\S+)\? run -m", line)
+    shown = re.search(r"has spaces: (.*)$|did you mean (\S+)\? run -m", line)
     [word] = shlex.split(shown[1] or shown[2])
     assert given(word)[0].dimensions == dimensions
 

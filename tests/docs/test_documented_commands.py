@@ -85,12 +85,12 @@ def test_the_commands_of_a_page_exist_and_take_their_options(page, tmp_path, mon
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("rum margin=2", "no command"),
-        ("gate RUN margni=2", "no such option"),
+        ("rum margin=2", "not a command"),
+        ("gate RUN margni=2", "does not take this option"),
         ("gate RUN margin=much", "must be a number"),
         ("export RUN form=cvs to=OUT", "did you mean"),
         ("people expert RUN", "steps"),
-        ("run promt=origin", "no such option"),
+        ("run promt=origin", "does not take this option"),
         ("run prompt=orgin", "there is no"),
         ("run -m prompt=origin,person-1", "person-1"),
         ("run seed=soon", "seed"),

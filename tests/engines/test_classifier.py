@@ -223,8 +223,8 @@ def test_another_kind_of_model_is_refused_by_its_name(architectures, named, copy
     path = copy / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"architectures": architectures}))
     assert refused(copy) == (
-        f"classifier {copy}: config.json in {copy} names {named}, so it is no sequence classifier; choose a model "
-        "...ForSequenceClassification"
+        f"classifier {copy}: config.json in {copy} names {named}, so it is not a sequence classifier; "
+        "choose a model ...ForSequenceClassification"
     )
 
 

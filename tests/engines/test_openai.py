@@ -196,8 +196,8 @@ def test_a_thought_is_refused_where_nobody_knows_what_becomes_of_it(prompt, open
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("http://ada:secret@localhost:1/v1", "holds more than an address"),
-        ("http://localhost:1/v1?key=secret", "holds more than an address"),
+        ("http://ada:secret@localhost:1/v1", "has more than an address"),
+        ("http://localhost:1/v1?key=secret", "has more than an address"),
         ("ftp://localhost/secret", "is not a server's address"),
         ("localhost:8000/secret", "is not a server's address"),
     ],
@@ -288,7 +288,7 @@ def test_a_secret_in_the_address_of_a_judge_is_refused_before_anything_is_writte
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     assert audit("judge", "a", "b", "model=tiny", "base_url=http://ada:secret@localhost:1/v1") == 2
-    assert "holds more than an address" in capsys.readouterr().err
+    assert "has more than an address" in capsys.readouterr().err
     assert files_with("secret", tmp_path) == []
 
 
@@ -338,7 +338,7 @@ LASTING = {
     "drip": r"no answer after 3 tries \(last: slower than engine\.server\.timeout_s=0\.5\)",
     "slow": r"no answer after 3 tries \(last: slower than engine\.server\.timeout_s=0\.5\)",
     "empty choices": r"its responses contain no answer \(no choices, 3 times\); .*the same command",
-    "wrong model": r"answers as 'another' now, and as 'tiny-2026-01-01' before",
+    "wrong model": r"answers as 'another' now and as 'tiny-2026-01-01' before",
     "401": r"rejected the key \(HTTP 401: bad key \[key\]\)",
     "400": r"refuses what is asked \(HTTP 400: what is this\? key \[key\]\)",
     "redirect": r"redirects elsewhere \(HTTP 307\)",

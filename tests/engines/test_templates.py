@@ -171,7 +171,7 @@ def test_a_users_template_goes_before_the_model_s_own(tiny_model, open_engine, t
     path.write_text("<|start|>{% for m in messages %}[{{ m.role }}] {{ m.content }} {% endfor %}>>")
     tokenizer = open_engine(tiny_model, chat_template=str(path)).tokenizer
     assert tokenizer.render(Prompt("", "How sad?")) == "<|start|>[user] How sad? >>"
-    assert f"model.chat_template={path} in place of the model's own" in tokenizer.say_chat()
+    assert f"model.chat_template={path} instead of the model's own" in tokenizer.say_chat()
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_users_template_goes_before_the_model_s_own(tiny_model, open_engine, t
         ("{{ messages.append(1) }}", r", line 1: access to attribute 'append' of 'list' object is unsafe"),
         ("{% include '/etc/passwd' %}", r", line 1: no loader"),
         ("{{ raise_exception('not\nso') }}", r", line 1: not so"),
-        ("Be kind.", r": leaves out what the user says"),
+        ("Be kind.", r": leaves out the user's message, both as"),
         (" \n", r": is empty; give a Jinja file, or plain"),
         ("\udcff", r": is not UTF-8 text"),
         (None, r": cannot be read \(No such file or directory\); give a Jinja file, or plain"),

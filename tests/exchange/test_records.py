@@ -192,7 +192,7 @@ def test_a_table_that_somebody_edited_makes_no_record_and_no_data_set(run, audit
         path.write_bytes(as_it_was.replace(b"0.", b"0.0"))
         assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 2
         said = capsys.readouterr().err
-        assert f"tables/{name}.csv is not what was written" in said
+        assert f"tables/{name}.csv has changed since it was written (" in said
         assert "make it again: python -m audit report" in said
         path.write_bytes(as_it_was)
     path.write_bytes(as_it_was.replace(b"0.", b"0.0"))

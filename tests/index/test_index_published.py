@@ -181,9 +181,9 @@ def copied(run, tmp_path):
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ("tables/gap.csv", "gap.csv is not what was written"),
-        ("tables/cells.csv", "cells.csv is not what was written"),
-        ("report.html", "report.html is not what was written"),
+        ("tables/gap.csv", "gap.csv has changed since it was written ("),
+        ("tables/cells.csv", "cells.csv has changed since it was written ("),
+        ("report.html", "report.html has changed since it was written ("),
         ("ratings.parquet", "ratings.parquet is not what was stored"),
         ("manifest.json", "manifest.json is not what was stored"),
     ],
@@ -237,7 +237,7 @@ def test_a_questionnaire_has_no_gap_and_says_so(runs, tmp_path):
     [row] = index_of(run)
     assert (row["state"], row["reason"]) == (
         "no_gap",
-        "a run of task=inventory has no gap; its page says what it has",
+        "a run of task=inventory uses situations no gap; its page says what it has",
     )
 
 

@@ -121,7 +121,7 @@ def test_nothing_that_cannot_be_shown_is_left_out(run, tmp_path):
     }  # fmt: skip
     page = made.page.read_text("utf-8")
     for name, said in (
-        ("edited", "gap.csv is not what was written"), ("damaged", "cannot be read"), ("later", "upgrade"),
+        ("edited", "gap.csv has changed since it was written ("), ("damaged", "cannot be read"), ("later", "upgrade"),
         ("bare", "it has no manifest.json"), ("foreign", "was not stored by this run"), ("none", "it has no tables"),
     ):  # fmt: skip
         assert said in rows[name]["reason"]
@@ -234,12 +234,12 @@ def test_three_narratives_are_a_limit(tmp_path, monkeypatch):
     [
         ("nowhere", "nowhere is not a folder"),
         ("empty", "empty holds no run"),
-        ("runs/a", "runs/a is itself a run; give the folder that holds it"),
+        ("runs/a", "runs/a is itself a run; give the folder for runs without run_dir it"),
         ("runs out=board.txt", "out=board.txt: must be the name of a page"),
         ("runs out=runs/a/index.html", "is inside a run's folder, which must hold only the run's files; choose"),
         ("other", "other/index.html exists and is not an index that this command wrote; choose"),
         ("", "index takes one folder of runs, got none"),
-        ("runs sort=delta", "sort: index has no such option"),
+        ("runs sort=delta", "sort: index does not take this option"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(run, tmp_path, monkeypatch, capsys, words, said):

@@ -129,7 +129,7 @@ def test_scorers_that_cut_texts_count_them_under_the_names_of_their_measures(nam
     ("override", "said"),
     [
         ("regard.labels={negative: a, neutral: b, positive: c}", "regard.labels.other: is missing"),
-        (f"regard.labels={LABELS[:-1]}, more: d}}", "regard.labels.more: there is no such option; there are: negative"),
+        (f"regard.labels={LABELS[:-1]}, more: d}}", "regard.labels.more: unknown option; there are: negative"),
         (
             "regard.labels={negative: a, neutral: b, positive: c, other: c}",
             "regard.labels: the label 'c' is given to two",
@@ -140,7 +140,7 @@ def test_scorers_that_cut_texts_count_them_under_the_names_of_their_measures(nam
         ),
         ("regard.labels=LABEL_0", "regard.labels: must be"),
         ("eq.hypotheses.emotion=' '", "eq.hypotheses.emotion: must not be empty"),
-        ("+eq.hypotheses.feeling=x", "eq.hypotheses.feeling: there is no such option; there are: advice"),
+        ("+eq.hypotheses.feeling=x", "eq.hypotheses.feeling: unknown option; there are: advice"),
         ("epitome.interpretations={revision: v1}", "epitome.interpretations.model: is missing"),
         (
             "epitome.interpretations={model: a/b, revison: v1}",

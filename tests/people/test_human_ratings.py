@@ -124,13 +124,13 @@ def test_a_score_off_the_scale_names_its_place_and_the_scale(tmp_path, cell):
     path = write(tmp_path, rows((A, 1, 0), (B, 2, cell)))
     with pytest.raises(ConfigError) as caught:
         read(path)
-    assert f"{path}: line 3: rater 'anna', item {B!r}: clear {cell!r} is no whole number from 0 to 5" in str(
+    assert f"{path}: line 3: rater 'anna', item {B!r}: clear {cell!r} is not a whole number from 0 to 5" in str(
         caught.value
     )
 
 
 def test_a_zero_is_a_score_only_where_the_scale_has_one(tmp_path):
-    with pytest.raises(ConfigError, match="warm '0' is no whole number from 1 to 5"):
+    with pytest.raises(ConfigError, match="warm '0' is not a whole number from 1 to 5"):
         read(write(tmp_path, rows((A, 0, 0))))
 
 
@@ -148,7 +148,7 @@ def test_a_zero_is_a_score_only_where_the_scale_has_one(tmp_path):
         (rows((A, 1, 1), ("zzz", 1, 1)), ConfigError, "line 3: the item 'zzz' is not in the key"),
         (rows(("bcdfg", 1, 1)), ConfigError, "belongs to another run or seed"),
         (rows((A, 1, 1), ("", 1, 1)), ConfigError, "line 3: the item '' is not in the key"),
-        (pd.concat([rows((A, 1, 1)), rows((B, 1, 1), rater="")]), ConfigError, "line 3: no rater"),
+        (pd.concat([rows((A, 1, 1)), rows((B, 1, 1), rater="")]), ConfigError, "line 3: has no rater"),
     ],
 )
 def test_a_file_that_can_not_be_used_is_named(tmp_path, table, error, said):

@@ -138,7 +138,7 @@ def test_a_masked_experiencer_is_nobody_in_the_narrative_and_reply_s_mentions_ar
     ("change", "n", "said"),
     [
         ({}, 0, "n=0: give the number"),
-        ({"status": "refused"}, 4, "there is nothing to rate: of 48 replies none"),
+        ({"status": "refused"}, 4, "nothing to rate: of 48 replies none"),
         ({"in_group": False}, 4, "no narrative has both"),
     ],
 )

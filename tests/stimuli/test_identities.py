@@ -698,7 +698,7 @@ def test_an_own_dimension_can_not_be_called_like_a_set_of_invented_groups(write)
         pytest.param("age:\n  groups: {young: ['  '], old: [x]}", ["young item 1", "'  '"], id="a blank term"),
         pytest.param(
             "age:\n  groups: {young: [18], old: [x]}",
-            ["young item 1: a wording is a text", "18"],
+            ["young item 1: a wording must be text", "18"],
             id="a number as term",
         ),
         pytest.param(
@@ -716,7 +716,7 @@ def test_an_own_dimension_can_not_be_called_like_a_set_of_invented_groups(write)
         ),
         pytest.param(
             "age:\n  groups: {young: [{term: y, cue: nmae}], old: [x]}",
-            ["young item 1.cue", "label or name or context is wanted; did you mean 'name'? (given: 'nmae')"],
+            ["young item 1.cue", "must be label or name or context; did you mean 'name'? (given: 'nmae')"],
             id="an unknown cue",
         ),
         pytest.param(
@@ -748,8 +748,14 @@ def test_an_own_dimension_can_not_be_called_like_a_set_of_invented_groups(write)
             id="an unknown key",
         ),
         pytest.param("age: {}", ["age", "`groups`"], id="a dimension without groups"),
-        pytest.param("age:", ["line 1: 'age' is no dimension; "], id="a dimension left empty"),
-        pytest.param("age: [y, x]", ["line 1: 'age' is no dimension; "], id="a dimension that is a list"),
+        pytest.param(
+            "age:", ["line 1: 'age' is not a dimension; write a dimension's name "], id="a dimension left empty"
+        ),
+        pytest.param(
+            "age: [y, x]",
+            ["line 1: 'age' is not a dimension; write a dimension's name "],
+            id="a dimension that is a list",
+        ),
         pytest.param("age:\n  groups: {}", ["age", "groups"], id="no groups"),
         pytest.param("age:\n  perceivers: {young: [y], old: [x]}", ["age", "`experiencers`"], id="only one side"),
         pytest.param(
@@ -945,16 +951,16 @@ TWO = "f:\n  groups:\n    Reds: [a Red]\n    Blues: [a Blue]\n"
         ("f:\n  groups:\n    'Reds ': [a Red]\n    Reds: [a Crimson]\n    Blues: [a Blue]\n",
          "line 1: f: the name 'Reds ' begins or ends with a space; remove the space"),  # else a group would be lost
         ("f:\n  groups:\n    Reds: [a Red]\n    reds: [a Crimson]\n",
-         "line 1: f: the group 'reds' is also written 'Reds'; write it in one way"),
+         "line 1: f: the group 'reds' is also written 'Reds'; write it one way"),
         ("f:\n  perceivers: {Reds: [a Red], Blues: [a Blue]}\n  experiencers: {reds: [a Red], Blues: [a Blue]}\n",
-         "line 1: f: the group 'reds' is also written 'Reds'; write it in one way"),  # else a pair would be out-group
+         "line 1: f: the group 'reds' is also written 'Reds'; write it one way"),  # else a pair would be out-group
         ("f:\n  groups:\n    Reds: [a  Red]\n    Blues: [a Red]\n",
          "line 1: f: the term 'a Red' is in 'Reds' and again in 'Blues'; keep one"),
         ("f:\n  groups:\n    Reds: [a person]\n    Blues: [a Blue]\n",
          "line 1: f: 'a person' in 'Reds' is the wording for a person of no group; reword it, or give "
         "the dimension another text under `unspecified`"),
         ("f:\n  groups:\n    Reds: [a Red]\n",
-         "line 1: dimension 'f': every pair is in-group, so there is no gap; add a second group"),
+         "line 1: dimension 'f': every pair is in-group, so no gap can be computed; add a second group"),
         ("f:\n  groups:\n    Reds: [a Red: or so]\n    Blues: [a Blue]\n",
          "line 3: f: groups.Reds item 1: a wording with a colon must be in quotes: 'a Red: or so'"),
         ("f:\n  groups:\n    Reds: ['a\n\n      Red']\n    Blues: [a Blue]\n",

@@ -308,7 +308,7 @@ def changed(place, value):
         (("situations", "sad-01", "of"), "XYZ", "situations.sad-01.of"),
         (("replies", "ratings"), ["<number> <nummer>"], "unknown name <nummer>"),
         (("replies", "ratings"), ["ich sage"], "needs <number> once"),
-        (("replies", "refusals"), ["(unclosed"], "is no pattern"),
+        (("replies", "refusals"), ["(unclosed"], "is not a valid pattern"),
         (("replies", "numbers"), {"viele": 5000}, "replies.numbers.viele"),
         (("word",), 1, "word"),
     ],

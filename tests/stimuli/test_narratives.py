@@ -142,7 +142,7 @@ def test_white_space_within_an_emotion_makes_no_other_one(write):
 def test_what_programs_write_for_no_value_is_no_emotion_and_no_text(column, none, write):
     row = {"emotion": "joy", "text": "A."} | {column: none}
     message = error_of(write(f"id,emotion,text\n1,{row['emotion']},{row['text']}\n"))
-    assert f"line 2: {none!r} in column {column!r} stands for no value; fill the cell or leave the row out" in message
+    assert f"line 2: {none!r} in column {column!r} means no value; fill the cell, or leave the row out" in message
 
 
 @pytest.mark.parametrize("emotion", ["3", "2024-01-01", "-", "?"])
@@ -191,7 +191,7 @@ def test_a_file_with_other_delimiters_or_without_a_header_is_told_what_its_first
 
 def test_a_spreadsheet_that_is_called_csv_and_utf_16_without_its_mark_are_told_for_what_they_are(write):
     assert "packed like .xlsx, .ods and .docx files" in error_of(write(b"PK\x03\x04\x14\x00"))
-    assert "line 1 holds a NUL character, which no text has; save the file as UTF-8" in error_of(
+    assert "line 1 has a NUL character, which no text has; save the file as UTF-8" in error_of(
         write("id,emotion,text\n1,joy,A.\n".encode("utf-16-le"))
     )
 

@@ -149,13 +149,15 @@ def test_names_that_no_column_can_have_are_refused(tmp_path):
     ):
         load_rubrics(path)
     asked = {"question": "?", "low": 0, "high": 1, "low_label": "a", "high_label": "b"}
-    with pytest.raises(StimulusError, match="the criterion 'How kind' is misnamed"):
+    with pytest.raises(StimulusError, match="the criterion 'How kind' has an invalid name"):
         own(tmp_path, criteria={"How kind": asked})
 
 
 def test_an_unknown_rubric_is_named_with_those_there_are():
     with pytest.raises(
-        StimulusError, match=r"no rubric 'epitom'; did you mean 'epitome'\? there are: empathy, epitome"
+        StimulusError,
+        match=r"unknown rubric 'epitom'; did you mean 'epitome'\? there are: empathy, "
+        r"epitome",
     ):
         load_rubric("epitom")
 

@@ -68,7 +68,7 @@ def test_the_hash_is_of_the_words_and_not_of_the_file(tmp_path):
         ("danger: ['cri*me']\n", "'cri*me' is not one word"),
         ("danger: ['cr*']\n", "'cr*' is too short a stem; write at least 3 letters before *"),
         ("danger: [no]\n", "danger: False is not a word; put it in quotes"),
-        ("danger: [3]\n", "danger: 3 is no word"),
+        ("danger: [3]\n", "danger: 3 is not a word"),
         ("Danger: [crime]\n", "theme 'Danger': a name has lower-case letters"),
         ("no: [crime]\n", "theme False: a name has lower-case letters"),
         ("danger: [crime]\ndanger: [gun]\n", "'danger' occurs twice"),

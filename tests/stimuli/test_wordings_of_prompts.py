@@ -100,7 +100,8 @@ def test_the_original_comes_first_and_paraphrases_follow_in_order():
         (("prompt=published", "prompt.path=const.py", "wordings=2"), r"prompt=published has one wording|const\.py"),
         (
             ('prompt.user="{Experiencer}: {narrative} {emotion_noun}"', "wordings=2"),
-            r"prompt\.user is not the wording that prompt\.paraphrases\.user are paraphrases of",
+            r"prompt\.user is not the wording that prompt\.paraphrases\.user paraphrases; give your own "
+        r"paraphrases",
         ),
         (
             (*(f"prompt.paraphrases.{part}=[]" for part in PARTS), "wordings=2"),

@@ -38,7 +38,7 @@ GOOD = {"text": "a"}
         ({"parts": {"a": {"txt": "b", **GOOD}}},
          "parts.a.txt: unknown name; did you mean 'text'? there are: kind, n, text"),
         ({"parts": {"a": {"kind": "bleu", **GOOD}}},
-         "parts.a.kind: red or blue is wanted; did you mean 'blue'? (given: 'bleu')"),
+         "parts.a.kind: must be red or blue; did you mean 'blue'? (given: 'bleu')"),
         ({"parts": {"a": {"n": 0, **GOOD}}}, "parts.a.n: must be at least 1 (given: 0)"),
         ({"parts": {"a": {"n": 10, **GOOD}}}, "parts.a.n: must be below 10 (given: 10)"),
         ({"parts": {"a": {"n": "x", **GOOD}}}, "parts.a.n: must be a whole number (given: 'x')"),

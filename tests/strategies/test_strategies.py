@@ -239,7 +239,7 @@ def test_the_guide_s_own_example_works(tmp_path, monkeypatch):
     assert values["narrative"] in needs.user
     assert obstacles.user.startswith("Someone needs this: <needs>\n")
     assert final.user == (
-        "Keep in mind what the person needed (<needs>) and what stood in the way (<obstacles>).\n\n"
+        "Keep in mind what the person needed (<needs>) and the mark ood in the way (<obstacles>).\n\n"
         + values["question"]
     )
     assert (needs.turns, obstacles.turns, final.turns) == ((), (), ())  # history: none
@@ -271,10 +271,14 @@ def test_a_file_that_can_not_be_used_is_one_line_with_place_and_value(tmp_path, 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"stages": (stage("a", "{stage_a}"),)}, r"stages\.a\.prompt: \{stage_a\} is not written yet .*none before it"),
+        (
+            {"stages": (stage("a", "{stage_a}"),)},
+            r"stages\.a\.prompt: \{stage_a\} does not exist yet at "
+            r"this stage.*none before it",
+        ),
         (
             {"stages": (stage("a"), stage("b", "{stage_c}"), stage("c"))},
-            r"stages\.b\.prompt: \{stage_c\} is not written yet .* those before it are a$",
+            r"stages\.b\.prompt: \{stage_c\} does not exist yet at this stage.* those before it are a$",
         ),
         (
             {"stages": (stage("a"), stage("b", "{stage_aa}"))},

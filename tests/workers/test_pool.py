@@ -127,7 +127,7 @@ def test_a_shard_that_ends_two_workers_is_named_and_not_tried_by_a_third(pool):
 def test_without_workers_the_run_ends_and_says_that_it_can_go_on(pool):
     workers, _ = pool(dies)
     for _ in range(2):  # and it does not end as if all were done, when it is asked more
-        with pytest.raises(WorkerError, match=r"no worker is left of 1 .*SIGKILL.*same command to continue"):
+        with pytest.raises(WorkerError, match=r"all 1 .*SIGKILL.*same command to continue"):
             list(workers.run([course("a", [])]))
 
 

@@ -54,7 +54,7 @@ def test_thoughts_of_two_replicas_are_those_of_one_process(alone, tiny_model, tm
 def test_a_run_goes_on_with_another_number_of_replicas(alone, tiny_model, tmp_path, on_progress):
     on_progress(signalled(signal.SIGKILL, killed := [], most=2))
     words = overrides(tiny_model, *LED)
-    with pytest.raises(WorkerError, match="no worker is left of 2"):
+    with pytest.raises(WorkerError, match="all 2"):
         collect(tmp_path / "run", [*words, TWO])
     assert len(killed) == 2
     collect(tmp_path / "run", words)
@@ -143,7 +143,7 @@ def test_a_model_that_cannot_be_loaded_ends_in_one_line_once(tiny_model, audit, 
 def test_what_no_engine_can_mend_ends_the_worker_and_its_log_is_told(tiny_model, tmp_path, monkeypatch):
     """An error of CUDA, or of ours, after which the process cannot be trusted to answer right."""
     monkeypatch.setattr("audit.asking.collect._answer", fails)
-    with pytest.raises(WorkerError, match=r"no worker is left of 2 .*engine-[12]\.log ends: .*CUDA error: an illegal"):
+    with pytest.raises(WorkerError, match=r"all 2 .*engine-[12]\.log ends: .*CUDA error: an illegal"):
         collect(tmp_path / "run", overrides(tiny_model, TWO))
 
 
