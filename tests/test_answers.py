@@ -277,13 +277,13 @@ def test_what_is_no_answer_is_missing_and_told(there, audit, capsys):
 
 FAULTY = {
     "no JSON": (b"{", r"a\.jsonl: line 3 is not JSON"),
-    " is not valid UTF-8": (b'{"id": "\xff"}', r"a\.jsonl: line 3 is not JSON"),
+    "no UTF-8": (b'{"id": "\xff"}', r"a\.jsonl: line 3 is not JSON"),
     "no object": (b"[1]", r"line 3 must be a JSON object, but is a list"),
     "no id": (b'{"text": "7"}', r"line 3 has no id; give each answer the id of its prompt"),
     "another export": (b'{"id": "abc-0", "text": "7"}', r"line 3: id 'abc-0' belongs to other prompts, .* begin 'abc'"),
     "no such place": (b'{"id": "EXPORT-99999", "text": "7"}', r"line 3: no prompt has the id .*-99999'"),
     "another number": (b'{"id": "EXPORT-007", "text": "7"}', r"line 3: no prompt has the id"),
-    "no text": (b'{"id": "EXPORT-0", "rating": 7}', r"line 3 has no model text; call, below it, text, response"),
+    "no text": (b'{"id": "EXPORT-0", "rating": 7}', r"line 3 has no model text; call it text, response"),
     "a number": (b'{"id": "EXPORT-0", "text": 7}', r"line 3: text is a number, but must be text"),
     "two texts": (b'{"id": "EXPORT-0", "text": "7", "output": "8"}', r"line 3 has text and output; keep only the one"),
     "two choices": (

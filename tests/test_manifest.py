@@ -70,9 +70,9 @@ def test_a_whole_number_stays_one():
     [
         ({"scale": {"low": "zero"}}, "scale.low is 'zero', but must be a number"),
         ({"n_prompts": True}, "n_prompts is True, but must be a number"),
-        ({"model": 3}, "model is 3, and should be names with values"),
+        ({"model": 3}, "model is 3, but must be a JSON object"),
         ({"dimensions": "faith"}, "dimensions is 'faith', but must be a list"),
-        ({"clusters": {"faith": 3}}, "clusters.faith is 3, and should be names with values"),
+        ({"clusters": {"faith": 3}}, "clusters.faith is 3, but must be a JSON object"),
         ({"command": 3}, "command is 3, but must be text"),
         ({"scorers": {"judge": {"own_gap": {"left_out": {"f": "y"}}}}}, "left_out.f is 'y', but must be a number"),
     ],
@@ -119,7 +119,7 @@ ITEM = {"item_id": "a", "text": "I am well.", "subscale": "s", "reverse": False}
         ),
         (
             {"scorers": {"lexical": {"measures": [{**MEASURE, "better": -1}]}}},
-            "its better is -1, and should be 'higher', ",
+            "its better is -1, but must be 'higher', ",
         ),
         (
             {"scorers": {"lexical": {"measures": [MEASURE, {"name": "x"}]}}},

@@ -90,7 +90,7 @@ def test_the_commands_of_a_page_exist_and_take_their_options(page, tmp_path, mon
         ("gate RUN margin=much", "must be a number"),
         ("export RUN form=cvs to=OUT", "did you mean"),
         ("people expert RUN", "steps"),
-        ("run promt=origin", "does not take this option"),
+        ("run promt=origin", "unknown option"),
         ("run prompt=orgin", "there is no"),
         ("run -m prompt=origin,person-1", "person-1"),
         ("run seed=soon", "seed"),

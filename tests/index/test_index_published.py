@@ -237,7 +237,7 @@ def test_a_questionnaire_has_no_gap_and_says_so(runs, tmp_path):
     [row] = index_of(run)
     assert (row["state"], row["reason"]) == (
         "no_gap",
-        "a run of task=inventory uses situations no gap; its page says what it has",
+        "a run of task=inventory has no gap; its page says what it has",
     )
 
 

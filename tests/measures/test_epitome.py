@@ -104,7 +104,7 @@ def test_an_absent_model_says_which_mechanism_it_is_of_and_how_to_get_it(tmp_pat
         open_epitome({"interpretations": "a/b"}, revisions={"interpretations": "v1"})
     assert str(raised.value) == (
         "EPITOME's classifier a/b of interpretations is not on this machine; to download it: hf "
-        "download a/b --revision v1 gets it"
+        "download a/b --revision v1"
     )
 
 

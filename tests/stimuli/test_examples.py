@@ -287,7 +287,7 @@ def test_a_pool_that_is_too_small_is_named():
     with pytest.raises(StimulusError) as caught:
         choose_random(pool_of("A.", "B."), GENEVA, n=3, seed=0)
     assert str(caught.value) == (
-        "strategy.examples.n=3, but pool.csv has 2 examples; ask for at most 2, or give your own "
+        "strategy.examples.n=3, but pool.csv has 2 examples; ask for at most 2, or give a "
         "larger pool in strategy.examples.pool"
     )
     with pytest.raises(ValueError, match="3 of 2 examples cannot be chosen"):

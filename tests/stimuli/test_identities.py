@@ -812,7 +812,7 @@ def test_an_own_dimension_can_not_be_called_like_a_set_of_invented_groups(write)
         pytest.param("[age]", ["has no NAME: VALUE pairs"], id="a list"),
         pytest.param("age", ["has no NAME: VALUE pairs"], id="a word"),
         pytest.param(b"age:\n  groups: {a: [an \xe9migr\xe9], b: [x]}", ["line 2", "UTF-8", "0xe9"], id="Latin-1"),
-        pytest.param("age: 1".encode("utf-16"), ["line 1: 'age' is no dimension"], id="UTF-16 is read"),
+        pytest.param("age: 1".encode("utf-16"), ["line 1: 'age' is not a dimension"], id="UTF-16 is read"),
     ],
 )
 def test_a_faulty_own_file_is_named_with_the_value(write, content, words):

@@ -98,7 +98,7 @@ def test_the_hash_is_of_what_is_used_in_its_order(write):
             "narrative_id,xWant,xReact\n,a,b\n", ": line 2: the cell in column 'narrative_id' is empty", id="id"
         ),
         pytest.param(
-            "narrative_id,xWant,xReact\nn1,a,b\nn1,c,d\n", ": the narrative identifier 'n1' stands twice", id="twice"
+            "narrative_id,xWant,xReact\nn1,a,b\nn1,c,d\n", ": the narrative identifier 'n1' occurs twice", id="twice"
         ),
         pytest.param("narrative_id,xWant,xReact\n", ": has a header but no knowledge", id="header alone"),
     ],

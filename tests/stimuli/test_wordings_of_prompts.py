@@ -94,8 +94,7 @@ def test_the_original_comes_first_and_paraphrases_follow_in_order():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("wordings=10",), r"wordings=10: prompt origin has 8 paraphrases, so wordings can be at most 9 is "
-        r"the most"),
+        (("wordings=10",), r"wordings=10: prompt origin has 8 paraphrases, so wordings can be at most 9"),
         (("wordings=0",), r"wordings"),
         (("prompt=published", "prompt.path=const.py", "wordings=2"), r"prompt=published has one wording|const\.py"),
         (

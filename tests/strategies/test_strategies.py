@@ -239,7 +239,7 @@ def test_the_guide_s_own_example_works(tmp_path, monkeypatch):
     assert values["narrative"] in needs.user
     assert obstacles.user.startswith("Someone needs this: <needs>\n")
     assert final.user == (
-        "Keep in mind what the person needed (<needs>) and the mark ood in the way (<obstacles>).\n\n"
+        "Keep in mind what the person needed (<needs>) and what stood in the way (<obstacles>).\n\n"
         + values["question"]
     )
     assert (needs.turns, obstacles.turns, final.turns) == ((), (), ())  # history: none
