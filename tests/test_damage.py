@@ -103,7 +103,7 @@ def test_a_damaged_parquet_file_is_named_by_all_that_read_it(damage, runs, capsy
     for name in named:
         line = refused(READERS[name], capsys)
         assert "run/ratings.parquet cannot be read (" in line
-        assert "python -m audit recover run sets it aside, and the same run command collects all of it anew" in line
+        assert "python -m audit recover run sets it aside, and the same run command collects all of it again" in line
 
 
 def test_whatever_byte_of_a_footer_is_changed_no_command_ends_in_an_unforeseen_error(runs, capsys):

@@ -304,7 +304,7 @@ def test_a_sweep_has_a_plan_each_and_their_sum(planned, number_model):
         (("probe=-1",), "probe=-1: must be a number of at least 0"),
         (("like=nowhere",), "like=nowhere has no manifest.json, so it is not a run; give a run folder"),
         ((f"like={REPORTS / 'example-replies'}",), "is a run of replies, whose gaps are not in points; give a run of"),
-        (("prob=3",), "prob: there is no such option"),
+        (("prob=3",), "prob: plan does not take this option"),
     ],
 )
 def test_what_cannot_be_planned_ends_in_one_line(words, says, audit, number_model, capsys):

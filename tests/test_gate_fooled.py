@@ -202,7 +202,7 @@ def test_a_gap_at_the_margin_is_undecided(make_run):
         (["margin=100"], "margin=100: "),
         (
             ["margin=1e300"],
-            "was rated on a scale from 0 to 100, so every gap would pass; give a number below 100 is wanted",
+            "was rated on a scale from 0 to 100, so every gap would pass; give a number below 100",
         ),
         (["margin=2", "refusal_margin=100"], "refusal_margin=100: refusals go from 0 to 100 percent"),
     ],

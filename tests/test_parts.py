@@ -527,8 +527,7 @@ def test_a_file_that_can_not_be_read_is_named_with_the_remedy(damage, said, run)
     [line] = str(raised.value).splitlines()
     assert f"ratings.parquet cannot be read ({said}" in line
     assert line.endswith(
-        "put a copy of it back, or set it aside under another name and run the same command again: it collects all of "
-        "it anew"
+        "restore it from a copy, or rename it and run the same command again: it collects all of it again"
     )
 
 
@@ -588,5 +587,5 @@ def test_a_column_that_stands_twice_is_damage(run):
     path = run / SHARDS[1]
     table = pq.read_table(path)
     pq.write_table(table.append_column("response", table["response"]), path)
-    with pytest.raises(StoreError, match="its columns are not those of ratings: response stands twice"):
+    with pytest.raises(StoreError, match="its columns are not those of ratings: response occurs twice"):
         ratings_of(run)

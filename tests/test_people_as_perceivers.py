@@ -173,7 +173,7 @@ def test_a_norming_form_is_filled_in_beside_and_flags_what_readers_do_not_take_a
 
 def test_options_that_the_form_does_not_have_are_refused(finished, audit, tmp_path, capsys):
     for arguments, said in (
-        (("export", finished, "form=replies"), "form=replies: of this run intensity or norming is wanted"),
+        (("export", finished, "form=replies"), "form=replies: this run needs form=intensity or form=norming"),
         (("export", finished, "questions=q.yaml"), "questions: form=intensity does not take this option"),
         (("export", finished, "lists=9"), "lists=9: the run has 4 different lists; give"),
         (("export", finished, "form=norming", "n=0"), "n=0: a whole number from 1"),

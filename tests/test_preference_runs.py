@@ -271,7 +271,7 @@ def test_runs_of_two_prompt_variants_are_called_by_them(runs, tmp_path, scripted
         ("no model", "model= must be given"),
         ("criterion=warmth", "no criterion 'warmth'"),
         ("rubric=emathy", "unknown rubric 'emathy'"),
-        ("method=guess", "method=guess: expected or generate is wanted"),
+        ("method=guess", "method=guess: must be expected or generate"),
         ("n=0", "n=0: must be a whole number of at least 1"),
         ("ratings", "is a run of task=intensity, which has no replies to compare"),
         ("unfinished", "is not finished"),

@@ -303,7 +303,7 @@ def test_a_consolidated_file_gives_the_parts_that_are_whole(damage, parts, comma
     assert (folder / "set-aside" / "ratings.parquet").read_bytes() == content
     kept = 0 if "footer" in damage else n_parts - 1
     assert len(list((folder / "ratings").glob("*")) if kept else []) == kept
-    assert ("asked anew" if not kept else f"{kept} parts of it kept") in printed
+    assert ("asked again" if not kept else f"{kept} parts of it kept") in printed
     if damage in ("footer", "a rating"):
         assert followed(command, printed) == 0
         assert_same(folder, once)
@@ -313,7 +313,7 @@ def test_a_report_of_what_is_left_can_be_made_before_it_is_asked_anew(parts, com
     flip(parts / "ratings/part-000001.parquet")
     assert command("report", "run") == 2
     line = capsys.readouterr().err
-    assert "python -m audit recover run sets it aside, and the same run command collects that part anew" in line
+    assert "python -m audit recover run sets it aside, and the same run command collects that part again" in line
     assert command("recover", "run") == 0
     assert command("report", "run") == 0
     assert Manifest.read(parts).status == "running"
@@ -652,11 +652,11 @@ def test_an_edited_manifest_comes_back_from_its_copy(copied, command, once, caps
 def test_what_cannot_be_asked_anew_is_taken_as_it_is_and_the_report_says_so(copied, command, capsys):
     (copied / "ledger.jsonl").write_bytes(b"{}\n")
     assert command("report", "run") == 2
-    assert "line 1 cannot be read; put a copy of it back, or python -m audit recover run restores" in (
+    assert "line 1 cannot be read; restore it from a copy, or python -m audit recover run restores" in (
         capsys.readouterr().err
     )
     assert command("recover", "run") == 0
-    assert "begun anew: ledger.jsonl, which line 1 cannot be read: the report says so" in capsys.readouterr().out
+    assert "started again: ledger.jsonl, which line 1 cannot be read (the report says so)" in capsys.readouterr().out
     assert (copied / "ledger.before-1.jsonl").read_bytes() == b"{}\n"
     assert command("report", "run") == 0
     assert "was accepted as it is: ledger.jsonl." in (copied / "report.html").read_text()
@@ -711,7 +711,7 @@ def test_a_part_of_a_run_without_a_copy_is_set_aside_by_hand(parts, command, onc
     path = parts / "ratings/part-000001.parquet"
     cut(path)
     line = faulted(command, capsys, "report", "run")
-    assert "put a copy of it back, or set it aside under another name and run the same command again" in line
+    assert "restore it from a copy, or rename it and run the same command again" in line
     path.rename(path.with_name("damaged.parquet"))
     assert command("run", *WORDS, "run_dir=run") == 0
     assert_same(parts, once)

@@ -450,7 +450,7 @@ def test_a_missing_file_and_two_of_one_pair_are_named(audit, tmp_path, capsys):
         ("files files", "replicate takes one folder of result files, got files files"),
         ("nowhere", "nowhere is not a folder; give the folder processed_results of the study's repository"),
         ("empty", "empty has no .tsv file; give the folder processed_results"),
-        ("files beyond=clip", "beyond=clip: refuse or keep is wanted"),
+        ("files beyond=clip", "beyond=clip: must be refuse or keep"),
         ("files seed=x", "seed=x: must be a whole number of at least 0"),
         ("files run_dri=out", "run_dri: replicate does not take this option; did you mean 'run_dir'?"),
         ("files statistics.margn=1", "statistics.margn: replicate does not take this option; did you mean "

@@ -450,7 +450,7 @@ def test_a_shard_that_can_not_be_read_is_named_with_the_remedy(damage, tmp_path)
             folder.read_ratings(n_prompts=120)
     [line] = str(raised.value).splitlines()
     assert "part-000001.parquet cannot be read (" in line
-    assert "put a copy of it back, or set it aside under another name and run the same command again" in line
+    assert "restore it from a copy, or rename it and run the same command again" in line
 
 
 def test_damage_inside_a_shard_does_not_go_unnoticed(tmp_path):

@@ -388,7 +388,7 @@ def test_content_may_be_a_list_of_parts(line, text, tmp_path):
 def test_a_part_that_is_no_text_is_refused_and_a_refusal_is_one(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"id": "e-0", "content": [{"type": "image_url", "image_url": "x"}]}) + "\n")
-    with pytest.raises(ConfigError, match="line 1: content: is a list with a part that is no text"):
+    with pytest.raises(ConfigError, match="line 1: content: is a list with a part that is not text"):
         read_answers_file(path, export="e", n_prompts=1)
     path.write_text(json.dumps({"id": "e-0", "content": [{"type": "refusal", "refusal": "No."}]}) + "\n")
     assert read_answers_file(path, export="e", n_prompts=1).texts[0].refused

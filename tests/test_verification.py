@@ -281,7 +281,7 @@ def test_figures_that_were_not_carried_along_are_no_fault(command, once, tmp_pat
 
 def test_what_is_put_back_or_set_aside_is_well_again(command, run, once, capsys):
     rated(99.0)(run, command)
-    shutil.copy(once / "ratings.parquet", run)  # "put a copy of it back"
+    shutil.copy(once / "ratings.parquet", run)  # "restore it from a copy"
     assert command("verify", "run") == 0
     rated(99.0)(run, command)
     (run / "ratings.parquet").rename(run / "ratings-aside")  # "set it aside under another name and run ... again"
@@ -395,7 +395,7 @@ def test_what_was_accepted_is_said_by_gate_comparison_and_exports_before_any_rep
 def test_figures_and_tables_are_not_accepted_but_made_anew(command, run, capsys):
     (run / "tables" / "gap.csv").write_text("dimension\n")
     assert said_by(command, capsys, "verify", "run", "accept=true")[1] == [
-        "run: nothing that was collected has changed; for tables and pages, run `python -m audit report run` makes anew"
+        "run: nothing that was collected has changed; for tables and pages, run `python -m audit report run`"
     ]
     assert "accepted" not in json.loads((run / "manifest.json").read_text())
     assert said_by(command, capsys, "verify", "run")[0] == 1
@@ -529,7 +529,7 @@ def test_judged_pairs_are_checked_and_each_remedy_works(command, tmp_path, capsy
     assert err[-1].startswith("not checked: whether its tables match the judge's answers; run the same ")
     (place / "parts" / "part-000000.parquet").write_bytes(b"others")
     code, out, _ = said_by(command, capsys, "verify", place)
-    remedy = "put a copy of it back, or move it out of the folder and give the same judge command again"
+    remedy = "restore it from a copy, or move it out of the folder and give the same judge command again"
     assert code == 1
     assert remedy in out[0]
     with pytest.raises(StoreError, match=remedy), JudgementFolder(place):

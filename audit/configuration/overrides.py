@@ -238,7 +238,7 @@ def why_unread(word: str, rest: Sequence[str], parse: Parse, options: Options) -
     if is_list and parse(without := re.sub(r",\s*\]$", "]", word)) is not None:
         return f"{said}; a list must not end with a comma: {shlex.quote(without)}"
     if "${" in value and (quoted := quoted_override(word.replace("${", "\\${"), parse)):
-        return f"{said}; in quotes, and with a backslash before ${{, it is text: {quoted}"
+        return f"{said}; to use it as text, quote it and put a backslash before ${{: {quoted}"
     is_text = "path" in options.of(bare) or not (is_list or value.lstrip().startswith((*_CLOSED_BY, "'", '"')))
     if is_text and (quoted := quoted_override(word, parse)):
         return f"{said}; quote its value: {quoted}"

@@ -98,10 +98,7 @@ def _remedy(path: Path, lost: str) -> str:
     run = next((folder for folder in list(path.parents)[:3] if (folder / _COPY).exists()), None)
     if run is not None:
         return f"{recovery(run, 'sets it aside')}, and the same run command collects {lost} again"
-    return (
-        "put a copy of it back, or set it aside under another name and run the same command again: it collects "
-        f"{lost} again"
-    )
+    return f"restore it from a copy, or rename it and run the same command again: it collects {lost} again"
 
 
 @contextmanager
@@ -151,7 +148,7 @@ def _completed(rows: pa.Table, table: Table, version: int) -> pa.Table:
     """
     twice = sorted({name for name in rows.column_names if rows.column_names.count(name) > 1})
     if twice:
-        raise pa.ArrowInvalid(f"its columns are not those of {table.name}: {', '.join(twice)} stands twice")
+        raise pa.ArrowInvalid(f"its columns are not those of {table.name}: {', '.join(twice)} occurs twice")
     unknown = [name for name in rows.column_names if name not in table]
     missing = [name for name, column in table.items() if column.since <= version and name not in rows.column_names]
     if unknown or missing:

@@ -87,7 +87,7 @@ def test_so_do_models_and_stimuli(value):
 def test_a_home_folder_is_written_out(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     line = refused("run_dir=~/my run")
-    [word] = shlex.split(line.rpartition("alone: ")[2])
+    [word] = shlex.split(line.rpartition("of a word: ")[2])
     assert given(word)[0].run_dir == tmp_path / "my run"
 
 
@@ -238,9 +238,9 @@ def test_what_a_terminal_does_not_show_is_not_said_to_be_a_remedy(value):
 def test_an_option_that_is_given_again_is_said_and_the_last_one_counts(capsys):
     [config] = given("seed=1", "seed=2")
     assert config.seed == 2
-    assert capsys.readouterr().out == "note: seed is given more than once; the last one counts: seed=2\n"
+    assert capsys.readouterr().out == "note: seed is given more than once; the last one is used: seed=2\n"
     [config] = given("seed=1", "seed=2", "++seed=1")
     assert config.seed == 1
-    assert capsys.readouterr().out == "note: seed is given more than once; the last one counts: seed=1\n"
+    assert capsys.readouterr().out == "note: seed is given more than once; the last one is used: seed=1\n"
     given("seed=2", "model=smollm2")
     assert not capsys.readouterr().out

@@ -151,5 +151,5 @@ def test_a_table_that_is_none_of_replies_is_refused():
     replies = replies_of()
     with pytest.raises(ValueError, match="lacks narrative, text"):
         sample_items(replies.drop(columns=["narrative", "text"]), n=4, seed=0)
-    with pytest.raises(ValueError, match="stands twice"):
+    with pytest.raises(ValueError, match="occurs twice"):
         sample_items(pd.concat([replies, replies]), n=4, seed=0)

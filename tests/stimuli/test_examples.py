@@ -128,7 +128,7 @@ def test_a_pool_is_read_by_the_columns_that_are_named(write):
         pytest.param("id,said,reply\n1,A.,B.,C.\n", ": line 2: has more cells", id="too many cells"),
         pytest.param('id,said,reply\n1,A.,"B\n', ": the row that begins on line 2: ", id="open quote"),
         pytest.param(
-            "id,said,reply\n1,A.,B.\n1,C.,D.\n", ": the example identifier '1' stands twice", id="identifier twice"
+            "id,said,reply\n1,A.,B.\n1,C.,D.\n", ": the example identifier '1' occurs twice", id="identifier twice"
         ),
         pytest.param(
             "id,said,reply\n1,A dáy out!,B.\n2,C.,D.\n3,a  DA\u0301Y; out,E.\n",

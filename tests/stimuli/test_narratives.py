@@ -421,7 +421,7 @@ def test_hou2025_refuses_an_identifier_that_two_files_share(study):
     rows = [["fear", "500", "A.", "B.", "C."]]
     (path / "crowd-enVent_fear.tsv").write_text(table(rows, HOU2025_HEADER, "\t"), encoding="utf-8")
     assert load_narratives("hou2025", path=path, emotions=["joy"]).narratives[0].narrative_id == "500"
-    with pytest.raises(StimulusError, match="'500' stands twice"):
+    with pytest.raises(StimulusError, match="'500' occurs twice"):
         load_narratives("hou2025", path=path, emotions=["joy", "fear"])
 
 
