@@ -71,10 +71,9 @@ def check_margin(name: str, margin: float | None, *, low: float, high: float, ma
         return
     if may_be_all:
         raise ConfigError(
-            f"{name}={margin:g}: no rating on a scale from {low:g} to {high:g} lies as far from another; give at most "
-            f"{length:g}"
+            f"{name}={margin:g}: no two ratings on a scale from {low:g} to {high:g} can differ by that much; give "
+            f"at most {length:g}"
         )
     raise ConfigError(
-        f"{name}={margin:g}: no gap on a scale from {low:g} to {high:g} can be as large; give fewer points than "
-        f"{length:g}"
+        f"{name}={margin:g}: no gap on a scale from {low:g} to {high:g} can be that large; give less than {length:g}"
     )

@@ -163,9 +163,9 @@ def _conversations(
         if said.turn in turns:
             faults.add(
                 place,
-                f"turn {said.turn} of conversation {said.conversation_id!r} stands twice (also "
-                f"{_line(turns[said.turn])}); give each utterance its own turn, or name all columns that tell "
-                "conversations apart: stimuli.conversations.conversation_id=[A,B]",
+                f"turn {said.turn} of conversation {said.conversation_id!r} occurs twice (also "
+                f"{_line(turns[said.turn])}); give each utterance its own turn, or list all columns that identify "
+                "a conversation: stimuli.conversations.conversation_id=[A,B]",
             )
         turns.setdefault(said.turn, said)
     faults.check()
@@ -177,16 +177,16 @@ def _utterance(place: str, cells: Mapping[str, str]) -> _Utterance:
     # Line breaks would make lines of their own, which another speaker could seem to have said.
     line = {name: " ".join(cell.split()) for name, cell in cells.items()}
     if not re.fullmatch(r"[0-9]{1,9}", line["turn"]):
-        raise StimulusError(f"the turn {line['turn']!r} is no whole number; number a conversation's turns")
+        raise StimulusError(f"the turn {line['turn']!r} is not a whole number; number the turns of each conversation")
     if line["emotion"] and not any(character.isalpha() for character in line["emotion"]):
         raise StimulusError(
-            f"the emotion {line['emotion']!r} is no word that a model could choose; write the emotion's name"
+            f"the emotion {line['emotion']!r} is not a word that a model could choose; write the name of an emotion"
         )
     causes = [cause.strip() for cause in line.get("cause", "").split(BETWEEN_CAUSES)] if line.get("cause") else []
     for cause in causes:
         if not _has_word(cause):
             raise StimulusError(
-                f"the cause {cause!r} has no letter or digit; write words of an utterance, or leave it out"
+                f"the cause {cause!r} has no letter or digit; write words of an utterance, or leave it empty"
             )
     return _Utterance(
         place=place,
@@ -223,13 +223,13 @@ def _synonyms(synonyms: Mapping[str, Sequence[str]], labels: Sequence[str], path
     for label, words in synonyms.items():
         where = f"stimuli.conversations.synonyms.{label}"
         if label not in labels:
-            raise StimulusError(f"{where}: {label!r} is no emotion of {path}; {suggest(label, labels)}")
+            raise StimulusError(f"{where}: {label!r} is not an emotion in {path}; {suggest(label, labels)}")
         for word in words:
             plain = _SEPARATORS.sub(" ", word.strip().lower())
             if not any(character.isalpha() for character in plain):
-                raise StimulusError(f"{where}: {word!r} is no word that a model could write; leave it out")
+                raise StimulusError(f"{where}: {word!r} is not a word that a model could write; leave it out")
             if (other := of.setdefault(plain, label)) != label:
-                raise StimulusError(f"{where}: {word!r} stands for {other!r} already; a word stands for one emotion")
+                raise StimulusError(f"{where}: {word!r} is already a synonym of {other!r}; give each word one emotion")
     return {label: tuple(words) for label, words in synonyms.items()}
 
 
@@ -274,13 +274,13 @@ def _check_causes(target: _Utterance, shown: Sequence[_Utterance], said: Sequenc
     for cause in target.causes:
         if any(_holds(each, cause) for each in shown):
             continue
-        missing = f"{target.place}: the cause {cause!r} is in no utterance that is shown"
+        missing = f"{target.place}: the cause {cause!r} is in no shown utterance"
         holding = [each for each in said if _holds(each, cause)]
         if not holding:
             raise StimulusError(f"{missing}; copy the words from this or an earlier utterance of the conversation")
         hidden = [each for each in holding if each.turn < target.turn]
         if not hidden:
-            raise StimulusError(f"{missing}, but is said later ({_line(holding[0])}); name words said up to here")
+            raise StimulusError(f"{missing}, but occurs later ({_line(holding[0])}); use words said up to this turn")
         n_before = sum(hidden[-1].turn <= each.turn < target.turn for each in said)
         raise StimulusError(
             f"{missing}, but earlier ({_line(hidden[-1])}); set stimuli.conversations.history={n_before} or null"

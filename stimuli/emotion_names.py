@@ -49,7 +49,7 @@ def _listed() -> tuple[EmotionWords, ...]:
     return (*dict.fromkeys(emotion_words().values()), *(EmotionWords(*pair) for pair in pairs))
 
 
-_GUESSED: Final = "its own name, since no list has it"
+_GUESSED: Final = "its own name, because no list has it"
 """What is said of an emotion whose words nobody gave."""
 
 
@@ -110,8 +110,8 @@ def complete(
     def taken(emotion: str, word: str, kind: str, known: dict[str, dict[str, None]], inferred: str) -> str:
         if not word and len(known[emotion]) > 1:
             raise StimulusError(
-                f"{place}: the emotion {emotion!r} has several {kind}s, {', '.join(map(repr, known[emotion]))}, and "
-                "rows without one; give every row its own, or all the same"
+                f"{place}: the emotion {emotion!r} has several {kind}s, {', '.join(map(repr, known[emotion]))}, "
+                "and rows without one; give every row one, or all rows the same"
             )
         return word or next(iter(known[emotion]), inferred)
 

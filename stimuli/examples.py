@@ -71,7 +71,7 @@ def load_pool(path: Path | None, columns: Mapping[str, str | None]) -> ExamplePo
             raise StimulusError(f"strategy.examples.columns.{ours} must name a column of {path}")
     file = EXAMPLES_FILE if path is None else path
     if not may_be_file(file):
-        raise StimulusError(f"strategy.examples.pool={path} is not a file; null takes the packaged pool")
+        raise StimulusError(f"strategy.examples.pool={path} is not a file; use null for the packaged pool")
     rows = read_cells(file, named, of="examples")
     examples = tuple(Example(**cells) for _, cells in rows)
     check_unique((example.example_id for example in examples), of="example", place=str(file))
@@ -111,8 +111,8 @@ def check_unseen(pool: ExamplePool, narratives: Narratives) -> None:
         how, narrative_id = seen[texts[found[0]]]
         raise StimulusError(
             f"{pool.where}: {len(found)} of {len(texts)} examples have the text of narratives of this run (first: "
-            f"example {pool.examples[found[0]].example_id!r} {how} narrative {narrative_id!r}); leave them out of the "
-            "pool (strategy.examples.pool): an example must never be a narrative that is asked about"
+            f"example {pool.examples[found[0]].example_id!r} {how} narrative {narrative_id!r}); remove them from "
+            "the pool (strategy.examples.pool): an example must never be a narrative of the run"
         )
 
 
@@ -180,7 +180,7 @@ def choose_similar(similarity: npt.NDArray[np.floating[Any]], *, n: int) -> list
     if n > n_examples:
         raise ValueError(f"{n} of {n_examples} examples cannot be chosen")
     if np.isnan(similarity).any():
-        raise ValueError("a similarity is NaN; no example can be ranked by it")
+        raise ValueError("a similarity is NaN, so examples cannot be ranked")
     if n == 0:
         return [()] * len(similarity)
     chosen = []
@@ -197,5 +197,5 @@ def check_enough(n: int, pool: ExamplePool) -> None:
     if n > len(pool.examples):
         raise StimulusError(
             f"strategy.examples.n={n}, but {pool.where} has {len(pool.examples)} examples; ask for at most "
-            f"{len(pool.examples)}, or name a larger pool in strategy.examples.pool"
+            f"{len(pool.examples)}, or give a larger pool in strategy.examples.pool"
         )

@@ -29,7 +29,7 @@ def open_file(path: Path) -> BufferedReader:
         found = os.fstat(stream.fileno())
         _check_kind(found.st_mode)
         if found.st_size == 0 and stream.read(1):
-            raise OSError(errno.EINVAL, "it is the system's own, as what lies in /proc, and no file")
+            raise OSError(errno.EINVAL, "it is a system file, such as those in /proc")
     except BaseException:
         stream.close()
         raise
@@ -58,10 +58,10 @@ def unpacked_size(content: bytes) -> int:
 
 def too_large_error(at_most: int) -> OSError:
     """Return the error for a file that holds more than is read."""
-    return OSError(errno.EFBIG, f"it is larger than {at_most // _MIB} MiB, the most that is read of such a file")
+    return OSError(errno.EFBIG, f"it is larger than {at_most // _MIB} MiB, the limit for such a file")
 
 
 def _check_kind(mode: int) -> None:
     # What a folder is, is said by whoever opens it.
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, and a file is wanted")
+        raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, not a file")

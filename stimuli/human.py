@@ -39,7 +39,7 @@ def read_human(path: Path, narrative_ids: Collection[str], *, id_column: str, ra
         place, cells = own[row]
         faults.add(
             place,
-            f"{rating_column} is {cells['rating']!r}, and should be a number, or empty where there is no rating",
+            f"{rating_column} is {cells['rating']!r}, but must be a number, or empty if there is no rating",
         )
     faults.check()
     given: dict[str, list[float]] = {}

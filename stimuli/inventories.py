@@ -67,21 +67,23 @@ class Inventory:
         for what, values in (("id", [i.item_id for i in self.items]), ("text", [i.text for i in self.items])):
             value, times = Counter(values).most_common(1)[0] if values else ("", 0)
             if times > 1:
-                raise StimulusError(f"items: the {what} {value!r} is given to {times} items; each needs its own")
+                raise StimulusError(f"items: the {what} {value!r} is given to {times} items; give each item its own")
         sizes = Counter(item.subscale for item in self.items)
         if not sizes:
-            raise StimulusError("items is empty; give two or more for each subscale")
+            raise StimulusError("items is empty; give at least 2 for each subscale")
         for subscale, n_items in sizes.items():
             if n_items < 2:
                 raise StimulusError(
-                    f"the subscale {subscale!r} has one item, and a score needs two; check how its name is written "
+                    f"the subscale {subscale!r} has 1 item, but a score needs 2; check the spelling of its name "
                     f"({suggest(subscale, set(sizes) - {subscale})})"
                 )
             if subscale.casefold() == TOTAL:
-                raise StimulusError(f"a subscale is called {subscale!r}, as the score over all items is; rename it")
+                raise StimulusError(
+                    f"a subscale is called {subscale!r}, the name of the score over all items; rename it"
+                )
         if self.total and _IRI.search(self.name.casefold()):
             raise StimulusError(
-                f"total: true, but {self.name} has no total score: the IRI's four subscales are scored apart "
+                f"total: true, but {self.name} has no total score: the IRI's 4 subscales are scored separately "
                 "(Davis 1983); write total: false"
             )
 
@@ -159,7 +161,7 @@ def _validated(kind: type[_Body], value: object, *, place: str) -> _Body:
     """Return what a mapping of the file says; its keys first, since the likeliest fault is a misspelt one."""
     if not isinstance(value, dict):
         raise StimulusError(
-            f"{place}: {shown(value)} has no names with values; write {{{', '.join(kind.model_fields)}}}"
+            f"{place}: {shown(value)} must have NAME: VALUE pairs; write {{{', '.join(kind.model_fields)}}}"
         )
     for key in value:
         if key not in kind.model_fields:
@@ -197,7 +199,8 @@ def orders(n_items: int, n_orders: int, seed: int) -> npt.NDArray[np.int64]:
     """
     if n_orders < 1 or (n_items < 20 and n_orders > math.factorial(n_items)):
         raise StimulusError(
-            f"n_orders={n_orders}: {n_items} items have 1 to {math.factorial(min(n_items, 20))} orders; choose as many"
+            f"n_orders={n_orders}: {n_items} items have 1 to {math.factorial(min(n_items, 20))} orders; choose at "
+            "most that many"
         )
     rng = np.random.default_rng(seed)
     drawn = {tuple(range(n_items)): None}
@@ -247,7 +250,7 @@ def sheets(inventory: Inventory, *, presentation: str, n_orders: int, seed: int)
         raise StimulusError(f"presentation={presentation!r}: {suggest(presentation, get_args(Presentation))}")
     if n_orders not in (1, 2):
         raise StimulusError(
-            f"n_orders={n_orders}: an item shown alone has 2 orders, of the scale's ends; choose 1 or 2, or "
+            f"n_orders={n_orders}: an item shown alone has 2 orders (of the scale's ends); choose 1 or 2, or "
             "presentation: list"
         )
     return tuple(

@@ -149,10 +149,10 @@ class Replies(StrictModel):
         unknown = next((each for each in _NAME.findall(pattern) if each not in names), None)
         try:
             if unknown is not None:
-                raise ValueError(f"there is no name <{unknown}>")
+                raise ValueError(f"unknown name <{unknown}>")
             re.compile(_NAME.sub("x", pattern))
         except (re.error, ValueError) as error:
-            raise ValueError(f"{kind}: {pattern!r} is no pattern: {error}") from error
+            raise ValueError(f"{kind}: {pattern!r} is not a valid pattern: {error}") from error
 
     def written_out(self, pattern: str) -> str:
         """Return a pattern with all names but ``<number>`` written out; KeyError if there is no such name."""
@@ -194,7 +194,7 @@ class _Pack(StrictModel):
             for case, form in term.forms.items():
                 if not form.startswith(self.begins[case]):
                     raise ValueError(
-                        f"terms: the {case} of {english!r} is {form!r}; by `begins` it starts with "
+                        f"terms: the {case} of {english!r} is {form!r}, but by `begins` it must start with "
                         f"{self.begins[case]!r}"
                     )
         return self
@@ -262,7 +262,7 @@ class LanguagePack:
         if begun not in own:
             known = [text for english, text in own.items() if english.endswith(": ")]
             raise StimulusError(
-                f"elicitation.prefill={begun!r}: {self._lacks('text of it')}; the beginnings that it has: "
+                f"elicitation.prefill={begun!r}: {self._lacks('text of it')}; the pack has these beginnings: "
                 f"{', '.join(map(repr, known)) or 'none'}"
             )
         return own[begun]
@@ -325,7 +325,7 @@ class LanguagePack:
         if own.of != (english := mark_of(narrative.first_person)):
             raise StimulusError(
                 f"{self._file}: situations: {narrative.narrative_id} was translated from another English text; "
-                f"translate it anew, and write `of: {english}`"
+                f"translate it again, and write `of: {english}`"
             )
         if words is None:
             raise StimulusError(f"stimuli.emotions: {self._lacks(_several([narrative.emotion]))}")
@@ -345,7 +345,7 @@ class LanguagePack:
             shown = " ".join(english.split())
             raise StimulusError(
                 f"prompt.{part} of prompt {variant.name} ({shown!r:.50}): {self._lacks('text of it')}; it has the "
-                f"prompts {', '.join(self.prompts)}, as they are packaged"
+                f"prompts {', '.join(self.prompts)}, as packaged"
             )
         return own[english]
 
@@ -378,7 +378,9 @@ def load_language(code: str) -> LanguagePack | None:
     True
     """
     if code not in languages():
-        raise StimulusError(f"language={code}: {suggest(code, languages())}; a pack is one file: docs/languages.md")
+        raise StimulusError(
+            f"language={code}: {suggest(code, languages())}; to add a language, write one file: docs/languages.md"
+        )
     return None if code == ENGLISH else read_pack(FOLDER / f"{code}.yaml")
 
 

@@ -38,7 +38,8 @@ def remarks(narratives: Narratives | None, dimensions: Sequence[Dimension]) -> t
         n, of = len(named), len(narratives.narratives)
         found.append(
             f"{n} of {of} narratives {'names' if n == 1 else 'name'} a group (the first is {first!r}, which has "
-            f"{word!r}), and each is shown as told by people of every group; reword what would be untrue of the others"
+            f"{word!r}), but each narrative is shown as told by people of every group; reword what would be untrue "
+            "for other groups"
         )
     return tuple(found)
 

@@ -53,8 +53,8 @@ _HOU2025_COLUMNS: Final = {
     "third_person": "third_person_text",
 }
 _HOU2025_ORIGIN: Final = (
-    "the files come with the released code of Hou, Daumé III and Rudinger (2025), arXiv:2503.01030; "
-    "point stimuli.path at the folder that holds them"
+    "the files come with the released code of Hou, Daumé III and Rudinger (2025), arXiv:2503.01030; set "
+    "stimuli.path to the folder with the files"
 )
 
 
@@ -107,8 +107,8 @@ class Narratives:
         if not self.said:
             return ""
         return (
-            f"words for emotions that your file does not give: {'; '.join(self.said)}. To give others, add the columns "
-            "emotion_noun and emotion_adjective; one row of each emotion is enough"
+            f"your file gives no words for these emotions, so these are used: {'; '.join(self.said)}. To use "
+            "others, add the columns emotion_noun and emotion_adjective; one row per emotion is enough"
         )
 
     @property
@@ -169,11 +169,13 @@ def load_narratives(
     68
     """
     if emotions is not None and not emotions:
-        raise StimulusError("stimuli.emotions is empty; name at least one emotion, or null for all")
+        raise StimulusError("stimuli.emotions is empty; give at least one emotion, or null for all")
     said: Mapping[str, str] = {}
     match source:
         case "geneva" | "geneva20" if path is not None:
-            raise StimulusError(f"stimuli.path={path}: the {source} narratives are packaged; stimuli=csv reads a file")
+            raise StimulusError(
+                f"stimuli.path={path}: the {source} narratives are packaged; to read a file, use stimuli=csv"
+            )
         case "geneva20":
             rows = in_intensity(geneva20_versions(), intensity)
         case "geneva":
@@ -278,7 +280,7 @@ def _read_hou2025(path: Path | None, emotions: Sequence[str] | None) -> list[Nar
     present = [e for e, file in files.items() if file.is_file()]
     missing = [files[e].name for e in wanted if e not in present]
     if missing:
-        subset = f"; to use what is there: stimuli.emotions=[{','.join(present)}]" if present else ""
+        subset = f"; to use the files you have: stimuli.emotions=[{','.join(present)}]" if present else ""
         raise StimulusError(
             f"stimuli.path={path}: {len(missing)} of {len(wanted)} files are missing: {', '.join(missing)}; "
             f"{_HOU2025_ORIGIN}{subset}"
@@ -319,7 +321,7 @@ def _read_csv(
         may_be_empty=_WORDS,
         may_be_missing=[word for word in _WORDS if word not in named],
         missing=missing,
-        remedy="or name your own: stimuli.columns.OURS=COLUMN",
+        remedy="or give your own: stimuli.columns.OURS=COLUMN",
     )
     _check_own(read, path, named)
     if shown in named:
@@ -347,8 +349,7 @@ def _check_own(
             if cell.casefold() in _NO_VALUE:
                 faults.add(
                     place,
-                    f"{cell!r} in column {named.get(name, name)!r} stands for no value; fill the cell or leave the row "
-                    "out",
+                    f"{cell!r} in column {named.get(name, name)!r} means no value; fill the cell, or leave the row out",
                 )
             if cell and not any(map(str.isalnum if name in WORDINGS else str.isalpha, cell)):
                 faults.add(
@@ -361,7 +362,7 @@ def _check_own(
         first, where = spelt.setdefault(same, (emotion, place))
         if emotion != first:
             earlier = where.removeprefix(f"{path}: ")
-            faults.add(place, f"the emotion {emotion!r} is {first!r} on {earlier}; write it in one way")
+            faults.add(place, f"the emotion {emotion!r} is {first!r} on {earlier}; write it one way")
         texts = (same, *(cells.get(name, "") for name in WORDINGS))
         twin = told.setdefault(texts, cells["narrative_id"])
         if twin != cells["narrative_id"]:
@@ -387,24 +388,24 @@ def _check_told(
     more = _others(faults[1:])
     if fault == "article":
         raise StimulusError(
-            f"{where} has {article_before(text)!r}; leave the article out: the words that take the place of "
-            f"{{experiencer}} bring their own{more}"
+            f"{where} has {article_before(text)!r}; remove the article: the words that replace {{experiencer}} "
+            f"have their own{more}"
         )
     if fault == "no place":
         raise StimulusError(
-            f"{where} is in the third person, and has no place for the experiencer; write {{experiencer}} where the "
-            f"person is named, as in '{{experiencer}} opened a letter'{more}"
+            f"{where} is in the third person, but does not name the experiencer; write {{experiencer}} for the "
+            f"person, as in '{{experiencer}} opened a letter'{more}"
         )
     if fault == "third":
         raise StimulusError(
-            f"{where} has {{experiencer}}, and the prompt shows it as what the experiencer tells; "
+            f"{where} has {{experiencer}}, but the prompt shows it as what the experiencer tells; "
             f"{f'ask such texts by {by}' if third_person_fits else told}{more}"
         )
-    placed_there = f"; or write {{experiencer}} where the person is named, and add {by}" if third_person_fits else ""
+    placed_there = f"; or write {{experiencer}} for the person, and add {by}" if third_person_fits else ""
     raise StimulusError(
-        f"{where} is not in the first person (it has no I, my, we or the like; what is in quotation marks, or after a "
-        "colon or a dash, does not count), and the prompt shows it as what the experiencer tells; "
-        f"{told}{placed_there}; if you have looked, and that person tells every row, as in notes without I: "
+        f"{where} is not in the first person (it has no I, my, we or the like; what is in quotation marks, or "
+        "after a colon or a dash, does not count), but the prompt shows it as what the experiencer tells; "
+        f"{told}{placed_there}; if you have checked that this person tells every row, as in notes without I: "
         f"stimuli.check_person=false{more}"
     )
 

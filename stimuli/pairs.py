@@ -64,7 +64,7 @@ def drawn_pairs(dimension: Dimension, n_narratives: int, *, seed: int) -> Mask:
     """
     groups = _groups(dimension)
     if groups is None:
-        raise ValueError(f"{dimension.name}: its groups cannot be drawn from; ask about all pairs")
+        raise ValueError(f"{dimension.name}: its groups cannot be sampled; use stimuli.pairs=all")
     turns_of = [_turns(side) for side in (dimension.perceivers, dimension.experiencers)]
     term_of = [term for _, term in turns_of[0]]
     columns: dict[_Combination, list[int]] = {}

@@ -119,7 +119,8 @@ class PromptVariant:
         """Raise StimulusError if a template cannot be filled, or would not say who feels, what and how much."""
         if self.narrative not in WORDINGS:
             raise StimulusError(
-                f"prompt {self.name}: narrative={self.narrative!r} is no wording; {suggest(self.narrative, WORDINGS)}"
+                f"prompt {self.name}: narrative={self.narrative!r} is not a wording; "
+                f"{suggest(self.narrative, WORDINGS)}"
             )
         unscaled = SCALE_FIELDS if self.scale is None else frozenset[str]()
         persona = in_any_case(self.persona, _PERSONA_FIELDS, place=f"prompt {self.name}: persona")
@@ -302,14 +303,14 @@ def read_published_variant(variant: str, path: Path) -> PromptVariant:
 
 def _module_strings(path: Path) -> dict[str, str]:
     if not may_be_file(path):
-        raise StimulusError(f"prompt.path={path} is not a file; it is const.py in the study's repository")
+        raise StimulusError(f"prompt.path={path} is not a file; give const.py from the study's repository")
     text = read_text(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd escapes in a file that is not ours
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise StimulusError(f"{path}: not Python ({error})") from error
+        raise StimulusError(f"{path}: is not Python ({error})") from error
     found: dict[str, str] = {}
     for node in tree.body:
         if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
@@ -401,7 +402,7 @@ class PromptGrid(Sequence[PromptCell]):
         for d in self.dimensions:
             shape = len(d.perceivers), len(d.experiencers), len(self._by_emotion)
             if d.name in self.drawn and self.drawn[d.name].shape != shape:
-                raise ValueError(f"{d.name}: {self.drawn[d.name].shape} pairs are drawn of {shape}")
+                raise ValueError(f"{d.name}: {self.drawn[d.name].shape} pairs are sampled from {shape}")
         # places of a drawn dimension's prompts among all pairs and narratives
         self._places = {name: np.flatnonzero(mask) for name, mask in self.drawn.items()}
         self._sizes = [self._n_asked(d) * len(self.wordings) for d in self.dimensions]
@@ -426,7 +427,7 @@ class PromptGrid(Sequence[PromptCell]):
                     if lacking and identity.group != NO_PERSONA:
                         raise StimulusError(
                             f"prompt {variant.name} shows {{{side}_{min(lacking)}}}, but {identity.term!r} has no "
-                            f"{min(lacking)}; such forms are a language pack's: see docs/languages.md"
+                            f"{min(lacking)}; such forms come from a language pack: see docs/languages.md"
                         )
 
     def can_show(self, narrative: Narrative) -> bool:
@@ -487,9 +488,9 @@ def _check_narrative(narrative: Narrative, variant: PromptVariant) -> None:
     told = narrative.third_person
     if "Narrative" in _placeholders(variant.user) and not (PLACE.search(told) or told.startswith(f"{_THE_PERSON} ")):
         raise StimulusError(
-            f"prompt {variant.name} puts the experiencer in place of {_THE_PERSON!r}, with which the "
-            f"third_person text of {narrative.narrative_id!r} does not begin; begin it so, write "
-            "{experiencer} where the person is named, or choose another prompt"
+            f"prompt {variant.name} puts the experiencer in place of {_THE_PERSON!r}, with which the third_person "
+            f"text of {narrative.narrative_id!r} does not begin; begin it that way, write {{experiencer}} for the "
+            "person, or choose another prompt"
         )
 
 

@@ -78,7 +78,7 @@ class Rubric(StrictModel):
     def _are_named(cls, criteria: dict[str, Criterion]) -> dict[str, Criterion]:
         for name in criteria:
             if not _NAME.fullmatch(name):
-                raise ValueError(f"the criterion {name!r} is misnamed: {_IS_A_NAME}")
+                raise ValueError(f"the criterion {name!r} has an invalid name: {_IS_A_NAME}")
         return criteria
 
     @model_validator(mode="after")
@@ -90,7 +90,7 @@ class Rubric(StrictModel):
         for name, criterion in self.criteria.items():
             if bool(self.pair) != bool(criterion.which):
                 given, lacking = ("pair", f"criteria.{name}.which") if self.pair else (f"criteria.{name}.which", "pair")
-                raise ValueError(f"{given} is given and {lacking} is not; to compare two replies, both are needed")
+                raise ValueError(f"{given} is given but {lacking} is not; comparing two replies needs both")
         return self
 
     @property
@@ -118,7 +118,9 @@ class Rubric(StrictModel):
         """Return the question which of two replies is better on one criterion."""
         asked = self._criterion(criterion)
         if not self.pair:
-            raise StimulusError(f"rubric {self.name} ({self.file}) has no pair; add it, with which to each criterion")
+            raise StimulusError(
+                f"rubric {self.name} ({self.file}) has no pair; add pair, with a `which` for each criterion"
+            )
         user = self.pair.format(
             **_who(experiencer),
             narrative=quoted(narrative),
@@ -168,11 +170,13 @@ def load_rubrics(path: Path | None = None) -> dict[str, Rubric]:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise StimulusError(f"{file}: rubric {name!r}: {_IS_A_NAME}")
         if not isinstance(body, dict):
-            raise StimulusError(f"{file}: rubric {name} has no names with values; it needs source, user and criteria")
+            raise StimulusError(
+                f"{file}: rubric {name} must have NAME: VALUE pairs; it needs source, user and criteria"
+            )
         own = {"name", "file"} & set(body)
         if own:
             raise StimulusError(
-                f"{file}: rubric {name}: {min(own)} is not given, but follows from the file; leave it out"
+                f"{file}: rubric {name}: {min(own)} must not be given: it follows from the file; leave it out"
             )
         try:
             rubrics[name] = Rubric.model_validate(
@@ -188,7 +192,7 @@ def load_rubric(name: str, path: Path | None = None) -> Rubric:
     """Read one rubric; see :func:`load_rubrics`."""
     rubrics = load_rubrics(path)
     if name not in rubrics:
-        raise StimulusError(f"{path or 'packaged rubrics'}: no rubric {name!r}; {suggest(name, rubrics)}")
+        raise StimulusError(f"{path or 'packaged rubrics'}: unknown rubric {name!r}; {suggest(name, rubrics)}")
     return rubrics[name]
 
 
@@ -206,4 +210,4 @@ def _check_template(template: str, needed: Iterable[str], others: Iterable[str],
     for name in sorted(_QUOTED & found):
         alone = [line for line in template.splitlines() if line.strip() == f"{{{name}}}"]
         if len(alone) != template.count(f"{{{name}}}"):
-            raise StimulusError(f"{place}: {{{name}}} must stand alone on its line, since it is shown as quoted lines")
+            raise StimulusError(f"{place}: {{{name}}} must be alone on its line, because it is shown as quoted lines")

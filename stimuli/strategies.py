@@ -102,17 +102,17 @@ class Strategy:
         where = f"strategy {self.name}"
         asks_more = self.stages or self.examples or (self.system, self.question) != ("{system}", "{question}")
         if self.name == NO_STRATEGY and asks_more:
-            raise StimulusError(f"{where}: changes what is asked; give it a name of its own, strategy.name=NAME")
+            raise StimulusError(f"{where}: changes what is asked; give it its own name, strategy.name=NAME")
         names = [stage.name for stage in self.stages]
         if len(names) > MAX_STAGES:
-            raise StimulusError(f"{where}: {len(names)} stages are too many; {MAX_STAGES} at most")
+            raise StimulusError(f"{where}: {len(names)} stages are too many; use at most {MAX_STAGES}")
         for place, stage in enumerate(self.stages):
             if not re.fullmatch(_NAME, stage.name):
                 raise StimulusError(f"{where}: stage {stage.name!r}: {_IS_A_NAME}")
             if stage.name in names[:place]:
-                raise StimulusError(f"{where}: there are two stages {stage.name!r}; give one another name")
+                raise StimulusError(f"{where}: two stages are called {stage.name!r}; rename one")
             if not stage.prompt.strip():
-                raise StimulusError(f"{where}: stages.{stage.name}.prompt is empty; say what the model is asked there")
+                raise StimulusError(f"{where}: stages.{stage.name}.prompt is empty; write what the model is asked")
             self._check(stage.prompt, f"{where}: stages.{stage.name}.prompt", names, names[:place])
         for key in ("stage_system", "system"):
             found = placeholders(getattr(self, key), _ASKED, place=f"{where}: {key}")
@@ -134,7 +134,7 @@ class Strategy:
         reaching = self._reaching()
         if unseen := next((name for place, name in enumerate(names) if place not in reaching), None):
             raise StimulusError(
-                f"{where}: no later call sees stages.{unseen}, so it would be asked for nothing: show it, "
+                f"{where}: no later call sees stages.{unseen}, so it would have no effect: show it, "
                 f"{{{STAGE}{unseen}}}, give more history, or leave it out, stages.{unseen}=null"
             )
         for relation in self.relations:
@@ -173,8 +173,7 @@ class Strategy:
         for name in sorted(used - known):
             before = f"those before it are {', '.join(earlier)}" if earlier else "there is none before it"
             raise StimulusError(
-                f"{place}: {{{name}}} is not written yet when it is asked for; a stage can use earlier ones alone, and "
-                f"{before}"
+                f"{place}: {{{name}}} does not exist yet at this stage; a stage can only use earlier ones, and {before}"
             )
         return used
 
@@ -226,12 +225,14 @@ class Strategy:
 
 def _check_examples(examples: Examples, where: str) -> None:
     if not 1 <= examples.n <= MAX_EXAMPLES:
-        raise StimulusError(f"{where}: examples.n={examples.n}: from 1 to {MAX_EXAMPLES}; examples=null shows none")
+        raise StimulusError(
+            f"{where}: examples.n={examples.n}: must be 1 to {MAX_EXAMPLES}; use examples=null for none"
+        )
     known = SCALE_FIELDS | {f"example_{part}" for part in EXAMPLE_PARTS}
     for key, part in (("user", "text"), ("assistant", "answer")):
         place = f"{where}: examples.{key}"
         if f"example_{part}" not in placeholders(getattr(examples, key), known, place=place):
-            raise StimulusError(f"{place} lacks {{example_{part}}}, so all examples would read alike")
+            raise StimulusError(f"{place} lacks {{example_{part}}}, so all examples would look alike")
 
 
 def strategy_values(
@@ -253,7 +254,7 @@ def check_strategy(strategy: Strategy, grid: PromptGrid) -> None:
     where = f"strategy {strategy.name} shows"
     if grid.variant.scale is None:
         if "question" not in strategy.needs and strategy.reply is None:
-            raise StimulusError(f"strategy {strategy.name} asks for a rating of its own; this task asks for none")
+            raise StimulusError(f"strategy {strategy.name} asks for a rating, but this task has none")
         shown = strategy.examples.user + strategy.examples.assistant if strategy.examples is not None else ""
         for name in sorted(SCALE_FIELDS):
             if name in strategy.needs or f"{{{name}}}" in shown:
@@ -271,5 +272,5 @@ def check_strategy(strategy: Strategy, grid: PromptGrid) -> None:
         )
     if "perceiver" in strategy.needs and any(p.group == NO_PERSONA for d in grid.dimensions for p in d.perceivers):
         raise StimulusError(
-            f"{where} {{perceiver}}, but with stimuli.no_persona=true there is a prompt without one; use {{persona}}"
+            f"{where} {{perceiver}}, but with stimuli.no_persona=true some prompts have none; use {{persona}}"
         )

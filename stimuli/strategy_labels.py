@@ -29,8 +29,8 @@ def read_levels(path: Path, narrative_ids: Collection[str], mechanisms: Sequence
             continue
         for name in mechanisms:
             if cells[name] not in LEVELS:
-                raise StimulusError(f"{place}: {name} is {cells[name]!r}; a level is 0, 1 or 2")
+                raise StimulusError(f"{place}: {name} is {cells[name]!r}, but a level must be 0, 1 or 2")
         found[cells["narrative_id"]] = {name: int(cells[name]) for name in mechanisms}
     if not found:
-        raise StimulusError(f"{path}: names none of this run's {len(wanted):,} narratives in narrative_id")
+        raise StimulusError(f"{path}: has none of this run's {len(wanted):,} narratives in narrative_id")
     return found

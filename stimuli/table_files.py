@@ -104,9 +104,9 @@ def json_lines(text: str) -> tuple[list[str], Rows]:
         try:
             read = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise MalformedRowError(f"it is no JSON ({error}); each line is one object", number) from error
+            raise MalformedRowError(f"it is not JSON ({error}); each line is one object", number) from error
         if not isinstance(read, dict):
-            raise MalformedRowError("it is no object of JSON; write names with values in braces", number)
+            raise MalformedRowError("it is not a JSON object; write NAME: VALUE pairs in braces", number)
         objects.append((number, {name.strip(): value for name, value in read.items()}))
     header = list(dict.fromkeys(name for _, row in objects for name in row))
     return header, ((number, [_json_text(row.get(name)) for name in header]) for number, row in objects)
@@ -152,7 +152,7 @@ def parquet_columns(path: Path, content: bytes, wanted: set[str], numbers: set[s
         if isinstance(error, StimulusError):
             raise
         reason = next(iter(str(error).splitlines()), "").rstrip(".")
-        raise StimulusError(f"{path} cannot be read as Parquet ({reason}); write it anew, or as CSV") from error
+        raise StimulusError(f"{path} cannot be read as Parquet ({reason}); write it again, or as CSV") from error
     return [name.strip() for name in header], _numbered(header, columns, read.num_rows)
 
 
@@ -162,7 +162,7 @@ def spss_columns(path: Path, content: bytes, wanted: set[str], numbers: set[str]
         import pyreadstat
     except ImportError as error:
         raise StimulusError(
-            f"{path}: to read data files of SPSS: pip install 'empathy-audit[spss]'; or save it as CSV (UTF-8)"
+            f"{path}: reading SPSS data files needs: pip install 'empathy-audit[spss]'; or save it as CSV (UTF-8)"
         ) from error
     try:
         _, told = pyreadstat.read_sav(path, metadataonly=True)
@@ -175,7 +175,7 @@ def spss_columns(path: Path, content: bytes, wanted: set[str], numbers: set[str]
         raise
     except Exception as error:  # whatever the library says of damage
         reason = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise StimulusError(f"{path}: is no data file of SPSS that can be read ({reason}); save it again") from error
+        raise StimulusError(f"{path}: cannot be read as an SPSS data file ({reason}); save it again") from error
     columns = {
         name: _told(list(read[name]), {} if plain_name(name) in numbers else told.variable_value_labels.get(name, {}))
         for name in names
@@ -196,4 +196,4 @@ def _numbered(header: Sequence[str], columns: Mapping[str, Sequence[str]], n_row
 
 def _check_size(path: Path, n_cells: int) -> None:
     if n_cells > _MOST_CELLS:
-        raise StimulusError(f"{path}: stands for {n_cells:,} cells, and at most {_MOST_CELLS:,} are read; split it")
+        raise StimulusError(f"{path}: has {n_cells:,} cells, but at most {_MOST_CELLS:,} can be read; split it")

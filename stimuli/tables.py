@@ -162,7 +162,7 @@ def read_cells(
         raise StimulusError(f"{path}: the row that begins on line {error.line}: {error}") from error
     faults.check()
     if not rows:
-        raise StimulusError(f"{path}: has a header but no {of}; write them below it, one row each")
+        raise StimulusError(f"{path}: has a header but no {of}; write one per row below the header")
     return rows
 
 
@@ -250,7 +250,7 @@ def _plain(name: str) -> str:
 
 def _open(path: Path, delimiter: str | None, wanted: Sequence[str], numbers: Sequence[str] = ()) -> TableFile:
     if not may_be_file(path):
-        what = "is a folder, and a file is wanted" if path.is_dir() else "is not a file; check its name and its folder"
+        what = "is a folder, not a file" if path.is_dir() else "is not a file; check its name and its folder"
         raise StimulusError(f"{path} {what}")
     return open_table(path, wanted, delimiter=delimiter, numbers=numbers)
 
@@ -266,8 +266,7 @@ def _cells(
     """Return a row's cells by our names; StimulusError, without its place, if one of them cannot be used."""
     if any(cell.strip() for cell in row[len(table.header) :]):
         raise StimulusError(
-            "has more cells than the header has columns; put a text with a comma, semicolon or tab in it in double "
-            "quotes"
+            "has more cells than the header has columns; put text with a comma, semicolon or tab in double quotes"
         )
     cells: dict[str, str] = {}
     for ours, names in columns.items():
@@ -315,4 +314,4 @@ def check_unique(identifiers: Iterable[str], *, of: str, place: str) -> None:
     if twice:
         first, *others = twice
         more = f" (and {len(others):,} more: {', '.join(map(repr, others[:3]))})" if others else ""
-        raise StimulusError(f"{place}: the {of} identifier {first!r} stands twice{more}; give each its own")
+        raise StimulusError(f"{place}: the {of} identifier {first!r} occurs twice{more}; give each its own")

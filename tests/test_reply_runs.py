@@ -83,7 +83,7 @@ def test_naming_an_emotion_that_the_model_was_told_is_not_scored(tells, tiny_mod
     assert measures.loc["n_words", "status"] == "scored"
     assert "emotion_hit" not in measures.index
     for name in ("emotion", "lexicon"):
-        assert "tells the model the emotion, so that naming it is no understanding" in measures.loc[name, "note"]
+        assert "tells the model the emotion, so naming it shows no understanding" in measures.loc[name, "note"]
 
 
 def test_a_run_of_replies_ends_in_delta_of_each_measure_and_names_what_is_absent(finished):
@@ -226,7 +226,7 @@ def test_a_setting_that_is_of_ratings_is_refused_in_one_line(name, value, again,
     for command in (asked, ["report", str(again), f"statistics.{name}={value}"]):
         assert main(command) == 2
         *_, said = capsys.readouterr().err.splitlines()
-        assert said.startswith(f"audit: statistics.{name} is of ratings")
+        assert said.startswith(f"audit: statistics.{name} is for ratings")
     assert files_of(again, ".") == before
 
 

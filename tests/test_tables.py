@@ -101,9 +101,9 @@ def test_a_value_of_another_type_is_named(column, values, held):
 
 def test_a_table_with_other_columns_is_named():
     table = pd.DataFrame(ROWS)
-    with pytest.raises(ValueError, match="has not the columns that it is to have: n, sd"):
+    with pytest.raises(ValueError, match="does not have the right columns: n, sd"):
         EXAMPLE.check(table.rename(columns={"n": "sd"}))
-    with pytest.raises(ValueError, match="has not the columns that it is to have: their order"):
+    with pytest.raises(ValueError, match="does not have the right columns: their order"):
         EXAMPLE.check(table[list(table)[::-1]])
 
 

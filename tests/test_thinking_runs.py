@@ -461,6 +461,6 @@ def test_a_model_that_tells_no_marks_is_refused_before_it_is_asked(strategy, run
     engine = reasoner()
     engine.tokenizer.dialect = None
     path = run(engine, f"unmarked-{strategy}", "thinking=on", f"strategy={strategy}", code=2)
-    assert "neither its chat template nor its vocabulary tells how it marks a thought" in capsys.readouterr().err
+    assert "neither its chat template nor its vocabulary shows how it marks a thought" in capsys.readouterr().err
     assert not engine.calls
     assert not list(path.glob("stages/*"))

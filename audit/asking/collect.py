@@ -110,8 +110,8 @@ class Session:
             rows = {row["prompt_index"]: row for shard in shards for row in _stage_of(folder, shard, number) or []}
             if lacking := [place for place in places if place not in rows]:
                 raise StoreError(
-                    f"{folder.path}/stages: what stage {number + 1} wrote for prompt {lacking[0]} is gone; give "
-                    "elicitation.check_sample=0 elicitation.noise_sample=0, or restore the file"
+                    f"{folder.path}/stages: the text that stage {number + 1} wrote for prompt {lacking[0]} is "
+                    "missing; give elicitation.check_sample=0 elicitation.noise_sample=0, or restore the file"
                 )
             earlier.append([StageText(**{field: rows[place][field] for field in _WRITTEN}) for place in places])
         return earlier
@@ -124,17 +124,17 @@ def earlier_manifest(plan: Planned, folder: RunFolder, *, say: Say | None = None
         check_same_run(plan_difference(manifest.identity.content, plan), folder.path)
         if manifest.n_prompts != len(plan.grid):
             raise StoreError(
-                f"{folder.path}/manifest.json is damaged: it says {manifest.n_prompts:,} prompts, and the run has "
+                f"{folder.path}/manifest.json is damaged: it lists {manifest.n_prompts:,} prompts, but the run has "
                 f"{len(plan.grid):,}; {recovery(folder.path, 'restores it from its copy')}"
             )
         if say is not None:
             for name in gone:
-                say(f"note: {folder.path / name} was stored, and is gone: it is collected anew")
+                say(f"note: {folder.path / name} was stored but is now missing: it is collected again")
     elif folder.shards(plan.kind) or folder.parts(STAGES).names():
         does = "restores it from its copy, or saves what was collected"
         raise StoreError(
-            f"{folder.path} has {plan.kind} or stages but no manifest.json; {recovery(folder.path, does)}, or name "
-            "another run_dir"
+            f"{folder.path} has {plan.kind} or stages but no manifest.json; {recovery(folder.path, does)}, or "
+            "choose another run_dir"
         )
     return manifest
 
@@ -162,7 +162,7 @@ def nothing_to_ask(
         check_same_model(changed, folder.path)
         unknown = compared.unknown
     told = f", not checked against the model ({unknown})" if unknown else ""
-    say(f"all {len(plan.grid):,} prompts are there already{told}; analysing")
+    say(f"all {len(plan.grid):,} prompts are already answered{told}; analysing")
     return _seen_as(manifest, unknown)
 
 
@@ -198,8 +198,8 @@ def collect(
     if shown and given_sha256(given) != shown:
         raise StoreError(
             f"{folder.path}/given.parquet is "
-            + ("gone, and what would be brought now is not" if gone else "not of this run: it is not")
-            + " what the first prompts were shown; name another run_dir"
+            + ("missing, and the examples or knowledge to show now differ" if gone else "not of this run: it differs")
+            + " from what the first prompts were shown; choose another run_dir"
         )
     if gone:
         folder.table(GIVEN).write(given)
@@ -278,8 +278,8 @@ def end_parts(manifest: Manifest, workers: Workers, folder: RunFolder, *, say: S
     manifest = with_sight(manifest, workers.known)
     if len(states := states_seen(manifest)) > 1:
         say(
-            f"the server told {len(states)} fingerprints in the course of this run ({', '.join(states)}): its answers "
-            "may not be all of one model, nor its prompts of one day"
+            f"the server reported {len(states)} fingerprints during this run ({', '.join(states)}), so its answers "
+            "may come from more than one model"
         )
     return manifest
 
@@ -305,8 +305,8 @@ def ask_shards(
     missing = missing_shards(plan, manifest, folder)
     if workers.n > len(missing) > 0:
         say(
-            f"note: {plural(len(missing), 'shard')} of {size:,} prompts for {workers.n} workers, so that some have "
-            f"nothing to do; in a new run_dir, shard_size={-(-n_prompts // workers.n)} has work for all of them"
+            f"note: {plural(len(missing), 'shard')} of {size:,} prompts for {workers.n} workers, so some are idle; "
+            f"in a new run_dir, shard_size={-(-n_prompts // workers.n)} gives all of them work"
         )
     timings: Mapping[str, float] = manifest.timings.content
     n_asked, of_whole, of_all, clock = 0, 0.0, 0.0, time.perf_counter()
@@ -364,7 +364,8 @@ def _lead(
         if kept is not None and [(row["prompt_index"], row["stage"]) for row in kept] != own:
             raise StoreError(
                 f"{folder.path}/stages: what shard {shard} holds as stage {number + 1} is not {name} of its "
-                f"prompts, so it is not of this run; {recovery(folder.path, 'sets it aside')}, or name another run_dir"
+                f"prompts, so it does not belong to this run; {recovery(folder.path, 'sets it aside')}, or choose "
+                "another run_dir"
             )
         if kept is None:
             job = partial(_write_stage, number=number, places=places, earlier=list(earlier))

@@ -80,7 +80,7 @@ def scopes(commands: Collection[Command]) -> Mapping[str, tuple[str, ...]]:
 def script(shell: str, commands: Collection[Command]) -> str:
     """Build the completion script of a shell."""
     if shell not in SHELLS:
-        raise ConfigError(f"completion {shell}: there is no script for it; {suggest(shell, SHELLS)}")
+        raise ConfigError(f"completion {shell}: no completion script exists for this shell; {suggest(shell, SHELLS)}")
     text = (Path(__file__).parent / "shells" / f"completion.{shell}").read_text("utf-8")
     rows = dict.fromkeys(candidates(commands))
     shown = rows if shell != "bash" else (replace(row, meaning="") for row in rows)  # bash shows no meanings
@@ -141,10 +141,10 @@ def completing(commands: Collection[Command]) -> tuple[Command, ...]:
     def complete(words: Sequence[str]) -> int:
         given = _USAGE.read(words)
         if len(given.places) != 1:
-            raise ConfigError(f"completion takes one shell: {', '.join(SHELLS)}; {see('completion')}")
+            raise ConfigError(f"completion needs one shell: {', '.join(SHELLS)}; {see('completion')}")
         print(script(given.places[0], every), end="")
         return OK
 
-    summary = "print the script by which bash, zsh or fish completes commands and options"
+    summary = "print the script that completes commands and options in bash, zsh or fish"
     every = (*commands, Command(_USAGE.command, summary, _help, complete))
     return every

@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         number = interrupt.number if isinstance(interrupt, _Ended) else signal.SIGINT
         how = "interrupted" if number == signal.SIGINT else f"ended by {number.name}"
         with suppress(OSError):  # the terminal may be gone
-            say(f"\n{how}; what was collected is kept, and the same command goes on from there")
+            say(f"\n{how}; what was collected is kept: run the same command to continue")
         return INTERRUPTED - signal.SIGINT + number
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); Python must not complain again when it closes the pipe.
@@ -166,7 +166,7 @@ def _dispatch(words: Sequence[str]) -> int:
     flags = ("-h", "--help", "--version")
     name, *rest = words or ["help"]
     if name not in (*flags, "help") and name not in COMMANDS:
-        raise ConfigError(f"{name!r} is no command; {suggest(name, COMMANDS)}")
+        raise ConfigError(f"{name!r} is not a command; {suggest(name, COMMANDS)}")
     parser = _Parser(text=_help, prog=" ".join(PROGRAM))
     parser.add_argument("--version", action="version", version=f"empathy-audit {__version__}")
     commands = parser.add_subparsers()

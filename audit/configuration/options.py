@@ -107,7 +107,7 @@ def option_rows(group: str | None = None) -> tuple[OptionRow, ...]:
     asked = group.rstrip("=.")
     chosen = tuple(row for row in rows if asked in (row.group, row.name) or row.name.startswith(f"{asked}."))
     if not chosen and asked not in _usual():
-        raise ConfigError(f"{group}: there is no such group or option; {_nearest(asked)}")
+        raise ConfigError(f"{group}: unknown group or option; {_nearest(asked)}")
     return chosen
 
 

@@ -263,7 +263,7 @@ def token_reader(engine: Engine, *, remedy: str) -> TokenReader:
     """Return the engine as a token reader, or raise ModelError with the remedy, e.g. ``use elicitation=generate``."""
     if isinstance(engine, TokenReader):
         return engine
-    raise ModelError(f"engine={engine.facts.name} writes texts and tells no probabilities of tokens; {remedy}")
+    raise ModelError(f"engine={engine.facts.name} writes text but does not return token probabilities; {remedy}")
 
 
 def encode_prompts(asked: Tokenises, prompts: Sequence[Prompt], *, room: int) -> list[list[int] | None]:
@@ -281,8 +281,8 @@ def read_probabilities(
         return [check_probabilities(table) for table in tables]
     except ImpossibleError as error:
         raise ModelError(
-            f"what the model's engine gives as probabilities is none ({error}): its number format may be too coarse; "
-            "use model.dtype=float32, or elicitation=generate"
+            f"the engine returned invalid probabilities ({error}): its number format may be too coarse; use "
+            "model.dtype=float32, or elicitation=generate"
         ) from error
 
 
@@ -303,7 +303,7 @@ def sampling_seeds(
 ) -> list[int] | None:
     """Check the settings of :meth:`Engine.write` and return the seeds, 0 to below 2^63; None at temperature 0."""
     if not (math.isfinite(temperature) and temperature >= 0):
-        raise ValueError(f"temperature={temperature}: must be 0 or a positive number")
+        raise ValueError(f"temperature={temperature}: must be at least 0")
     if not 0 < top_p <= 1:
         raise ValueError(f"top_p={top_p}: must be above 0 and at most 1")
     if temperature == 0:
@@ -316,5 +316,5 @@ def sampling_seeds(
     checked = [int(seed) for seed in seeds]
     for seed in checked:
         if not 0 <= seed < 2**63:
-            raise ValueError(f"seed {seed}: must be from 0 up and below 2^63")
+            raise ValueError(f"seed {seed}: must be at least 0 and below 2^63")
     return checked

@@ -31,7 +31,7 @@ guess.
 """
 BATCH_TOKENS: Final = 4096  # tokens read at once, including padding, unless one text has more
 
-_REMEDY: Final = "choose an encoder such as embedded:minilm or FacebookAI/roberta-large, or get it again"
+_REMEDY: Final = "choose an encoder such as embedded:minilm or FacebookAI/roberta-large, or download it again"
 
 
 class _EncodedText(NamedTuple):
@@ -71,8 +71,8 @@ class BertScorer:
         self._asked = f"BERTScore's model {model}"
         if layer is None and not model.startswith("embedded:"):
             raise ModelError(
-                f"{self._asked}: say which layer's hidden states to compare, 0 being its embeddings; the authors of "
-                "BERTScore chose 9 of bert-base-uncased's 12 and 17 of roberta-large's 24"
+                f"{self._asked}: needs the layer whose hidden states are compared (0 is its embeddings); the "
+                "authors of BERTScore chose 9 of bert-base-uncased's 12 and 17 of roberta-large's 24"
             )
         files = find_folder(
             model,
@@ -91,12 +91,12 @@ class BertScorer:
         self._ends = {self._tokenizer.cls_token_id, self._tokenizer.sep_token_id}
         if self._tokenizer.pad_token_id is None or not self._ends <= set(self._tokenizer("")["input_ids"]):
             raise ModelError(
-                f"{self._asked}: its tokenizer in {files.folder} does not put CLS and SEP around a text or cannot "
-                f"pad, so it is no encoder's; {_REMEDY}"
+                f"{self._asked}: its tokenizer in {files.folder} does not put CLS and SEP around text, or cannot "
+                f"pad, so this is not an encoder; {_REMEDY}"
             )
         n_layers = int(self._network.config.num_hidden_layers)
         if not 0 <= layer <= n_layers:
-            raise ModelError(f"{self._asked}: there is no layer {layer}; it has 0 to {n_layers}")
+            raise ModelError(f"{self._asked}: has no layer {layer}; give 0 to {n_layers}")
         self._layer = layer
         self._limit = context_length(self._network, self._tokenizer)
         # Byte-level tokenizers encode a word at a text's beginning differently from one after a space.

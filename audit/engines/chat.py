@@ -54,7 +54,7 @@ class ChatTokenizer:
     YYYY-MM-DD, for templates that print today's.
     """
 
-    _mend: ClassVar[str] = "name a template, model.chat_template=FILE,"
+    _mend: ClassVar[str] = "give a template, model.chat_template=FILE,"
 
     def __init__(
         self,
@@ -68,8 +68,8 @@ class ChatTokenizer:
     ) -> None:
         if template is None and not getattr(tokenizer, "chat_template", None):
             raise ModelError(
-                f"model {name}: its tokenizer has no chat template; choose an instruction-tuned model, or say how a "
-                f"base model is asked: model.chat_template={PLAIN}, or a Jinja file"
+                f"model {name}: its tokenizer has no chat template; choose an instruction-tuned model, or set how "
+                f"a base model is asked: model.chat_template={PLAIN}, or a Jinja file"
             )
         self.hf: Any = tokenizer
         self.name = name
@@ -101,8 +101,8 @@ class ChatTokenizer:
             tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=trust_remote_code)
         except Exception as error:
             raise ModelError(
-                f"model {name}: no tokenizer could be read from {where} ({first_line(error)}); download or copy the "
-                "model again, with its tokenizer's files"
+                f"model {name}: no tokenizer could be read from {where} ({first_line(error)}); download or copy "
+                "the model again, including its tokenizer files"
             ) from error
         return cls(
             tokenizer,
@@ -228,15 +228,15 @@ class ChatTokenizer:
                 if _SENTINEL in made and "'type'" not in made and '"type"' not in made:
                     return probe, parts
         if len(faults) < 4:
-            faults = [self._not_shown("leaves out what the user says, as a text and as a list of parts")]
+            faults = [self._not_shown("leaves out the user's message, both as text and as a list of parts")]
         raise faults[0]
 
     def _not_shown(self, what: str) -> ModelError:
         """Return the error for a template that does not show every message."""
         asked = f"model {self.name}: its chat template" if self.template is None else f"{self.template.asked}:"
         return ModelError(
-            f"{asked} {what}, so that the model would be asked another question; {self._mend} that writes each "
-            "message's content once and in order"
+            f"{asked} {what}, so the model would not be asked the question as written; {self._mend} that writes "
+            "each message's content once and in order"
         )
 
     def _applied(self, said: Sequence[Mapping[str, Any]], shown: Mapping[str, Any], *, thinks: bool = False) -> str:
@@ -276,8 +276,7 @@ class ChatTokenizer:
         messages = [*prompt.turns, ("user", prompt.user)]
         if prompt.turns and not self.shows_turns:
             raise ModelError(
-                f"model {self.name}: its chat template leaves out earlier turns; ask without them, or choose another "
-                "model"
+                f"model {self.name}: its chat template drops earlier turns; ask without them, or choose another model"
             )
         if prompt.system and self.has_system_role:
             messages.insert(0, ("system", prompt.system))
@@ -296,9 +295,9 @@ class ChatTokenizer:
         """Check that each perceiver's first prompts show every message once, in order, without an unknown thought."""
         if prompts and (mark := self._opens_unknown):
             raise ModelError(
-                f"model {self.name}: its chat template opens a thought by {mark!r}, which is of no dialect that is "
-                "known, so that a number of the thought would be a rating; name what stands before a thought and after "
-                f"it: thinking.marks=['{mark}',CLOSES]"
+                f"model {self.name}: its chat template opens a thought with {mark!r}, which is not a known mark, "
+                "so a number in a thought would be read as a rating; give the marks before and after a thought: "
+                f"thinking.marks=['{mark}',CLOSES]"
             )
         for prompt in prompts:
             shape = (prompt.system, len(prompt.turns), prompt.thinks, prompt.thought is None)
@@ -427,9 +426,9 @@ class ChatTokenizer:
             once = self.begins_once(ids)
             named = " ".join(self._named(self._opening))
             if len(once) > len(ids):
-                return f"{named} put before each prompt, which the chat template leaves out"
+                return f"{named} added before each prompt, because the chat template leaves it out"
             if len(once) < len(ids):
-                return f"{named} taken once, which the chat template writes more than once"
+                return f"{named} used once, although the chat template writes it more than once"
         return ""
 
     @cached_property
@@ -453,20 +452,22 @@ class ChatTokenizer:
         """Describe what shapes prompts besides the model's own files; empty if nothing does."""
         said = []
         if self.template is not None:
-            over = " in place of the model's own" if getattr(self.hf, "chat_template", None) else ""
+            over = " instead of the model's own" if getattr(self.hf, "chat_template", None) else ""
             said.append(f"{self.template.asked}{over}")
         if self.chat.get("date"):
-            said.append(f"the chat template prints a date, which is model.date={self.date}")
+            said.append(f"the chat template prints a date: model.date={self.date}")
         if self._said_of_beginning:
             said.append(self._said_of_beginning)
         if self._before_opening:
             what = "white space" if self._before_opening.isspace() else repr(self._before_opening)
             named = " ".join(self._named(self._opening))
-            said.append(f"the chat template writes {what} before {named}, with which a text is to begin")
+            said.append(f"the chat template writes {what} before {named}, which must begin a text")
         if self._content_is_parts:
-            said.append("messages are handed to the chat template as lists of parts: it shows no others")
+            said.append("messages are passed to the chat template as lists of parts, the only form it shows")
         if self.closes_thoughts:
-            said.append(f"thoughts are closed at once by the marks of {self.closes_thoughts}, unless one is asked for")
+            said.append(
+                f"thoughts are closed at once with the marks of {self.closes_thoughts}, unless they are asked for"
+            )
         return "; ".join(said)
 
     @cached_property
@@ -482,8 +483,8 @@ class ChatTokenizer:
         for text in (_SENTINEL, shown):
             if self._encode_with_added(text) != [*before, *self.encode(text), *after]:
                 raise ModelError(
-                    f"model {self.name}: its tokenizer does more to a text than to put tokens before and after it, so "
-                    "what it adds cannot be told apart; use engine.add_special_tokens=false"
+                    f"model {self.name}: its tokenizer does more than add tokens before and after a text, so its "
+                    "additions cannot be identified; use engine.add_special_tokens=false"
                 )
         return before, after
 
@@ -497,8 +498,7 @@ class ChatTokenizer:
         before, after = self.added
         if not before and not after:
             return (
-                "engine.add_special_tokens: this model's tokenizer adds no tokens to a text, so prompts are the same "
-                "as without it"
+                "engine.add_special_tokens: this model's tokenizer adds no tokens, so prompts are the same without it"
             )
         parts = [
             f"{' '.join(self._named(ids))} {side} the rendered prompt"

@@ -143,7 +143,7 @@ def _check_folder(folder: Path, *, name: str, asked: str) -> None:
     if not isinstance(kinds, list) or not any(str(kind).endswith("ForSequenceClassification") for kind in kinds):
         named = ", ".join(map(str, kinds)) if isinstance(kinds, list) and kinds else "no architecture"
         raise ModelError(
-            f"{asked}: config.json in {folder} names {named}, so it is no sequence classifier; choose a model "
+            f"{asked}: config.json in {folder} names {named}, so it is not a sequence classifier; choose a model "
             "...ForSequenceClassification"
         )
 
@@ -167,13 +167,13 @@ def _load(folder: Path, asked: str, device: str) -> tuple[Any, Any]:
     lacking = sorted(map(str, loading["missing_keys"]))
     if lacking:
         raise ModelError(
-            f"{asked}: {len(lacking)} weights are missing in {folder} (first: {lacking[0]}): it may not have been "
-            "trained to classify; download or copy it again, or choose another"
+            f"{asked}: {len(lacking)} weights are missing in {folder} (first: {lacking[0]}): it may not be trained "
+            "to classify; download or copy it again, or choose another"
         )
     config = network.config
     if config.num_labels < 2 or config.problem_type not in (None, "single_label_classification"):
         what = "only one label" if config.num_labels < 2 else f"labels for {config.problem_type}"
-        raise ModelError(f"{asked}: it has {what}; choose a classifier of labels that exclude one another")
+        raise ModelError(f"{asked}: it has {what}; choose a classifier whose labels exclude one another")
     n_rows = network.get_input_embeddings().num_embeddings
     if len(tokenizer) > n_rows:
         raise ModelError(

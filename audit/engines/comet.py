@@ -60,7 +60,7 @@ def infer(
     """
     for name, value in (("n", n), ("max_tokens", max_tokens), ("batch_size", batch_size)):
         if value < 1:
-            raise ValueError(f"{name}={value}: must be 1 or more")
+            raise ValueError(f"{name}={value}: must be at least 1")
     hush()
     import torch
     import transformers
@@ -81,8 +81,8 @@ def infer(
     positions = getattr(network.config, "max_position_embeddings", None)
     if positions is not None and max_tokens >= positions:
         raise ModelError(
-            f"COMET model {model} writes fewer than {positions} tokens; strategy.knowledge.max_tokens={max_tokens} is "
-            "too many"
+            f"COMET model {model} writes fewer than {positions} tokens; lower "
+            f"strategy.knowledge.max_tokens={max_tokens}"
         )
     cut: set[int] = set()
     asked: list[tuple[int, str, list[int]]] = []
@@ -134,8 +134,8 @@ def _load(files: ModelFiles, model: str, device: str) -> tuple[Any, Any]:
         config = transformers.AutoConfig.from_pretrained(folder)
         if not config.is_encoder_decoder:
             raise ModelError(
-                f"COMET model {model}: the {config.model_type} in {folder} is no encoder-decoder (it may be a causal "
-                "model); choose COMET-ATOMIC-2020's BART, or one like it"
+                f"COMET model {model}: the {config.model_type} in {folder} is not an encoder-decoder (it may be a "
+                "causal model); choose COMET-ATOMIC-2020's BART, or a similar model"
             )
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         network, loading = transformers.AutoModelForSeq2SeqLM.from_pretrained(
@@ -166,8 +166,8 @@ def _mark(tokenizer: Any, relation: str, model: str) -> int:
     token = tokenizer.get_vocab().get(relation)
     if token is None or token not in tokenizer(f"PersonX sleeps {relation} [GEN]")["input_ids"]:
         raise ModelError(
-            f"COMET model {model}: its tokenizer has no token {relation!r}, so it was not trained on that relation; "
-            "choose a COMET-ATOMIC-2020 model, or relations that it knows"
+            f"COMET model {model}: its tokenizer has no token {relation!r}, so it was not trained on that "
+            "relation; choose a COMET-ATOMIC-2020 model, or other relations"
         )
     return int(token)
 

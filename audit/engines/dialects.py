@@ -141,9 +141,9 @@ def no_dialect(name: str) -> ModelError:
     """Return the error for a model that is asked to think and has no known marks."""
     known = ", ".join(each.name for each in DIALECTS)
     return ModelError(
-        f"model {name}: neither its chat template nor its vocabulary tells how it marks a thought, so that it is taken "
-        f"for a model that does not think; use thinking=off, or say which marks it was trained with: "
-        f"thinking.marks=[OPENS,CLOSES], or model.thinks_in= one of {known}"
+        f"model {name}: neither its chat template nor its vocabulary shows how it marks a thought, so it is "
+        "treated as a model that does not think; use thinking=off, or give the marks it was trained with: "
+        f"thinking.marks=[OPENS,CLOSES], or model.thinks_in=, one of {known}"
     )
 
 

@@ -58,7 +58,7 @@ def read_inspect_log(path: Path) -> InspectLog:
         from inspect_ai.log import read_eval_log
     except ImportError as error:
         raise ConfigError(
-            f"answers={path} is a log of Inspect, which reads it: pip install 'empathy-audit[inspect]'"
+            f"answers={path} is an Inspect log; to read it: pip install 'empathy-audit[inspect]'"
         ) from error
     try:
         log = read_eval_log(path, resolve_attachments="core", format="eval", exclude_fields=_NOT_NEEDED)
@@ -74,7 +74,7 @@ def read_inspect_log(path: Path) -> InspectLog:
         ]
     except Exception as error:  # the library raises anything on damage
         said = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise StoreError(f"answers={path} is no log of Inspect that can be read ({said})") from error
+        raise StoreError(f"answers={path} cannot be read as an Inspect log ({said})") from error
     version = log.eval.packages.get("inspect_ai", "")
     return InspectLog(log.eval.model, f"Inspect {version}".strip(), settings.temperature, samples)
 

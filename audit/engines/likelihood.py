@@ -21,7 +21,7 @@ BATCH_TOKENS: Final = 2048
 Their probabilities take 4 bytes for each token of the vocabulary.
 """
 
-_REMEDY: Final = "choose a causal model such as embedded:smollm2 or openai-community/gpt2, or get it again"
+_REMEDY: Final = "choose a causal model such as embedded:smollm2 or openai-community/gpt2, or download it again"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class LikelihoodModel:
         unfit = np.flatnonzero(~np.isfinite(sums))
         if len(unfit):
             raise ModelError(
-                f"{self._asked}: the probabilities of {len(unfit)} of {len(texts)} texts are zero or no numbers "
+                f"{self._asked}: the probabilities of {len(unfit)} of {len(texts)} texts are 0 or not numbers "
                 f"(first: text {unfit[0] + 1}); its weights may be damaged: {_REMEDY}"
             )
         return Likelihoods(np.where(n_tokens > 0, sums, np.nan), n_tokens)
@@ -139,5 +139,6 @@ class LikelihoodModel:
             first, second = self._network(**asked, use_cache=False).logits[:, :2].double()
         if not torch.allclose(first, second, rtol=1e-4, atol=1e-5, equal_nan=True):
             raise ModelError(
-                f"{self._asked}: the {self._network.config.model_type} reads ahead, so it is no causal model; {_REMEDY}"
+                f"{self._asked}: the {self._network.config.model_type} reads ahead, so it is not a causal model; "
+                f"{_REMEDY}"
             )

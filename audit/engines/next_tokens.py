@@ -43,15 +43,15 @@ class NextTokens(Mapping[str, float]):
         for key, text, logprob in told:
             value = _finite(logprob)
             if value is None:
-                raise ImpossibleError(f"the log-probability of {text[:20]!r} is {_shown(logprob)}, no finite number")
+                raise ImpossibleError(f"the log-probability of {text[:20]!r} is {_shown(logprob)}, not a finite number")
             if value > ROUNDING:
-                raise ImpossibleError(f"the log-probability of {text[:20]!r} is {value:.4g}, and can be 0 at most")
+                raise ImpossibleError(f"the log-probability of {text[:20]!r} is {value:.4g}, but can be at most 0")
             if key in seen:
-                raise ImpossibleError(f"the token {text[:20]!r} is told twice")
+                raise ImpossibleError(f"the token {text[:20]!r} is listed twice")
             seen.add(key)
             table[text] = table.get(text, 0.0) + math.exp(min(value, 0.0))
         if chosen is not None and chosen not in table:
-            raise ImpossibleError(f"the token that was written, {str(chosen)[:20]!r}, is not among the likeliest")
+            raise ImpossibleError(f"the token that was written, {str(chosen)[:20]!r}, is not among the most likely")
         return cls(table)
 
     def __getitem__(self, text: str) -> float:
@@ -94,9 +94,9 @@ def token_key(text: str, *, number: object = None, octets: object = None) -> Has
 def check_probabilities(table: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the probabilities of distinct tokens, shape (..., k), if they are possible; see :class:`NextTokens`."""
     if not np.isfinite(table).all():
-        raise ImpossibleError("a probability is no finite number")
+        raise ImpossibleError("a probability is not a finite number")
     if table.size and (table.min() < 0 or table.max() > 1 + ROUNDING):
         raise ImpossibleError(f"probabilities lie from {table.min():.4g} to {table.max():.4g}, not from 0 to 1")
     if table.size and (most := float(table.sum(axis=-1).max())) > 1 + ROUNDING:
-        raise ImpossibleError(f"the probabilities of different tokens have the sum {most:.4g}, which is more than 1")
+        raise ImpossibleError(f"the probabilities of different tokens sum to {most:.4g}, more than 1")
     return table

@@ -54,9 +54,7 @@ class EngineChoice(NamedTuple):
 def choose_engine(config: EngineConfig, *, writes: bool) -> EngineChoice:
     """Return the configured engine, or for ``auto`` the faster one: vLLM for texts, packs for one token on a CPU."""
     if config.name not in ("auto", *ENGINES):
-        raise ModelError(
-            f"engine.name={config.name}: there is no such engine; {suggest(config.name, ('auto', *ENGINES))}"
-        )
+        raise ModelError(f"engine.name={config.name}: unknown engine; {suggest(config.name, ('auto', *ENGINES))}")
     installed = importlib.util.find_spec("vllm") is not None
     if config.name == "vllm" and not installed:
         raise ModelError(
@@ -90,7 +88,7 @@ def open_model(model: ModelConfig, engine: EngineConfig, *, seed: int, writes: b
     choice = choose_engine(engine, writes=writes)
     if model.base_url is not None and choice.name != "openai":
         raise ModelError(
-            f"model.base_url is a server's address, and engine={choice.name} runs models on this machine; use "
+            f"model.base_url is a server's address, but engine={choice.name} runs models on this machine; use "
             "engine=openai"
         )
     key = (model, engine, seed, choice.name)

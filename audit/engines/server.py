@@ -55,7 +55,8 @@ class Odd(Exception):
     def __init__(self, what: str, remedy: str = "") -> None:
         super().__init__(what)
         self.remedy = remedy or (
-            "check that it is an OpenAI-compatible server, and run the same command to go on: what was answered is kept"
+            "check that it is an OpenAI-compatible server, then run the same command to continue: answers so far "
+            "are kept"
         )
 
 
@@ -84,11 +85,11 @@ class Key:
         secret = os.environ.get(variable, "").strip()
         if not secret:
             raise ModelError(
-                f"api_key_env={variable}: the environment has no such variable, or it is empty; "
-                f"export {variable}=... first, or leave api_key_env=null for a server without keys"
+                f"api_key_env={variable}: this environment variable is not set or is empty; export {variable}=... "
+                "first, or use api_key_env=null for a server without keys"
             )
         if not (secret.isascii() and secret.isprintable()) or " " in secret or len(secret) < 4:
-            raise ModelError(f"api_key_env={variable}: what the variable holds cannot be a key; set it anew")
+            raise ModelError(f"api_key_env={variable}: the variable's value cannot be a key; set it again")
         return cls(secret)
 
 
@@ -342,7 +343,9 @@ class Server:
                 continue
             return answer, value
         if missing is None or not self._works(payload, read, stop):
-            raise ModelError(f"{self.base_url}: its answers hold no answer ({odd}, {ODD_TRIES} times); {odd.remedy}")
+            raise ModelError(
+                f"{self.base_url}: its responses contain no answer ({odd}, {ODD_TRIES} times); {odd.remedy}"
+            )
         return None, missing(str(odd))
 
     def _works(self, payload: Mapping[str, Any], read: Callable[[Json], _Read], stop: threading.Event) -> bool:
@@ -388,8 +391,8 @@ class Server:
             longest = self.settings.max_wait_s
             if fault.wait is not None and fault.wait > longest:
                 raise ModelError(
-                    f"{self.base_url}: {fault.reason}, and asks to wait {fault.wait:.0f} s, which is more than "
-                    f"engine.server.max_wait_s={longest:g}; run the same command later: what was answered is kept"
+                    f"{self.base_url}: {fault.reason}, and asks to wait {fault.wait:.0f} s, more than "
+                    f"engine.server.max_wait_s={longest:g}; run the same command later: answers so far are kept"
                 )
             pause = self.settings.backoff_s * 2**attempt
             pause = min(pause, LONGEST_PAUSE, longest) * random.uniform(0.5, 1.0) if fault.wait is None else fault.wait
@@ -399,8 +402,8 @@ class Server:
                 raise _Stopped
         assert fault is not None
         raise NoAnswerError(
-            f"{self.base_url}: no answer after {n_tries} {'try' if n_tries == 1 else 'tries'} (last: {fault.reason}); "
-            "check the server, and run the same command to go on: what was answered is kept"
+            f"{self.base_url}: no answer after {n_tries} {'try' if n_tries == 1 else 'tries'} (last: "
+            f"{fault.reason}); check the server, then run the same command to continue: answers so far are kept"
         )
 
     def _spend(self, n: int) -> None:
@@ -414,8 +417,9 @@ class Server:
             ):
                 if most is not None and used >= most:
                     raise BudgetError(
-                        f"engine.server.{name}={most} is spent: {spent.n_requests:,} requests and {spent.n_tokens:,} "
-                        "tokens in this session; what was answered is kept, and the same command goes on"
+                        f"engine.server.{name}={most} is used up: {spent.n_requests:,} requests and "
+                        f"{spent.n_tokens:,} tokens in this session; answers so far are kept: run the same command "
+                        "to continue"
                     )
             spent.n_requests += n
 
@@ -462,25 +466,25 @@ class Server:
             raise _Fault(f"HTTP {status}{_said(body)}", wait_asked(headers), status in _SLOWED)
         if status in (401, 403):
             raise ModelError(
-                f"{self.base_url}: refuses the key (HTTP {status}{_said(body)}); set the variable that "
-                "api_key_env names to a key of this server"
+                f"{self.base_url}: rejected the key (HTTP {status}{_said(body)}); set the variable named by "
+                "api_key_env to a key for this server"
             )
         if 300 <= status < 400:
             raise ModelError(
-                f"{self.base_url}: sends elsewhere (HTTP {status}), where no key is taken to; give the address itself "
-                "as base_url"
+                f"{self.base_url}: redirects elsewhere (HTTP {status}), and keys are not sent there; give the "
+                "final address as base_url"
             )
         if status in (404, 405, 501):
             return {"http_status": status, "said": _said(body)}
         if status in _OF_PROMPTS:
             return {"http_status": status, "said": _said(body), "means": meaning_of(body, sent)}
         if status >= 400:
-            raise ModelError(f"{self.base_url}: refuses what is asked (HTTP {status}{_said(body)})")
+            raise ModelError(f"{self.base_url}: rejected the request (HTTP {status}{_said(body)})")
         if not isinstance(body, dict):
             begins = " ".join(text.split())[:40]
             page = begins.lower().startswith(("<!doctype", "<html"))
             what = "a web page" if page else f"what begins {begins!r}" if begins else "nothing"
-            raise _Fault(f"{what} in place of JSON")
+            raise _Fault(f"{what} instead of JSON")
         usage = body.get("usage")
         used = usage.get("total_tokens") if isinstance(usage, dict) else None
         if isinstance(used, int) and used > 0:

@@ -24,14 +24,14 @@ def not_shown_once(prompt: Prompt, render: Callable[[Prompt], str]) -> str:
     for who, each in said:
         found = text.find(each, place)
         if found < 0:
-            how = "changes the order of what is said" if each in text else "leaves out a part of what is said"
+            how = "changes the order of the messages" if each in text else "leaves out part of the messages"
             return f"{how} ({who}: {_short(each)})"
         place = found + len(each)
     joined = "\0".join(each for _, each in said)
     for who, each in said:
         more = text.count(each) - joined.count(each)
         if more and len(each) >= _TOLD_APART and more > _frame(prompt, render).count(each):
-            return f"shows more than once what is said once ({who}: {_short(each)})"
+            return f"repeats part of the messages ({who}: {_short(each)})"
     return ""
 
 

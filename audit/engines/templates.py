@@ -70,7 +70,7 @@ def read_template(asked: str | None) -> ChatTemplate | None:
             content = handle.read(_LONGEST + 1)
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ModelError(f"{said}: is no text in UTF-8; give a Jinja file, or {PLAIN}") from error
+        raise ModelError(f"{said}: is not UTF-8 text; give a Jinja file, or {PLAIN}") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ModelError(f"{said}: cannot be read ({reason}); give a Jinja file, or {PLAIN}") from error

@@ -37,8 +37,8 @@ def load_scorer(folder: Path, *, kind: str, asked: str, remedy: str, device: str
     lacking = sorted(name for name in map(str, loading["missing_keys"]) if not name.startswith(UNREAD))
     if lacking:
         raise ModelError(
-            f"{asked}: {len(lacking)} weights are missing in {folder} (first: {lacking[0]}); it is of another kind or "
-            f"damaged: {remedy}"
+            f"{asked}: {len(lacking)} weights are missing in {folder} (first: {lacking[0]}); it is another kind of "
+            f"model, or damaged: {remedy}"
         )
     n_rows = network.get_input_embeddings().num_embeddings
     if len(tokenizer) > n_rows:

@@ -48,7 +48,7 @@ class TransformersEngine(TokenEngine):
 
         if model.quantization is not None:
             raise ModelError(
-                f"model.quantization={model.quantization}: engine=transformers takes quantisation from the model's own "
+                f"model.quantization={model.quantization}: engine=transformers reads quantization from the model's "
                 "files; leave it null, or use engine=vllm"
             )
         transformers.utils.logging.set_verbosity_error()
@@ -110,7 +110,7 @@ class TransformersEngine(TokenEngine):
         """
         torch, own, wanted = self._torch, self._model.dtype, getattr(self._torch, dtype)
         if wanted == own:
-            raise ModelError(f"{dtype} is the format that the model is computed in")
+            raise ModelError(f"{dtype} is the format the model already runs in")
         # Buffers, such as position frequencies, are float32 in every format.
         weights = [each for each in self._model.parameters() if each.dtype == own]
         kept = [] if wanted == torch.float32 else [each.data for each in weights]
@@ -263,5 +263,5 @@ def choose_device(wanted: str) -> str:
     if wanted == "auto":
         return next(name for name, there in available.items() if there)
     if not available[wanted]:
-        raise ModelError(f"engine.device={wanted}: this machine has none; use engine.device=auto")
+        raise ModelError(f"engine.device={wanted}: this machine has no such device; use engine.device=auto")
     return wanted

@@ -33,14 +33,14 @@ def compare_model(model: ModelConfig, *, revision: str, files: Mapping[str, str]
     load.
     """
     if model.base_url is not None:
-        return ModelChange(unknown="a server tells no hash of its weights")
+        return ModelChange(unknown="a server reports no hash of its weights")
     path = Path(os.path.expanduser(model.path))
     try:
         if path.is_dir():
             check_model_folder(path, name=model.name)
             return _files(file_hashes(path), files)
         if not revision:
-            there = "recorded no revision of it" if path.exists() or not files else "asked a folder, which is gone"
+            there = "recorded no revision of it" if path.exists() or not files else "asked a folder that is gone"
             return ModelChange(unknown=f"model.path={model.path}: the run {there}")
         if model.path.startswith("embedded:"):
             now = packaged_revision(model.path)[1]
@@ -50,7 +50,7 @@ def compare_model(model: ModelConfig, *, revision: str, files: Mapping[str, str]
             now = _on_the_hub(model)
     except (ModelError, OSError) as error:
         return ModelChange(unknown=" ".join(str(error).split()))
-    return ModelChange() if now == revision else ModelChange(changed=f"it is {now} now, and was {revision}")
+    return ModelChange() if now == revision else ModelChange(changed=f"it was {revision} and is now {now}")
 
 
 def _files(now: Mapping[str, str], then: Mapping[str, str]) -> ModelChange:

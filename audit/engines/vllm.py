@@ -89,7 +89,7 @@ class VllmEngine(TokenEngine):
         except Exception as error:
             raise ModelError(
                 f"vLLM cannot load model {model.name} from {files.folder}: {first_line(error)}; "
-                "engine=transformers does without vLLM"
+                "engine=transformers works without vLLM"
             ) from error
         self._vllm = vllm
         self.tokenizer = ChatTokenizer(
@@ -119,7 +119,7 @@ class VllmEngine(TokenEngine):
 
     def in_format(self, dtype: str) -> contextlib.AbstractContextManager[None]:
         """Raise ModelError: vLLM compiles the number format in. See :class:`audit.engines.base.Engine`."""
-        raise ModelError(f"engine=vllm does not change to {dtype} once a model is loaded; engine=transformers does")
+        raise ModelError(f"engine=vllm cannot change to {dtype} once a model is loaded; use engine=transformers")
 
     def generate(
         self,

@@ -54,10 +54,10 @@ PER_LIST: Final = 24  # default number of narratives a list
 def form_of(path: Path, own: Sequence[Form], form: str | None) -> Form:
     """Choose the form that people fill in: the one asked for, or else the first of the run's task."""
     if not own:
-        raise ConfigError(f"{path} has nothing for people to rate: task=reply or task=intensity makes a run that has")
+        raise ConfigError(f"{path} has nothing for people to rate; give a run with task=reply or task=intensity")
     found = next((each for each in own if form in (None, each)), None)
     if found is None:
-        raise ConfigError(f"form={form}: of this run {' or '.join(own)} is wanted")
+        raise ConfigError(f"form={form}: this run needs form={' or form='.join(own)}")
     return found
 
 
@@ -75,8 +75,8 @@ def export_items(
     asked = load_questions(questions)
     if asked.about or any(isinstance(each, OptionQuestion) for each in asked.questions):
         raise ConfigError(
-            f"{questions}: replies are scored by numbers; leave out `about` and questions with `options`, which other "
-            "forms have"
+            f"{questions}: replies are scored with numbers; leave out `about` and questions with `options`, which "
+            "are for other forms"
         )
     texts = narratives_of(path, manifest)
     with RunFolder(path) as folder:
@@ -86,7 +86,7 @@ def export_items(
         replies = replies.loc[~replies["dimension"].isin(manifest.placebo)]
         shown = replies.assign(narrative=[texts.get(str(name), "") for name in replies["narrative_id"]])
         if not texts:
-            raise StoreError(f"{path}: the narratives could not be read again, and raters need them; see its report")
+            raise StoreError(f"{path}: its narratives could not be read again, but raters need them; see its report")
         sample = sample_items(shown, n=n, seed=seed, mask_experiencer=mask_experiencer)
         form = render_form(sample.shown, asked.questions, introduction=asked.introduction)
         for name, content in {**export_files(sample, asked), FORM: form.encode("utf-8", "replace")}.items():
@@ -113,12 +113,12 @@ def export_lists(
     manifest = _complete(path)
     if not manifest.language.is_english:
         raise ConfigError(
-            f"{path}: its prompts are in {manifest.language.name}, and the form is in English; have people rate the "
-            "same narratives in English, of a run with language=en"
+            f"{path}: its prompts are in {manifest.language.name}, but the form is in English; use a run with "
+            "language=en, so that people rate the same narratives in English"
         )
     grid, why_not = grid_of(path, manifest)
     if grid is None or grid.variant.scale is None:
-        raise StoreError(f"{path}: the narratives could not be read again, and raters need them: {why_not}")
+        raise StoreError(f"{path}: its narratives could not be read again, but raters need them: {why_not}")
     first = None if introduction is None else read_text(introduction)
     n = PER_LIST if n is None else n
     with RunFolder(path) as folder:
@@ -220,12 +220,12 @@ def _read_study(path: Path) -> dict[str, Any]:
     try:
         study = parse_json(read_text(path))
         if not isinstance(study, dict) or "seed" not in study or not {"about", "emotions"} & set(study):
-            raise ValueError("it lacks what an export writes")
+            raise ValueError("it lacks fields that an export writes")
         about, emotions = study.get("about", {}), study.get("emotions", [])
         if not isinstance(about, dict) or not isinstance(emotions, list):
-            raise ValueError("it has something else than an export writes")
+            raise ValueError("it has fields that no export writes")
         if not all(isinstance(text, str) for text in (*about.values(), *emotions)):
-            raise ValueError("it names a dimension or an emotion by what is no text")
+            raise ValueError("it has a dimension or an emotion that is not text")
     except ValueError as error:
         raise StoreError(f"{path} cannot be read ({error}); export the items again") from error
     return study
@@ -235,7 +235,7 @@ def _complete(path: Path) -> Manifest:
     manifest = Manifest.read(path)
     if manifest.status != "complete":
         n = plural(manifest.n_prompts, "prompt")
-        raise StoreError(f"{path} is not finished; give its command again until all {n} are answered and scored")
+        raise StoreError(f"{path} is not finished; run its command again until all {n} are answered and scored")
     return manifest
 
 

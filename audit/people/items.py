@@ -120,14 +120,14 @@ def sample_items(replies: pd.DataFrame, *, n: int | None, seed: int, mask_experi
     if lacking := sorted({*_NEEDED, "narrative", "text"} - {*replies}):
         raise ValueError(f"the table of replies lacks {', '.join(lacking)}")
     if n is not None and n < 1:
-        raise ConfigError(f"n={n}: give the number of replies to rate, 1 or more, or none for all of them")
+        raise ConfigError(f"n={n}: give the number of replies to rate, at least 1; leave n out to rate all")
     if replies["prompt_index"].duplicated().any():
-        raise ValueError("a prompt_index stands twice among the replies")
+        raise ValueError("a prompt_index occurs twice among the replies")
     usable = replies["status"].isin(SCORED) & replies["in_group"].notna()
     eligible = replies.loc[usable].sort_values("prompt_index", ignore_index=True)
     if eligible.empty:
         raise ConfigError(
-            f"there is nothing to rate: of {count(len(replies))} replies none between two identities is written or cut"
+            f"nothing to rate: of {count(len(replies))} replies none between two identities is written or cut"
         )
     rng = np.random.default_rng(seed)
     drawn = range(len(eligible)) if n is None else list(itertools.islice(_balanced(eligible, rng), n))

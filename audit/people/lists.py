@@ -79,10 +79,10 @@ def rating_lists(grid: PromptGrid, *, n: int, n_lists: int | None, seed: int, sa
     full = len(conditions) * n_rounds
     n_lists = full if n_lists is None else n_lists
     if n < 1:
-        raise ConfigError(f"n={n}: give the number of narratives a list, 1 or more")
+        raise ConfigError(f"n={n}: give the number of narratives per list, at least 1")
     if not 1 <= n_lists <= full:
         raise ConfigError(
-            f"lists={n_lists}: {count(full)} are all that differ, 1 to {count(full)} are wanted; several raters may "
+            f"lists={n_lists}: the run has {count(full)} different lists; give 1 to {count(full)}: several raters may "
             "have the same list"
         )
     rng = np.random.default_rng(seed)
@@ -131,7 +131,7 @@ def norming_lists(grid: PromptGrid, *, n: int, n_lists: int | None, seed: int, s
     """Deal a run's narratives, without any identity, into lists for people to say what is felt in them."""
     narratives = grid.narratives.narratives
     if n < 1:
-        raise ConfigError(f"n={n}: give the number of narratives a list, 1 or more")
+        raise ConfigError(f"n={n}: give the number of narratives per list, at least 1")
     full = -(-len(narratives) // n)
     n_lists = full if n_lists is None else n_lists
     if not 1 <= n_lists <= full:
@@ -188,8 +188,8 @@ def norming_questions(grid: PromptGrid, scale: Scale, *, introduction: str | Non
     options = tuple(_nouns(grid.narratives.narratives).values())
     if len(options) < 2:
         raise ConfigError(
-            f"the run's narratives are all of one emotion, {options[0]!r}, so that there is none to choose from; norm "
-            "those of a run with several emotions"
+            f"the run's narratives are all of one emotion, {options[0]!r}, so raters would have nothing to choose "
+            "from; use a run with several emotions"
         )
     asked: tuple[Asked, ...] = (
         _choice("felt", words["emotion"], options, of="the run's emotions"),
@@ -221,7 +221,7 @@ def _choice(name: str, text: str, options: tuple[str, ...], *, of: str) -> Optio
     try:
         return OptionQuestion(name=name, text=text, options=options)
     except ValidationError as error:
-        raise ConfigError(f"{of} cannot be offered to raters: {explain(error)}; reword it in the run") from error
+        raise ConfigError(f"{of} cannot be shown to raters: {explain(error)}; reword it in the run") from error
 
 
 def _intensity(text: str, scale: Scale) -> ScaleQuestion:

@@ -42,7 +42,7 @@ class _QuestionInFile(StrictModel):
     @classmethod
     def _can_be_clicked(cls, end: int, info: ValidationInfo) -> int:
         if end > _MOST_STEPS and info.data.get("entry") == "scale":
-            raise ValueError(f"{end} is beyond {_MOST_STEPS}; `entry: number` has raters write a number up to 1000")
+            raise ValueError(f"{end} is above {_MOST_STEPS}; with `entry: number`, raters write a number up to 1000")
         return end
 
     @model_validator(mode="after")
@@ -72,9 +72,11 @@ class _Options(StrictModel):
     def _can_be_told_apart(self) -> _Options:
         for option in self.options:
             if self.options.count(option) > 1:
-                raise ValueError(f"the option {option!r} stands twice; word one of them otherwise")
+                raise ValueError(f"the option {option!r} occurs twice; reword one")
             if option.startswith(FORMULA):
-                raise ValueError(f"the option {option!r} would be a spreadsheet's formula; begin it with a letter")
+                raise ValueError(
+                    f"the option {option!r} would be read as a formula in a spreadsheet; begin it with a letter"
+                )
         return self
 
 
@@ -126,10 +128,10 @@ def load_questions(path: Path | None = None) -> Questions:
     content = read_yaml(file)
     asked = content.get("questions")
     if not isinstance(asked, dict) or not asked:
-        raise ConfigError(f"{file}: questions: there are none; write a name and under it text, low, high and labels")
+        raise ConfigError(f"{file}: questions: none given; write a name and, below it, text, low, high and labels")
     about = content.get("about", {})
     if not isinstance(about, dict):
-        raise ConfigError(f"{file}: about: write a name and under it text and options")
+        raise ConfigError(f"{file}: about: write a name and, below it, text and options")
     try:
         return Questions.model_validate(
             content
@@ -146,7 +148,7 @@ def _asked(content: Mapping[object, object], section: str, *, file: Path) -> Ite
     """Read the questions of a section, each under its name."""
     for name, parts in content.items():
         if name in TAKEN:
-            raise ConfigError(f"{file}: {section}: {name!r} is a column of the raters' files; call it otherwise")
+            raise ConfigError(f"{file}: {section}: {name!r} is the name of a column in the raters' files; rename it")
         body = parts if isinstance(parts, dict) else {}
         kind = OptionQuestion if "options" in body or section == "about" else ScaleQuestion
         try:

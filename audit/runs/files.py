@@ -31,11 +31,11 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "free some space and give the same command again: what is collected is kept"
+            remedy = "free some space and give the same command again: what was collected is kept"
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            remedy = "choose a folder that you may write to with run_dir=PATH"
+            remedy = "choose a folder that you can write to with run_dir=PATH"
         else:
-            remedy = "mend that and give the same command again"
+            remedy = "fix that and give the same command again"
         raise StoreError(f"{path} cannot be written ({error.strerror or error}); {remedy}") from error
 
 
@@ -83,8 +83,8 @@ def refuse_link(path: Path) -> None:
     """Raise StoreError for a symbolic link: a folder may come from anyone, and its links lead anywhere."""
     if path.is_symlink():
         raise StoreError(
-            f"{path} is a link to another place, and nothing of a run is written or removed there; put what it leads "
-            "to in its place, or name another folder with run_dir=PATH"
+            f"{path} is a link to another place, where a run never writes or removes files; replace the link by "
+            "its target, or choose another folder with run_dir=PATH"
         )
 
 

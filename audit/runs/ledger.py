@@ -59,7 +59,7 @@ _ASKED_ANEW: Final = re.compile(
 """Files that the run's own command collects anew if they are gone."""
 
 
-CHANGED: Final = "is not what was stored: its SHA-256 has changed"
+CHANGED: Final = "has changed since it was stored (its SHA-256 differs)"
 _FOREIGN: Final = "was not stored by this run"
 _NOT_MADE: Final = "was not made by this run's analysis"
 
@@ -81,7 +81,7 @@ class LedgerDifferences:
         if self.ledger:
             yield FILE, self.ledger
         yield from ((name, CHANGED) for name in self.changed)
-        yield from ((name, "was stored, and is gone") for name in self.gone)
+        yield from ((name, "was stored but is gone") for name in self.gone)
         yield from ((name, _NOT_MADE if is_made(name) else _FOREIGN) for name in self.foreign)
 
 
@@ -99,7 +99,7 @@ def _held_against(folder: Path, *, made: bool, needed: bool) -> tuple[LedgerDiff
         try:
             told = read_ledger(folder)
             if told is None:
-                gone = "is gone, so that nobody can tell whether files were changed" if needed else ""
+                gone = "is gone, so changes to files cannot be detected" if needed else ""
                 return LedgerDifferences(ledger=gone), LedgerSummary()
             found = _compare(folder, told, made=made)
             if not found:
@@ -169,7 +169,7 @@ def _refusal(folder: Path, name: str, what: str, *, n_more: int = 0) -> str:
     """Say what is wrong with a file and what to do."""
     more = f" (and {n_more:,} more)" if n_more else ""
     verify = shlex.join(["python", "-m", "audit", "verify", str(folder)])
-    return f"{folder / name} {what}{more}; {remedy_for(folder, name, what)}; `{verify}` lists all that is wrong"
+    return f"{folder / name} {what}{more}; {remedy_for(folder, name, what)}; `{verify}` lists everything that is wrong"
 
 
 def remedy_for(folder: Path, name: str, what: str) -> str:
@@ -181,20 +181,20 @@ def remedy_for(folder: Path, name: str, what: str) -> str:
     if _is_of_runs(folder):
         return _remedy_of_runs(name, what)
     if is_made(name):
-        return f"`{report_command(folder)}` makes it anew"
+        return f"`{report_command(folder)}` makes it again"
     if _ASKED_ANEW.fullmatch(name):
         lost = "that part" if "/" in name else "all of it"
         if what.endswith("gone"):
-            return f"put a copy of it back, or run the same command again: it collects {lost} anew"
+            return f"restore it from a copy, or run the same command again: it collects {lost} again"
         return (
-            f"put a copy of it back, or {recovery(folder, 'sets it aside')} and the same run command collects it anew"
+            f"restore it from a copy, or {recovery(folder, 'sets it aside')} and the same run command collects it again"
         )
     if _SET_ASIDE.fullmatch(name) and not what.endswith("gone"):
-        does = "sets it aside if it cannot be used, or takes it as it is, and the report says so"
-        return f"put a copy of it back, or {recovery(folder, does)}; the same run command goes on from there"
+        does = "sets it aside if it cannot be used, or keeps it as it is (the report says so)"
+        return f"restore it from a copy, or {recovery(folder, does)}; the same run command continues"
     if name in ("manifest.json", FILE):
-        return f"put a copy of it back, or {recovery(folder, 'restores what can be')}"
-    return "put a copy of it back, or give `verify` accept=true, which takes it as it is, and the report says so"
+        return f"restore it from a copy, or {recovery(folder, 'restores what can be')}"
+    return "restore it from a copy, or give `verify` accept=true, which accepts it as it is (the report says so)"
 
 
 def _is_of_runs(folder: Path) -> bool:
@@ -205,10 +205,10 @@ def _is_of_runs(folder: Path) -> bool:
 def _remedy_of_runs(name: str, what: str) -> str:
     if JUDGED.fullmatch(name):
         first = "" if what.endswith("gone") else "move it out of the folder and "
-        return f"put a copy of it back, or {first}give the same judge command again, which asks those pairs anew"
+        return f"restore it from a copy, or {first}give the same judge command again, which asks those pairs again"
     if is_made(name):
-        return "the command that made it, `judge` or `people import`, makes it anew"
-    return "put a copy of it back, or give the same command with another run_dir, which begins anew"
+        return "the command that made it, `judge` or `people import`, makes it again"
+    return "restore it from a copy, or give the same command with another run_dir, which starts again"
 
 
 def asked_anew(name: str) -> bool:
@@ -241,13 +241,13 @@ def check_made(folder: Path, name: str, *, remedy: str) -> str:
         return told.files.get(GENERATION) or ""
     if told.published and (folder / ASIDE).exists():
         raise StoreError(
-            f"{folder / name} may be of another analysis than what lies beside it: the last one has not taken its "
-            f"place whole; {remedy}"
+            f"{folder / name} may come from another analysis than the files next to it, because the last analysis "
+            f"was not stored completely; {remedy}"
         )
     if not told.knows(name):
         raise StoreError(f"{folder / name} {_NOT_MADE}; {remedy_for(folder, name, _NOT_MADE)}")
     if actual not in told.allowed(name):
-        raise StoreError(f"{folder / name} is not what was written: its SHA-256 has changed; {remedy}")
+        raise StoreError(f"{folder / name} has changed since it was written (its SHA-256 differs); {remedy}")
     return told.files.get(GENERATION) or ""
 
 
@@ -422,7 +422,7 @@ class Ledger:
         with writing(self._folder):
             files = {name: sha256_of(self._folder / name) for name in sorted(names)}
         if odd := next((name for name, sha256 in files.items() if sha256 == NO_FILE), None):
-            raise StoreError(f"{self._folder / odd} is no file; move it out of the folder")
+            raise StoreError(f"{self._folder / odd} is not a file; move it out of the folder")
         return files
 
     def confirm(self, name: str) -> None:

@@ -604,12 +604,12 @@ class Manifest(_Written):
             said = f"{folder} is not a run folder: it has no {file}"
             if not _has_collected(folder):
                 raise StoreError(f"{said}; {_which(folder)}") from error
-            raise DamagedError(f"{said}; but it holds what was collected: {recovery(folder, _DOES)}") from error
+            raise DamagedError(f"{said}; but it has collected answers: {recovery(folder, _DOES)}") from error
         except (OSError, ValueError, RecursionError) as error:
             raise DamagedError(f"{path} cannot be read ({error}); {recovery(folder, _DOES)}") from error
         kind = content.get("kind") if isinstance(content, dict) else None
         if isinstance(kind, str) and kind in _OF_RUNS:
-            raise StoreError(f"{folder} is not a run folder: it holds a {_OF_RUNS[kind]}")
+            raise StoreError(f"{folder} is not a run folder: it has a {_OF_RUNS[kind]}")
         version = content.get("schema_version") if isinstance(content, dict) else None
         if version != SCHEMA_VERSION:
             said = f"{path} has schema_version {version!r}; this version of empathy-audit reads {SCHEMA_VERSION}"
@@ -622,9 +622,9 @@ class Manifest(_Written):
                 if content.get(name) is None:
                     raise ManifestError(f"the manifest has no {name}")
                 if not 1 <= getattr(manifest, name) < _MOST:
-                    raise ManifestError(f"the manifest's {name} is {content[name]}, and should be 1 or more")
+                    raise ManifestError(f"the manifest's {name} is {content[name]}, but must be at least 1")
             if ("elicitation" in content or "scale" in content) and not manifest.scale.low < manifest.scale.high:
-                raise ManifestError(f"the manifest's scale is {content.get('scale')!r}, and should have low below high")
+                raise ManifestError(f"the manifest's scale is {content.get('scale')!r}, but low must be below high")
         except ManifestError as error:
             raise DamagedError(f"{path} is damaged: {error}; {recovery(folder, _DOES)}") from error
         return manifest.checked(folder)[0] if check else manifest
@@ -683,7 +683,7 @@ class OfRuns(_Written):
             return cls.of(content)
         except ManifestError as error:
             raise StoreError(
-                f"{folder / FILE} is damaged: {error}; put a copy of it back, or name another folder"
+                f"{folder / FILE} is damaged: {error}; restore it from a copy, or choose another folder"
             ) from error
 
 
@@ -752,14 +752,16 @@ def _which(folder: Path) -> str:
     try:
         if not folder.is_dir():
             is_file = folder.exists()
-            return "it is a file; name the run's folder" if is_file else "there is no such folder; check its name"
+            return "it is a file; give the run's folder" if is_file else "the folder does not exist; check its name"
         inside = sorted(path.parent.name for path in folder.glob(f"*/{FILE}"))
     except OSError:
         return "check its name"
     if inside:
         more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
-        return f"it holds runs ({inside[0]}{more}); name one of them, such as {shlex.quote(str(folder / inside[0]))}"
-    return 'name the folder that the run called its "run folder"'
+        return (
+            f"it has runs in it ({inside[0]}{more}); give one of them, such as {shlex.quote(str(folder / inside[0]))}"
+        )
+    return 'give the folder that the run printed as "run folder"'
 
 
 def _explain(fault: ErrorDetails) -> str:
@@ -773,6 +775,6 @@ def _explain(fault: ErrorDetails) -> str:
     if fault["type"] == "missing":
         return f"the manifest has no {'.'.join(place)}"
     if fault["type"] == "literal_error":
-        return f"the manifest's {'.'.join(place)} is {fault['input']!r}, and should be {fault['ctx']['expected']}"
-    should = next((name for begin, name in _SHOULD_BE if fault["type"].startswith(begin)), "names with values")
-    return f"the manifest's {'.'.join(place)} is {fault['input']!r}, and should be {should}"
+        return f"the manifest's {'.'.join(place)} is {fault['input']!r}, but must be {fault['ctx']['expected']}"
+    should = next((name for begin, name in _SHOULD_BE if fault["type"].startswith(begin)), "a JSON object")
+    return f"the manifest's {'.'.join(place)} is {fault['input']!r}, but must be {should}"

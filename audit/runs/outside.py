@@ -102,7 +102,7 @@ def read_outside(
     ends = tuple(taken if given is None else given for given, taken in zip((low, high), DEFAULT_ENDS, strict=True))
     if not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1]):
         raise ConfigError(
-            f"low={ends[0]:g} high={ends[1]:g}: low must be below high; name the two ends of the rating scale"
+            f"low={ends[0]:g} high={ends[1]:g}: low must be below high; give the two ends of the rating scale"
         )
     table = _read_table("ratings", ratings, _REQUIRED, _OPTIONAL, missing)
     labels = {
@@ -317,7 +317,7 @@ def _read_table(
             if any(cell.strip() for cell in row[len(table.header) :]):
                 raise ConfigError(
                     f"{name}: {table.counts} {number} has {len(row)} cells and the header {len(table.header)}; put "
-                    "quotation marks around text that holds what separates cells, and write decimals with a point"
+                    "quotation marks around text that contains the separator, and write decimals with a point"
                 )
             numbers.append(number)
             for column, place in found.items():
@@ -371,8 +371,8 @@ def _words(table: _Table, column: str, *, absent: str = "") -> pd.Categorical:
     table.note(
         codes == 0,
         lambda row: (
-            f"the {column} is {f'{given[row]!r}, which stands for none (missing=)' if given[row] else 'empty'}; "
-            "fill it or leave the row out"
+            f"the {column} is {f'{given[row]!r}, which counts as missing (missing=)' if given[row] else 'empty'}; "
+            "fill it, or leave the row out"
         ),
     )
     return _categorical(codes, names)
@@ -388,8 +388,8 @@ def _intensities(table: _Table) -> FloatArray:
     table.note(
         is_wrong,
         lambda row: (
-            f"the rating {given[row]!r} is not a number; write it like 72 or 72.5, leave it empty where there is none, "
-            "or name what stands for none: missing=MARK"
+            f"the rating {given[row]!r} is not a number; write it as 72 or 72.5, leave it empty if there is none, "
+            "or give the mark for a missing rating: missing=MARK"
         ),
     )
     return np.array(numbers, dtype=np.float64)
@@ -403,15 +403,15 @@ def _statuses(table: _Table, intensity: FloatArray) -> npt.NDArray[np.int8]:
     words = _words(table, "status")
     names = [str(name) for name in words.categories]
     known = np.array([name in ("", *_STATUSES) for name in names])[words.codes]  # _words has noted empty ones
-    table.note(~known, lambda row: f"there is no status {words[row]!r}; {suggest(str(words[row]), _STATUSES)}")
+    table.note(~known, lambda row: f"unknown status {words[row]!r}; {suggest(str(words[row]), _STATUSES)}")
     table.check()
     status: npt.NDArray[np.int8] = np.array([_STATUSES.index(name) for name in names], dtype=np.int8)[words.codes]
 
     def contradicts(row: int) -> str:
-        rating = "there is no rating" if missing[row] else f"there is a rating, {intensity[row]:.12g}"
+        rating = "it has none" if missing[row] else f"it has the rating {intensity[row]:.12g}"
         if missing[row] and not is_no_number(given := table.columns["rating"][row]):
-            rating = f"its rating {given} stands for none (missing=)"
-        return f"the status is {_STATUSES[status[row]]!r} but {rating}; a row has one where it is 'rated'"
+            rating = f"its rating {given} counts as missing (missing=)"
+        return f"the status is {_STATUSES[status[row]]!r} but {rating}; only 'rated' rows have a rating"
 
     table.refuse((status == _RATED) == missing, contradicts)
     return status
@@ -432,13 +432,16 @@ def _without_codes(
         else:
             if not math.isfinite(code) or ends[0] <= code <= ends[1]:
                 raise ConfigError(
-                    f"missing={code:.12g}: a number that stands for no rating lies outside the scale from "
-                    f"{ends[0]:.12g} to {ends[1]:.12g}; leave it out, or give the ends of the scale with low= and high="
+                    f"missing={code:.12g}: a number that means no rating must lie outside the scale from "
+                    f"{ends[0]:.12g} to {ends[1]:.12g}; leave it out, or give the ends of the scale with low= and "
+                    "high="
                 )
             here = values == code
             there = bool(here.any())
         if not there:
-            raise ConfigError(f"missing={code_text(code)}: {table.name} has no such rating; leave it out, or mend it")
+            raise ConfigError(
+                f"missing={code_text(code)}: {table.name} has no such rating; leave it out, or correct it"
+            )
         is_code |= here
     return np.where(is_code, np.nan, values), is_code
 
@@ -475,8 +478,8 @@ def _check_reached(
         return
     hint = f"; {_code_words(codes, given)}" if codes else ""
     raise ConfigError(
-        f"{table.name}: the ratings go from {least:.12g} to {greatest:.12g}, which does not tell where the scale ends; "
-        f"name its ends with low= and high= (of a scale from 1 to 7, low=1 high=7){hint}"
+        f"{table.name}: the ratings go from {least:.12g} to {greatest:.12g}, which does not show where the scale "
+        f"ends; give its ends with low= and high= (for a scale from 1 to 7: low=1 high=7){hint}"
     )
 
 
@@ -497,7 +500,7 @@ def _code_words(codes: Sequence[float], given: Sequence[float | str]) -> str:
     option = f"missing={every[0]}" if len(every) == 1 else f"missing=[{','.join(every)}]"
     named = " and ".join(f"{code:.12g}" for code in codes)
     which = "is likely a code" if len(codes) == 1 else "are likely codes"
-    return f"{named} {which} for a refusal or for no answer: if so, give {option}"
+    return f"{named} {which} for a refusal or a missing answer: if so, add {option}"
 
 
 def _check_scale(
@@ -510,7 +513,7 @@ def _check_scale(
     codes = [code for code in CODES if not low <= code <= high and _is_code(code, rated, low=low, high=high)]
     remedies = [_code_words(codes, given)] if codes else []
     if not np.isin(intensity[beyond], codes).all():
-        remedies.append("give its ends with low= and high=, or mend the file")
+        remedies.append("give its ends with low= and high=, or correct the file")
     table.refuse(
         beyond,
         lambda row: (
@@ -528,8 +531,8 @@ def _check_prompts(table: _Table, labels: dict[str, pd.Categorical]) -> None:
         first = int(np.argmax((prompts == prompts.iloc[row]).all(axis=1).to_numpy()))
         prompt = ", ".join(f"{name} {labels[name][row]!r}" for name in _PROMPT)
         return (
-            f"this prompt was on {table.place(first)} already: {prompt}; keep one row for it (their mean, if it was "
-            "asked again), or tell them apart in a column variant"
+            f"this prompt was on {table.place(first)} already: {prompt}; keep one row (the mean, if it was asked "
+            "again), or add a column variant that separates them"
         )
 
     table.refuse(again, is_given_again)
@@ -544,7 +547,8 @@ def _check_emotions(table: _Table, labels: dict[str, pd.Categorical]) -> None:
         earlier != emotions.codes,
         lambda row: (
             f"narrative {narratives[row]!r} has the emotion {emotions[row]!r} here and "
-            f"{emotions.categories[earlier[row]]!r} before; give it one, or two narratives an identifier each"
+            f"{emotions.categories[earlier[row]]!r} before; give it one emotion, or use two identifiers for two "
+            "narratives"
         ),
     )
 
@@ -560,7 +564,7 @@ def _groups_of(
     by_dimension = "dimension" in mapping.columns
     if by_dimension and "dimension" not in table.columns:
         raise ConfigError(
-            f"{mapping.name} has a column 'dimension' and {table.name} has none; give it to both, or to neither"
+            f"{mapping.name} has a column 'dimension' but {table.name} does not; add it to both, or remove it"
         )
     group_of = _read_groups(mapping, by_dimension=by_dimension)
     names = list(dict.fromkeys(group_of.values()))
@@ -589,9 +593,9 @@ def _groups_of(
         more = f" (and for {len(lacking) - 1:,} more)" if len(lacking) > 1 else ""
         options = [known_term for known_scope, known_term in group_of if known_scope == scope]
         raise ConfigError(
-            f"{mapping.name}: no group for the term {term!r}{where}{more}, which stands in "
-            f"{plural(of_it.sum(), 'row')} of {table.name} (first: {table.place(int(np.argmax(of_it)))}); add it, or "
-            f"mend its wording: {suggest(term, options)}"
+            f"{mapping.name}: has no group for the term {term!r}{where}{more}, which occurs in "
+            f"{plural(of_it.sum(), 'row')} of {table.name} (first: {table.place(int(np.argmax(of_it)))}); add it, "
+            f"or correct its wording: {suggest(term, options)}"
         )
     return sides, names
 
@@ -626,8 +630,8 @@ def _read_groups(mapping: _Table, *, by_dimension: bool) -> dict[tuple[str, str]
     for row, (dimension, term, group) in enumerate(zip(dimensions, terms, groups, strict=True)):
         if group.casefold() == NO_PERSONA:
             raise ConfigError(
-                f"{mapping.name}: {mapping.place(row)}: the group of {term!r} is {group!r}, which is our name for a "
-                f"perceiver without identity; call it otherwise, or {UNSPECIFIED!r} if it is a baseline"
+                f"{mapping.name}: {mapping.place(row)}: the group of {term!r} is {group!r}, which is reserved for a "
+                f"perceiver without identity; rename it, or call it {UNSPECIFIED!r} if it is a baseline"
             )
         key, named = (dimension, term), UNSPECIFIED if group.casefold() == UNSPECIFIED else group
         if group_of.setdefault(key, named) != named:

@@ -79,18 +79,18 @@ class _Consolidated:
             counts = {str(name): _checked_counts(own) for name, own in parse_json(said[_COUNTS]).items()}
             sha256 = said[_PARTS_SHA256].decode()
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError("it does not say which parts it has") from error
+            raise ValueError("it does not list its parts") from error
         if wrong := next((name for name, n_rows, _ in parts if not _PART.fullmatch(name) or n_rows < 0), None):
             raise ValueError(
-                f"it says that it has a part {wrong[:40]!r}, which no part is called, or of fewer rows than none"
+                f"it lists a part {wrong[:40]!r}, which is not the name of a part or has a negative number of rows"
             )
         if len({name for name, _, _ in parts}) < len(parts):
-            raise ValueError("it says of a part twice that it has it")
+            raise ValueError("it lists a part twice")
         places, end = {}, 0
         for name, n_rows, _ in parts:
             places[name] = range(end, end := end + n_rows)
         if end != file.metadata.num_rows:
-            raise ValueError(f"it has {file.metadata.num_rows:,} rows, and its parts had {end:,}")
+            raise ValueError(f"it has {file.metadata.num_rows:,} rows, but its parts had {end:,}")
         return cls(
             file, places, {name: own for name, _, own in parts}, sha256, said.get(_DATA_SHA256, b"").decode(), counts
         )
@@ -115,7 +115,7 @@ class Parts:
     def table(self) -> Table:
         """The table in the parts; raises LookupError if the module that declares it was not imported."""
         if self._table is None:
-            raise LookupError(f"no table is declared that is kept in {self.name}: import the module that has it")
+            raise LookupError(f"no table is stored in {self.name}: import the module that declares it")
         return self._table
 
     @property
@@ -303,8 +303,8 @@ class Parts:
             counted = _checked_counts(parse_json(read_file(path)))
         except (OSError, ValueError, AttributeError, TypeError) as error:
             raise StoreError(
-                f"{path} cannot be read ({error}); set the folder {path.parent} aside under another name and run "
-                "the same command again: it scores anew"
+                f"{path} cannot be read ({error}); rename the folder {path.parent} and run the same command again, "
+                "which scores again"
             ) from error
         self._confirm([name], ".json")
         return counted

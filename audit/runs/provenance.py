@@ -194,15 +194,15 @@ def check_same_model(difference: Difference | str | None, path: Path) -> None:
     """Raise StoreError if a folder's run has another model than the one asked for; None or "" means the same."""
     if difference:
         raise StoreError(
-            f"run_dir={path} holds answers of another model: {difference}; name another run_dir to ask this one; "
-            f"python -m audit report {path} analyses what the other one answered"
+            f"run_dir={path} holds answers of another model: {difference}; choose another run_dir to ask this "
+            f"model; to analyse the other model's answers: python -m audit report {path}"
         )
 
 
 def check_same_run(difference: Difference | None, path: Path) -> None:
     """Raise StoreError if a folder's run differs from the one asked for; the message names the setting."""
     if difference is not None:
-        raise StoreError(f"run_dir={path} holds another run: {difference}; name another run_dir, or none")
+        raise StoreError(f"run_dir={path} holds another run: {difference}; choose another run_dir, or leave it out")
 
 
 def first_setting_difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> Difference | None:

@@ -92,7 +92,7 @@ class _Folder:
 
     def _check(self) -> None:
         if self.path.exists() and not self.path.is_dir():
-            raise StoreError(f"run_dir={self.path} is a file; name a folder")
+            raise StoreError(f"run_dir={self.path} is a file; give a folder")
 
     def __enter__(self) -> Self:
         with writing(self.path):
@@ -103,7 +103,7 @@ class _Folder:
                 self._lock.acquire()
             except Timeout as error:
                 raise StoreError(
-                    f"run_dir={self.path} is in use by another run; wait for it or name another"
+                    f"run_dir={self.path} is in use by another run; wait for it, or choose another folder"
                 ) from error
             try:
                 self._prepare()
@@ -164,7 +164,7 @@ class _Folder:
         except StoreError as error:
             if say is None:
                 raise
-            say(f"note: what was collected stays in parts: {error}")
+            say(f"note: the collected answers stay in parts: {error}")
 
     def table(self, table: Table) -> OneFile:
         """Return a table that is one file from the start."""
@@ -194,7 +194,7 @@ class _Folder:
         known = [each for table in KEPT.values() if (kept := table.kept) for each in (kept.file, kept.parts)]
         for name in sorted({name.partition("/part-")[0] for name in stored}):
             if not any(fnmatchcase(name, each) for each in known):
-                raise StoreError(f"{self.path / name} is of no table that a run has; move it out of the folder")
+                raise StoreError(f"{self.path / name} belongs to no table of a run; move it out of the folder")
         for _, table in sorted(KEPT.items(), key=_in_order):
             if table.kept is not None and table.kept.parts:
                 yield from (self.parts(table, name) for name in self.names(table))
@@ -214,8 +214,8 @@ class ComparisonFolder(_Folder):
         names = {path.name for path in self.path.iterdir() if not path.name.endswith(".unfinished")}
         if names - self._names or (names - {".lock"} and self._manifest.read_if_there(self.path) is None):
             raise StoreError(
-                f"run_dir={self.path} has files in it that are no {self._manifest.kind_written}'s; "
-                "name an empty or new folder"
+                f"run_dir={self.path} has files that do not belong to a {self._manifest.kind_written}; give an "
+                "empty or new folder"
             )
 
 
@@ -254,7 +254,7 @@ class RunFolder(_Folder):
         super()._check()
         fresh = not self.path.exists() or not any(self.path.iterdir())
         if not fresh and not any((self.path / name).exists() for name in (MANIFEST, COPY, ".lock")):
-            raise StoreError(f"run_dir={self.path} has files in it and is no run folder; name an empty or new folder")
+            raise StoreError(f"run_dir={self.path} is not empty and is not a run folder; give an empty or new folder")
 
     def _collected(self, kind: Kind) -> Parts:
         file = f"{kind}.parquet"
@@ -412,9 +412,10 @@ class RunFolder(_Folder):
         if len(wrong):
             first = ratings.iloc[wrong[0]]
             raise StoreError(
-                f"{self.path}/ratings: prompt {first['prompt_index']} is rated {first['intensity']:g} on a scale from "
-                f"{low:g} to {high:g} ({len(wrong):,} in all are beyond it), which no answer is read as: the file was "
-                f"changed since; {recovery(self.path, 'sets it aside, and the same run command asks anew')}"
+                f"{self.path}/ratings: prompt {first['prompt_index']} has the rating {first['intensity']:g} on a "
+                f"scale from {low:g} to {high:g} ({len(wrong):,} in all are beyond it), which no answer can give: "
+                "the file has changed; "
+                f"{recovery(self.path, 'sets it aside, and the same run command asks again')}"
             )
         return ratings
 
@@ -426,14 +427,17 @@ class RunFolder(_Folder):
         """
         collected = [other for other in KINDS if self.shards(other)]
         if collected and kind not in collected:
-            raise StoreError(f"{self.path} is a run of {collected[0]} and has no {kind}; name a run of {kind}")
+            raise StoreError(f"{self.path} is a run of {collected[0]} and has no {kind}; give a run of {kind}")
         table = self._collected(kind).read()
         key = table.select([name for name in ("prompt_index", "item_id") if name in table.column_names]).to_pandas()
         index = key["prompt_index"]
         enough = unfinished or index.nunique() == n_prompts
         said = f"{self.path} holds {index.nunique():,} of {n_prompts:,} prompts in {len(index):,} rows"
         if key.duplicated().any() or not index.between(0, n_prompts - 1).all():
-            does = "sets aside what is of no prompt or there twice, and the same run command asks what is missing then"
+            does = (
+                "sets aside rows without a prompt or with the same prompt twice, and the same run command asks what "
+                "is then missing"
+            )
             raise StoreError(f"{said}; {recovery(self.path, does)}")
         if not enough:
             raise StoreError(f"{said}; run the command in its manifest.json again to complete it")

@@ -54,7 +54,7 @@ def read_ledger(folder: Path) -> LedgerSummary | None:
     for line in content[: content.rfind(b"\n") + 1].splitlines(keepends=True):
         told.n_lines += 1
         if line.endswith(b"\r\n"):
-            told.fault = f"{OTHER_LINE_ENDS} than were written, as git (core.autocrlf) or an editor leaves them"
+            told.fault = f"{OTHER_LINE_ENDS} than were written (git with core.autocrlf or an editor changes them)"
             break
         try:
             said = json.loads(line)
@@ -68,7 +68,7 @@ def read_ledger(folder: Path) -> LedgerSummary | None:
             told.fault = f"line {told.n_lines} cannot be read"
             break
         if (outside := next(filter(_lies_elsewhere, files), None)) is not None:
-            told.fault = f"line {told.n_lines} names a file that is none of the folder's: {outside[:80]!r}"
+            told.fault = f"line {told.n_lines} names a file outside the folder: {outside[:80]!r}"
             break
         told.before = {name: told.files.get(name) for name in files}
         told.files |= files

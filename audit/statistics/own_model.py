@@ -111,24 +111,22 @@ class _Model:
         response = left[0].name() if len(left) == 1 else ""
         if response not in NUMBERS:
             raise ConfigError(
-                f"{place}: the left side must be a column of numbers, as in {_EXAMPLE!r}; {_suggest(response, NUMBERS)}"
+                f"{place}: the left side must be a numeric column, as in {_EXAMPLE!r}; {_suggest(response, NUMBERS)}"
             )
         if not fixed:
             raise ConfigError(f"{place}: the right side has no term; write it as {_EXAMPLE!r}")
         if fit == "ols" and random is not None:
             raise ConfigError(
-                f"statistics.random={random!r}: statistics.fit=ols has no random terms; leave it out, or choose "
+                f"statistics.random={random!r}: statistics.fit=ols has no random terms; leave it out, or use "
                 "statistics.fit=mixed"
             )
         random_place = f"statistics.random={random!r}"
         left, varying = _read_terms("~ 1" if random is None else random, random_place, example="~ in_group")
         if left or not varying:
-            raise ConfigError(
-                f"{random_place}: there must be a term, and nothing left of '~'; write it as '~ in_group'"
-            )
+            raise ConfigError(f"{random_place}: needs a term, and nothing left of '~'; write it as '~ in_group'")
         if cluster not in LABELS:
             raise ConfigError(
-                f"statistics.cluster={cluster!r} with {place}: there is no such column to cluster by; "
+                f"statistics.cluster={cluster!r} with {place}: unknown column to cluster by; "
                 f"{_suggest(cluster, LABELS)}"
             )
         named = {response, cluster, *_names(fixed, place), *_names(varying, random_place)}
@@ -164,9 +162,7 @@ def _names(terms: Iterable[Any], place: str) -> set[str]:
             if isinstance(node, ast.Name):
                 if node.id not in ("np", *NUMBERS, *LABELS, *_TRANSFORMS):
                     known = (*NUMBERS, *LABELS, *_TRANSFORMS)
-                    raise ConfigError(
-                        f"{place}: there is no column or function {node.id!r}; {_suggest(node.id, known)}"
-                    )
+                    raise ConfigError(f"{place}: unknown column or function {node.id!r}; {_suggest(node.id, known)}")
                 found.add(node.id)
     return found.intersection((*NUMBERS, *LABELS))
 

@@ -150,7 +150,7 @@ class _Laid:
         shape = tuple(len(names) for _, names in coded)
         flat = np.ravel_multi_index(places, shape)
         if np.unique(flat).size < flat.size:
-            raise ValueError(f"a prompt occurs twice in the stage's texts ({place}): they are one row a prompt")
+            raise ValueError(f"a prompt occurs twice in the stage's texts ({place}): give one row per prompt")
         texts = np.full(int(np.prod(shape)), -1, dtype=np.int64)
         codes = pd.factorize(part["text"].astype(str))[0]
         # Empty texts are alike without being copies of one another.

@@ -74,8 +74,6 @@ def _embed(rows: FloatArray, *, perplexity: float, seed: int) -> FloatArray:
         # Imported here: it takes a second, and only this needs it.
         from sklearn.manifold import TSNE
     except ImportError as error:
-        raise NotEstimableError(
-            "scikit-learn is not installed, which it is made by: pip install 'empathy-audit[tsne]'"
-        ) from error
+        raise NotEstimableError("scikit-learn is not installed; pip install 'empathy-audit[tsne]'") from error
     embedding = TSNE(perplexity=perplexity, init="pca", method="exact", random_state=seed)
     return np.asarray(embedding.fit_transform(rows), dtype=np.float64)

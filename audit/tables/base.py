@@ -153,7 +153,7 @@ class Table(Mapping[str, Column]):
     def __post_init__(self) -> None:
         if self.kept is not None and self.stored:
             if self.kept.file in KEPT:
-                raise ValueError(f"two tables are kept in {self.kept.file}")
+                raise ValueError(f"two tables are stored in {self.kept.file}")
             KEPT[self.kept.file] = self
 
     def __getitem__(self, name: str) -> Column:
@@ -207,12 +207,12 @@ class Table(Mapping[str, Column]):
         """Check a table before it is written: exactly these columns, in this order, with values of their types."""
         if list(table.columns) != list(self):
             different = sorted(set(map(str, table.columns)) ^ set(self)) or ["their order"]
-            raise ValueError(f"the table {self.name} has not the columns that it is to have: {', '.join(different)}")
+            raise ValueError(f"the table {self.name} does not have the right columns: {', '.join(different)}")
         for name, column in self.items():
             if not column.fits(table[name]):
                 raise ValueError(
-                    f"the column {name} of the table {self.name} is to hold values of type {column.type.plain}, and "
-                    f"holds {table[name].dropna().iloc[0]!r} among others"
+                    f"the column {name} of the table {self.name} must have values of type {column.type.plain}, but "
+                    f"has {table[name].dropna().iloc[0]!r}"
                 )
 
     def csv(self, table: pd.DataFrame, *, capital_flags: bool = False) -> bytes:

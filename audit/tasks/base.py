@@ -70,7 +70,7 @@ class Task(ABC, Generic[P]):
         for name in ("formula", *statistics.in_points(), "human", "sensitivity"):
             if getattr(statistics, name) not in (None, False):
                 raise ConfigError(
-                    f"statistics.{name} is of ratings; a run of replies or of a questionnaire has other units: leave it"
+                    f"statistics.{name} is for runs of ratings; leave it out for a run of replies or of a questionnaire"
                 )
 
     @abstractmethod

@@ -180,8 +180,8 @@ def _said_of(answers: FileAnswers) -> str:
     counted = (
         (answers.n_absent, "without a line"),
         (answers.n_without, "with a line that has no answer"),
-        (answers.n_repeated, "with the same line again"),
-        (answers.n_unsigned, "without a sign of being whole (finish_reason)"),
+        (answers.n_repeated, "with a repeated line"),
+        (answers.n_unsigned, "without a sign of being complete (finish_reason)"),
     )
     more = "; ".join(f"{count:,} {what}" for count, what in counted if count)
     return f"answers to {len(answers.texts):,} of {plural(answers.n_prompts, 'prompt')}{f'; {more}' if more else ''}"
@@ -199,7 +199,7 @@ def import_people(path: Path, files: Sequence[Path], *, form: str | None = None)
 def consolidate_run(path: Path) -> None:
     """Merge the parts of each table of a finished run into one file with the same rows."""
     if Manifest.read(path).status != "complete":
-        raise StoreError(f"{path} is not finished; give its command again, which consolidates it at its end")
+        raise StoreError(f"{path} is not finished; run its command again, which merges the parts when it finishes")
     with RunFolder(path) as folder:
         folder.consolidate()
 
@@ -208,7 +208,9 @@ def _check_formula(statistics: AnalysisSettings) -> None:
     """Reject an unusable formula before anything slow begins."""
     if statistics.formula is None:
         if statistics.random is not None:
-            raise ConfigError(f"statistics.random={statistics.random!r} is part of a formula; give statistics.formula")
+            raise ConfigError(
+                f"statistics.random={statistics.random!r} is part of a formula; set statistics.formula too"
+            )
         return
     from audit.statistics.own_model import check_own_model
 

@@ -136,7 +136,7 @@ def test_a_gap_is_no_larger_than_the_scale_is_long(run, audit):
 def test_a_run_without_an_interval_has_no_score(run, audit, capsys):
     decides(run, code="no_estimate", reasons="no_interval", se=float("nan"), ci_low=float("nan"), ci_high=float("nan"))
     assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 2
-    assert "has no gap with an interval, so no score" in capsys.readouterr().err
+    assert "has no gap with an interval, and so no score" in capsys.readouterr().err
     assert not Path("out").exists()
 
 
@@ -192,18 +192,18 @@ def test_a_table_that_somebody_edited_makes_no_record_and_no_data_set(run, audit
         path.write_bytes(as_it_was.replace(b"0.", b"0.0"))
         assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 2
         said = capsys.readouterr().err
-        assert f"tables/{name}.csv is not what was written" in said
-        assert "make it anew: python -m audit report" in said
+        assert f"tables/{name}.csv has changed since it was written (" in said
+        assert "make it again: python -m audit report" in said
         path.write_bytes(as_it_was)
     path.write_bytes(as_it_was.replace(b"0.", b"0.0"))
     assert audit("export", run, "form=huggingface", "to=out") == 2
     assert audit("verify", run, "accept=true") == 0  # of what was collected alone
     assert audit("export", run, "form=huggingface", "to=out") == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert "tables/gap.csv is not what was written: its SHA-256 has changed; make it anew: " in said
+    assert ("tables/gap.csv has changed since it was written (its SHA-256 differs); make it again: ") in said
     assert not Path("out").exists()
     # The remedy, followed.
-    assert audit(*shlex.split(said.partition("make it anew: ")[2])[3:]) == 0
+    assert audit(*shlex.split(said.partition("make it again: ")[2])[3:]) == 0
     assert audit("export", run, "form=huggingface", "to=out") == 0
 
 
@@ -252,9 +252,9 @@ def test_the_same_run_has_the_same_name_and_another_one_another(run, audit):
         ),
         (("relationship=other",), "organization= must be given for form=every-eval-ever: who ran this evaluation"),
         (("organization=A", "relationship=first", "model_id=a/b"), "relationship=first: .* did you mean 'first_party'"),
-        (("organization=A", "relationship=other"), "model_id=: OWNER/NAME is wanted, .* is embedded:smollm2"),
-        (("organization=A", "relationship=other", "model_id=../x"), r"model_id=\.\./x: OWNER/NAME is wanted"),
-        (("organization=A", "relationship=other", "model_id=b"), "model_id=b: OWNER/NAME is wanted"),
+        (("organization=A", "relationship=other"), "model_id=: must be OWNER/NAME, so that.* is embedded:smollm2"),
+        (("organization=A", "relationship=other", "model_id=../x"), r"model_id=\.\./x: must be OWNER/NAME, so that"),
+        (("organization=A", "relationship=other", "model_id=b"), "model_id=b: must be OWNER/NAME, so that"),
     ],
 )
 def test_what_only_people_know_is_asked_for(words, says, audit, capsys, tmp_path):

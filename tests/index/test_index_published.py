@@ -185,9 +185,9 @@ def copied(run, tmp_path):
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ("tables/gap.csv", "gap.csv is not what was written"),
-        ("tables/cells.csv", "cells.csv is not what was written"),
-        ("report.html", "report.html is not what was written"),
+        ("tables/gap.csv", "gap.csv has changed since it was written ("),
+        ("tables/cells.csv", "cells.csv has changed since it was written ("),
+        ("report.html", "report.html has changed since it was written ("),
         ("ratings.parquet", "ratings.parquet is not what was stored"),
         ("manifest.json", "manifest.json is not what was stored"),
     ],
@@ -205,7 +205,11 @@ def test_tables_of_an_earlier_analysis_are_refused(runs, tmp_path):
     run = copied(runs["gap"], tmp_path)
     (run / "tables" / "generation.txt").write_text("0" * 12 + "\n")
     as_stored(run)
-    with pytest.raises(StoreError, match=r"its tables are of other answers or settings.*audit report run"):
+    with pytest.raises(
+        StoreError,
+        match=r"its tables belong to other answers or settings.*audit report "
+        r"run",
+    ):
         index_of(run)
 
 
@@ -235,7 +239,10 @@ def test_an_unfinished_run_says_so_with_tables_and_without(runs, tmp_path):
 def test_a_questionnaire_has_no_gap_and_says_so(runs, tmp_path):
     run = changed(copied(runs["gap"], tmp_path), task={"kind": "inventory"})
     [row] = index_of(run)
-    assert (row["state"], row["reason"]) == ("no_gap", "a run of task=inventory has no gap; its page says what it has")
+    assert (row["state"], row["reason"]) == (
+        "no_gap",
+        "a run of task=inventory has no gap; its page says what it has",
+    )
 
 
 @pytest.fixture(scope="module")

@@ -1107,7 +1107,7 @@ def test_manifest_without_a_required_key_is_a_clear_error(path: tuple[str, str])
 
 
 def test_scale_that_is_no_number_is_a_clear_error() -> None:
-    with pytest.raises(ManifestError, match=r"scale.low is 'zero', and should be a number"):
+    with pytest.raises(ManifestError, match=r"scale.low is 'zero', but must be a number"):
         Manifest.of(MANIFEST | {"scale": {"low": "zero", "high": 100}})
 
 

@@ -89,16 +89,17 @@ def check_begun(begun: str, scale: Scale, replies: Replies | None = None) -> Non
     """Refuse a beginning that reads as a rating or a refusal, since every answer would, or that opens a thought."""
     if ends_within_thought(begun):
         raise ConfigError(
-            f"elicitation.prefill={begun!r} opens a thought, and a number within one is no rating; use thinking=on, by "
-            "which the model thinks before its answer is begun, and leave the thought's mark out of the beginning"
+            f"elicitation.prefill={begun!r} opens a thought, and a number inside a thought is not a rating; use "
+            "thinking=on, so that the model thinks before its answer starts, and remove the thought's mark from "
+            "elicitation.prefill"
         )
     bare = begun if replies is not None else _OPEN_END.sub("", begun)
     status = _read_on(bare, scale=scale, quoted=(), question=None, replies=replies, cut=False).status
     if begun and status is not Status.UNPARSEABLE:
         what = "a rating" if status is Status.RATED else "a refusal"
         raise ConfigError(
-            f"elicitation.prefill={begun!r} reads as {what} by itself, "
-            "so that every answer would; leave the number to the model"
+            f"elicitation.prefill={begun!r} reads as {what} on its own, so every answer would be read so; leave "
+            "the number to the model"
         )
 
 

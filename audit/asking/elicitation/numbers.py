@@ -53,8 +53,8 @@ def number_tree(tokenizer: ChatTokenizer, scale: Scale, *, before: str) -> Numbe
                 continue
             if number_at.setdefault(path, number) != number:
                 raise ModelError(
-                    f"model {tokenizer.name}: its tokenizer spells {number} like {number_at[path]}; "
-                    "use elicitation=generate"
+                    f"model {tokenizer.name}: its tokenizer encodes {number} like {number_at[path]}; use "
+                    "elicitation=generate"
                 )
             for digit in range(10) if number in (scale.low, scale.high) else (5,):
                 longer = tokenizer.continuation(before, f"{space}{number}{digit}")
@@ -65,8 +65,8 @@ def number_tree(tokenizer: ChatTokenizer, scale: Scale, *, before: str) -> Numbe
         digits |= {path[0] for path, number in number_at.items() if number < 10 and len(path) == 1}
     if len(set(number_at.values())) < scale.high - scale.low + 1:
         raise ModelError(
-            f"model {tokenizer.name}: its tokenizer joins numbers to the end of the prompt, so their "
-            "probabilities cannot be asked; use elicitation=generate"
+            f"model {tokenizer.name}: its tokenizer merges numbers with the end of the prompt, so their "
+            "probabilities cannot be read; use elicitation=generate"
         )
     following: dict[Path, set[int]] = {}
     for path in number_at:
@@ -76,7 +76,7 @@ def number_tree(tokenizer: ChatTokenizer, scale: Scale, *, before: str) -> Numbe
     if len(tokens) > _MAX_TOKENS_ASKED:
         raise ModelError(
             f"model {tokenizer.name}: the scale has more first tokens than the {_MAX_TOKENS_ASKED} that can be "
-            "asked at once; use a smaller scale or elicitation=generate"
+            "read at once; use a smaller scale or elicitation=generate"
         )
     return _tree(number_at, following, unended, tokens, digits)
 

@@ -79,7 +79,7 @@ def _choose(
     from audit.engines.embedding import cosine, embed
 
     narratives = plan.grid.narratives.narratives
-    say(f"choosing examples by {settings.embedder}: narratives {len(narratives):,}, examples {len(pool.examples):,}")
+    say(f"choosing examples with {settings.embedder}: narratives {len(narratives):,}, examples {len(pool.examples):,}")
     wording = plan.grid.variant.narrative
     texts = [narrative.wording(wording) for narrative in narratives]
     shown = [each.text for each in pool.examples]
@@ -119,7 +119,10 @@ def _know(plan: Plan, settings: KnowledgeConfig, say: Callable[[str], None]) -> 
         from audit.engines.comet import head_of, infer
 
         assert settings.path is not None
-        say(f"inferring by {settings.path}: relations {len(settings.relations)}, narratives {len(narratives):,}")
+        say(
+            f"inferring knowledge with {settings.path}: relations {len(settings.relations)}, narratives "
+            f"{len(narratives):,}"
+        )
         inferred = infer(
             [head_of(narrative) for narrative in narratives],
             relations=settings.relations,

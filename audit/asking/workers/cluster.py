@@ -41,7 +41,10 @@ class Relay:
         self._events: queue.Queue[Event] = queue.Queue()
         self._worker: LocalWorker | None = None
         if version != __version__:
-            said = f"node {self._node} has empathy-audit {__version__}, and this machine {version}; install the same"
+            said = (
+                f"node {self._node} has empathy-audit {__version__}, but this machine has {version}; install the same "
+                "version"
+            )
             self._events.put(Raised(None, WorkerError(said)))
             return
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -160,7 +163,7 @@ def connect(engine: EngineConfig) -> Any:
     """Connect Ray to the configured cluster, or start one on this machine."""
     assert engine.ray is not None
     if engine.name == "openai":
-        raise WorkerError("engine=ray runs models on the cluster's machines; a server is asked by engine=openai")
+        raise WorkerError("engine=ray runs models on the cluster's machines; for a server, use engine=openai")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns that its default will change
     ray = check_installed()
@@ -171,8 +174,8 @@ def connect(engine: EngineConfig) -> Any:
     except Exception as error:  # gRPC and Ray raise many kinds
         why = " ".join(str(error).split())[:200]
         raise WorkerError(
-            f"engine.ray.address={address}: no Ray cluster can be had there ({why}); give the address of one that "
-            "runs, or null for this machine"
+            f"engine.ray.address={address}: no Ray cluster can be reached there ({why}); give the address of a "
+            "running cluster, or null for this machine"
         ) from error
     return ray
 
@@ -200,8 +203,8 @@ def fit(nodes: Sequence[Mapping[str, float]], engine: EngineConfig, wanted: int 
     if not 1 <= n <= most:
         setting = "engine.tensor_parallel_size" if on_gpus else "engine.ray.num_cpus"
         raise WorkerError(
-            f"engine.replicas={wanted}: Ray's cluster has room for {most} of {setting}={each} on its {kind}s; ask for "
-            "no more, or add machines"
+            f"engine.replicas={wanted}: Ray's cluster has room for {most} of {setting}={each} on its {kind}s; ask "
+            f"for at most {most}, or add machines"
         )
     return n, each if on_gpus else 0
 

@@ -78,7 +78,7 @@ class LocalWorker(Worker):
         except (EOFError, OSError):
             post(Ended(self._why()))
         except Exception as error:  # unpickling may raise anything
-            post(Ended(f"what it told cannot be read ({type(error).__name__}: {error}); see {self._log}"))
+            post(Ended(f"its output cannot be read ({type(error).__name__}: {error}); see {self._log}"))
 
     def _why(self) -> str:
         """Say how the process ended and what it printed last."""
@@ -92,7 +92,7 @@ class LocalWorker(Worker):
             with contextlib.suppress(ValueError):
                 how = f"signal {signal.Signals(-code).name}"
             if code == -signal.SIGKILL:
-                how += ", as the system sends it where memory runs out"
+                how += ", which the system sends if memory runs out"
         last = last_lines(self._log)
         return f"{how}; {self._log} ends: {last}" if last else f"{how}; see {self._log}"
 

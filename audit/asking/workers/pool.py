@@ -173,8 +173,9 @@ class WorkerPool(Workers):
         for name, value in said.items():
             if here.get(name) != value:
                 raise WorkerError(
-                    f"the workers have not the same model: {name} is {value!r} in {other.worker.name} and "
-                    f"{here.get(name)!r} in {state.worker.name}; give all of them the same files, packages and devices"
+                    f"the workers do not run the same model: {name} is {value!r} in {other.worker.name} and "
+                    f"{here.get(name)!r} in {state.worker.name}; give every worker the same files, packages and "
+                    "devices"
                 )
 
     def run(self, courses: Iterable[Course[T]]) -> Iterator[T]:
@@ -267,7 +268,7 @@ class WorkerPool(Workers):
             at_work = state.job is not None
             why = ""
             if now - state.heard > (min(BEATS, limit) if at_work else limit):
-                why = f"nothing was heard of it for {now - state.heard:.0f} s"
+                why = f"it did not respond for {now - state.heard:.0f} s"
             elif at_work and now - state.moved > limit:
                 why = f"it answered no prompt within {now - state.moved:.0f} s (engine.hang_s={limit:g})"
             if why and self._events.empty():
@@ -287,14 +288,15 @@ class WorkerPool(Workers):
         """Raise WorkerError if a job has ended too many workers."""
         if len(task.ended) >= MOST_ENDED:
             raise WorkerError(
-                f"{task.job.part} ended {len(task.ended)} workers one after another ({'; '.join(task.ended)}) and is "
-                "not tried again; what was collected is kept, and once the cause is mended the same command goes on"
+                f"{task.job.part} ended {len(task.ended)} workers one after another ({'; '.join(task.ended)}) and "
+                "is not tried again; what was collected is kept: fix the cause, then run the same command to "
+                "continue"
             )
 
     def _nobody(self) -> AuditError:
         return WorkerError(
-            f"no worker is left of {self.n} (the last was {self._last}); what was collected is kept, and the same "
-            "command goes on from there"
+            f"all {self.n} workers have ended (last: {self._last}); what was collected is kept: run the same "
+            "command to continue"
         )
 
     def close(self) -> None:

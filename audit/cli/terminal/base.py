@@ -82,4 +82,4 @@ def writing_out(out: Path | None) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise StoreError(f"out={out} cannot be written ({error.strerror or error}); name another file") from error
+        raise StoreError(f"out={out} cannot be written ({error.strerror or error}); choose another file") from error

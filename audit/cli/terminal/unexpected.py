@@ -41,20 +41,20 @@ def log_unexpected(error: BaseException, words: Sequence[str]) -> str:
         place = f"its traceback is in {_written(text)}, for an issue"
     except OSError as fault:
         _print(text)
-        place = f"no log could be written ({fault.strerror or fault}), so its traceback stands above"
+        place = f"no log could be written ({fault.strerror or fault}), so its traceback is printed above"
     return f"{brief(_without_secrets(_named(error), words), at_most=_LONGEST)}; {place}; {_KEPT}"
 
 
 def _named(error: BaseException) -> str:
     """Describe what happened: limits of the machine by name, other errors by type and message."""
     if isinstance(error, MemoryError):
-        return "the machine's memory is used up (MemoryError); give the command where there is more"
+        return "the machine's memory is used up (MemoryError); run the command on a machine with more"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk is full ({_words(error)}); free some space"
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        return f"too many files are open ({_words(error)}); raise the limit by ulimit -n"
+        return f"too many files are open ({_words(error)}); raise the limit with ulimit -n"
     said = _words(error)
-    return f"an error that was not foreseen, {type(error).__name__}{f': {said}' if said else ''}"
+    return f"an unexpected error, {type(error).__name__}{f': {said}' if said else ''}"
 
 
 def _words(error: BaseException) -> str:

@@ -47,8 +47,8 @@ class AskedRatings:
         plan = export.plan(model="asked elsewhere")
         if plan.grid.variant.scale is None:
             raise ConfigError(
-                f"prompts={prompts} are of task={plan.config.task.kind} and ask for no rating, which this task scores; "
-                "have any other stack answer them, and give `python -m audit report answers=FILE`"
+                f"prompts={prompts} are of task={plan.config.task.kind} and ask for no rating, which this task "
+                "needs; collect the answers with another tool, then run `python -m audit report answers=FILE`"
             )
         return cls(prompts, export, plan)
 

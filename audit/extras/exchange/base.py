@@ -64,7 +64,8 @@ class Collected:
                 f"{n_missing:,} of {plural(n_prompts, 'prompt')} are missing" if n_missing else "its checks are missing"
             )
             raise StoreError(
-                f"{path} is not finished: {left}; give its command again, or unfinished=true: what is written says so"
+                f"{path} is not finished: {left}; run its command again, or use unfinished=true to export it "
+                "marked as unfinished"
             )
         if _TEXT in table and not texts:
             table = Table(table.name, table.row, table.without(_TEXT))
@@ -124,19 +125,19 @@ class Collected:
         path = place_of(self.path, name, described)
         try:
             if path.exists():
-                check_made(self.path, f"tables/{path.name}", remedy=f"make it anew: {self._report}")
+                check_made(self.path, f"tables/{path.name}", remedy=f"make it again: {self._report}")
             read = derived_table(self.path, name, described)
         except FileNotFoundError as error:
-            raise StoreError(f"{self.path} has no tables/{name}.csv; make it: {self._report}") from error
+            raise StoreError(f"{self.path} has no tables/{name}.csv; to make it: {self._report}") from error
         except (OSError, ValueError) as error:
             raise StoreError(
-                f"{self.path}/tables/{name}.csv cannot be read ({error}); make it anew: {self._report}"
+                f"{self.path}/tables/{name}.csv cannot be read ({error}); make it again: {self._report}"
             ) from error
         counted = self.manifest.counts.get("total", len(self.rows))
         if counted != len(self.rows):
             raise StoreError(
-                f"{self.path} was analysed when it had {counted:,} rows, and has {len(self.rows):,}; analyse it again: "
-                f"{self._report}"
+                f"{self.path} was analysed with {counted:,} rows, but now has {len(self.rows):,}; analyse it "
+                f"again: {self._report}"
             )
         return verdicts_as_they_hold(read, self.manifest) if name == "verdicts" else read
 

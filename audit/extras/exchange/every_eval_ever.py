@@ -48,7 +48,7 @@ def _make(collected: Collected, told: ExportOptions) -> Files:
     """Return one JSON file at its path in the datastore: ``data/empathy-audit/OWNER/NAME/UUID.json``."""
     if told.relationship not in RELATIONSHIPS:
         raise ConfigError(
-            f"relationship={told.relationship}: {', '.join(RELATIONSHIPS)} is wanted; "
+            f"relationship={told.relationship}: must be one of {', '.join(RELATIONSHIPS)}; "
             f"{suggest(told.relationship, RELATIONSHIPS)}"
         )
     model_id = _model_id(collected.manifest, told)
@@ -72,7 +72,7 @@ def _model_id(manifest: Manifest, told: ExportOptions) -> str:
     found = told.model_id or (model.path if model.revision and "embedded:" not in model.path else "")
     if not _MODEL_ID.fullmatch(found):
         raise ConfigError(
-            f"model_id={found}: OWNER/NAME is wanted, by which others find the model; the run's own path is "
+            f"model_id={found}: must be OWNER/NAME, so that others find the model; the run's own path is "
             f"{model.path or NOT_RECORDED}"
         )
     return found
@@ -181,7 +181,7 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
         }
     if not n_results:
         notes = "; ".join(dict.fromkeys(str(each) for each in gaps["note"] if each))
-        raise StoreError(f"{collected.path} has no gap with an interval, so no score: {notes or 'no ratings'}")
+        raise StoreError(f"{collected.path} has no gap with an interval, and so no score: {notes or 'no ratings'}")
 
 
 def _controls(collected: Collected, gap: Mapping[Any, Any]) -> dict[str, str]:

@@ -115,8 +115,8 @@ def _read(prompts: str, state: TaskState) -> tuple[Status, float]:
 def _asked(prompts: str) -> AskedRatings:
     if not prompts:
         raise PrerequisiteError(
-            "audit/empathy_gap needs the prompts to ask: write them by `python -m audit prompts ... out=FILE.jsonl`, "
-            "and give -T prompts=FILE.jsonl"
+            "audit/empathy_gap needs the prompts to ask: write them with `python -m audit prompts ... "
+            "out=FILE.jsonl`, then give -T prompts=FILE.jsonl"
         )
     try:
         return AskedRatings.read(Path(prompts))
@@ -136,13 +136,13 @@ def _messages(messages: Sequence[dict[str, str]]) -> list[ChatMessage]:
 def _extra_body(text: str, begun: str) -> dict[str, Any] | None:
     """Return the extra request fields that make a provider continue a prefilled answer."""
     if begun not in ("", "vllm", "native"):
-        raise PrerequisiteError(f"-T begun={begun}: vllm or native is wanted")
+        raise PrerequisiteError(f"-T begun={begun}: must be vllm or native")
     if not text:
         return None
     if not begun:
         raise PrerequisiteError(
-            f"the answers are begun with {text!r}, the last message, and many providers do not go on with it: give "
-            "-T begun=vllm for a server of vLLM, -T begun=native for one that goes on by itself, or write the prompts "
-            "with elicitation.prefill="
+            f"the answers are begun with {text!r}, the last message, and many providers do not continue it: give "
+            "-T begun=vllm for a vLLM server, -T begun=native for a server that continues it by itself, or write "
+            "the prompts with elicitation.prefill="
         )
     return _GOES_ON if begun == "vllm" else None

@@ -43,9 +43,7 @@ def _make(collected: Collected, told: ExportOptions) -> Files:
 
     study = _study(collected)
     if study.gaps.empty:
-        raise ConfigError(
-            f"{collected.path} has no gap to tell of: its report has none; form=csv writes what was asked"
-        )
+        raise ConfigError(f"{collected.path} has no gap to report; use form=csv to export the answers")
     table, sections = paper_gap_table(study), methods(study)
     works = works_in(section.text() for section in sections)
     figures, left_out = _figures(study)

@@ -93,8 +93,8 @@ def _values(values: pd.Series, name: str, column: Column) -> tuple[pd.Series, di
         longest = max((len(text.encode()) for text in texts), default=0)
         if longest > _LONGEST_TEXT:
             raise StoreError(
-                f"column {name} has a text of {longest:,} bytes, and SPSS keeps {_LONGEST_TEXT:,}; leave texts= out, "
-                "or take form=csv"
+                f"column {name} has a text of {longest:,} bytes, but SPSS keeps at most {_LONGEST_TEXT:,}; leave "
+                "texts= out, or use form=csv"
             )
         return texts, None
     return values.astype("Float64").astype(float), None

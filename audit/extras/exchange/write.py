@@ -24,7 +24,7 @@ def export_run(
     if collected.kind not in form.takes:
         raise ConfigError(
             f"{path} is a run of {collected.kind}, and form={form.name} takes {' or '.join(form.takes)}; "
-            "form=huggingface takes every kind"
+            "form=huggingface exports every kind"
         )
     files = form.make(collected, told)
     _write(to, files)
@@ -36,10 +36,10 @@ def _check_target(to: Path) -> None:
 
     with writing(to):
         if to.exists() and not to.is_dir():
-            raise StoreError(f"to={to} is a file; name a new folder")
+            raise StoreError(f"to={to} is a file; give a new folder")
         there = next(iter(sorted(to.iterdir())), None) if to.exists() else None
     if there is not None:
-        raise StoreError(f"to={to} has files in it ({there.name}); name a new or empty folder")
+        raise StoreError(f"to={to} is not empty (it has {there.name}); give a new or empty folder")
 
 
 def _write(to: Path, files: Files) -> None:

@@ -71,7 +71,7 @@ def gap_rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
     again = f"`{report_command(name)}`"
     page = f"{name}/{PAGE}" if (folder / PAGE).is_file() else ""
     if page:
-        check_made(folder, PAGE, remedy=f"{again} makes it anew")
+        check_made(folder, PAGE, remedy=f"{again} makes it again")
     known = {"folder": name, "page": page, "state": "gap", **_of_manifest(manifest)}
     if task.compared_by is None:
         yield known | {"state": "no_gap", "reason": f"a run of task={task.kind} has no gap; its page says what it has"}
@@ -118,7 +118,7 @@ def _check_generation(folder: Path, manifest: Manifest, again: str) -> None:
     now = RunFolder(folder).generation_of(manifest, manifest.analysed_by)
     if not there == now == manifest.generation:
         raise StoreError(
-            f"{folder}: its tables are of other answers or settings than it has now; {again} makes them anew"
+            f"{folder}: its tables belong to other answers or settings than it has now; {again} makes them again"
         )
 
 
@@ -127,11 +127,11 @@ def _table(folder: Path, described: Table, again: str) -> pd.DataFrame:
     path = described.place(folder / "tables")
     if not path.is_file():
         return pd.DataFrame(columns=list(described))
-    check_made(folder, f"tables/{path.name}", remedy=f"{again} makes it anew")
+    check_made(folder, f"tables/{path.name}", remedy=f"{again} makes it again")
     try:
         return read_table(path, described).reindex(columns=list(described))
     except (OSError, ValueError) as error:
-        raise StoreError(f"{path} cannot be read ({str(error).splitlines()[0]}); {again} makes it anew") from error
+        raise StoreError(f"{path} cannot be read ({str(error).splitlines()[0]}); {again} makes it again") from error
 
 
 # --- Ratings ---------------------------------------------------------------------------------------------------------

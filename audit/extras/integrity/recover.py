@@ -62,10 +62,10 @@ class _Held(RunFolder):
 
     def _check(self) -> None:
         if not self.path.is_dir():
-            raise StoreError(f"{self.path} is no folder; name the folder of a run")
+            raise StoreError(f"{self.path} is not a folder; give a run folder")
         names = {MANIFEST, COPY, PROMPTS, "stages", "stages.parquet", *KINDS, *(f"{kind}.parquet" for kind in KINDS)}
         if not any((self.path / name).exists() for name in names):
-            raise StoreError(f"{self.path} holds nothing of a run; name the folder of one")
+            raise StoreError(f"{self.path} has no files of a run; give a run folder")
 
 
 def recover(path: Path) -> Recovery:
@@ -77,7 +77,7 @@ def recover(path: Path) -> Recovery:
         faults = _faults(path)
         if faults.ledger:  # nothing can be written without one, and what the files were is unknown
             folder.accept(faults)
-            made.done.append(f"begun anew: {ledger.FILE}, which {faults.ledger}: the report says so")
+            made.done.append(f"started again: {ledger.FILE}, which {faults.ledger}(the report says so)")
             faults = _faults(path)
         asked = _asked(folder, made)
         manifest = _manifest(folder, asked, faults, made)
@@ -89,7 +89,7 @@ def recover(path: Path) -> Recovery:
         kept = replace(left, gone=tuple(name for name in left.gone if not ledger.asked_anew(name)))
         if kept:
             folder.accept(kept)
-            made.done += [f"taken as it is: {name}, which {what}: the report says so" for name, what in kept.lines()]
+            made.done += [f"kept as it is: {name}, which {what}(the report says so)" for name, what in kept.lines()]
     return made
 
 
@@ -142,13 +142,13 @@ def _manifest(
             if (folder.path / COPY).exists():
                 set_aside(folder, COPY, fault[COPY], made)
             folder.write_manifest(found[MANIFEST])
-            made.done.append(f"written anew: {COPY}, of {MANIFEST}")
+            made.done.append(f"written again: {COPY}, from {MANIFEST}")
         return found[MANIFEST]
     if right == COPY:
         if (folder.path / MANIFEST).exists():
             set_aside(folder, MANIFEST, fault[MANIFEST], made)
         folder.write_manifest(found[COPY])
-        made.done.append(f"restored: {MANIFEST}, of its copy")
+        made.done.append(f"restored: {MANIFEST}, from its copy")
         return found[COPY]
     if MANIFEST in found:  # the prompts are another run's, so the manifest is all there is
         set_aside(folder, PROMPTS, fault[MANIFEST], made)
@@ -168,7 +168,7 @@ def _tell_if_changed(folder: RunFolder, name: str, made: Recovery) -> None:
         folder.accept(ledger.LedgerDifferences(changed=(MANIFEST,)))
     else:
         folder.mark_accepted((MANIFEST,))
-    made.done.append(f"taken as it is: {name}, which {ledger.CHANGED}: the report says so")
+    made.done.append(f"kept as it is: {name}, which {ledger.CHANGED}(the report says so)")
 
 
 def _misfit(manifest: Manifest, asked: PromptsAsked | None) -> str:
@@ -209,7 +209,7 @@ class _Mender:
         made: Recovery,
     ) -> None:
         self._folder, self._manifest, self._made = folder, manifest, made
-        self._not_ours = dict.fromkeys(faults.changed, "it is not what was stored: its SHA-256 has changed")
+        self._not_ours = dict.fromkeys(faults.changed, "it has changed since it was stored (its SHA-256 differs)")
         self._not_ours |= dict.fromkeys(faults.foreign, "it was not stored by this run")
         story = ledger.story_of(folder.path)
         self._was = {} if story is None else story.was
@@ -246,12 +246,12 @@ class _Mender:
     def _say_next(self, *, moved: bool) -> None:
         command = self._manifest.command
         if moved or self._manifest.status != "complete":
-            self._made.next.append("this asks what is missing, and analyses all:")
-            self._made.next.append(command or "(the command that made the run, which its manifest does not say)")
+            self._made.next.append("to ask what is missing and analyse everything:")
+            self._made.next.append(command or "(the command that made the run; its manifest does not record it)")
         elif self._made.done:
-            self._made.next.append("nothing is missing of what was collected")
+            self._made.next.append("nothing that was collected is missing")
         else:
-            self._made.next.append("nothing is wrong: every file that was collected can be read and is in its place")
+            self._made.next.append("nothing is wrong: every file that was collected is in place and can be read")
 
     def _look(self, parts: Parts, wrong: Wrong) -> list[str]:
         """Move a table's faulty parts; return their names."""
@@ -259,7 +259,7 @@ class _Mender:
         try:
             names = parts.names()
         except StoreError as error:
-            self._set_aside(file, f"{_reason(error)}; all of it is asked anew")
+            self._set_aside(file, f"{_reason(error)}; all of it is asked again")
             left = self._look(parts, wrong)
             return list(dict.fromkeys([*left, *(name for name in self._all_names(parts) if name not in parts)]))
         moved: list[str] = []
@@ -288,8 +288,8 @@ class _Mender:
         there = [name for name in sorted(names) if name in parts]
         for name in there:
             if self._beside(parts, name).exists():
-                self._set_aside(self._beside(parts, name), f"{why} asked anew")
-        self._take_out(parts, {name: f"{why} asked anew" for name in there if name in parts})
+                self._set_aside(self._beside(parts, name), f"{why} asked again")
+        self._take_out(parts, {name: f"{why} asked again" for name in there if name in parts})
         yield from there
 
     def _take_out(self, parts: Parts, faults: dict[str, str], why: str = "") -> None:
@@ -340,7 +340,7 @@ class _Mender:
             return f"its prompts are not {places.start:,} to {places.stop - 1:,}"
         keys = list(zip(index, rows["item_id"].to_pylist(), strict=True)) if kind == "answers" else index
         if len(set(keys)) != len(keys):
-            return "a prompt is there twice"
+            return "a prompt occurs twice"
         if self._grid is not None and kind != "answers":
             cells = [self._grid[place] for place in index]
             own = {
@@ -390,7 +390,7 @@ class _Mender:
         for scorer in self._folder.names(SCORES):
             parts = self._folder.parts(SCORES, scorer)
             for name in self._move(parts, lost, "the replies are"):
-                self._beside_counts(parts, name, "the replies are asked anew")
+                self._beside_counts(parts, name, "the replies are asked again")
         judged = self._folder.parts(OWN_GAP_RATINGS)
         list(self._move(judged, set(judged.names()), "replies are"))
 

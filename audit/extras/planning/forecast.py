@@ -451,7 +451,7 @@ def _probe(task: Task[Any], plan: Planned, seconds: float, *, words: bool, say: 
     n = len(plan.grid)
     size, load_s, spent = min(_PROBED_PROMPTS, n), 0.0, 0.0
     took: list[tuple[int, float]] = []
-    say(f"probing: a few of the {n:,} prompts are asked as the run asks them, for about {seconds:.0f} s ...")
+    say(f"probing: a few of the {n:,} prompts are asked as in the run, for about {seconds:.0f} s ...")
     while True:
         found = _asked(task, plan, size, seconds - spent, n_shards=_PROBED)
         load_s = load_s if took else found.load_s
@@ -520,12 +520,12 @@ def unlike(run: Path, plan: Planned) -> list[str]:
     """List the settings besides narratives that differ from an earlier run's and may change how ratings spread."""
     manifest = RunFolder(run).read_manifest()
     if manifest is None:
-        raise StoreError(f"like={run} has no manifest.json, so it is no run; name the folder of one")
+        raise StoreError(f"like={run} has no manifest.json, so it is not a run; give a run folder")
     scale, there = plan.grid.variant.scale, manifest.scale
     if scale is not None and (there.low, there.high) != (scale.low, scale.high) and not math.isnan(there.low):
         raise StoreError(
-            f"like={run}: its ratings are from {there.low:g} to {there.high:g}, and this plan's from {scale.low:g} to "
-            f"{scale.high:g}; name a run on the same scale"
+            f"like={run}: its ratings are from {there.low:g} to {there.high:g}, but this plan's go from "
+            f"{scale.low:g} to {scale.high:g}; give a run on the same scale"
         )
     return [each.setting for each in design_differences(manifest.identity.content, plan)]
 
@@ -540,14 +540,14 @@ def _gaps_of(run: Path) -> pd.DataFrame:
 
     columns = ["dimension", "variant", "scope", "se", "df", "n_narratives"]
     path, of_controls = (table.place(run / "tables") for table in (GAP, CONTROLS))
-    again = f"`{report_command(run)}` makes it anew"
+    again = f"`{report_command(run)}` makes it again"
     for place in (path, of_controls):
         if place.exists():
             check_made(run, f"tables/{place.name}", remedy=again)
     try:
         rows = read_table(path, GAP)
         if len(rows) and not (rows["outcome"] == "intensity").any():
-            raise StoreError(f"like={run} is a run of replies, whose gaps are in no points; name a run of ratings")
+            raise StoreError(f"like={run} is a run of replies, whose gaps are not in points; give a run of ratings")
         rows = rows.loc[rows["headline"].astype(bool), columns]
         path = of_controls
         if path.is_file():
@@ -614,11 +614,11 @@ def subset(plan: Planned, share: float) -> str:
         (k for k in range(1, most + 1) if sum(min(k, own) for own in by_emotion.values()) <= share * n), default=0
     )
     if share >= 1:
-        return "all of it fits"
+        return "everything fits"
     if each:
         kept = sum(min(each, own) for own in by_emotion.values())
         return f"stimuli.situations_per_emotion={each} fits ({plural(kept, 'narrative')} of {n:,})"
     return (
-        f"not even one narrative of each of {plural(len(by_emotion), 'emotion')} fits; name fewer emotions, "
+        f"not even 1 narrative of each of {plural(len(by_emotion), 'emotion')} fits; choose fewer emotions, "
         "stimuli.emotions=[...], or fewer identities: dimensions=[...], stimuli.experiencer_terms=1"
     )

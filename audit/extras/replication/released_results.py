@@ -59,7 +59,7 @@ FIRST_MODEL: Final = "llama-8b"  # the model whose place the study's scripts lea
 _BATCH: Final = "batch"
 _NAME: Final = "DIMENSION_VARIANT_MODEL_PERCEIVER_EXPERIENCER.tsv"
 _BATCH_NAME: Final = "exp_MODEL/DIMENSION_VARIANT_batch-N.tsv"
-_PLACE: Final = "name the folder processed_results of the study's repository"
+_PLACE: Final = "give the folder processed_results of the study's repository"
 _CODES: Final = {status.value: code for code, status in enumerate(Status)}
 
 
@@ -285,8 +285,8 @@ def find_released(folder: Path) -> list[ReleasedRun]:
     if batches and len(batches) < len(paths):
         other = next(path for path in paths if path not in batches)
         raise ConfigError(
-            f"{folder} has raw batches, {batches[0].name}, and other files, {other.name}; move one kind into a folder "
-            "of its own"
+            f"{folder} has raw batches, {batches[0].name}, and other files, {other.name}; move one kind into its "
+            "own folder"
         )
     runs = dict(_of_batch_files(batches) if batches else _of_pair_files(paths))
     return [runs[key] for key in sorted(runs, key=lambda key: (key[0], PUBLISHED_VARIANTS.index(key[1])))]
@@ -301,7 +301,7 @@ def _of_pair_files(paths: Sequence[Path]) -> Iterator[tuple[tuple[str, str], Rel
         pair = file.perceiver, file.experiencer
         if pair in of_dimension:
             raise ConfigError(
-                f"{of_dimension[pair].name} and {path.name} are both of perceiver {pair[0]!r} and experiencer "
+                f"{of_dimension[pair].name} and {path.name} are both for perceiver {pair[0]!r} and experiencer "
                 f"{pair[1]!r}; keep one in {path.parent}"
             )
         of_dimension[pair] = path
@@ -332,7 +332,7 @@ def _whole(batches: Mapping[int, Path]) -> list[Path]:
     gone = next((number for number in range(min(batches), max(batches)) if number not in batches), None)
     if gone is not None:
         last = batches[max(batches)]
-        raise ConfigError(f"{last}: batch {gone} is not beside it; add it, since answers of whole pairs are missing")
+        raise ConfigError(f"{last}: batch {gone} is missing; add it, because it has the answers of whole pairs")
     return [batches[number] for number in sorted(batches)]
 
 
@@ -349,7 +349,7 @@ def _in_order(
         )
         raise ConfigError(
             f"{dimension}, {variant}, {model}: {len(there):,} of the {len(there) + len(missing):,} files with the "
-            f"unspecified identity {some}; take {them} away, or add the other {len(missing):,}, the first that of "
+            f"unspecified identity {some}; remove {them}, or add the other {len(missing):,}, the first that of "
             f"perceiver {missing[0][0]!r} and experiencer {missing[0][1]!r}"
         )
     if missing:
@@ -357,7 +357,8 @@ def _in_order(
         raise ConfigError(
             f"{dimension}, {variant}, {model}: {len(missing):,} of {plural(len(wanted), 'file')} {be} missing, the "
             f"first that of perceiver {perceiver!r} and experiencer {experiencer!r}, beside "
-            f"{next(iter(files.values()))}; add them, or take the files of {dimension} of this model and variant away"
+            f"{next(iter(files.values()))}; add them, or remove the files of {dimension} for this model and "
+            "variant"
         )
     return {pair: files[pair] for pair in wanted}
 
@@ -498,7 +499,7 @@ def _columns(
     """Read columns of a file as texts; return them and the names of the other columns."""
     content = _bytes(path, digest)
     if not content.removeprefix(codecs.BOM_UTF8).strip():
-        raise ConfigError(f"{path}: the file is empty; put the study's file in its place")
+        raise ConfigError(f"{path}: the file is empty; replace the file with the study's")
     try:
         head = [name.strip().casefold() for name in content.split(b"\n", 1)[0].decode("utf-8-sig").split("\t")]
         head = [name.strip('"') for name in head]
@@ -515,7 +516,7 @@ def _columns(
             keep_default_na=False, index_col=False, encoding="utf-8-sig",
         ).rename(columns=places).fillna("")  # fmt: skip
     except UnicodeDecodeError as error:
-        raise StoreError(f"{path} is not UTF-8 ({error.reason}); write it anew as UTF-8") from error
+        raise StoreError(f"{path} is not UTF-8 ({error.reason}); save it as UTF-8") from error
     except (ParserError, EmptyDataError, ValueError) as error:
         raise StoreError(f"{path} cannot be read as TSV ({' '.join(str(error).split())})") from error
     if read.empty:
@@ -529,8 +530,10 @@ def _places_of(path: Path, column: pd.Series) -> IntArray:
     wrong = ~np.isfinite(numbers) | (numbers % 1 != 0)
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise ConfigError(f"{path}: row {row + 1}{_more(wrong)}: the idx {column.iloc[row]!r} is no whole number; put "
-                          "the study's file in its place")  # fmt: skip
+        raise ConfigError(
+            f"{path}: row {row + 1}{_more(wrong)}: the idx {column.iloc[row]!r} is not a whole number; replace the "
+            "file with the study's"
+        )
     return numbers.astype(np.int64)
 
 
@@ -544,7 +547,7 @@ def _intensities(path: Path, column: pd.Series) -> FloatArray:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ConfigError(
-            f"{path}: row {row + 1}{_more(wrong)}: the intensity {column.iloc[row]!r} is no number; write -1 where "
+            f"{path}: row {row + 1}{_more(wrong)}: the intensity {column.iloc[row]!r} is not a number; write -1 if "
             "there is no rating"
         )
     return values
@@ -566,12 +569,12 @@ def _check_scale(content: _Content, scale: tuple[float, float], *, variant: str,
     if keep_beyond and not off.any():
         return int(beyond.sum())
     row = int(np.argmax(off if keep_beyond else beyond))
-    remedy = "mend the file: a rating is on the scale, or -1 where there is none"
+    remedy = "correct the file: a rating is on the scale, or -1 if there is none"
     if scale != FULL_SCALE and not off.any():
-        remedy = "the study's parser took answers of up to 100 there; beyond=keep takes them too"
+        remedy = "the study's parser accepted answers up to 100 there; beyond=keep accepts them too"
     raise ConfigError(
-        f"{content.place}: row {row + 1}{_more(off if keep_beyond else beyond)}: the intensity {intensity[row]:g} is "
-        f"beyond the scale of {variant}, {scale[0]:g} to {scale[1]:g}; {remedy}"
+        f"{content.place}: row {row + 1}{_more(off if keep_beyond else beyond)}: the intensity {intensity[row]:g} "
+        f"is outside the scale of {variant}, {scale[0]:g} to {scale[1]:g}; {remedy}"
     )
 
 
@@ -579,8 +582,8 @@ def _check_names(place: str, names: Sequence[str]) -> None:
     if len(set(names)) == len(names) and all(names):
         return
     row = next(place for place, name in enumerate(names) if not name or name in names[:place])
-    fault = f"narrative {names[row]!r} stands twice" if names[row] else "the narrative's identifier is empty"
-    raise ConfigError(f"{place}: row {row + 1}: {fault}; give each row one of its own")
+    fault = f"narrative {names[row]!r} occurs twice" if names[row] else "the narrative's identifier is empty"
+    raise ConfigError(f"{place}: row {row + 1}: {fault}; give each row its own")
 
 
 def _check_alike(content: _Content, first: _Content) -> None:
@@ -618,14 +621,13 @@ def _check_alike(content: _Content, first: _Content) -> None:
 def _emotions(content: _Content, emotion_of: Mapping[str, str]) -> tuple[str, ...]:
     if content.ids is None:
         raise ConfigError(
-            f"narratives= cannot be used: {content.name} has no column text_id, and in which order the study put the "
-            "twelve files of narratives is not known; leave narratives= out"
+            f"narratives= cannot be used: {content.name} has no column text_id, and the study's order of the 12 "
+            "narrative files is unknown; leave narratives= out"
         )
     unknown = next((name for name in content.ids if name not in emotion_of), None)
     if unknown is not None:
         raise ConfigError(
-            f"{content.place}: text_id {unknown!r} is in no file of narratives=; name a folder that has all twelve of "
-            "them"
+            f"{content.place}: text_id {unknown!r} is in no file of narratives=; give a folder with all 12 files"
         )
     return tuple(emotion_of[name] for name in content.ids)
 
@@ -704,7 +706,9 @@ def _of_batches(
         parts.append(kept.assign(**columns, rest=rest, place=_places_of(path, read["idx"]) if "idx" in read else -1))
         done(1)
     if len({tuple(part.columns) for part in parts}) > 1:
-        raise ConfigError(f"{paths[0].parent}: the batches of {dimension} differ in their columns; give them the same")
+        raise ConfigError(
+            f"{paths[0].parent}: the batches of {dimension} have different columns; give them the same columns"
+        )
     rows = pd.concat(parts, ignore_index=True)
     if "idx" in rows:
         again = rows["place"].duplicated()
@@ -729,7 +733,7 @@ def _of_batches(
         place = f"{paths[0].parent}, {dimension}, perceiver {pair[0]!r}, experiencer {pair[1]!r}"
         if len(own) == len(of_pair[first]) and not np.array_equal(own["rest"], of_pair[first]["rest"]):
             raise ConfigError(
-                f"{place}: its prompts tell other narratives than those of perceiver {first[0]!r} and experiencer "
+                f"{place}: its prompts have other narratives than those of perceiver {first[0]!r} and experiencer "
                 f"{first[1]!r}, or in another order; bring them into one order"
             )
         responses = own["response"].reset_index(drop=True)
@@ -763,8 +767,10 @@ def _side(path: Path, read: pd.DataFrame, side: str, dimension: str, begun: dict
         return found
     prompt = _PROMPTS[side]
     if prompt not in read:
-        raise ConfigError(f"{path}: has neither a column {_SIDES[side][0]!r} nor {prompt!r}, so that nobody can tell "
-                          f"the {side} of a row; put the study's file in its place")  # fmt: skip
+        raise ConfigError(
+            f"{path}: has neither a column {_SIDES[side][0]!r} nor {prompt!r}, so the {side} of each row is unknown; "
+            "replace it with the study's file"
+        )
     of_text: dict[str, str | None] = {}
     for text in read[prompt].unique():
         match = _terms(dimension).search(text)

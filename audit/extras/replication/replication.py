@@ -79,7 +79,7 @@ def replicate(
     """
     settings = load_statistics(statistics)
     if settings.formula is not None or settings.human is not None:
-        raise ConfigError("statistics.formula and statistics.human are of one run; give them to report RUN_DIR")
+        raise ConfigError("statistics.formula and statistics.human are for one run; use them with report RUN_DIR")
     runs = find_released(folder)
     emotion_of = None if narratives is None else _emotion_of(narratives)
     place = run_dir or reports_dir / f"replication-{_name_of(runs)}"
@@ -103,7 +103,7 @@ def replicate(
             if remark.code in OF_ANSWERS:
                 say(f"note: {run.model}, {run.variant}: {remark.text}")
     if len(runs) < 2:
-        say("note: no comparison, which takes two runs; the map of perceivers by t-SNE is a part of it")
+        say("note: no comparison (it needs 2 runs), and so no t-SNE map of perceivers")
         return Replication(outcomes, None)
     chosen = {name: getattr(settings, name) for name in RatingComparison.settings}
     comparison = compare_folders(folders, out=place / _COMPARISON, reports_dir=reports_dir, settings=chosen, say=say)
@@ -196,7 +196,7 @@ def _emotion_of(folder: Path) -> dict[str, str]:
     there = [emotion for emotion in HOU2025_COUNTS if (folder / _FILE.format(emotion)).is_file()]
     if not there:
         raise StoreError(
-            f"narratives={folder} has no file {_FILE.format('joy')}; name the folder of the study's narratives"
+            f"narratives={folder} has no file {_FILE.format('joy')}; give the folder of the study's narratives"
         )
     read = load_narratives(STUDY, path=folder, emotions=there)
     return {narrative.narrative_id: narrative.emotion for narrative in read.narratives}
@@ -207,7 +207,7 @@ def _folders(runs: Sequence[ReleasedRun], place: Path) -> list[Path]:
     names = [re.sub(r"[^A-Za-z0-9._+-]+", "_", f"{run.model}-{run.variant}") for run in runs]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigError(f"two models would have the folder {place / name}; rename the files of one")
+            raise ConfigError(f"two models would get the folder {place / name}; rename the files of one")
     return [place / name for name in names]
 
 

@@ -117,7 +117,7 @@ def make_checks(session: Session, manifest: Manifest, *, say: Say) -> Manifest:
                 raise
             why = str(error).strip().split("\n")[0] if check.dtype else "the engine cannot write text"
             noted["refused"] = why
-            say(f"{check.title}: left out, since {why}; {check.option}={'[]' if check.dtype else 0} asks for none")
+            say(f"{check.title}: left out, because {why}; to skip it, set {check.option}={'[]' if check.dtype else 0}")
         manifest = manifest.adding("checks", **{check.name: noted})
     return manifest
 

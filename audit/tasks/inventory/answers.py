@@ -92,7 +92,7 @@ def _lay_out(part: pd.DataFrame, inventory: KeyedInventory, *, by_narrative: boo
     item_ids = part["item_id"].astype(str)
     strange = sorted(set(item_ids) - set(place_of))
     if strange:
-        raise ValueError(f"{place}: an answer is to the item {strange[0]!r}, which the inventory does not have")
+        raise ValueError(f"{place}: an answer has the item {strange[0]!r}, which the inventory does not have")
     given = part["answer"].to_numpy(dtype=np.float64, na_value=np.nan)
     low, high = inventory.scale.low, inventory.scale.high
     outside = given[(given < low) | (given > high)]
@@ -107,7 +107,7 @@ def _lay_out(part: pd.DataFrame, inventory: KeyedInventory, *, by_narrative: boo
     flat = np.ravel_multi_index((perceiver, narrative, item, order), shape)
     asked = np.bincount(flat, minlength=int(np.prod(shape)))
     if asked.max(initial=0) > 1:
-        raise ValueError(f"{place}: an answer occurs twice; they are one row a perceiver, order and item")
+        raise ValueError(f"{place}: an answer occurs twice; give one row per perceiver, order and item")
     reverse = np.array([each.reverse for each in inventory.items], dtype=bool)
     y = np.full(asked.size, np.nan)
     y[flat] = np.where(reverse[item], low + high - given, given)

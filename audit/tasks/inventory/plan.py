@@ -233,14 +233,15 @@ def _method(config: AuditConfig, task: InventoryTask) -> Literal["expected", "ge
         if asked == "expected":
             which = "task.method" if task.method == "expected" else "elicitation"
             raise ConfigError(
-                f"task.presentation=list needs a model that writes its answers, and {which}=expected reads "
-                "probabilities of one number; use task.presentation=single, or generate"
+                f"task.presentation=list needs a model that writes its answers, but {which}=expected reads the "
+                f"probabilities of one number; use task.presentation=single, or {which}=generate"
             )
         return "generate"
     method = config.elicitation_method if task.method == "auto" else task.method
     if method == "generate" and config.elicitation.parser != "scale":
         raise ConfigError(
-            f"elicitation.parser={config.elicitation.parser} reads the study's ratings; task=inventory takes scale"
+            f"elicitation.parser={config.elicitation.parser} reads the study's ratings; task=inventory needs "
+            "elicitation.parser=scale"
         )
     return method
 
@@ -248,9 +249,7 @@ def _method(config: AuditConfig, task: InventoryTask) -> Literal["expected", "ge
 def _situations(config: AuditConfig, variant: PromptVariant) -> Narratives:
     stimuli = config.stimuli
     if stimuli.source == "conversations":
-        raise ConfigError(
-            "task=inventory has situations imagined, not conversations; use stimuli=geneva, hou2025 or csv"
-        )
+        raise ConfigError("task=inventory uses situations, not conversations; use stimuli=geneva, hou2025 or csv")
     per_emotion = stimuli.situations_per_emotion
     narratives = load_narratives(
         stimuli.source,
@@ -263,7 +262,9 @@ def _situations(config: AuditConfig, variant: PromptVariant) -> Narratives:
     )
     narratives.check_wording(variant.narrative, asked_by=f"task=inventory with prompt {variant.name}")
     if any(each.narrative_id == DEFAULT for each in narratives.narratives):
-        raise ConfigError(f"a narrative is called {DEFAULT!r}, as answers without one are; rename it")
+        raise ConfigError(
+            f"a narrative is called {DEFAULT!r}, which is reserved for answers without a narrative; rename it"
+        )
     return narratives
 
 

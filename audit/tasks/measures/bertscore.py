@@ -88,7 +88,7 @@ def read_references(path: Path, narrative_ids: Collection[str]) -> dict[str, tup
     if not found:
         own = f"such as {min(known)!r}" if known else "and this run has none"
         raise StimulusError(
-            f"{path}: none of its {len(rows)} references is to a narrative of this run (the first is to "
+            f"{path}: none of its {len(rows)} references belongs to a narrative of this run (the first: "
             f"{rows[0][1]['narrative_id']!r}); give the narratives' identifiers, {own}"
         )
     return {narrative_id: tuple(own) for narrative_id, own in found.items()}

@@ -252,11 +252,11 @@ class _Finder:
 def _label_finder(labels: tuple[str, ...], synonyms: tuple[tuple[str, tuple[str, ...]], ...]) -> _Finder:
     exact = {_plain(label): (label,) for label in labels}
     if not labels or "" in exact or len(exact) < len(labels):
-        raise ValueError(f"labels must be one or more that are not empty and differ; got {list(labels)!r}")
+        raise ValueError(f"labels must be at least one, not empty and all different; got {list(labels)!r}")
     known = load_forms()
     others = {label: {_plain(word) for word in words} - {""} for label, words in synonyms}
     if unknown := [label for label in others if label not in labels]:
-        raise ValueError(f"synonyms of {unknown[0]!r}, which is none of the labels {list(labels)!r}")
+        raise ValueError(f"synonyms of {unknown[0]!r}, which is not one of the labels {list(labels)!r}")
     own = _emotions_of({label: sorted(others.get(label, ())) for label in labels})
     wide = _emotions_of({label: known.family_of(_plain(label)) for label in labels})
     return _Finder(wide | own | exact, known)

@@ -42,7 +42,7 @@ LEVELS: Final = (
 
 _SOURCE: Final = "EPITOME (Sharma et al. 2020, arXiv:2009.08441)"
 _NO_CLASSIFIER: Final = (
-    "it needs trained classifiers of your own, one a mechanism: measures.epitome.emotional_reactions=FOLDER_OR_HUB_ID, "
+    "it needs your own trained classifiers, one per mechanism: measures.epitome.emotional_reactions=FOLDER_OR_HUB_ID, "
     "and likewise interpretations and explorations"
 )
 _CAUTION: Final = "By a classifier of the user's, not the study's; it is as good as its training."
@@ -116,7 +116,7 @@ def open_epitome(
     """
     for mechanism in (*models, *(revisions or ())):
         if mechanism not in MECHANISMS:
-            raise ConfigError(f"EPITOME: {mechanism!r} is no mechanism; {suggest(mechanism, MECHANISMS)}")
+            raise ConfigError(f"EPITOME: {mechanism!r} is not a mechanism; {suggest(mechanism, MECHANISMS)}")
     if not models:
         raise ConfigError(f"EPITOME needs a classifier for at least one mechanism; {suggest('', MECHANISMS)}")
     classifiers = {

@@ -109,10 +109,10 @@ def open_eq(
     """
     for part in hypotheses:
         if part not in HYPOTHESES:
-            raise ConfigError(f"EQ: there is no part {part!r} to have a hypothesis; {suggest(part, HYPOTHESES)}")
+            raise ConfigError(f"EQ: unknown part {part!r}; {suggest(part, HYPOTHESES)}")
     for part in HYPOTHESES:
         if not hypotheses.get(part, "").strip():
-            raise ConfigError(f"EQ: the part {part!r} needs a hypothesis, a sentence about a reply")
+            raise ConfigError(f"EQ: the part {part!r} needs a hypothesis: a sentence about a reply")
     classifier = open_classifier(
         model,
         asked=f"EQ's NLI model {model}",
@@ -134,8 +134,8 @@ def _place(classifier: Classifier, prefix: str) -> int:
     if len(places) != 1:
         raise ModelError(
             f"EQ's NLI model {classifier.name}: of its labels ({', '.join(classifier.labels)}) {len(places)} begin "
-            f"with {prefix!r}; choose a model of natural language inference, with one for contradiction and one for "
-            "entailment"
+            f"with {prefix!r}; choose a natural language inference model with one label for contradiction and one "
+            "for entailment"
         )
     return places[0]
 

@@ -187,8 +187,8 @@ def load_lexicon(path: Path | None = None) -> EmotionLexicon:
         pair = word.lower(), emotion.lower()
         if found.setdefault(pair, _VALUES[value]) != _VALUES[value]:
             raise StimulusError(
-                f"{place}: {word[:_SHOWN]!r} is associated with {emotion[:_SHOWN]!r} by one row, by another not; keep "
-                "one"
+                f"{place}: {word[:_SHOWN]!r} is associated with {emotion[:_SHOWN]!r} in one row and not in "
+                "another; keep one"
             )
     emotions: dict[str, dict[str, None]] = {}
     phrases = set()
@@ -218,8 +218,8 @@ def _rows(path: Path) -> Iterator[tuple[str, str, str, str]]:
             parts = [part.strip() for part in line.split("\t")]
             if len(parts) != 3 or not all(parts):
                 raise StimulusError(
-                    f"{path}: line {number}: {line[:_SHOWN]!r} is not word, emotion and 0 or 1 with tabs between them; "
-                    "a file with commas ends in .csv"
+                    f"{path}: line {number}: {line[:_SHOWN]!r} must be word, emotion and 0 or 1, separated by "
+                    "tabs; a file with commas must end in .csv"
                 )
             yield f"{path}: line {number}", parts[0], parts[1], parts[2]
 

@@ -179,8 +179,8 @@ def _classes(classifier: Classifier, given: Mapping[str, str] | None) -> list[st
         wanted = ", ".join(CLASSES if given is None else (f"{label} ({name})" for name, label in given.items()))
         raise ModelError(
             f"regard's classifier {classifier.name}: its labels ({', '.join(classifier.labels)}) are not {wanted}; "
-            "choose another, or say in measures.regard.labels which of its labels each class is: "
-            "'{negative: LABEL, neutral: LABEL, positive: LABEL, other: LABEL}'"
+            "choose another, or map its labels to classes in measures.regard.labels: '{negative: LABEL, neutral: "
+            "LABEL, positive: LABEL, other: LABEL}'"
         )
     return classes
 

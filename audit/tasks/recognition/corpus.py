@@ -59,8 +59,7 @@ def read_corpus(folder: RunFolder) -> Corpus | None:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(
-            f"{path} cannot be read ({error}); set it aside under another name and run the same command again: it is "
-            "written anew"
+            f"{path} cannot be read ({error}); rename it and run the same command again, which writes it again"
         ) from error
 
 

@@ -145,7 +145,7 @@ class CauseSpans:
     def __init__(self, spans: Mapping[str, Sequence[str]]) -> None:
         for narrative_id, own in spans.items():
             if isinstance(own, str):
-                raise ValueError(f"the spans of {narrative_id!r} are one string: give a sequence of spans")
+                raise ValueError(f"the spans of {narrative_id!r} are one string; give a sequence of spans")
         self._spans = {name: tuple(own) for name, own in spans.items()}
         self._wanted = {
             name: [found for span in own if (found := _words(span))] or [[]] for name, own in self._spans.items()

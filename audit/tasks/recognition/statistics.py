@@ -82,7 +82,7 @@ def recognition_tables(
     """
     _check(answers, NEEDED, confidence=confidence)
     if answers["gold"].isna().any():
-        raise ValueError("an answer has no gold label; utterances without one are not to be asked about")
+        raise ValueError("an answer has no gold label; utterances without one must not be asked about")
     rows: list[dict[str, Any]] = []
     by_label: list[dict[str, Any]] = []
     confusion: list[dict[str, Any]] = []

@@ -57,7 +57,7 @@ class Recognition(WrittenTexts):
         """Read everything that the prompts are made of. Reject stimuli that are no conversations."""
         if config.stimuli.source != "conversations":
             raise ConfigError(
-                f"task={self.kind} asks about conversations, and stimuli.source is {config.stimuli.source}; give "
+                f"task={self.kind} asks about conversations, but stimuli.source is {config.stimuli.source}; give "
                 "stimuli=conversations stimuli.path=FILE"
             )
         return super().plan(config)
@@ -104,8 +104,8 @@ class Emotion(Recognition):
         plan = super().plan(config)
         if plan.strategy.tells_emotion(plan.grid):
             raise ConfigError(
-                f"strategy {plan.strategy.name}, or task.user, tells the emotion, which task=emotion asks for; leave "
-                "it out"
+                f"strategy {plan.strategy.name}, or task.user, reveals the emotion, which task=emotion asks for; "
+                "leave it out"
             )
         return plan
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _SCORER: Final = "scores/{}/scorer.json"
 """Describes a scorer, beside its scores."""
-_TOLD: Final = "the strategy or the prompt tells the model the emotion, so that naming it is no understanding"
+_TOLD: Final = "the strategy or the prompt tells the model the emotion, so naming it shows no understanding"
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _levels(plan: Plan, config: MeasuresConfig) -> dict[str, dict[str, int]]:
         scored |= {name for name, asked in criteria.items() if name in MECHANISMS and (asked.low, asked.high) == (0, 2)}
     if not scored:
         raise ConfigError(
-            f"measures.epitome.labels={own.labels} is compared with levels that nothing gives: name classifiers in "
+            f"measures.epitome.labels={own.labels} needs levels to compare with; give classifiers in "
             "measures.epitome, or a judge with measures.judge.rubric=epitome"
         )
     ids = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
@@ -252,7 +252,7 @@ def _judge_again(
     from audit.tasks.reply.judge.own_gap import names_experiencer, own_gap_ratings, sample_replies
 
     dimension = plan.grid.dimensions[number]
-    say(f"asking for the judge's own gap in {dimension.name} ...")
+    say(f"measuring the judge's own gap in {dimension.name} ...")
     own = replies.loc[replies["dimension"] == dimension.name]
     read = [_reply(place, text, plan) for place, text in zip(own["prompt_index"], own["text"], strict=True)]
     of_use = {reply.narrative_id for reply in read if not names_experiencer(reply, dimension)}

@@ -173,9 +173,7 @@ def _check(judge: RubricJudge, replies: Sequence[Reply], dimension: Dimension) -
     """Return the dimension's perceivers by term. Raise ConfigError if the replies cannot show the judge's gap."""
     if judge.shown_as or not judge.rubric.names_experiencer:
         reason = f"shown_as={judge.shown_as!r} hides" if judge.shown_as else f"rubric {judge.rubric.name} does not show"
-        raise ConfigError(
-            f"{reason} the experiencer, so the judge cannot have a gap by it; show {{experiencer}} in user"
-        )
+        raise ConfigError(f"{reason} the experiencer, so the judge cannot have a gap; show {{experiencer}} in user")
     writers = {identity.term: identity for identity in dimension.perceivers}
     seen: set[tuple[str, str]] = set()
     for reply in replies:
@@ -183,14 +181,14 @@ def _check(judge: RubricJudge, replies: Sequence[Reply], dimension: Dimension) -
         if reply.perceiver not in writers:
             raise ConfigError(f"{place}: no perceiver of {dimension.name}; {suggest(reply.perceiver, writers)}")
         if (reply.narrative_id, reply.perceiver) in seen:
-            raise ConfigError(f"{place}: there are two; keep one, as sample_replies does")
+            raise ConfigError(f"{place}: has two replies; keep one, as sample_replies does")
         seen.add((reply.narrative_id, reply.perceiver))
         if not reply.text.strip():
             raise ConfigError(f"{place}: is blank; leave it out")
         if names_experiencer(reply, dimension):
             raise ConfigError(
-                f"{place}: the narrative names {reply.experiencer!r}, which would contradict the other experiencers; "
-                "use narratives that do not, or replies to the unspecified one"
+                f"{place}: the narrative names {reply.experiencer!r}, which contradicts the other experiencers; "
+                "use narratives without an experiencer, or replies to the unspecified one"
             )
     return writers
 

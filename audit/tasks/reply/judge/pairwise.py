@@ -63,7 +63,9 @@ def judge_pairs(
     prompts = []
     for place, (first, second) in enumerate(pairs):
         if (first.narrative, first.experiencer) != (second.narrative, second.experiencer):
-            raise ValueError(f"pair {place}: the replies are to different narratives or experiencers; pair them alike")
+            raise ValueError(
+                f"pair {place}: the replies answer different narratives or experiencers; pair replies to the same ones"
+            )
         if not (first.text.strip() and second.text.strip()):
             raise ValueError(f"pair {place}: a reply is blank; leave such pairs out and count them")
         for a, b in ((first, second), (second, first)):
@@ -121,8 +123,8 @@ def answer_tokens(tokenizer: ChatTokenizer, answers: Sequence[str], *, before: s
     )
     if clashes or set(spellings.values()) != set(answers):
         raise ModelError(
-            f"judge {tokenizer.name}: its tokenizer does not tell the answers {' and '.join(answers)} apart, so their "
-            "probabilities cannot be asked; judge pairs by generate"
+            f"judge {tokenizer.name}: its tokenizer does not tell the answers {' and '.join(answers)} apart, so "
+            "their probabilities cannot be read; use method=generate"
         )
     return spellings
 
@@ -130,7 +132,7 @@ def answer_tokens(tokenizer: ChatTokenizer, answers: Sequence[str], *, before: s
 def _expected(engine: Engine, prompts: Sequence[Prompt]) -> list[JudgeAnswer]:
     if not prompts:
         return []
-    reader = token_reader(engine, remedy="judge pairs by generate")
+    reader = token_reader(engine, remedy="use method=generate")
     spellings = answer_tokens(reader.tokenizer, ("A", "B"), before=reader.tokenizer.render(prompts[0]))
     encoded = encode_prompts(reader, prompts, room=max(map(len, spellings)))
     fitting = {place: ids for place, ids in enumerate(encoded) if ids is not None}
