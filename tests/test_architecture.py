@@ -54,7 +54,7 @@ ONLY_IN = {
     "pyarrow": ("audit.runs.", "audit.extras.integrity.", "stimuli.table_files"),
     "inflect": "stimuli.identities",
     "python_calamine": "stimuli.spreadsheets",
-    "vaderSentiment": "audit.statistics.texts.",
+    "vaderSentiment": "audit.tasks.measures.text_scores",
 }
 """The one place of each library that takes long to import or ties us to its maker."""
 

@@ -91,8 +91,8 @@ class RatingComparison(RunsCompared[RatedRun]):
         from audit.statistics.manipulation import manipulation_rows_of_run
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.text_differences import count_differences, text_tables
-        from audit.statistics.texts.scores import score_stages
         from audit.tasks.measures.emotion import EmotionScorer, run_vocabulary
+        from audit.tasks.measures.text_scores import score_stages
 
         manifest, used = self.manifests[folder], self.used
         # No lock: a complete run does not change, and may lie in a read-only place.

@@ -22,9 +22,9 @@ from audit.statistics.estimates import EPSILON, t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.ratings import BASELINES, BoolArray, FloatArray, IntArray, divide
 from audit.statistics.remarks import Remark
-from audit.statistics.texts.words import words
 from audit.tables.formatting import brief, p_value, plural, points
 from audit.tables.stages import MARKED_WORDS, STAGE_TEXTS, THEME
+from stimuli.words import words
 
 MEASURES: Final = {
     "n_words": "words",
@@ -58,8 +58,8 @@ def text_tables(stages: pd.DataFrame, *, confidence: float) -> dict[str, pd.Data
     stages
         One row a prompt and stage: ``dimension``, ``variant``, ``stage``, ``narrative_id``, ``perceiver``,
         ``experiencer``, ``perceiver_group``, ``experiencer_group``, ``text``, ``status`` (of the text, see
-        ``tables.STAGES``) and the columns of :func:`audit.statistics.texts.scores.score_texts`; those of emotions, as
-        :func:`audit.statistics.texts.scores.score_stages` adds them, may be absent and are then left out. Not modified.
+        ``tables.STAGES``) and the columns of ``score_texts`` in :mod:`audit.tasks.measures.text_scores`; those of
+        emotions, as ``score_stages`` there adds them, may be absent and are then left out. Not modified.
     confidence
         The t intervals are not corrected for multiplicity.
 

@@ -38,8 +38,8 @@ def score_run_stages(
     folder: RunFolder, stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest
 ) -> tuple[pd.DataFrame, Manifest]:
     """Score the texts of stages. Return the scores, and the manifest with the word lists used."""
-    from audit.statistics.texts.scores import score_stages
     from audit.tasks.measures.emotion import EmotionScorer, run_vocabulary
+    from audit.tasks.measures.text_scores import score_stages
 
     # A thought repeats the question with its group and emotion, so its words say little about the model's view of them.
     stages = stages.loc[stages["stage"] != THOUGHT]

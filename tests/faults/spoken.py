@@ -32,8 +32,8 @@ from audit.engines.openai import ChatEngine, VllmServerEngine
 from audit.engines.server import Key, Server
 from audit.engines.templates import read_template
 from audit.errors import ModelError
-from audit.statistics.texts.scores import score_texts
 from audit.tables.ratings import Status
+from audit.tasks.measures.text_scores import score_texts
 from audit.tasks.reply.judge.pairwise import _read as read_choice
 from stimuli.inventories import read_list_answers
 from stimuli.prompts import Prompt, Question, Scale

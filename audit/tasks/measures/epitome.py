@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from audit.engines.classifier import Classifier, open_classifier
 from audit.errors import ConfigError, ModelError
-from audit.statistics.texts.words import words
 from audit.tasks.measures.base import Measure, Reply, Scorer
 from stimuli.errors import suggest
+from stimuli.words import words
 
 MECHANISMS: Final[Mapping[str, str]] = {
     "emotional_reactions": "emotional reactions",

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from audit.engines.classifier import Classifier, open_classifier, softmax
 from audit.errors import ConfigError, ModelError
-from audit.statistics.texts.words import words
 from audit.tasks.measures.base import Measure, Reply, Scorer
 from stimuli.errors import suggest
+from stimuli.words import words
 
 HYPOTHESES: Final[Mapping[str, str]] = {
     "emotion": "This response acknowledges the user's emotions.",
