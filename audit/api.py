@@ -281,8 +281,8 @@ class Run:
         >>> verdict.code, verdict.reasons
         ('no_verdict', ('manipulation',))
         """
-        from audit.statistics.limits import verdicts_as_they_hold
         from audit.statistics.verdict import Verdict
+        from audit.tasks.limits import verdicts_as_they_hold
 
         if "verdicts" not in self.tables:
             again = report_command(self.path)

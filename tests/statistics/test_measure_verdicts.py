@@ -12,11 +12,11 @@ import pytest
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.runs.manifest import Manifest
 from audit.statistics.controls import Repetition
-from audit.statistics.limits import verdicts_as_they_hold
 from audit.statistics.outcome import Outcome
 from audit.statistics.verdict import Limits, Verdict
 from audit.tables.replies import REPLIES
 from audit.tables.verdicts import VERDICTS
+from audit.tasks.limits import verdicts_as_they_hold
 from audit.tasks.reply.gaps import measure_tables
 
 GROUPS = tuple("ABCDEF")

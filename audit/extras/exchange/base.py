@@ -148,7 +148,7 @@ class Collected:
         StoreError if there is none, it was changed, or rows were collected since.
         """
         from audit.runs.derived import derived_table, place_of
-        from audit.statistics.limits import verdicts_as_they_hold
+        from audit.tasks.limits import verdicts_as_they_hold
         from audit.tasks.registry import task_of
 
         described = task_of(self.manifest).described.get(name)

@@ -33,7 +33,7 @@ from audit.runs.store import RunFolder
 from audit.tables.formatting import plural, printable, scale_end
 from audit.tables.ratings import MANIPULATED
 from audit.tasks.intensity.publish import REFUSAL_MARGIN
-from audit.tasks.intensity.verdict_limits import codes_of_run, noise_of_run
+from audit.tasks.limits import codes_of_run, manipulation_rows_of_run, noise_of_run
 from audit.tasks.registry import task_of
 from stimuli.strategies import NO_STRATEGY
 
@@ -284,7 +284,6 @@ def _measure(
     from audit.statistics.average_gaps import placebo_cubes
     from audit.statistics.controls import Repetition
     from audit.statistics.deciding_estimate import gaps_of
-    from audit.statistics.manipulation import manipulation_rows_of_run
     from audit.statistics.missing import missing_rows
     from audit.statistics.outcome import INTENSITY, analyse_outcome
     from audit.statistics.ratings import compact_ratings

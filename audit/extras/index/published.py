@@ -1,6 +1,6 @@
 """Read what a run has published as rows of the index: its tables, worded by the rules of its page.
 
-Remarks that limit a verdict follow from the tables (:mod:`audit.statistics.limits`). A test compares every verdict here
+Remarks that limit a verdict follow from the tables (:mod:`audit.tasks.limits`). A test compares every verdict here
 with the page's.
 """
 
@@ -28,7 +28,6 @@ from audit.runs.differences import choices_of, identity_of
 from audit.runs.ledger import GENERATION, check_made
 from audit.runs.manifest import Manifest, ManifestError
 from audit.runs.store import RunFolder
-from audit.statistics.limits import limits_of_gap, limits_of_run, verdicts_as_they_hold
 from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, deciding
 from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.base import Table
@@ -39,6 +38,7 @@ from audit.tables.run_of_ratings import TABLES
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
 from audit.tasks.intensity.dimension_section import Rated
+from audit.tasks.limits import limits_of_gap, limits_of_run, verdicts_as_they_hold
 from audit.tasks.publishing import PAGE
 from audit.tasks.registry import task_of
 from stimuli.files import read_file

@@ -33,7 +33,7 @@ from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMP
 from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.base import Published
 from audit.tasks.intensity.released_answers import released_answers
-from audit.tasks.intensity.verdict_limits import codes_of_run, limits_of, sees_refusals, told_response
+from audit.tasks.limits import codes_of_run, limits_of, manipulation_rows_of_run, sees_refusals, told_response
 from audit.tasks.publishing import count_of, on_run, on_thoughts, score_run_stages, unfinished, write_all
 from stimuli.human import HumanIntensities, read_human
 from stimuli.manipulation import LEAST
@@ -76,7 +76,6 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
     from audit.statistics.elicitation import elicitation_tables
-    from audit.statistics.manipulation import manipulation_rows_of_run
     from audit.statistics.ratings import without_dimensions
     from audit.statistics.text_differences import text_tables, texts_remarks
     from audit.tables.ratings import MANIPULATION

@@ -275,8 +275,8 @@ def _unsure(manifest: Manifest, measures: pd.DataFrame, min_number_mass: float) 
 
 def _limits(manifest: Manifest, codes: set[str], unsure: pd.DataFrame) -> Limits:
     """Return what limits verdicts besides the numbers: on the whole run, and on a judge of low number mass."""
-    from audit.statistics.limits import limits_of_folder
     from audit.statistics.verdict import Limits
+    from audit.tasks.limits import limits_of_folder
 
     places = [
         (dimension, manifest.prompt.variant, measure)
