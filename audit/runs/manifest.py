@@ -32,6 +32,7 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import AuditError, StoreError, recovery
 from audit.runs import ledger
 from audit.runs.model_names import address_of, model_name, stated_by
+from audit.tables.controls import ComparedWords
 from audit.tables.json_text import parse_json
 from stimuli.files import read_file
 
@@ -64,13 +65,6 @@ Points: TypeAlias = Annotated[int, Field(strict=True)] | Annotated[float, Field(
 Words: TypeAlias = Mapping[str, str]
 _OfTerms: TypeAlias = Mapping[str, Mapping[str, str]]
 """Dimension → term or group → text."""
-
-
-class ComparedWords(dict[str, str]):
-    """Stems by term, from an earlier version: terms without one share a stem if their letters are alike.
-
-    Kept so that runs of those versions give the same numbers. Now every stem is stated where it is needed.
-    """
 
 
 class ManifestError(AuditError, KeyError):

@@ -24,7 +24,7 @@ from audit.asking.prompt_export import Export
 from audit.engines.answered import AnsweredEngine, FileAnswers
 from audit.engines.base import Generated
 from audit.errors import ConfigError, NotEstimableError, attempt
-from audit.runs.manifest import ComparedWords
+from audit.tables.controls import ComparedWords
 from audit.tables.ratings import Status
 from audit.tasks.intensity.ask import question_of
 from stimuli.files import open_file
