@@ -25,10 +25,10 @@ from scipy import stats
 
 import audit
 from audit.asking.plan import make_plan
+from audit.asking.run_identity import prompts_difference
 from audit.configuration.schema import load_config
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import PromptsAsked
-from audit.runs.provenance import prompts_difference
 from audit.runs.store import RunFolder
 from audit.statistics.analysis import analyse
 from audit.tables.controls import CONTROLS

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from audit.asking.conversations import prompt_records
 from audit.asking.plan import Plan, prompt_columns
+from audit.asking.run_identity import as_fed, describe_run, model_difference, plan_difference, with_sight
 from audit.asking.shown_prompt import shown_prompt
 from audit.asking.workers.base import Course, Here, Job, Workers
 from audit.engines.base import unwatched
@@ -25,16 +26,7 @@ from audit.runs.parts import part_name
 from audit.runs.planned import Planned
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
-from audit.runs.provenance import (
-    as_fed,
-    check_same_model,
-    check_same_run,
-    describe_run,
-    model_difference,
-    plan_difference,
-    states_seen,
-    with_sight,
-)
+from audit.runs.provenance import check_same_model, check_same_run, states_seen
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
 from audit.tables.stages import GIVEN, STAGES
@@ -278,8 +270,8 @@ def manifest_of(
 ) -> Manifest:
     """Describe a new run once its model is loaded, or check that an earlier run's model is the same.
 
-    ``example``, ``given`` and ``command`` are those of :func:`audit.runs.provenance.describe_run`. ``say`` gets a line
-    on special tokens if the engine adds any.
+    ``example``, ``given`` and ``command`` are those of :func:`audit.asking.run_identity.describe_run`. ``say`` gets a
+    line on special tokens if the engine adds any.
     """
     fed: dict[str, str] = {}
     if plan.config.engine.add_special_tokens:

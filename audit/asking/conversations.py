@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 
 from audit.asking.plan import Plan, make_plan, prompt_columns
+from audit.asking.run_identity import kept_difference, prompts_difference
 from audit.asking.strategies.given import preview, values_of
 from audit.configuration.schema import load_config
 from audit.errors import AuditError, StoreError
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
-from audit.runs.provenance import kept_difference, prompts_difference
 from audit.tables.formatting import plural
 from stimuli.errors import StimulusError
 from stimuli.narratives import EmotionWords

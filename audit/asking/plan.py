@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from audit.asking.run_identity import PLACES, READS, TOLD, asked_model_name, grid_identity, settings_of
 from audit.configuration.schema import AuditConfig
 from audit.errors import ConfigError
-from audit.runs.provenance import PLACES, READS, TOLD, asked_model_name, grid_identity, settings_of
 from audit.runs.store import Kind
 from audit.tables.formatting import plural
 from stimuli.conversations import Conversations, read_conversations

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.asking.prompt_export import Export, messages_in
+from audit.asking.run_identity import default_run_dir
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.configuration.schema import AuditConfig, load_statistics
 from audit.engines.answered import FileAnswers, answered_model, read_answers_file
@@ -18,7 +19,7 @@ from audit.people.collection import FOLDERS, form_of, import_ratings
 from audit.runs.manifest import Manifest
 from audit.runs.outside import code_text, describe_outside, read_outside
 from audit.runs.planned import Planned
-from audit.runs.provenance import check_same_run, computed_by, default_run_dir, first_setting_difference, now
+from audit.runs.provenance import check_same_run, computed_by, first_setting_difference, now
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
 from audit.tasks.base import Published, Task

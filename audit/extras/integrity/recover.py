@@ -18,6 +18,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from audit.asking.run_identity import kept_difference
 from audit.errors import StoreError
 from audit.extras.integrity.rescued import rescue
 from audit.runs import ledger
@@ -27,7 +28,6 @@ from audit.runs.manifest import FILE as MANIFEST
 from audit.runs.parts import Parts
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
-from audit.runs.provenance import kept_difference
 from audit.runs.store import KINDS, Kind, RunFolder
 from audit.tables.base import Table
 from audit.tables.formatting import plural
