@@ -24,10 +24,10 @@ from audit.runs.manifest import Manifest
 from audit.tables.stages import GIVEN, STAGES
 
 if TYPE_CHECKING:
-    from audit.asking.conversations import ConversationPrompt
     from audit.configuration.analysis_settings import AnalysisSettings
     from audit.extras.gate.judge import Gated
     from audit.extras.integrity.verification import Finding
+    from audit.runs.prompts import ConversationPrompt
     from audit.statistics.remarks import Remark
     from audit.statistics.verdict import Verdict
     from audit.tables.base import Table
