@@ -131,7 +131,7 @@ def tables_known_to(*modules: str) -> set[str]:
 
 def test_the_store_knows_no_table_of_a_feature():
     assert tables_known_to("audit.runs.store", "audit.runs.parts", "audit.runs.one_file") == {
-        "base", "json_text", "ratings", "shared", "spreadsheets",
+        "base", "ratings", "shared", "spreadsheets",
     }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from audit.configuration.schema import ServerConfig
 from audit.engines.base import AnswerStore, Done, unwatched
 from audit.engines.refusals import meaning_of
 from audit.errors import ModelError
-from audit.tables.json_text import parse_json
+from stimuli.json_text import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

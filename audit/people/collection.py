@@ -37,9 +37,9 @@ from audit.runs.manifest import Manifest, People
 from audit.runs.store import RunFolder
 from audit.tables.base import Table
 from audit.tables.formatting import plural
-from audit.tables.json_text import parse_json
 from audit.tables.people import PEOPLE_INTENSITIES, RATERS, READINGS
 from audit.tables.people_of_replies import PEOPLE_SCORES
+from stimuli.json_text import parse_json
 from stimuli.yaml_files import read_text
 
 FOLDERS: Final[dict[Form, str]] = {"replies": "people", "intensity": "people", "norming": "norming"}

@@ -33,8 +33,8 @@ from audit.errors import AuditError, StoreError, recovery
 from audit.runs import ledger
 from audit.runs.model_names import address_of, model_name, stated_by
 from audit.tables.controls import ComparedWords
-from audit.tables.json_text import parse_json
 from stimuli.files import read_file
+from stimuli.json_text import parse_json
 
 SCHEMA_VERSION: Final = 1
 FILE: Final = "manifest.json"

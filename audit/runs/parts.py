@@ -41,8 +41,8 @@ from audit.runs.parquet import (
     schema_of,
 )
 from audit.tables.base import Table
-from audit.tables.json_text import parse_json
 from stimuli.files import open_file, read_file
+from stimuli.json_text import parse_json
 
 _PARTS: Final = b"audit.parts"
 """Metadata key for ``[[name, n_rows, SHA-256 of the part's file], …]``, as JSON."""

@@ -24,9 +24,9 @@ from typing import Any, Final, Literal, Self, Union, get_args, get_origin, get_t
 import numpy as np
 
 from audit.errors import StoreError
-from audit.tables.json_text import parse_json
 from stimuli.files import open_file
 from stimuli.identities import Dimension, Identity
+from stimuli.json_text import parse_json
 from stimuli.narratives import WORDINGS, EmotionWords, Narrative, Narratives
 from stimuli.pairs import Mask
 from stimuli.prompts import PromptGrid, PromptVariant, Scale

@@ -23,12 +23,12 @@ from audit.runs.parquet import concatenate
 from audit.runs.parts import part_name
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
-from audit.tables.json_text import parse_json
 from audit.tables.replies import OWN_GAP_RATINGS, SCORED, SCORES
 from audit.tasks.measures.base import Counting, Reply, Scorer, measure_facts
 from audit.tasks.measures.choose import DIVERSITY, JUDGE, Wanted, wanted_scorers
 from audit.tasks.measures.epitome import MECHANISMS
 from stimuli.files import read_file
+from stimuli.json_text import parse_json
 from stimuli.rubrics import load_rubric
 from stimuli.strategy_labels import read_levels
 
