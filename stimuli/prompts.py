@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Final, overload
+from typing import Final, Self, overload
 
 import numpy as np
 
@@ -74,6 +74,12 @@ class Question:
     experiencer: str
     emotions: tuple[str, ...]
     perceiver: str = ""
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> Self:
+        """Return whose emotion a prompt with these placeholders asks about."""
+        words = (values["emotion_noun"], values["emotion_adjective"])
+        return cls(values["experiencer"], tuple(filter(None, words)), values.get("perceiver", ""))
 
 
 @dataclass(frozen=True, slots=True)
