@@ -16,6 +16,8 @@ from audit.errors import ConfigError, check_margin
 
 MOST_PERMUTATIONS: Final = 10_000_000
 """More would only separate smaller p-values, which no corrected test needs."""
+REFUSAL_MARGIN: Final = 5.0
+"""Percentage points. Refusals have a margin of their own, since one in scale points does not apply to them."""
 _RECORDED: Final = "recorded"
 """Validation context of settings that a manifest holds."""
 _IN_POINTS: Final = "may_be_all"

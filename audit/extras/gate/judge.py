@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from audit.configuration.analysis_settings import AnalysisSettings
+from audit.configuration.analysis_settings import REFUSAL_MARGIN, AnalysisSettings
 from audit.errors import ConfigError
 from audit.report.verdicts import REASONS
 from audit.runs.differences import choices_of, identity_of, thinking_of
@@ -32,7 +32,6 @@ from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural, printable, scale_end
 from audit.tables.ratings import MANIPULATED
-from audit.tasks.intensity.publish import REFUSAL_MARGIN
 from audit.tasks.limits import codes_of_run, manipulation_rows_of_run, noise_of_run
 from audit.tasks.registry import task_of
 from stimuli.strategies import NO_STRATEGY

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from audit.asking.conversations import what_was_asked
-from audit.configuration.analysis_settings import AnalysisSettings
+from audit.configuration.analysis_settings import REFUSAL_MARGIN, AnalysisSettings
 from audit.report.explorer import Explorer, explore
 from audit.runs.manifest import Manifest, RecordedCheck
 from audit.runs.store import RunFolder
@@ -42,9 +42,6 @@ from stimuli.narratives import emotion_valence
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
     from audit.statistics.verdict import Limits
-
-REFUSAL_MARGIN: Final = 5.0
-"""Percentage points. Refusals have a margin of their own, since one in scale points does not apply to them."""
 
 
 def draw_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
