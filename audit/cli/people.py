@@ -105,8 +105,8 @@ def _people(words: Sequence[str]) -> int:
 
 
 def _export(words: Sequence[str]) -> None:
-    from audit.people.collection import export_items, export_lists, form_of
     from audit.runs.manifest import Manifest
+    from audit.tasks.people import export_items, export_lists, form_of
     from audit.tasks.registry import task_of
 
     given = _ONE_RUN.read(words)

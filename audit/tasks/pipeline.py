@@ -15,7 +15,6 @@ from audit.configuration.schema import AuditConfig, load_statistics
 from audit.engines.answered import FileAnswers, answered_model, read_answers_file
 from audit.engines.progress import Say
 from audit.errors import ConfigError, StoreError
-from audit.people.collection import FOLDERS, form_of, import_ratings
 from audit.runs.manifest import Manifest
 from audit.runs.outside import code_text, describe_outside, read_outside
 from audit.runs.planned import Planned
@@ -23,6 +22,7 @@ from audit.runs.provenance import check_same_run, computed_by, first_setting_dif
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
 from audit.tasks.base import Published, Task
+from audit.tasks.people import FOLDERS, form_of, import_ratings
 from audit.tasks.registry import TASKS, task_of
 from stimuli.mentions import remarks
 from stimuli.reach import reach_remarks

@@ -141,7 +141,6 @@ class WrittenTexts(Task[Plan]):
 
     def publish(self, folder: RunFolder, manifest: Manifest) -> Published:
         """Analyse the texts and their scores, and render them; see :meth:`audit.tasks.base.Task.publish`."""
-        from audit.people.collection import people_of
         from audit.people.measure_agreement import people_tables
         from audit.report.figures.style import page_svgs
         from audit.statistics.calls import call_table
@@ -149,6 +148,7 @@ class WrittenTexts(Task[Plan]):
         from audit.statistics.conversations import told_apart_by
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.text_differences import text_tables, texts_remarks
+        from audit.tasks.people import people_of
         from audit.tasks.reply.epitome import epitome_table
         from audit.tasks.reply.gaps import measure_tables
         from audit.tasks.reply.judge.gap import judged_tables
