@@ -34,7 +34,8 @@ from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.base import Published
 from audit.tasks.intensity.released_answers import released_answers
 from audit.tasks.limits import codes_of_run, limits_of, manipulation_rows_of_run, sees_refusals, told_response
-from audit.tasks.publishing import count_of, on_run, on_thoughts, score_run_stages, unfinished, write_all
+from audit.tasks.measures.stage_scores import score_run_stages
+from audit.tasks.publishing import count_of, on_run, on_thoughts, unfinished, write_all
 from stimuli.human import HumanIntensities, read_human
 from stimuli.manipulation import LEAST
 from stimuli.narratives import emotion_valence

@@ -33,7 +33,8 @@ from audit.tables.shared import OVERALL
 from audit.tables.stages import STAGES
 from audit.tasks.base import Published, Task
 from audit.tasks.measures.choose import JUDGE, Wanted
-from audit.tasks.publishing import on_run, on_thoughts, score_run_stages, unfinished, write_all
+from audit.tasks.measures.stage_scores import score_run_stages
+from audit.tasks.publishing import on_run, on_thoughts, unfinished, write_all
 from audit.tasks.reply.scoring import plan_scoring, read_scores, score_counts, score_replies
 from stimuli.narratives import emotion_valence
 
