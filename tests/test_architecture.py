@@ -28,7 +28,8 @@ CONF = conf_folder()
 ROOTS = {"audit": Path(audit.__file__).parent, "stimuli": Path(stimuli.__file__).parent}
 
 DRAWING = (
-    "audit.report.figures", "audit.tasks.inventory.figures", "audit.tasks.reply.figures", "audit.extras.paper.figures",
+    "audit.report.figures", "audit.tasks.inventory.figures", "audit.tasks.reply.figures",
+    "audit.extras.exchange.paper.figures",
 )  # fmt: skip
 ONLY_IN = {
     **dict.fromkeys(
@@ -39,7 +40,7 @@ ONLY_IN = {
     "ray": "audit.asking.workers.cluster",
     "inspect_ai": ("audit.extras.exchange.inspect_task", "audit.engines.inspect_log"),
     "pyreadstat": ("audit.extras.exchange.spss", "stimuli.table_files"),
-    "docx": "audit.extras.paper.word",
+    "docx": "audit.extras.exchange.paper.word",
     **dict.fromkeys(("hydra", "omegaconf"), "audit.configuration.composition"),
     **dict.fromkeys(("matplotlib", "seaborn"), DRAWING),
     "statsmodels": "audit.statistics.",

@@ -229,7 +229,7 @@ def test_an_endpoint_is_so_called_by_terminal_gate_index_comparison_and_exports(
     name = f"{SHOWN.removesuffix('127.0.0.1:')}{host} (answers as {STATED})"
     with Hostile(models=None, name=STATED).serving() as url, pytest.MonkeyPatch.context() as patch:
         patch.setenv("TESTS_KEY", KEY)
-        patch.setattr("audit.extras.exchange.paper._figures", lambda *_: ({}, ""))  # no name is in them
+        patch.setattr("audit.extras.exchange.paper.export._figures", lambda *_: ({}, ""))  # no name is in them
         capfd.readouterr()
         assert audit_in(folder, "prompts", *_words(url), "out=p.jsonl") == 0
         assert audit_in(folder, "plan", *_words(url), "probe=0") == 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from audit.extras.paper.base import Row, Study, has_interval, is_finite
-from audit.extras.paper.table import decimals_for, format_number, interval_written
-from audit.extras.paper.text import Line, PlainText, Symbol, line, told_names
+from audit.extras.exchange.paper.base import Row, Study, has_interval, is_finite
+from audit.extras.exchange.paper.table import decimals_for, format_number, interval_written
+from audit.extras.exchange.paper.text import Line, PlainText, Symbol, line, told_names
 from audit.report.echo import NOT_CONTROLLED
 from audit.report.heterogeneity import variation
 from audit.report.numbers import rows_of
