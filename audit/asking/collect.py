@@ -25,7 +25,6 @@ from audit.runs.manifest import Manifest
 from audit.runs.parts import part_name
 from audit.runs.planned import Planned
 from audit.runs.prompts import FILE as PROMPTS
-from audit.runs.prompts import PromptsAsked
 from audit.runs.provenance import check_same_model, check_same_run, states_seen
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
@@ -247,7 +246,7 @@ def collect(
             for line in shown_prompt(example):
                 say(line)
         if earlier is None or not (folder.path / PROMPTS).exists():  # a run of an earlier version
-            folder.write_file(PROMPTS, PromptsAsked(plan.grid, plan.strategy).to_bytes())
+            folder.write_file(PROMPTS, plan.asked.to_bytes())
         manifest = ask_shards(
             plan, folder, manifest, workers, partial(_ask_shard, plan, folder), load_s=load_s, say=say
         )

@@ -238,4 +238,4 @@ def _asked_of(folder: Path, manifest: Manifest) -> tuple[PromptsAsked | None, st
         reason = " ".join(str(error).split())
     if reason:
         return None, f"they could not be built again ({reason})"
-    return PromptsAsked(plan.grid, plan.strategy), ""
+    return plan.asked, ""

@@ -105,13 +105,11 @@ def _people(words: Sequence[str]) -> int:
 
 
 def _export(words: Sequence[str]) -> None:
-    from audit.runs.manifest import Manifest
     from audit.tasks.people import export_items, export_lists, form_of
-    from audit.tasks.registry import task_of
 
     given = _ONE_RUN.read(words)
     path = given.one_folder()
-    form = form_of(path, task_of(Manifest.read(path)).forms, given[_FORM])
+    form = form_of(path, given[_FORM])
     known = {_FORM.name, *(_REPLIES if form == "replies" else _NARRATIVES).names}
     for name in given.texts:
         if name not in known:

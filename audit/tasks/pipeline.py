@@ -276,7 +276,7 @@ def import_people(path: Path, files: Sequence[Path], *, form: str | None = None)
     tuple
         The analysis, and what was counted in the files, in words.
     """
-    which = form_of(path, task_of(Manifest.read(path)).forms, form)
+    which = form_of(path, form)
     found, counted = import_ratings(path, which, files)
     with RunFolder(path) as folder:
         folder.write_manifest(Manifest.read(path).having(**{FOLDERS[which]: found}))

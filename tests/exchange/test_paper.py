@@ -28,9 +28,9 @@ from audit.extras.exchange.paper.methods import methods
 from audit.extras.exchange.paper.references import bibliography
 from audit.extras.exchange.paper.text import as_plain, works_in
 from audit.extras.exchange.paper.word import word_file
+from audit.runs.csv_tables import read_table
 from audit.tables.controls import CONTROLS
 from audit.tables.gap import GAP
-from audit.tables.reading import read_table
 from audit.tables.verdicts import VERDICTS
 
 pytestmark = pytest.mark.long

@@ -607,9 +607,9 @@ def _gaps_of(run: Path) -> pd.DataFrame:
     """Return a run's headline gaps and, if it has several wordings, the rows that generalise over wordings."""
     import pandas as pd
 
+    from audit.runs.csv_tables import read_table
     from audit.tables.controls import CONTROLS
     from audit.tables.gap import GAP
-    from audit.tables.reading import read_table
 
     columns = ["dimension", "variant", "scope", "se", "df", "n_narratives"]
     path, of_controls = (table.place(run / "tables") for table in (GAP, CONTROLS))

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from audit.asking.elicitation.rules import OF_ANSWERS
 from audit.comparing.comparison import Comparison, compare_folders
 from audit.comparing.ratings import RatingComparison
 from audit.configuration.schema import fingerprint, load_statistics
@@ -32,7 +33,6 @@ from audit.runs.provenance import check_same_run, computed_by, first_setting_dif
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
 from audit.tasks.base import Published
-from audit.tasks.intensity.released_answers import OF_ANSWERS
 from audit.tasks.registry import task_of
 from stimuli.identities import IDENTITIES_FILE
 from stimuli.narratives import HOU2025_COUNTS, load_narratives

@@ -21,7 +21,6 @@ from audit.asking.conversations import narratives_of, prompt_records
 from audit.asking.plan import Plan, make_plan
 from audit.configuration.schema import AuditConfig, MeasuresConfig
 from audit.engines.progress import Say
-from audit.report.task_words import TaskWords
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table
@@ -36,6 +35,7 @@ from audit.tasks.measures.choose import JUDGE, Wanted
 from audit.tasks.measures.stage_scores import score_run_stages
 from audit.tasks.publishing import on_run, on_thoughts, unfinished, write_all
 from audit.tasks.reply.scoring import plan_scoring, read_scores, score_counts, score_replies
+from audit.tasks.task_words import TaskWords
 from stimuli.narratives import emotion_valence
 
 if TYPE_CHECKING:
