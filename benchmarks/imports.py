@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = (
     "stimuli", "errors", "configuration", "tables", "engines", "runs", "asking", "statistics", "report", "people",
     "tasks.measures", "tasks", "tasks.reply", "tasks.recognition", "tasks.inventory", "tasks.intensity", "comparing",
-    "cli.terminal", "extras", "api", "cli",
+    "cli.terminal", "extras", "cli", "audit",
 )  # fmt: skip
 """What may import what: a part imports only those before it, and itself. A folder without those named apart is one."""
 APART = "extras"
@@ -95,7 +95,7 @@ def part_of(module):
     names = module.split(".")
     if names[0] == "stimuli":
         return "stimuli"
-    if len(names) == 1 or names[1] == "__main__":
+    if len(names) == 1 or names[1] in ("__main__", "api"):
         return "audit"  # what a user imports or runs; it stands on everything
     two = ".".join(names[1:3])
     return two if two in LAYERS or names[1] == APART else names[1]
@@ -108,8 +108,6 @@ def layer_of(part):
 
 def is_upward(importer, target):
     """Whether an import of one part by another goes up."""
-    if "audit" in (importer, target):
-        return target == "audit" != importer
     return LAYERS.index(layer_of(importer)) < LAYERS.index(layer_of(target))
 
 
