@@ -35,6 +35,7 @@ from audit.runs.model_names import address_of, model_name, stated_by
 from audit.tables.controls import ComparedWords
 from stimuli.files import read_file
 from stimuli.json_text import parse_json
+from stimuli.strategies import NO_STRATEGY
 
 SCHEMA_VERSION: Final = 1
 FILE: Final = "manifest.json"
@@ -335,6 +336,11 @@ class RecordedStrategy(_ManifestPart):
     sha256: str = ""
     given_sha256: str = ""
     knowledge: RecordedKnowledge = RecordedKnowledge()
+
+    @property
+    def choice(self) -> str:
+        """Its name as ``strategy=`` takes it, also for runs that had none."""
+        return self.name or NO_STRATEGY
 
 
 class ExampleCall(_ManifestPart):

@@ -24,10 +24,10 @@ from audit.asking.workers.local import END_WITHIN, LocalWorker
 from audit.asking.workers.pool import Ended, Event, Post, Raised, Ready, Worker, WorkerPool
 from audit.asking.workers.serve import Opening
 from audit.configuration.schema import EngineConfig
-from audit.configuration.version import __version__
 from audit.engines.progress import Say
 from audit.errors import ModelError, WorkerError
 from audit.tables.formatting import plural
+from audit.tables.version import __version__
 
 LISTEN_FOR: Final = 1.0
 """Longest wait of a relay for a message, in seconds."""

@@ -34,7 +34,6 @@ from audit.tables.formatting import plural, printable, scale_end
 from audit.tables.ratings import MANIPULATED
 from audit.tasks.limits import codes_of_run, manipulation_rows_of_run, noise_of_run
 from audit.tasks.registry import task_of
-from stimuli.strategies import NO_STRATEGY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -423,7 +422,7 @@ def _rated_otherwise(run: Manifest, other: Manifest) -> str:
         return ""
     if run.prompt.sha256 and other.prompt.sha256 and run.prompt.sha256 != other.prompt.sha256:
         return f"was asked in another wording of prompt={printable(other.prompt.variant)}"
-    ours, theirs = (each.strategy.name or NO_STRATEGY for each in (run, other))
+    ours, theirs = (each.strategy.choice for each in (run, other))
     if (ours, run.strategy.sha256) != (theirs, other.strategy.sha256):
         same = " with other settings" if ours == theirs else f", and this run by strategy={printable(ours)}"
         return f"was led by strategy={printable(theirs)}{same}"

@@ -94,7 +94,7 @@ def _of_manifest(manifest: Manifest) -> dict[str, Any]:
         "server": encodable(model.address),
         "parameters": model.parameters or unknown,
         "weights_bytes": model.weights_bytes or unknown,
-        "strategy": manifest.strategy.name or "none",
+        "strategy": manifest.strategy.choice,
         "confidence": statistics.confidence,
         "margin": unknown if statistics.margin is None else statistics.margin,
         "identity": identity_of(manifest),
