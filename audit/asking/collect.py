@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from audit.asking.conversations import prompt_records
 from audit.asking.plan import Plan, prompt_columns
+from audit.asking.progress import Progress, ProgressPart, Say
 from audit.asking.run_identity import as_fed, describe_run, model_difference, plan_difference, with_sight
 from audit.asking.shown_prompt import shown_prompt
 from audit.asking.workers.base import Course, Here, Job, Workers
 from audit.engines.base import unwatched
-from audit.engines.progress import Progress, ProgressPart, Say
 from audit.errors import StoreError, recovery
 from audit.runs.manifest import Manifest
 from audit.runs.parts import part_name

@@ -11,12 +11,12 @@ References
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
-from audit.engines.progress import Progress
 from audit.engines.resolve import ModelFiles, check_model_folder, file_hashes, find_folder, hush, unloadable
 from audit.errors import ModelError
 from stimuli.narratives import Narrative
@@ -49,6 +49,14 @@ def head_of(narrative: Narrative) -> str:
     return third_person or narrative.neutral or narrative.first_person
 
 
+Counted: TypeAlias = Callable[[int], AbstractContextManager[Callable[[int], object]]]
+"""From a number of inferences to a context that gets how many more are there."""
+
+
+def _uncounted(n: int) -> AbstractContextManager[Callable[[int], object]]:
+    return nullcontext(lambda more: None)
+
+
 def infer(
     heads: Sequence[str],
     *,
@@ -59,14 +67,14 @@ def infer(
     max_tokens: int = 24,
     batch_size: int = 16,
     device: str = "cpu",
+    counted: Counted = _uncounted,
 ) -> Inferred:
     """Return a COMET model's inferences from each head by each relation.
 
     The model reads ``"{head} {relation} [GEN]"``, as the published one does, and a beam search with n beams writes n
     inferences. Empty and repeated ones are dropped, as is "none", the model's word for nothing, unless it is the only
     one. A head that is too long loses its end, never its mark. Of the model's generation settings only the special
-    tokens are kept, as in our engines. Nothing is sampled, and the model's own code is not run. A bar on stderr shows
-    progress.
+    tokens are kept, as in our engines. Nothing is sampled, and the model's own code is not run.
 
     Parameters
     ----------
@@ -80,6 +88,8 @@ def infer(
         Tokens of an inference, at most.
     batch_size
         Affects only rounding.
+    counted
+        Entered with the number of inferences when the model is loaded; gets how many more are there.
     """
     for name, value in (("n", n), ("max_tokens", max_tokens), ("batch_size", batch_size)):
         if value < 1:
@@ -121,7 +131,7 @@ def infer(
     asked.sort(key=lambda each: len(each[2]))
 
     texts: list[dict[str, str]] = [dict.fromkeys(relations, "") for _ in heads]
-    with Progress(len(asked), unit="inferences") as progress, torch.inference_mode():
+    with counted(len(asked)) as done, torch.inference_mode():
         for batch in _batches(asked, batch_size):
             width = max(len(ids) for _, _, ids in batch)
             padded = [ids + [tokenizer.pad_token_id] * (width - len(ids)) for _, _, ids in batch]
@@ -134,7 +144,7 @@ def infer(
             tails = tokenizer.batch_decode(written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
             for row, (place, relation, _) in enumerate(batch):
                 texts[place][relation] = _joined(tails[row * n : (row + 1) * n])
-            progress.done(len(batch))
+            done(len(batch))
     facts = {
         "name": model,
         "revision": files.revision,

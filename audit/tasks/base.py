@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import pandas as pd
 
+from audit.asking.progress import Say
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.configuration.schema import AuditConfig, TaskConfig
-from audit.engines.progress import Say
 from audit.errors import ConfigError
 from audit.people.questions import Form
 from audit.runs.manifest import Manifest

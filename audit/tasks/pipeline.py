@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from audit.asking.progress import Say
 from audit.asking.prompt_export import Export, messages_in
 from audit.asking.run_identity import default_run_dir
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.configuration.schema import AuditConfig, load_statistics
 from audit.engines.answered import FileAnswers, answered_model, read_answers_file
-from audit.engines.progress import Say
 from audit.errors import ConfigError, StoreError
 from audit.runs.manifest import Manifest
 from audit.runs.outside import code_text, describe_outside, read_outside

@@ -19,12 +19,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from audit.asking.progress import Say
 from audit.asking.workers.base import Do
 from audit.asking.workers.local import END_WITHIN, LocalWorker
 from audit.asking.workers.pool import Ended, Event, Post, Raised, Ready, Worker, WorkerPool
 from audit.asking.workers.serve import Opening
 from audit.configuration.schema import EngineConfig
-from audit.engines.progress import Say
 from audit.errors import ModelError, WorkerError
 from audit.tables.formatting import plural
 from audit.tables.version import __version__

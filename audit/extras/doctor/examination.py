@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from audit.asking.progress import Say
 from audit.configuration.schema import AuditConfig, load_config
-from audit.engines.progress import Say
 from audit.errors import AuditError
 from audit.runs.disk import existing, free_at
 from audit.tables.formatting import plural, printable

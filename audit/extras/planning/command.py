@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from audit.asking.progress import duration
 from audit.asking.shown_prompt import shown_prompt
 from audit.cli.terminal.base import Command, writing_out
 from audit.cli.terminal.jobs import each_job, overrides_help, split_arguments
@@ -21,7 +22,6 @@ from audit.cli.terminal.options import (
     whole_from,
 )
 from audit.cli.terminal.printing import note, print_table, say, tell
-from audit.engines.progress import duration
 from audit.errors import ConfigError
 from audit.runs.disk import free_at
 from audit.tables.formatting import SCOPES, dimension_title, plural

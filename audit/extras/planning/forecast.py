@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from audit.asking.progress import Progress, Say
 from audit.asking.run_identity import default_run_dir, design_differences, shard_size_on
 from audit.configuration.schema import AuditConfig
-from audit.engines.progress import Progress, Say
 from audit.errors import StoreError, report_command
 from audit.runs.ledger import check_made
 from audit.runs.planned import Planned

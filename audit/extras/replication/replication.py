@@ -12,10 +12,10 @@ from typing import Any, Final
 import pandas as pd
 
 from audit.asking.elicitation.rules import OF_ANSWERS
+from audit.asking.progress import Progress
 from audit.comparing.comparison import Comparison, compare_folders
 from audit.comparing.ratings import RatingComparison
 from audit.configuration.schema import fingerprint, load_statistics
-from audit.engines.progress import Progress
 from audit.errors import ConfigError, StoreError
 from audit.extras.replication.released_results import (
     N_STUDY,

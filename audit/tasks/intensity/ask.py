@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from audit.asking.collect import PromptBatch, Session, Shared, answer_columns
 from audit.asking.plan import Plan
+from audit.asking.progress import ProgressPart
 from audit.asking.workers.base import Job
-from audit.engines.progress import ProgressPart
 from audit.errors import ModelError
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, PromptCell, Question

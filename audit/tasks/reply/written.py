@@ -19,8 +19,8 @@ from audit.asking.collect import (
 )
 from audit.asking.conversations import narratives_of, prompt_records
 from audit.asking.plan import Plan, make_plan
+from audit.asking.progress import Say
 from audit.configuration.schema import AuditConfig, MeasuresConfig
-from audit.engines.progress import Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table
