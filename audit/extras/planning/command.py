@@ -23,7 +23,7 @@ from audit.cli.terminal.options import (
 )
 from audit.cli.terminal.printing import note, print_table, say, tell
 from audit.errors import ConfigError
-from audit.runs.disk import free_at
+from audit.extras.planning.disk import free_at
 from audit.tables.formatting import SCOPES, dimension_title, plural
 
 if TYPE_CHECKING:
