@@ -17,7 +17,7 @@ from audit.engines.local import TokenEngine
 from audit.runs.store import RunFolder
 from audit.tables.stages import STAGES
 from audit.tasks.reply.scoring import read_scores
-from stimuli.words import words as words_of
+from stimuli.sentences import words as words_of
 
 pytestmark = pytest.mark.long
 

@@ -24,7 +24,7 @@ from audit.statistics.ratings import BASELINES, BoolArray, FloatArray, IntArray,
 from audit.statistics.remarks import Remark
 from audit.tables.formatting import brief, p_value, plural, points
 from audit.tables.stages import MARKED_WORDS, STAGE_TEXTS, THEME
-from stimuli.words import words
+from stimuli.sentences import words
 
 MEASURES: Final = {
     "n_words": "words",

@@ -9,8 +9,8 @@ from audit.tasks.measures import text_scores as scores
 from audit.tasks.measures.emotion import EmotionScorer, run_vocabulary
 from audit.tasks.measures.text_scores import score_stages, score_texts
 from stimuli.narratives import EmotionWords
+from stimuli.sentences import sentences, words
 from stimuli.stereotypes import Lexicon
-from stimuli.words import sentences, words
 
 LEXICON = Lexicon("test", {"colours": ("red*", "blue"), "warm_colours": ("red*",)})
 

@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from stimuli.words import words
+from stimuli.sentences import words
 
 
 def ngram_counts(texts: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
     """Count the n-grams of texts; none spans two texts.
 
-    Words are those of :func:`stimuli.words.words`.
+    Words are those of :func:`stimuli.sentences.words`.
     """
     if n < 1:
         raise ValueError(f"n={n}: must be 1 or more")

@@ -23,7 +23,7 @@ from audit.tasks.measures.base import Measure, Reply
 from audit.tasks.measures.lexical import can_be_read
 from audit.tasks.measures.wordlists import EmotionForms, load_forms, plain_sentence
 from stimuli.narratives import EmotionWords, emotion_words
-from stimuli.words import sentences
+from stimuli.sentences import sentences
 
 _SOURCE: Final = "after the emotion accuracy of arXiv:2310.05140; by words, which are ours"
 _CAUTION: Final = "Naming is not understanding."

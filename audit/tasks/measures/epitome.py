@@ -19,7 +19,7 @@ from audit.engines.classifier import Classifier, open_classifier
 from audit.errors import ConfigError, ModelError
 from audit.tasks.measures.base import Measure, Reply, Scorer
 from stimuli.errors import suggest
-from stimuli.words import words
+from stimuli.sentences import words
 
 MECHANISMS: Final[Mapping[str, str]] = {
     "emotional_reactions": "emotional reactions",

@@ -15,7 +15,7 @@ from audit.engines.classifier import Classifier, open_classifier, softmax
 from audit.errors import ConfigError, ModelError
 from audit.tasks.measures.base import Measure, Reply, Scorer
 from stimuli.errors import suggest
-from stimuli.words import words
+from stimuli.sentences import words
 
 HYPOTHESES: Final[Mapping[str, str]] = {
     "emotion": "This response acknowledges the user's emotions.",

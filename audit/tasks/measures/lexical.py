@@ -17,8 +17,8 @@ from audit.tasks.measures.base import Measure, Reply
 from audit.tasks.measures.script import in_other_script, script_of
 from audit.tasks.measures.text_scores import score_texts
 from audit.tasks.measures.wordlists import KINDS, load_patterns
+from stimuli.sentences import words
 from stimuli.stereotypes import Lexicon
-from stimuli.words import words
 
 _NO_THEMES: Final = Lexicon("none", {})
 _OURS: Final = "patterns of ours, after arXiv:2106.01144 and arXiv:2012.04080"

@@ -19,9 +19,9 @@ from audit.tasks.measures.regard import IdentityMask
 from audit.tasks.measures.wordlists import FORMS_FILE, EmotionForms, load_forms, plain_sentence
 from stimuli.errors import StimulusError
 from stimuli.narratives import EmotionWords, emotion_valence, emotion_words
+from stimuli.sentences import sentences, words
 from stimuli.table_files import SUFFIXES
 from stimuli.tables import read_cells
-from stimuli.words import sentences, words
 from stimuli.yaml_files import may_be_file, read_text, read_yaml
 
 _SOURCE: Final = "emotion lexicons as proxies of empathy, chinaxiv-202506.00080; formula ours"
@@ -70,7 +70,7 @@ class EmotionLexicon:
     source
         ``packaged`` or ``file``.
     emotions
-        The names of each word's emotions; words as :func:`stimuli.words.words` writes them. A valence
+        The names of each word's emotions; words as :func:`stimuli.sentences.words` writes them. A valence
         counts as an emotion.
     n_phrases
         Entries of several words, which are never found.

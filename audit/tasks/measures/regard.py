@@ -15,7 +15,7 @@ from audit.engines.classifier import Classifier, open_classifier
 from audit.errors import ModelError
 from audit.tasks.measures.base import Measure, Reply, Scorer
 from stimuli.identities import NO_PERSONA
-from stimuli.words import words
+from stimuli.sentences import words
 
 MASK: Final = "XYZ"
 """Replaces an identity, in the study and in its classifier's training data."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from stimuli import yaml_files
-from stimuli.words import sentences
+from stimuli.sentences import sentences
 from stimuli.yaml_files import read_yaml
 
 _DATA: Final = Path(yaml_files.__file__).parent / "data"

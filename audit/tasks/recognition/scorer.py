@@ -20,7 +20,7 @@ from audit.tasks.measures.base import Measure, Reply
 from audit.tasks.measures.emotion import label_of
 from audit.tasks.measures.spans import exact_match, span_words, word_f1
 from audit.tasks.measures.wordlists import load_forms
-from stimuli.words import sentences, words
+from stimuli.sentences import sentences, words
 
 _LABELLED: Final = "The corpus' label is one reading; people who label conversations often disagree."
 

@@ -8,7 +8,7 @@ from typing import Final
 from audit.asking.elicitation.plain_text import answer_of, normalise_text
 from audit.tables.replies import ReplyStatus
 from audit.tasks.measures.script import in_other_script
-from stimuli.words import sentences, words
+from stimuli.sentences import sentences, words
 
 _OPENING: Final = 2
 """Sentences in which a model declines, if it does: later ones may quote, or console ("you can't do this alone")."""
