@@ -333,7 +333,8 @@ def audit_in():
 @pytest.fixture
 def tiny_config():
     """Return a function that gives the validated cards of a model folder for the transformers engine on the CPU."""
-    from audit.configuration.schema import EngineConfig, ModelConfig
+    from audit.configuration.engine import EngineConfig
+    from audit.configuration.model import ModelConfig
 
     def cards(folder, *, batch_size=16, pack_tokens=None, device="cpu", engine="transformers", **changes):
         model = {

@@ -16,14 +16,9 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from audit.asking.plan import Plan
-from audit.configuration.schema import (
-    AuditConfig,
-    ElicitationConfig,
-    EngineConfig,
-    fingerprint,
-    load_config,
-    load_model,
-)
+from audit.configuration.elicitation import ElicitationConfig
+from audit.configuration.engine import EngineConfig
+from audit.configuration.schema import AuditConfig, fingerprint, load_config, load_model
 from audit.errors import ConfigError, StoreError
 from audit.runs.files import write_atomically
 from audit.runs.planned import Planned

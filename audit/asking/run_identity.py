@@ -14,7 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.configuration.schema import AuditConfig, ModelConfig, fingerprint, measured
+from audit.configuration.model import ModelConfig
+from audit.configuration.schema import AuditConfig, fingerprint, measured
 from audit.runs.manifest import Manifest
 from audit.runs.model_names import model_name
 from audit.runs.planned import Planned

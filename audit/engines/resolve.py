@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from filelock import FileLock
 
-from audit.configuration.schema import ModelConfig
+from audit.configuration.model import ModelConfig
 from audit.engines.digests import cache_folder, sha256
 from audit.engines.gguf import convert, look_into
 from audit.errors import ModelAbsentError, ModelError

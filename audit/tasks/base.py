@@ -16,7 +16,8 @@ import pandas as pd
 
 from audit.asking.progress import Say
 from audit.configuration.analysis_settings import AnalysisSettings
-from audit.configuration.schema import AuditConfig, TaskConfig
+from audit.configuration.schema import AuditConfig
+from audit.configuration.task import TaskConfig
 from audit.errors import ConfigError
 from audit.people.questions import Form
 from audit.runs.manifest import Manifest

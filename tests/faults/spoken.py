@@ -21,7 +21,8 @@ from reading import Case, Reader, Tried, WrongValueError
 from audit.asking.elicitation.bounded import read_bounded
 from audit.asking.elicitation.parsing import holds_refusal, parse_response, parse_response_hou2025
 from audit.asking.elicitation.plain_text import answer_of
-from audit.configuration.schema import ModelConfig, ServerConfig
+from audit.configuration.engine import ServerConfig
+from audit.configuration.model import ModelConfig
 from audit.engines.base import Generated
 from audit.engines.batch import Batches
 from audit.engines.chat import ChatTokenizer

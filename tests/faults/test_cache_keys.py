@@ -24,7 +24,7 @@ from spoken import _CHAT, CARD, _server, _Told
 from audit.asking.plan import make_plan
 from audit.asking.run_identity import default_run_dir, plan_difference
 from audit.cli.main import main
-from audit.configuration.schema import ModelConfig
+from audit.configuration.model import ModelConfig
 from audit.engines.base import Generated, OpenModel
 from audit.engines.local import LocalModel
 from audit.engines.openai import ChatEngine

@@ -24,7 +24,7 @@ from audit.asking.workers.base import Do
 from audit.asking.workers.local import END_WITHIN, LocalWorker
 from audit.asking.workers.pool import Ended, Event, Post, Raised, Ready, Worker, WorkerPool
 from audit.asking.workers.serve import Opening
-from audit.configuration.schema import EngineConfig
+from audit.configuration.engine import EngineConfig
 from audit.errors import ModelError, WorkerError
 from audit.tables.formatting import plural
 from audit.tables.version import __version__

@@ -9,7 +9,8 @@ from itertools import accumulate
 from typing import Any, Final, Literal, cast, overload
 
 from audit.asking.run_identity import PLACES, READS, TOLD, asked_model_name, identity_asked, settings_of
-from audit.configuration.schema import AuditConfig, InventoryTask, fingerprint
+from audit.configuration.schema import AuditConfig, fingerprint
+from audit.configuration.task import InventoryTask
 from audit.errors import ConfigError
 from audit.tables.formatting import plural
 from audit.tasks.inventory.tables import DEFAULT

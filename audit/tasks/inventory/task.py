@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pandas as pd
 
 from audit.asking.progress import Say
-from audit.configuration.schema import AuditConfig, InventoryTask
+from audit.configuration.schema import AuditConfig
+from audit.configuration.task import InventoryTask
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table

@@ -7,7 +7,8 @@ from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any, Final
 
-from audit.configuration.schema import MeasuresConfig, fingerprint
+from audit.configuration.measures import MeasuresConfig
+from audit.configuration.schema import fingerprint
 from audit.tasks.measures.base import Measure, Scorer
 from stimuli.narratives import EmotionWords, Narrative, emotion_words
 

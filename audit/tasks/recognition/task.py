@@ -14,7 +14,9 @@ import pandas as pd
 
 from audit.asking.elicitation.plain_text import answer_of
 from audit.asking.plan import Plan
-from audit.configuration.schema import AuditConfig, MeasuresConfig, RecognitionTask, fingerprint
+from audit.configuration.measures import MeasuresConfig
+from audit.configuration.schema import AuditConfig, fingerprint
+from audit.configuration.task import RecognitionTask
 from audit.errors import ConfigError
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder

@@ -15,7 +15,8 @@ import pandas as pd
 from audit.asking.elicitation.plain_text import answer_of
 from audit.asking.plan import Plan
 from audit.asking.progress import Progress, Say
-from audit.configuration.schema import JudgeConfig, MeasuresConfig, ModelConfig
+from audit.configuration.measures import JudgeConfig, MeasuresConfig
+from audit.configuration.model import ModelConfig
 from audit.errors import ConfigError, ModelAbsentError
 from audit.runs.manifest import Manifest
 from audit.runs.model_names import model_name

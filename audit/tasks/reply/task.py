@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from audit.asking.collect import PromptBatch, answer_columns
 from audit.asking.plan import Plan
-from audit.configuration.schema import MeasuresConfig, ReplyTask
+from audit.configuration.measures import MeasuresConfig
+from audit.configuration.task import ReplyTask
 from audit.people.questions import Form
 from audit.tasks.measures.choose import Wanted
 from audit.tasks.reply.scoring import scorers_of_replies

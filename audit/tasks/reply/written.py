@@ -20,7 +20,8 @@ from audit.asking.collect import (
 from audit.asking.conversations import narratives_of, prompt_records
 from audit.asking.plan import Plan, make_plan
 from audit.asking.progress import Say
-from audit.configuration.schema import AuditConfig, MeasuresConfig
+from audit.configuration.measures import MeasuresConfig
+from audit.configuration.schema import AuditConfig
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table
