@@ -6,7 +6,7 @@ The public names are :func:`run`, :func:`open_run`, :func:`compare` and :func:`e
 
 from typing import TYPE_CHECKING, Any
 
-from audit.configuration.version import __version__ as __version__
+from audit.tables.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from audit.api import AuditError as AuditError

@@ -24,10 +24,10 @@ from audit.runs.manifest import Manifest
 from audit.tables.stages import GIVEN, STAGES
 
 if TYPE_CHECKING:
-    from audit.asking.conversations import ConversationPrompt
     from audit.configuration.analysis_settings import AnalysisSettings
     from audit.extras.gate.judge import Gated
     from audit.extras.integrity.verification import Finding
+    from audit.runs.prompts import ConversationPrompt
     from audit.statistics.remarks import Remark
     from audit.statistics.verdict import Verdict
     from audit.tables.base import Table
@@ -282,8 +282,8 @@ class Run:
         >>> verdict.code, verdict.reasons
         ('no_verdict', ('manipulation',))
         """
-        from audit.statistics.limits import verdicts_as_they_hold
         from audit.statistics.verdict import Verdict
+        from audit.tasks.limits import verdicts_as_they_hold
 
         if "verdicts" not in self.tables:
             again = report_command(self.path)

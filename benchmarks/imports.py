@@ -1,77 +1,114 @@
 """How the parts of this package import each other: parts, arrows between them, circles, floors, and what goes upward.
 
-    python benchmarks/imports.py
+    python benchmarks/imports.py [PART PART]
 
-prints these counts, the floors with their parts, and every import that goes up. The order of parts is :data:`LAYERS`;
-``tests/test_architecture.py`` holds the code against it. Imports are read from the syntax trees, those for types and
-inside functions, too.
+prints these counts, the floors with their parts, and every import that goes up; with two parts, the imports by which
+the first stands on the second. The order of parts is :data:`LAYERS`; ``tests/test_architecture.py`` holds the code
+against it. Imports are read from the syntax trees, those for types and inside functions, too. What an entry point or
+the list in ``audit/tasks/registry.py`` names is no import: who looks it up knows its interface alone.
 """
-
-from __future__ import annotations
 
 import ast
 import sys
 from collections import defaultdict
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LAYERS = (
     "stimuli", "errors", "configuration", "tables", "engines", "runs", "asking", "statistics", "report", "people",
-    "tasks", "comparing", "cli.terminal", "extras", "api", "cli",
+    "tasks.measures", "tasks", "tasks.reply", "tasks.recognition", "tasks.inventory", "tasks.intensity", "comparing",
+    "cli.terminal", "extras", "cli", "audit",
 )  # fmt: skip
-"""What may import what: a part imports only those before it, and itself."""
-WITHIN = {
-    "tasks": (
-        "measures", "publishing", "base", "reply", "recognition", "inventory", "intensity", "registry", "pipeline",
-    ),
-}  # fmt: skip
-"""The same inside a part that is made of several."""
-APART = ("extras",)
-"""Parts whose own parts may import each other in any order without a circle, and which no layer below may import."""
+"""What may import what: a part imports only those before it, and itself. A folder without those named apart is one."""
+APART = "extras"
+"""Its folders are parts that may import each other in any order without a circle, and that no layer below imports."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """A name that a module imports, and where that stands."""
+
+    importer: str
+    target: str
+    line: int
+    when: str  # at "module" level, inside a "function", or for the "types" alone
+
+    def __str__(self) -> str:
+        return f"{self.importer}, line {self.line}: imports {self.target} ({self.when})"
+
+
+@cache
+def sources(root=ROOT):
+    """Return the text of each module of ``audit`` and ``stimuli`` by its dotted name."""
+    return {
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path.read_text("utf-8")
+        for package in ("audit", "stimuli")
+        for path in sorted((root / package).rglob("*.py"))
+    }
+
+
+def imports_of(importer, source):
+    """Yield the imports of a module's text, one for each name."""
+
+    def visit(node, when):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            when = "function"
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            when = "types"
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(importer, alias.name, node.lineno, when)
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{importer}, line {node.lineno}: a relative import; write it out"
+            for alias in node.names:
+                yield Import(importer, f"{node.module}.{alias.name}", node.lineno, when)
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, when)
+
+    yield from visit(ast.parse(source), "module")
+
+
+@cache
+def all_imports(root=ROOT):
+    """Return all imports of ``audit`` and ``stimuli``, of each other and of libraries."""
+    return tuple(found for name, source in sources(root).items() for found in imports_of(name, source))
+
+
+def module_of(target, modules):
+    """Return the module that a target is or is a name of, or None: ``audit.runs.store`` of its ``RunFolder``."""
+    return next((name for name in (target, target.rpartition(".")[0]) if name in modules), None)
 
 
 def imports(root=ROOT):
     """Return, for each module, the modules of ``audit`` and ``stimuli`` that it imports."""
-    paths = {
-        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
-        for package in ("audit", "stimuli")
-        for path in sorted((root / package).rglob("*.py"))
-    }
-    found = {name: set() for name in paths}
-    for name, path in paths.items():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            targets = []
-            if isinstance(node, ast.Import):
-                targets = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                targets = [
-                    whole if (whole := f"{node.module}.{alias.name}") in paths else node.module for alias in node.names
-                ]
-            found[name] |= {target for target in targets if target in paths and target != name}
+    found = {name: set() for name in sources(root)}
+    for each in all_imports(root):
+        module = module_of(each.target, found)
+        found[each.importer] |= {module} - {None, each.importer}
     return found
 
 
 def part_of(module):
-    """Return the part that a module is of: ``runs``, or ``tasks.reply`` in a part that has parts."""
+    """Return the part that a module is of: ``runs``, or ``tasks.reply`` if the folder is a part of its own."""
     names = module.split(".")
     if names[0] == "stimuli":
         return "stimuli"
-    if len(names) == 1 or names[1] == "__main__":
+    if len(names) == 1 or names[1] in ("__main__", "api"):
         return "audit"  # what a user imports or runs; it stands on everything
-    if ".".join(names[1:3]) in LAYERS:
-        return ".".join(names[1:3])
-    return ".".join(names[1:3]) if names[1] in (*WITHIN, *APART) and len(names) > 2 else names[1]
+    two = ".".join(names[1:3])
+    return two if two in LAYERS or names[1] == APART else names[1]
+
+
+def layer_of(part):
+    """Return the layer of a part."""
+    return part if part in LAYERS else part.split(".")[0]
 
 
 def is_upward(importer, target):
     """Whether an import of one part by another goes up."""
-    (a, *own), (b, *others) = ((part,) if part in LAYERS else part.split(".") for part in (importer, target))
-    if "audit" in (a, b):
-        return b == "audit"
-    if a != b:
-        return LAYERS.index(a) < LAYERS.index(b)
-    order = WITHIN.get(a, ())
-    return bool(own and others and order) and order.index(own[0]) < order.index(others[0])
+    return LAYERS.index(layer_of(importer)) < LAYERS.index(layer_of(target))
 
 
 def circles(graph):
@@ -121,9 +158,16 @@ def floors(graph):
     return known
 
 
-def main():
-    """Print the counts."""
+def main(*parts):
+    """Print the counts, or the imports between two parts."""
     found = imports()
+    if parts:
+        importer, target = parts
+        for each in all_imports():
+            module = module_of(each.target, found)
+            if module and (part_of(each.importer), part_of(module)) == (importer, target):
+                print(each)
+        return 0
     graph = between_parts(found)
     upward = sorted(
         (name, target)
@@ -146,4 +190,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -72,7 +72,8 @@ def settings(arguments):
 
 def cards(asked, engine):
     """Return the model's card and the engine's."""
-    from audit.configuration.schema import EngineConfig, ModelConfig
+    from audit.configuration.engine import EngineConfig
+    from audit.configuration.model import ModelConfig
 
     model = ModelConfig(
         name="benchmarked", path=asked["model"], revision=None, tokenizer=None, dtype=asked["dtype"],

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Final, overload
+from typing import Final, Self, overload
 
 import numpy as np
 
@@ -65,6 +65,12 @@ class Question:
     experiencer: str  # the person in the narrative
     emotions: tuple[str, ...]  # the emotion's noun and adjective, those that there are
     perceiver: str = ""  # who the model is to be; empty where it has no persona
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> Self:
+        """Return whose emotion a prompt with these placeholders asks about."""
+        words = (values["emotion_noun"], values["emotion_adjective"])
+        return cls(values["experiencer"], tuple(filter(None, words)), values.get("perceiver", ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -348,7 +348,8 @@ def finished_model_run(tmp_path_factory, audit_in, tiny_model):
 @pytest.fixture
 def tiny_config():
     """Return a function that gives the validated cards of a model folder for the transformers engine on the CPU."""
-    from audit.configuration.schema import EngineConfig, ModelConfig
+    from audit.configuration.engine import EngineConfig
+    from audit.configuration.model import ModelConfig
 
     def cards(folder, *, batch_size=16, pack_tokens=None, device="cpu", engine="transformers", **changes):
         model = {

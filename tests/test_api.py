@@ -14,8 +14,8 @@ import pytest
 
 import audit
 from audit import api
+from audit.runs.csv_tables import read_table
 from audit.tables.gap import GAP
-from audit.tables.reading import read_table
 from audit.tasks.registry import task_of
 
 EXAMPLES = Path(__file__).parents[1] / "reports"

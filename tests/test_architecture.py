@@ -8,9 +8,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,7 +28,8 @@ CONF = conf_folder()
 ROOTS = {"audit": Path(audit.__file__).parent, "stimuli": Path(stimuli.__file__).parent}
 
 DRAWING = (
-    "audit.report.figures", "audit.tasks.inventory.figures", "audit.tasks.reply.figures", "audit.extras.paper.figures",
+    "audit.report.figures", "audit.tasks.inventory.figures", "audit.tasks.reply.figures",
+    "audit.extras.exchange.paper.figures",
 )  # fmt: skip
 ONLY_IN = {
     **dict.fromkeys(
@@ -42,7 +40,7 @@ ONLY_IN = {
     "ray": "audit.asking.workers.cluster",
     "inspect_ai": ("audit.extras.exchange.inspect_task", "audit.engines.inspect_log"),
     "pyreadstat": ("audit.extras.exchange.spss", "stimuli.table_files"),
-    "docx": "audit.extras.paper.word",
+    "docx": "audit.extras.exchange.paper.word",
     **dict.fromkeys(("hydra", "omegaconf"), "audit.configuration.composition"),
     **dict.fromkeys(("matplotlib", "seaborn"), DRAWING),
     "statsmodels": "audit.statistics.",
@@ -54,7 +52,7 @@ ONLY_IN = {
     "pyarrow": ("audit.runs.", "audit.extras.integrity.", "stimuli.table_files"),
     "inflect": "stimuli.identities",
     "python_calamine": "stimuli.spreadsheets",
-    "vaderSentiment": "audit.statistics.texts.",
+    "vaderSentiment": "audit.tasks.measures.text_scores",
 }
 """The one place of each library that takes long to import or ties us to its maker."""
 
@@ -64,93 +62,42 @@ ONLY_INSIDE_FUNCTIONS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Import:
-    """One import statement's target, and where it stands."""
-
-    importer: str
-    target: str
-    line: int
-    when: str  # "module" level, inside a "function", or for the "types" alone
-
-    def __str__(self) -> str:
-        return f"{self.importer}, line {self.line}: imports {self.target} ({self.when})"
-
-
-def imports_of(importer: str, source: str) -> Iterator[Import]:
-    def visit(node: ast.AST, when: str) -> Iterator[Import]:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            when = "function"
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            when = "types"
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield Import(importer, alias.name, node.lineno, when)
-        if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{importer}, line {node.lineno}: a relative import; write it out"
-            for alias in node.names:
-                # `from audit.runs import store` imports audit.runs.store: keep the last name where the first is a root.
-                yield Import(importer, f"{node.module}.{alias.name}", node.lineno, when)
-        for child in ast.iter_child_nodes(node):
-            yield from visit(child, when)
-
-    yield from visit(ast.parse(source), "module")
-
-
-@cache
-def sources() -> dict[str, str]:
-    """Map each module's dotted name to its text."""
-    return {
-        ".".join([root, *path.relative_to(folder).with_suffix("").parts]): path.read_text(encoding="utf-8")
-        for root, folder in ROOTS.items()
-        for path in sorted(folder.rglob("*.py"))
-    }
-
-
-@cache
-def all_imports() -> tuple[Import, ...]:
-    return tuple(found for name, source in sources().items() for found in imports_of(name, source))
-
-
-def inside(found: Import) -> bool:
-    return found.target.split(".")[0] in ROOTS
-
-
 # --- Which way imports flow ------------------------------------------------------------------------------------------
 
 
-@cache
-def graph() -> dict[str, set[str]]:
-    return layers.imports()
+GRAPH = layers.imports()
 
 
 def test_every_part_has_its_place_among_the_layers():
-    parts = {part if part in layers.LAYERS else part.split(".")[0] for part in layers.between_parts(graph())} - {
-        "audit"
-    }
-    assert parts == set(layers.LAYERS)
-    for name, order in layers.WITHIN.items():
-        own = {part.split(".")[1] for part in map(layers.part_of, graph()) if part.startswith(f"{name}.")}
-        assert own == set(order)
+    assert {layers.layer_of(part) for part in layers.between_parts(GRAPH)} == set(layers.LAYERS)
+
+
+def test_a_part_is_a_folder_and_a_folder_set_apart_has_its_own():
+    assert layers.part_of("audit.runs.store") == "runs"
+    assert layers.part_of("audit.tasks.base") == "tasks"
+    assert layers.part_of("audit.tasks.reply.judge.rubric") == "tasks.reply"
+    assert layers.part_of("audit.extras.gate.judge") == "extras.gate"
+    assert layers.part_of("audit.__main__") == layers.part_of("audit.api") == layers.part_of("audit") == "audit"
 
 
 def test_nothing_imports_upward():
     assert [
         f"{name} imports {target}"
-        for name, targets in graph().items()
+        for name, targets in GRAPH.items()
         for target in sorted(targets)
         if layers.is_upward(layers.part_of(name), layers.part_of(target))
     ] == []
 
 
 def test_there_is_no_circle_of_imports():
-    assert layers.circles(graph()) == []
-    assert layers.circles(layers.between_parts(graph())) == []
+    assert layers.circles(GRAPH) == []
+    assert layers.circles(layers.between_parts(GRAPH)) == []
 
 
 def test_the_layers_see_what_goes_up_and_what_goes_round():
     assert layers.is_upward("tables", "runs")
-    assert layers.is_upward("tasks.reply", "tasks.registry")
+    assert layers.is_upward("tasks", "tasks.reply")
+    assert layers.is_upward("tasks.reply", "tasks.recognition")
     assert layers.is_upward("cli", "audit")
     assert layers.is_upward("cli.terminal", "extras.gate")
     assert layers.is_upward("extras.gate", "cli")
@@ -163,7 +110,7 @@ def test_the_layers_see_what_goes_up_and_what_goes_round():
 def test_elicitation_knows_the_engine_s_protocol_and_tokenizer_but_no_engine():
     known = {
         ".".join(i.target.split(".")[:3])
-        for i in all_imports()
+        for i in layers.all_imports()
         if i.importer.startswith("audit.asking.elicitation.") and i.target.startswith("audit.engines.")
     }
     assert known <= {"audit.engines.base", "audit.engines.chat", "audit.engines.dialects"}  # the marks of thoughts
@@ -176,7 +123,7 @@ def tables_known_to(*modules: str) -> set[str]:
     while left:
         found = {
             ".".join(i.target.split(".")[:3])
-            for i in all_imports()
+            for i in layers.all_imports()
             if i.importer in left and i.target.startswith("audit.tables.")
         }
         left, known = found - known, known | found
@@ -185,7 +132,7 @@ def tables_known_to(*modules: str) -> set[str]:
 
 def test_the_store_knows_no_table_of_a_feature():
     assert tables_known_to("audit.runs.store", "audit.runs.parts", "audit.runs.one_file") == {
-        "base", "json_text", "ratings", "shared", "spreadsheets",
+        "base", "ratings", "shared", "spreadsheets",
     }  # fmt: skip
 
 
@@ -214,7 +161,7 @@ def asks_which_task(node: ast.AST) -> bool:
 def test_no_code_asks_which_task_a_run_is_of():
     found = [
         f"{name}, line {node.lineno}: {ast.unparse(node)}"
-        for name, source in sources().items()
+        for name, source in layers.sources().items()
         for node in ast.walk(ast.parse(source))
         if asks_which_task(node)
     ]
@@ -240,18 +187,19 @@ def test_the_checker_sees_who_asks_for_the_task(source, asks):
 
 def test_no_module_is_a_drawer_for_everything():
     drawers = {"utils", "util", "helpers", "helper", "misc", "common", "tools"}
-    assert [name for name in sources() if drawers & set(name.split("."))] == []
+    assert [name for name in layers.sources() if drawers & set(name.split("."))] == []
 
 
-def test_nothing_is_imported_by_a_string():
-    found = [
-        f"{name}, line {node.lineno}"
-        for name, source in sources().items()
+def test_only_tasks_are_imported_by_a_string():
+    importing = ("import_module", "__import__", "resolve_name")
+    found = {
+        name
+        for name, source in layers.sources().items()
         for node in ast.walk(ast.parse(source))
         if isinstance(node, (ast.Name, ast.Attribute))
-        and (node.id if isinstance(node, ast.Name) else node.attr) in ("import_module", "__import__")
-    ]
-    assert found == []
+        and (node.id if isinstance(node, ast.Name) else node.attr) in importing
+    }
+    assert found == {"audit.tasks.registry"}
 
 
 # --- Heavy libraries -------------------------------------------------------------------------------------------------
@@ -259,13 +207,13 @@ def test_nothing_is_imported_by_a_string():
 
 @pytest.mark.parametrize("library", sorted(ONLY_IN))
 def test_a_library_is_imported_in_its_one_place(library):
-    of_it = [i for i in all_imports() if i.target.split(".")[0] == library]
+    of_it = [i for i in layers.all_imports() if i.target.split(".")[0] == library]
     assert [str(i) for i in of_it if not i.importer.startswith(ONLY_IN[library])] == []
 
 
 @pytest.mark.parametrize("library", sorted(ONLY_INSIDE_FUNCTIONS))
 def test_a_heavy_library_is_imported_only_when_it_is_needed(library):
-    of_it = [i for i in all_imports() if i.target.split(".")[0] == library]
+    of_it = [i for i in layers.all_imports() if i.target.split(".")[0] == library]
     assert [str(i) for i in of_it if i.when == "module"] == []
 
 
@@ -273,7 +221,7 @@ def test_figures_are_imported_only_when_they_are_drawn():
     def draws(name: str) -> bool:
         return name.startswith(DRAWING)
 
-    early = [i for i in all_imports() if draws(i.target) and not draws(i.importer) and i.when == "module"]
+    early = [i for i in layers.all_imports() if draws(i.target) and not draws(i.importer) and i.when == "module"]
     assert [str(i) for i in early] == []
 
 
@@ -312,7 +260,7 @@ try:
 except ImportError:
     pass
 """
-    assert [(i.target, i.when) for i in imports_of("x", source)] == [
+    assert [(i.target, i.when) for i in layers.imports_of("x", source)] == [
         ("torch.nn", "module"),
         ("audit.runs.store.RunFolder", "types"),
         ("seaborn", "module"),
@@ -322,8 +270,14 @@ except ImportError:
 
 
 def test_the_checker_reads_the_whole_of_both_packages():
-    assert {"audit.tasks.pipeline", "audit.engines.vllm", "stimuli.prompts"} <= set(sources())
-    assert {i.target.split(".")[0] for i in all_imports()} >= {"vllm", "torch", "transformers", "hydra", "seaborn"}
+    assert {"audit.tasks.pipeline", "audit.engines.vllm", "stimuli.prompts"} <= set(layers.sources())
+    assert {i.target.split(".")[0] for i in layers.all_imports()} >= {
+        "vllm",
+        "torch",
+        "transformers",
+        "hydra",
+        "seaborn",
+    }
 
 
 # --- The packaged configuration --------------------------------------------------------------------------------------
@@ -373,4 +327,6 @@ def test_a_script_imports_what_is_there(path):
         for alias in node.names
     ]
     for module, name in wanted:
-        assert hasattr(importlib.import_module(module), name) or f"{module}.{name}" in sources(), f"{module}: {name}"
+        assert hasattr(importlib.import_module(module), name) or f"{module}.{name}" in layers.sources(), (
+            f"{module}: {name}"
+        )

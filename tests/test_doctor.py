@@ -6,8 +6,8 @@ from collections import namedtuple
 
 import pytest
 
-from audit.extras.doctor import examination as doctor
-from audit.extras.doctor.examination import Tried, _compared
+from audit.extras.planning import examination as doctor
+from audit.extras.planning.examination import Tried, _compared
 
 TINY = ("engine=transformers", "engine.device=cpu", "elicitation=expected", "stimuli.emotions=[sad]")
 Usage = namedtuple("Usage", "total used free")
@@ -30,7 +30,7 @@ def test_secrets_and_the_home_folder_are_not_on_the_page(examined, monkeypatch, 
     monkeypatch.setenv("HF_TOKEN", "hf_secret77")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret88")
     monkeypatch.setenv("USER", "mueller")
-    monkeypatch.setattr("audit.extras.doctor.examination._import_fault", lambda *_: "no module in /home/mueller/x")
+    monkeypatch.setattr("audit.extras.planning.examination._import_fault", lambda *_: "no module in /home/mueller/x")
     monkeypatch.setattr("pathlib.Path.home", lambda: number_model.parent)
     page = examined("probe=0")
     assert "HF_TOKEN: set" in page
@@ -42,7 +42,7 @@ def test_secrets_and_the_home_folder_are_not_on_the_page(examined, monkeypatch, 
 def test_what_does_not_import_is_a_note_with_its_remedy(examined, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name != "torchaudio" else None)
     monkeypatch.setattr(
-        "audit.extras.doctor.examination._import_fault", lambda *_: "operator torchvision::nms does not exist"
+        "audit.extras.planning.examination._import_fault", lambda *_: "operator torchvision::nms does not exist"
     )
     page = examined("probe=0")
     assert "vLLM does not import: operator torchvision::nms" in page
@@ -51,7 +51,7 @@ def test_what_does_not_import_is_a_note_with_its_remedy(examined, monkeypatch):
 
 def test_an_engine_that_the_run_takes_and_that_does_not_import_keeps_it_from_working(examined, monkeypatch):
     monkeypatch.setattr(
-        "audit.extras.doctor.examination._import_fault", lambda *_: "operator torchvision::nms does not exist"
+        "audit.extras.planning.examination._import_fault", lambda *_: "operator torchvision::nms does not exist"
     )
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name == "vllm" else None)
     page = examined("probe=0", "engine=vllm", code=1)
@@ -61,7 +61,7 @@ def test_an_engine_that_the_run_takes_and_that_does_not_import_keeps_it_from_wor
 
 
 def test_the_engine_that_writes_texts_is_the_one_of_a_run_that_has_them(examined, monkeypatch):
-    monkeypatch.setattr("audit.extras.doctor.examination._import_fault", lambda *_: "it is broken")
+    monkeypatch.setattr("audit.extras.planning.examination._import_fault", lambda *_: "it is broken")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name == "vllm" else None)
     monkeypatch.setattr("audit.engines.hardware.has_gpu", lambda: False)
     for words in (("elicitation=generate",), ("task=reply",), ("strategy=perspective",)):
@@ -70,9 +70,9 @@ def test_the_engine_that_writes_texts_is_the_one_of_a_run_that_has_them(examined
 
 
 def test_of_a_task_without_numbers_no_engine_is_tried_and_none_is_blamed(examined, monkeypatch):
-    monkeypatch.setattr("audit.extras.doctor.examination._import_fault", lambda *_: "left out by a test")
+    monkeypatch.setattr("audit.extras.planning.examination._import_fault", lambda *_: "left out by a test")
     monkeypatch.setattr(
-        "audit.extras.doctor.examination.try_engine", lambda *_, **__: pytest.fail("an engine was tried")
+        "audit.extras.planning.examination.try_engine", lambda *_, **__: pytest.fail("an engine was tried")
     )
     page = examined("task=reply")
     assert (
@@ -82,7 +82,7 @@ def test_of_a_task_without_numbers_no_engine_is_tried_and_none_is_blamed(examine
 
 
 def test_a_full_disk_and_a_model_that_is_not_there_end_with_code_1(examined, monkeypatch, tmp_path):
-    monkeypatch.setattr("audit.extras.doctor.examination._import_fault", lambda *_: "")
+    monkeypatch.setattr("audit.extras.planning.examination._import_fault", lambda *_: "")
     page = examined("probe=0", code=1, model=tmp_path / "gone")
     assert "**Mend:**" in page
     assert "gone is neither a folder on this machine nor a hub id" in page
@@ -139,7 +139,7 @@ def test_engines_that_disagree_are_told_and_those_that_agree_too():
 
 
 def test_what_a_run_has_beside_the_process_that_is_tried_is_said_or_refused(examined, monkeypatch):
-    monkeypatch.setattr("audit.extras.doctor.examination._import_fault", lambda *_: "left out by a test")
+    monkeypatch.setattr("audit.extras.planning.examination._import_fault", lambda *_: "left out by a test")
     page = examined("probe=0", "engine.replicas=3")
     assert "engine.replicas=3: 3 workers" in page
     assert "engine.replicas=3: one process is tried" in page
@@ -154,7 +154,7 @@ def test_what_a_run_has_beside_the_process_that_is_tried_is_said_or_refused(exam
 
 @pytest.mark.slow
 def test_the_engine_of_a_run_is_tried_in_a_process_of_its_own(examined, monkeypatch):
-    monkeypatch.setattr("audit.extras.doctor.examination._import_fault", lambda *_: "left out by a test")
+    monkeypatch.setattr("audit.extras.planning.examination._import_fault", lambda *_: "left out by a test")
     page = examined("limit_s=120")
     assert "20 of 20 prompts rated" in page
     assert "A run would work: the model answered." in page

@@ -67,8 +67,8 @@ def no_model(monkeypatch):
 
 def test_a_beginning_makes_another_run_and_none_leaves_the_run_and_its_folder_as_they_were():
     from audit.asking.plan import make_plan
+    from audit.asking.run_identity import default_run_dir, plan_difference
     from audit.configuration.composition import compose
-    from audit.runs.provenance import default_run_dir, plan_difference
 
     def planned(*more):
         found = []

@@ -16,11 +16,11 @@ from test_strategy_runs import shown_in
 
 from audit.asking.conversations import prompt_records
 from audit.asking.plan import make_plan
+from audit.asking.run_identity import kept_difference, prompts_difference
 from audit.configuration.schema import load_config
 from audit.errors import StoreError
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE, PromptsAsked
-from audit.runs.provenance import kept_difference, prompts_difference
 from stimuli import identities
 from stimuli.narratives import WORDINGS, EmotionWords, Narrative, Narratives
 from stimuli.prompts import PromptGrid, PromptVariant, Scale

@@ -13,11 +13,11 @@ from test_comparison import table_of
 from test_planted_strategy import Scripted, draw
 
 from audit.asking.plan import make_plan
+from audit.asking.run_identity import default_run_dir, plan_difference
 from audit.configuration.schema import load_config
 from audit.errors import ConfigError
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import PromptsAsked
-from audit.runs.provenance import default_run_dir, plan_difference
 from stimuli.errors import StimulusError
 from stimuli.languages import FOLDER
 

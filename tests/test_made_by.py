@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 from runs import FOUR_RELIGIONS
 
+from audit.asking.run_identity import model_difference, model_identity
 from audit.engines.base import EngineFacts, OpenModel
 from audit.engines.local import LocalModel
 from audit.engines.resolve import ModelFiles
 from audit.engines.templates import read_template
 from audit.runs.differences import choices_of
 from audit.runs.manifest import Manifest
-from audit.runs.provenance import model_difference, model_identity
 
 DATED = (
     "<|start|>system\nToday: {{ date_string if date_string is defined else strftime_now('%d %b %Y') }}<|end|>\n"

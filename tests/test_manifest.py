@@ -11,12 +11,12 @@ from audit.errors import StoreError
 from audit.runs.manifest import (
     SCHEMA_VERSION,
     ChoicesManifest,
-    ComparedWords,
     ComparisonManifest,
     JudgementManifest,
     Manifest,
     ManifestError,
 )
+from audit.tables.controls import ComparedWords
 
 COMMITTED = sorted(Path(__file__).parents[1].glob("reports/*/*/manifest.json"))
 

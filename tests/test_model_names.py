@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 from runs import FOUR_RELIGIONS
 
 from audit.asking.plan import make_plan
+from audit.asking.run_identity import default_run_dir
 from audit.comparing.first_screen import say_differences
 from audit.comparing.tables import RUNS
 from audit.configuration.composition import conf_folder
@@ -27,7 +28,6 @@ from audit.report.numbers import rows_of
 from audit.runs.differences import choices_of, differing_choices, label_runs, telling_choices
 from audit.runs.manifest import Manifest
 from audit.runs.model_names import model_name
-from audit.runs.provenance import default_run_dir
 
 HUB = {"revision": "0123456789abcdef0123456789abcdef01234567"}
 
@@ -229,7 +229,7 @@ def test_an_endpoint_is_so_called_by_terminal_gate_index_comparison_and_exports(
     name = f"{SHOWN.removesuffix('127.0.0.1:')}{host} (answers as {STATED})"
     with Hostile(models=None, name=STATED).serving() as url, pytest.MonkeyPatch.context() as patch:
         patch.setenv("TESTS_KEY", KEY)
-        patch.setattr("audit.extras.exchange.paper._figures", lambda *_: ({}, ""))  # no name is in them
+        patch.setattr("audit.extras.exchange.paper.export._figures", lambda *_: ({}, ""))  # no name is in them
         capfd.readouterr()
         assert audit_in(folder, "prompts", *_words(url), "out=p.jsonl") == 0
         assert audit_in(folder, "plan", *_words(url), "probe=0") == 0

@@ -25,16 +25,16 @@ from scipy import stats
 
 import audit
 from audit.asking.plan import make_plan
+from audit.asking.run_identity import prompts_difference
 from audit.configuration.schema import load_config
+from audit.runs.csv_tables import read_table
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import PromptsAsked
-from audit.runs.provenance import prompts_difference
 from audit.runs.store import RunFolder
 from audit.statistics.analysis import analyse
 from audit.tables.controls import CONTROLS
 from audit.tables.formatting import BEYOND, MINUS, fixed, interval, points
 from audit.tables.gap import GAP
-from audit.tables.reading import read_table
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE, SWEEP = ROOT / "reports" / "example", ROOT / "reports" / "example-sweep"

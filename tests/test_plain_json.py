@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from audit.asking.prompt_export import Export, file_beside
 from audit.errors import StoreError
-from audit.people.collection import _read_study
 from audit.runs.manifest import ComparisonManifest, Manifest
 from audit.runs.store import RunFolder
-from audit.tables.json_text import parse_json
+from audit.tasks.people import _read_study
 from audit.tasks.recognition.corpus import FILE as CORPUS
 from audit.tasks.recognition.corpus import read_corpus
 from audit.tasks.reply.scoring import read_scorer
+from stimuli.json_text import parse_json
 
 DEEP = b'{"a":' * 100_000
 PLAIN = st.recursive(

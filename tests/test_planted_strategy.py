@@ -15,9 +15,9 @@ from test_comparison import Numbers, files_of, table_of
 from audit.engines.base import EngineFacts, Generated
 from audit.engines.local import TokenEngine
 from audit.runs.store import RunFolder
-from audit.statistics.texts.words import words as words_of
 from audit.tables.stages import STAGES
 from audit.tasks.reply.scoring import read_scores
+from stimuli.sentences import words as words_of
 
 pytestmark = pytest.mark.long
 

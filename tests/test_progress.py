@@ -14,8 +14,8 @@ import termios
 import pytest
 from runs import FOUR_RELIGIONS, in_parts
 
+from audit.asking.progress import Progress, beside_bars, duration
 from audit.cli.main import main
-from audit.engines.progress import Progress, beside_bars, duration
 
 
 class Clock:
@@ -171,7 +171,7 @@ def test_what_is_counted_and_by_what_can_be_named(clock, stream):
 
 
 def test_in_a_terminal_there_is_a_bar_that_is_drawn_again_while_nothing_ends(monkeypatch):
-    monkeypatch.setattr("audit.engines.progress._REDRAW_EVERY", 0.01)
+    monkeypatch.setattr("audit.asking.progress._REDRAW_EVERY", 0.01)
     terminal = Terminal()
     with Progress(8, stream=terminal) as progress:
         progress.done(2)
@@ -225,7 +225,7 @@ def overrides(model, *more):
 def lines(monkeypatch, tmp_path):
     """Return a function that runs a command which says something at every batch, and returns what it says."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("audit.engines.progress.LINE_EVERY", 0.0)
+    monkeypatch.setattr("audit.asking.progress.LINE_EVERY", 0.0)
     monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
     monkeypatch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
 

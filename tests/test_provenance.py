@@ -11,12 +11,12 @@ from runs import FOUR_RELIGIONS
 from test_planted_strategy import Scripted
 
 from audit.asking.plan import make_plan
+from audit.asking.run_identity import describe_run
 from audit.configuration.composition import conf_folder
 from audit.configuration.schema import load_config
 from audit.engines.base import OpenModel
 from audit.engines.local import LocalModel
 from audit.engines.resolve import ModelFiles
-from audit.runs.provenance import describe_run
 from audit.tasks.inventory.plan import make_inventory_plan
 
 AGE = (

@@ -13,10 +13,10 @@ from runs import outside_run
 import audit
 from audit.comparing.tables import COMPARISON_TABLES, REPLY_COMPARISON_TABLES
 from audit.extras.exchange.base import Collected
+from audit.runs.csv_tables import read_table
 from audit.runs.manifest import ComparisonManifest, Manifest
 from audit.tables.gap import GAP
 from audit.tables.ratings import MANIPULATION
-from audit.tables.reading import read_table
 from audit.tables.run_of_ratings import TABLES
 from audit.tasks.registry import task_of
 

@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
+from audit.asking.run_identity import default_run_dir
 from audit.configuration.composition import _composed_once
 from audit.configuration.schema import AuditConfig, load_config, load_statistics, option_types
 from audit.errors import AuditError, ConfigError
 from audit.report.figures.style import file_stem
-from audit.runs.provenance import default_run_dir
 from stimuli.errors import StimulusError
 
 WORDS = (

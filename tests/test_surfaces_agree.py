@@ -23,12 +23,12 @@ import audit
 from audit.extras.exchange.auditors_card import _card
 from audit.extras.exchange.base import Collected
 from audit.extras.exchange.every_eval_ever import _results
-from audit.extras.exchange.paper import _study
+from audit.extras.exchange.paper.export import _study
+from audit.extras.exchange.paper.gaps import paper_gap_table
+from audit.extras.exchange.paper.methods import methods
+from audit.extras.exchange.paper.text import as_plain
 from audit.extras.gate.judge import gate_run
 from audit.extras.index.published import gap_rows_of_run
-from audit.extras.paper.gaps import paper_gap_table
-from audit.extras.paper.methods import methods
-from audit.extras.paper.text import as_plain
 from audit.report.numbers import rows_of
 from audit.report.summary import EVERY_PART, NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS
 from audit.report.verdicts import worded

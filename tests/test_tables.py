@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import audit.tables
+from audit.runs.csv_tables import read_table
 from audit.tables.base import Column, Table, Type, count, dictionary, flag, number, points, text, whole, word
-from audit.tables.reading import read_table
 
 MODULES = [importlib.import_module(f"audit.tables.{each.name}") for each in pkgutil.iter_modules(audit.tables.__path__)]
 ALL = {

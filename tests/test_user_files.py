@@ -21,6 +21,7 @@ from audit.engines.templates import read_template
 from audit.errors import AuditError, ConfigError, ModelError, StoreError
 from audit.people.questions import load_questions
 from audit.people.ratings import read_key
+from audit.runs.csv_tables import read_table
 from audit.runs.manifest import Manifest
 from audit.runs.outside import read_outside
 from audit.runs.parquet import read_parquet
@@ -28,7 +29,6 @@ from audit.runs.prompts import PromptsAsked
 from audit.runs.told import read_ledger as read_ledger
 from audit.tables.gap import GAP
 from audit.tables.ratings import RATINGS
-from audit.tables.reading import read_table
 from audit.tasks.measures.lexicon import load_lexicon
 from stimuli.conversations import read_conversations
 from stimuli.errors import StimulusError

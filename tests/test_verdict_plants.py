@@ -28,7 +28,7 @@ from audit.statistics.remarks import n_repeated
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.verdicts import VERDICTS
 from audit.tasks.intensity.publish import _repeated, publish_ratings
-from audit.tasks.intensity.verdict_limits import limits_of
+from audit.tasks.limits import limits_of
 
 pytestmark = pytest.mark.long
 

@@ -15,26 +15,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from audit.asking.conversations import prompt_records
 from audit.asking.plan import Plan, prompt_columns
+from audit.asking.progress import Progress, ProgressPart, Say
+from audit.asking.run_identity import as_fed, describe_run, model_difference, plan_difference, with_sight
 from audit.asking.shown_prompt import shown_prompt
 from audit.asking.workers.base import Course, Here, Job, Workers
 from audit.engines.base import unwatched
-from audit.engines.progress import Progress, ProgressPart, Say
 from audit.errors import StoreError, recovery
 from audit.runs.manifest import Manifest
 from audit.runs.parts import part_name
 from audit.runs.planned import Planned
 from audit.runs.prompts import FILE as PROMPTS
-from audit.runs.prompts import PromptsAsked
-from audit.runs.provenance import (
-    as_fed,
-    check_same_model,
-    check_same_run,
-    describe_run,
-    model_difference,
-    plan_difference,
-    states_seen,
-    with_sight,
-)
+from audit.runs.provenance import check_same_model, check_same_run, states_seen
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
 from audit.tables.stages import GIVEN, STAGES
@@ -228,7 +219,7 @@ def collect(
             for line in shown_prompt(example):
                 say(line)
         if earlier is None or not (folder.path / PROMPTS).exists():  # a run of an earlier version
-            folder.write_file(PROMPTS, PromptsAsked(plan.grid, plan.strategy).to_bytes())
+            folder.write_file(PROMPTS, plan.asked.to_bytes())
         manifest = ask_shards(
             plan, folder, manifest, workers, partial(_ask_shard, plan, folder), load_s=load_s, say=say
         )

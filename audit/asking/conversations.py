@@ -7,7 +7,6 @@ rebuilt from the configuration, as long as that gives the same prompts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,69 +14,18 @@ import numpy as np
 import pandas as pd
 
 from audit.asking.plan import Plan, make_plan, prompt_columns
+from audit.asking.run_identity import kept_difference, prompts_difference
 from audit.asking.strategies.given import preview, values_of
 from audit.configuration.schema import load_config
 from audit.errors import AuditError, StoreError
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE as PROMPTS
-from audit.runs.prompts import PromptsAsked
-from audit.runs.provenance import kept_difference, prompts_difference
+from audit.runs.prompts import CallShown, ConversationPrompt, PromptsAsked
 from audit.tables.formatting import plural
 from stimuli.errors import StimulusError
 from stimuli.narratives import EmotionWords
 from stimuli.prompts import PromptGrid
 from stimuli.strategies import THOUGHT, Strategy, strategy_values
-
-
-@dataclass(frozen=True, slots=True)
-class CallShown:
-    """A turn before a prompt's question: a call of its strategy, or an example.
-
-    Attributes
-    ----------
-    name
-        The stage, or the number of the example.
-    user
-        What was asked; empty if nothing was.
-    written
-        What the model wrote, or is shown as written.
-    note
-        Remarks on it; may be empty.
-    system
-        The call's system message if it differs from the question's; else None.
-    example
-        Whether this is an example that the model is shown, not its own text.
-    """
-
-    name: str
-    user: str
-    written: str
-    note: str = ""
-    system: str | None = None
-    example: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationPrompt:
-    """One prompt of a run, with the turns before it.
-
-    Attributes
-    ----------
-    system, user
-        The messages that ask for the answer.
-    narrative
-        The narrative's text in them.
-    calls
-        The turns before them, in order.
-    note
-        Remarks on them; may be empty.
-    """
-
-    system: str
-    user: str
-    narrative: str
-    calls: tuple[CallShown, ...] = ()
-    note: str = ""
 
 
 def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
@@ -278,4 +226,4 @@ def _asked_of(folder: Path, manifest: Manifest) -> tuple[PromptsAsked | None, st
         reason = " ".join(str(error).split())
     if reason:
         return None, f"they could not be built again ({reason})"
-    return PromptsAsked(plan.grid, plan.strategy), ""
+    return plan.asked, ""

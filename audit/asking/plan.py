@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from audit.asking.run_identity import PLACES, READS, TOLD, asked_model_name, grid_identity, settings_of
 from audit.configuration.schema import AuditConfig
 from audit.errors import ConfigError
-from audit.runs.provenance import PLACES, READS, TOLD, asked_model_name, grid_identity, settings_of
+from audit.runs.prompts import PromptsAsked
 from audit.runs.store import Kind
 from audit.tables.formatting import plural
 from stimuli.conversations import Conversations, read_conversations
@@ -38,6 +39,11 @@ class Plan:
         # The configuration knows the scale of templates only: a published prompt brings its own.
         if (scale := self.grid.variant.scale) is not None:
             self.config.statistics.check_on_scale(low=scale.low, high=scale.high)
+
+    @property
+    def asked(self) -> PromptsAsked:
+        """The prompts as the run's folder keeps them."""
+        return PromptsAsked(self.grid, self.strategy)
 
     @property
     def kind(self) -> Kind:

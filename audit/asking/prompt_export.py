@@ -16,22 +16,17 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from audit.asking.plan import Plan
-from audit.configuration.schema import (
-    AuditConfig,
-    ElicitationConfig,
-    EngineConfig,
-    fingerprint,
-    load_config,
-    load_model,
-)
+from audit.configuration.elicitation import ElicitationConfig
+from audit.configuration.engine import EngineConfig
+from audit.configuration.schema import AuditConfig, fingerprint, load_config, load_model
 from audit.errors import ConfigError, StoreError
 from audit.runs.files import write_atomically
 from audit.runs.planned import Planned
 from audit.runs.prompts import PromptsAsked
 from audit.tables.formatting import plural
-from audit.tables.json_text import parse_json
 from stimuli.files import open_file, read_file
 from stimuli.identities import Dimension, load_dimensions
+from stimuli.json_text import parse_json
 
 _FORMAT: Final = 1
 _OF_A_MODEL: Final = ("model", "engine", "elicitation", "special_tokens")

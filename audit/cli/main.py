@@ -21,8 +21,8 @@ from audit.cli import consolidate, described, init, judge, people, prompts, repo
 from audit.cli.completion import completing
 from audit.cli.terminal.base import FAILED, INTERRUPTED, OK, Command, try_step
 from audit.cli.terminal.printing import PROGRAM, WIDTH, say, speak_any_encoding
-from audit.configuration.version import __version__
 from audit.errors import ConfigError
+from audit.tables.version import __version__
 from stimuli.errors import suggest
 
 _CORE: Final = {

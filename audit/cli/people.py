@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from audit.cli.outcome import show_outcome
 from audit.cli.terminal.base import OK, Command
 from audit.cli.terminal.options import (
     Option,
@@ -18,7 +19,7 @@ from audit.cli.terminal.options import (
     usage_lines,
     whole_from,
 )
-from audit.cli.terminal.printing import command_line, note, percent, print_table, show_outcome, tell
+from audit.cli.terminal.printing import command_line, note, percent, print_table, tell
 from audit.errors import ConfigError
 from audit.tables.formatting import bare_p, count, coverage, dimension_title
 
@@ -104,13 +105,11 @@ def _people(words: Sequence[str]) -> int:
 
 
 def _export(words: Sequence[str]) -> None:
-    from audit.people.collection import export_items, export_lists, form_of
-    from audit.runs.manifest import Manifest
-    from audit.tasks.registry import task_of
+    from audit.tasks.people import export_items, export_lists, form_of
 
     given = _ONE_RUN.read(words)
     path = given.one_folder()
-    form = form_of(path, task_of(Manifest.read(path)).forms, given[_FORM])
+    form = form_of(path, given[_FORM])
     known = {_FORM.name, *(_REPLIES if form == "replies" else _NARRATIVES).names}
     for name in given.texts:
         if name not in known:

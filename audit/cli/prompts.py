@@ -43,7 +43,6 @@ def _prompts(words: Sequence[str]) -> int:
 def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
     """Write the prompts of one configuration; ``written`` collects the files of a sweep's jobs."""
     from audit.asking.prompt_export import Export, export_id, file_beside, sample_of, why_not_elsewhere, with_ids
-    from audit.runs.prompts import PromptsAsked
     from audit.tasks.registry import TASKS
     from stimuli.mentions import remarks
 
@@ -82,7 +81,7 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
     if why_not:
         note(f"`report answers=` cannot read {out}: {why_not}")
         return
-    Export(export, digest.hexdigest(), preset, config, PromptsAsked(plan.grid, plan.strategy)).write(out)
+    Export(export, digest.hexdigest(), preset, config, plan.asked).write(out)
     if config.elicitation.prefill and plan.grid.variant.scale is not None:
         note(
             f"answers are begun with {config.elicitation.prefill!r}, the last message: your server must continue "

@@ -22,7 +22,6 @@ from audit.report.summary import (
     Summary,
     summary,
 )
-from audit.report.task_words import TaskWords
 from audit.report.verdicts import not_in_a_part, tallied
 from audit.tables.formatting import (
     CROSS,
@@ -37,6 +36,7 @@ from audit.tables.formatting import (
     points,
     unsigned,
 )
+from audit.tasks.task_words import TaskWords
 
 DIFFERING: Final = {
     "model": "the model",

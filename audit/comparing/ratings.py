@@ -38,7 +38,6 @@ from audit.tables.formatting import dimension_title
 from audit.tables.ratings import MANIPULATED, Status
 from audit.tables.shared import OVERALL
 from audit.tables.stages import STAGES
-from audit.tasks.intensity.verdict_limits import codes_of_run, limits_of, noise_of_run, sees_refusals, told_response
 from stimuli.stereotypes import load_stereotypes
 
 if TYPE_CHECKING:
@@ -88,11 +87,17 @@ class RatingComparison(RunsCompared[RatedRun]):
         from audit.comparing.costs import cost_of
         from audit.comparing.gaps import measure_run
         from audit.statistics.controls import Repetition
-        from audit.statistics.manipulation import manipulation_rows_of_run
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.text_differences import count_differences, text_tables
-        from audit.statistics.texts.scores import score_stages
+        from audit.tasks.limits import (
+            codes_of_run,
+            manipulation_rows_of_run,
+            noise_of_run,
+            sees_refusals,
+            told_response,
+        )
         from audit.tasks.measures.emotion import EmotionScorer, run_vocabulary
+        from audit.tasks.measures.text_scores import score_stages
 
         manifest, used = self.manifests[folder], self.used
         # No lock: a complete run does not change, and may lie in a read-only place.
@@ -236,6 +241,8 @@ def _verdicts(
     response: Mapping[str, float],
 ) -> Iterator[dict[str, Any]]:
     """Yield the verdicts of a run in one prompt variant, by the rules of its own page."""
+    from audit.tasks.limits import limits_of
+
     on_place: dict[tuple[str, ...], set[str]] = {}
     for remark in measured.remarks:
         on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)

@@ -36,7 +36,6 @@ from audit.report.section import (
 )
 from audit.report.table_layout import ShownColumn, ShownTable, number_column, speaks_of, statistics_table, text
 from audit.report.tables import measure_controls_table
-from audit.report.task_words import TaskWords
 from audit.tables.formatting import (
     MISSING,
     bare_p,
@@ -54,6 +53,7 @@ from audit.tables.formatting import (
     unsigned,
 )
 from audit.tables.replies import ReplyStatus
+from audit.tasks.task_words import TaskWords
 
 _SHOWN_CHANGES: Final = 6
 """Most changes named in an answer; the tables have the others."""

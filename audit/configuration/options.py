@@ -250,7 +250,7 @@ _KINDS: Final[Mapping[Any, str]] = {
 
 def _type(field: FieldInfo) -> str:
     """Describe in words what an option takes."""
-    from audit.configuration.schema import bare_model
+    from audit.configuration.groups import bare_model
 
     also = ["text"] if any(getattr(each, "func", None) is bare_model for each in field.metadata) else []
     kinds = dict.fromkeys([*also, *_kinds(field.annotation)])

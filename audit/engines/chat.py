@@ -20,7 +20,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from audit.configuration.schema import DATE, EngineConfig, ModelConfig, ThinksIn
+from audit.configuration.engine import EngineConfig
+from audit.configuration.model import DATE, ModelConfig, ThinksIn
 from audit.engines.dialects import (
     THINK,
     Dialect,

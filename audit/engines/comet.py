@@ -11,12 +11,12 @@ References
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
-from audit.engines.progress import Progress
 from audit.engines.resolve import ModelFiles, check_model_folder, file_hashes, find_folder, hush, unloadable
 from audit.errors import ModelError
 from stimuli.narratives import Narrative
@@ -40,6 +40,14 @@ def head_of(narrative: Narrative) -> str:
     return third_person or narrative.neutral or narrative.first_person
 
 
+Counted: TypeAlias = Callable[[int], AbstractContextManager[Callable[[int], object]]]
+"""From a number of inferences to a context that gets how many more are there."""
+
+
+def _uncounted(n: int) -> AbstractContextManager[Callable[[int], object]]:
+    return nullcontext(lambda more: None)
+
+
 def infer(
     heads: Sequence[str],
     *,
@@ -50,6 +58,7 @@ def infer(
     max_tokens: int = 24,
     batch_size: int = 16,
     device: str = "cpu",
+    counted: Counted = _uncounted,
 ) -> Inferred:
     """Return a COMET model's n inferences from each head by each relation, such as ``xIntent``, by n beams.
 
@@ -98,7 +107,7 @@ def infer(
     asked.sort(key=lambda each: len(each[2]))
 
     texts: list[dict[str, str]] = [dict.fromkeys(relations, "") for _ in heads]
-    with Progress(len(asked), unit="inferences") as progress, torch.inference_mode():
+    with counted(len(asked)) as done, torch.inference_mode():
         for batch in _batches(asked, batch_size):
             width = max(len(ids) for _, _, ids in batch)
             padded = [ids + [tokenizer.pad_token_id] * (width - len(ids)) for _, _, ids in batch]
@@ -111,7 +120,7 @@ def infer(
             tails = tokenizer.batch_decode(written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
             for row, (place, relation, _) in enumerate(batch):
                 texts[place][relation] = _joined(tails[row * n : (row + 1) * n])
-            progress.done(len(batch))
+            done(len(batch))
     facts = {
         "name": model,
         "revision": files.revision,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from audit.configuration.schema import ThinksIn
+from audit.configuration.model import ThinksIn
 from audit.errors import ModelError
 
 

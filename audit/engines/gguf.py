@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from filelock import FileLock
 
-from audit.configuration.schema import ModelConfig
+from audit.configuration.model import ModelConfig
 from audit.engines.digests import sha256
 from audit.errors import ModelError
 from stimuli.files import open_file

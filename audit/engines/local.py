@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from audit.configuration.schema import EngineConfig, ModelConfig, fingerprint
+from audit.configuration.engine import EngineConfig
+from audit.configuration.model import ModelConfig
+from audit.configuration.schema import fingerprint
 from audit.engines.base import Done, Engine, Generated, OpenModel, TokenIds, encode_prompts, unwatched
 from audit.engines.chat import ChatTokenizer
 from audit.engines.formats import choose_format

@@ -6,7 +6,8 @@ import importlib.util
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-from audit.configuration.schema import EngineConfig, ModelConfig
+from audit.configuration.engine import EngineConfig
+from audit.configuration.model import ModelConfig
 from audit.engines import hardware
 from audit.engines.base import Keeps, OpenModel
 from audit.engines.resolve import set_environment

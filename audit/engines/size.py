@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Final
 
-from audit.tables.json_text import parse_json
+from stimuli.json_text import parse_json
 
 _NUMBERS: Final = frozenset({"F64", "F32", "F16", "BF16"})
 """Safetensors types in which each stored number is one weight; other types are packed."""

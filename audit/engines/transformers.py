@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from audit.configuration.schema import EngineConfig, ModelConfig
+from audit.configuration.engine import EngineConfig
+from audit.configuration.model import ModelConfig
 from audit.engines.base import (
     CachedPrompts,
     Done,

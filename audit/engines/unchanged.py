@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from audit.configuration.schema import ModelConfig
+from audit.configuration.model import ModelConfig
 from audit.engines.digests import cache_folder
 from audit.engines.gguf import look_into
 from audit.engines.resolve import check_model_folder, file_hashes, find_folder, packaged_revision

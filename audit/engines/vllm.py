@@ -13,7 +13,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from audit.configuration.schema import EngineConfig, ModelConfig
+from audit.configuration.engine import EngineConfig
+from audit.configuration.model import ModelConfig
 from audit.engines import hardware
 from audit.engines.base import (
     CachedPrompts,

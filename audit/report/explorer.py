@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from audit.asking.conversations import ConversationPrompt
 from audit.errors import MissingCellError
 from audit.report.cell_matrix import BASELINES, colour_limits, interaction, lay_out_matrix, mean_decimals
 from audit.report.explorer_data import KEYS, STEPS, fit_ratings, packed_cells, packed_emotions, sample_sentence, steps
+from audit.runs.prompts import ConversationPrompt
 from audit.tables.formatting import MISSING as NOTHING
 from audit.tables.formatting import brief, coverage, dimension_title, fixed, rate, scale_end
 

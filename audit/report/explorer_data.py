@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from audit.asking.conversations import ConversationPrompt
 from audit.report.cell_matrix import BASELINES
 from audit.report.explorer_columns import (
     LONGEST_TEXT,
@@ -27,6 +26,7 @@ from audit.report.explorer_columns import (
     write_numbers,
 )
 from audit.report.prompts import SHORTEST_CUT, Prompts, packed_calls, shown_frame
+from audit.runs.prompts import ConversationPrompt
 from audit.tables.formatting import brief, count, fixed, interval, p_value, plural, points, rate, scale_end
 from audit.tables.ratings import Status
 

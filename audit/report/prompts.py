@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from audit.asking.conversations import ConversationPrompt
 from audit.report.explorer_columns import LONGEST_TEXT, IntArray, code_values, compact_json, pack_columns, shorten
+from audit.runs.prompts import ConversationPrompt
 from audit.tables.formatting import brief
 
 _SHORTEST_CUT_OUT: Final = 20  # a written text of this length is stored once even if a later call quotes it

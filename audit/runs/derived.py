@@ -6,9 +6,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from audit.runs.csv_tables import read_table
 from audit.runs.ledger import story_of
 from audit.tables.base import Table
-from audit.tables.reading import read_table
 
 if TYPE_CHECKING:
     import pandas as pd

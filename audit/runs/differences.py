@@ -120,7 +120,7 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
         "stated": model.stated,
         "prompt": variant,
         "language": "" if elicitation.method == _OUTSIDE else manifest.language.name,
-        "strategy": manifest.strategy.name or NO_STRATEGY,
+        "strategy": manifest.strategy.choice,
         "narratives": manifest.stimuli.source,
         "elicitation": elicitation.method
         + (f", begun {elicitation.prefill!r}" if elicitation.prefill else "")
@@ -275,7 +275,7 @@ def short(text: str) -> str:
 
 def _led(manifest: Manifest) -> tuple[str, str]:
     """Return the SHA-256 of what a run's strategy asks, and its settings as JSON; empty if not recorded."""
-    if manifest.strategy.name in ("", NO_STRATEGY):
+    if manifest.strategy.choice == NO_STRATEGY:
         return "", ""
     leading = manifest.strategy.sha256
     named = manifest.identity.strategy

@@ -32,8 +32,10 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import AuditError, StoreError, recovery
 from audit.runs import ledger
 from audit.runs.model_names import address_of, model_name, stated_by
-from audit.tables.json_text import parse_json
+from audit.tables.controls import ComparedWords
 from stimuli.files import read_file
+from stimuli.json_text import parse_json
+from stimuli.strategies import NO_STRATEGY
 
 SCHEMA_VERSION: Final = 1
 FILE: Final = "manifest.json"
@@ -61,10 +63,6 @@ Points: TypeAlias = Annotated[int, Field(strict=True)] | Annotated[float, Field(
 """A number as in the file: 0 does not become 0.0, which tables would show."""
 Words: TypeAlias = Mapping[str, str]
 _OfTerms: TypeAlias = Mapping[str, Mapping[str, str]]  # dimension → term or group → text
-
-
-class ComparedWords(dict[str, str]):
-    """Stems by term, from a version that compared words; kept so that its runs give the same numbers."""
 
 
 class ManifestError(AuditError, KeyError):
@@ -327,6 +325,11 @@ class RecordedStrategy(_ManifestPart):
     sha256: str = ""
     given_sha256: str = ""
     knowledge: RecordedKnowledge = RecordedKnowledge()
+
+    @property
+    def choice(self) -> str:
+        """Its name as ``strategy=`` takes it, also for runs that had none."""
+        return self.name or NO_STRATEGY
 
 
 class ExampleCall(_ManifestPart):

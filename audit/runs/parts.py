@@ -41,8 +41,8 @@ from audit.runs.parquet import (
     schema_of,
 )
 from audit.tables.base import Table
-from audit.tables.json_text import parse_json
 from stimuli.files import open_file, read_file
+from stimuli.json_text import parse_json
 
 _PARTS: Final = b"audit.parts"  # metadata key for `[[name, n_rows, SHA-256 of the part's file], …]`, as JSON
 _PARTS_SHA256: Final = b"audit.parts_sha256"  # metadata key for the SHA-256 of the parts' files, one after another

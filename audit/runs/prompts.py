@@ -24,9 +24,9 @@ from typing import Any, Final, Literal, Self, Union, get_args, get_origin, get_t
 import numpy as np
 
 from audit.errors import StoreError
-from audit.tables.json_text import parse_json
 from stimuli.files import open_file
 from stimuli.identities import Dimension, Identity
+from stimuli.json_text import parse_json
 from stimuli.narratives import WORDINGS, EmotionWords, Narrative, Narratives
 from stimuli.pairs import Mask
 from stimuli.prompts import PromptGrid, PromptVariant, Scale
@@ -35,6 +35,57 @@ from stimuli.strategies import Examples, Stage, Strategy
 FILE: Final = "prompts.json.gz"  # the file's name in a run's folder
 _FORMAT: Final = 1
 _LONGEST: Final = 2**28  # bytes of unpacked prompts, at most: a hundred times those of the study's 6,050 narratives
+
+
+@dataclass(frozen=True, slots=True)
+class CallShown:
+    """A turn before a prompt's question: a call of its strategy, or an example.
+
+    Attributes
+    ----------
+    name
+        The stage, or the number of the example.
+    user
+        What was asked; empty if nothing was.
+    written
+        What the model wrote, or is shown as written.
+    note
+        Remarks on it; may be empty.
+    system
+        The call's system message if it differs from the question's; else None.
+    example
+        Whether this is an example that the model is shown, not its own text.
+    """
+
+    name: str
+    user: str
+    written: str
+    note: str = ""
+    system: str | None = None
+    example: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationPrompt:
+    """One prompt of a run, with the turns before it.
+
+    Attributes
+    ----------
+    system, user
+        The messages that ask for the answer.
+    narrative
+        The narrative's text in them.
+    calls
+        The turns before them, in order.
+    note
+        Remarks on them; may be empty.
+    """
+
+    system: str
+    user: str
+    narrative: str
+    calls: tuple[CallShown, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)

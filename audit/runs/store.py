@@ -38,9 +38,9 @@ from audit.runs.parts import Parts, part_name
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import unpacked
 from audit.tables.base import KEPT, Table
-from audit.tables.json_text import parse_json
 from audit.tables.ratings import Status
 from stimuli.files import read_file
+from stimuli.json_text import parse_json
 
 _OF_A_COMPARISON: Final = frozenset(
     {"comparison.html", "table.md", "table.tex", "manifest.json", "tables", "figures", ".lock"}

@@ -17,11 +17,10 @@ from typing import Final, Self
 import numpy as np
 
 from audit.errors import NotEstimableError
-from audit.runs.manifest import ComparedWords
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import column_weights
 from audit.statistics.ratings import BoolArray, FloatArray
-from audit.tables.controls import NO_STEM
+from audit.tables.controls import NO_STEM, ComparedWords
 
 _FRAME: Final = frozenset(
     {
@@ -55,7 +54,7 @@ class Overlap:
 
         ``stems`` has each wording's stem, if stated, or several joined by ``+``: two such wordings share a stem just
         when one of theirs is the same. A wording without a stem shares none.
-        :class:`~audit.runs.manifest.ComparedWords` are from a run of an earlier version, whose numbers rest on
+        :class:`~audit.tables.controls.ComparedWords` are from a run of an earlier version, whose numbers rest on
         comparing words where no stem is stated: equal words, or words of four letters or more with the same first four,
         share a stem; articles, "person", "who" and other words of the frame are left out.
         """

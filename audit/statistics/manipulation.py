@@ -14,7 +14,6 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from audit.runs.manifest import Manifest
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.planning import narratives_to_find
 from audit.tables.ratings import MANIPULATION
@@ -40,22 +39,6 @@ class Response:
     share_higher: float  # share of narratives whose own emotion is rated higher
     n: int  # narratives that were rated both times
     answer: Followed
-
-
-def manipulation_rows_of_run(
-    answers: pd.DataFrame, manifest: Manifest, *, confidence: float | None = None
-) -> list[dict[str, Any]]:
-    """Return :func:`manipulation_rows` of a run; None for ``confidence`` takes that of the run's analysis."""
-    settings, scale = manifest.statistics, manifest.scale
-    return list(
-        manipulation_rows(
-            answers,
-            length=scale.high - scale.low,
-            least_response=settings.least_response,
-            confidence=settings.confidence if confidence is None else confidence,
-            power=settings.power,
-        )
-    )
 
 
 def manipulation_rows(

@@ -22,9 +22,9 @@ from audit.statistics.estimates import EPSILON, t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.ratings import BASELINES, BoolArray, FloatArray, IntArray, divide
 from audit.statistics.remarks import Remark
-from audit.statistics.texts.words import words
 from audit.tables.formatting import brief, p_value, plural, points
 from audit.tables.stages import MARKED_WORDS, STAGE_TEXTS, THEME
+from stimuli.sentences import words
 
 MEASURES: Final = {
     "n_words": "words",

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import pandas as pd
 
+from audit.asking.progress import Say
 from audit.configuration.analysis_settings import AnalysisSettings
-from audit.configuration.schema import AuditConfig, TaskConfig
-from audit.engines.progress import Say
+from audit.configuration.schema import AuditConfig
+from audit.configuration.task import TaskConfig
 from audit.errors import ConfigError
 from audit.people.questions import Form
-from audit.report.task_words import TaskWords
 from audit.runs.manifest import Manifest
 from audit.runs.planned import Planned
 from audit.runs.store import Kind, RunFolder
 from audit.tables.base import Table
+from audit.tasks.task_words import TaskWords
 
 if TYPE_CHECKING:
     from audit.engines.base import OpenModel

@@ -8,20 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from audit.asking.progress import Say
 from audit.asking.prompt_export import Export, messages_in
+from audit.asking.run_identity import default_run_dir
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.configuration.schema import AuditConfig, load_statistics
 from audit.engines.answered import FileAnswers, answered_model, read_answers_file
-from audit.engines.progress import Say
 from audit.errors import ConfigError, StoreError
-from audit.people.collection import FOLDERS, form_of, import_ratings
 from audit.runs.manifest import Manifest
 from audit.runs.outside import code_text, describe_outside, read_outside
 from audit.runs.planned import Planned
-from audit.runs.provenance import check_same_run, computed_by, default_run_dir, first_setting_difference, now
+from audit.runs.provenance import check_same_run, computed_by, first_setting_difference, now
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
 from audit.tasks.base import Published, Task
+from audit.tasks.people import FOLDERS, form_of, import_ratings
 from audit.tasks.registry import TASKS, task_of
 from stimuli.mentions import remarks
 from stimuli.reach import reach_remarks
@@ -189,7 +190,7 @@ def _said_of(answers: FileAnswers) -> str:
 
 def import_people(path: Path, files: Sequence[Path], *, form: str | None = None) -> tuple[Published, tuple[str, ...]]:
     """Import people's ratings into a run's folder and analyse it again; also return what was counted, in words."""
-    which = form_of(path, task_of(Manifest.read(path)).forms, form)
+    which = form_of(path, form)
     found, counted = import_ratings(path, which, files)
     with RunFolder(path) as folder:
         folder.write_manifest(Manifest.read(path).having(**{FOLDERS[which]: found}))

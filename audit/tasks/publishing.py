@@ -1,15 +1,13 @@
-"""The common part of all tasks' analyses: settings, texts of stages, remarks on what was not asked, and files."""
+"""The common part of all tasks' analyses: counts, remarks on what was not asked, and files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from audit.asking.conversations import emotions_of, stages_are_told
 from audit.runs.ledger import GENERATION
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
@@ -17,7 +15,6 @@ from audit.tables.base import Table, dictionary
 from audit.tables.formatting import either, plural, printable
 from audit.tables.ratings import Status
 from stimuli.identities import NO_PERSONA, UNSPECIFIED
-from stimuli.stereotypes import load_stereotypes
 from stimuli.strategies import THOUGHT
 
 if TYPE_CHECKING:
@@ -32,28 +29,6 @@ def count_of(status: pd.Series) -> dict[str, int]:
     counts = status.value_counts()
     n_of = {name: int(counts.get(name, 0)) for name in map(str, Status)}
     return {name: n for name, n in n_of.items() if n or name != Status.INEXACT}
-
-
-def score_run_stages(
-    folder: RunFolder, stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest
-) -> tuple[pd.DataFrame, Manifest]:
-    """Score the texts of stages. Return the scores, and the manifest with the word lists used."""
-    from audit.statistics.texts.scores import score_stages
-    from audit.tasks.measures.emotion import EmotionScorer, run_vocabulary
-
-    # A thought repeats the question with its group and emotion, so its words say little about the model's view of them.
-    stages = stages.loc[stages["stage"] != THOUGHT]
-    if stages.empty:
-        return score_stages(stages, answers, lexicon=load_stereotypes()), manifest
-    lexicon = load_stereotypes(manifest.statistics.stereotypes)
-    manifest = manifest.having(stereotypes={"source": lexicon.source, "sha256": lexicon.sha256})
-    if stages_are_told(manifest):
-        return score_stages(stages, answers, lexicon=lexicon), manifest
-    words = emotions_of(folder.path, manifest)
-    emotions = EmotionScorer(run_vocabulary(answers["emotion"].unique(), words))
-    kept = {"words": {emotion: asdict(own) for emotion, own in words.items()}}
-    scored = score_stages(stages, answers, lexicon=lexicon, read_emotions=emotions.read)
-    return scored, manifest.having(emotions=emotions.facts | kept)
 
 
 def write_all(

@@ -1,20 +1,48 @@
-"""All tasks, by their names in ``task=`` and manifests. A new task is a module or folder here, and a line."""
+"""All tasks, by their names in ``task=`` and manifests. A new task is a folder here, and a line.
+
+Each stands on this folder and is named, not imported: a run needs one task, and loads no other.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pkgutil import resolve_name
 from typing import Any, Final
 
 from audit.errors import StoreError
 from audit.runs.manifest import Manifest
 from audit.tasks.base import Task
-from audit.tasks.intensity.task import Intensity
-from audit.tasks.inventory.task import InventoryFilling
-from audit.tasks.recognition.task import Cause, Emotion
-from audit.tasks.reply.task import ReplyWriting
 
-TASKS: Final[dict[str, Task[Any]]] = {
-    task.kind: task for task in (Intensity(), ReplyWriting(), Emotion(), Cause(), InventoryFilling())
+_PLACES: Final = {
+    "intensity": "audit.tasks.intensity.task:Intensity",
+    "reply": "audit.tasks.reply.task:ReplyWriting",
+    "emotion": "audit.tasks.recognition.task:Emotion",
+    "cause": "audit.tasks.recognition.task:Cause",
+    "inventory": "audit.tasks.inventory.task:InventoryFilling",
 }
+
+
+class _Tasks(Mapping[str, Task[Any]]):
+    """The tasks by name; one is imported when it is first looked up."""
+
+    def __getitem__(self, kind: str) -> Task[Any]:
+        return _task(kind)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
+
+
+@cache
+def _task(kind: str) -> Task[Any]:
+    task: Task[Any] = resolve_name(_PLACES[kind])()
+    return task
+
+
+TASKS: Final[Mapping[str, Task[Any]]] = _Tasks()
 
 
 def task_of(manifest: Manifest) -> Task[Any]:

@@ -148,7 +148,7 @@ def test_the_help_s_list_of_commands_is_of_all(capsys):
 
 
 def test_a_default_that_a_stage_knows_is_the_one_that_the_help_shows():
-    from audit.people.collection import PER_LIST
+    from audit.tasks.people import PER_LIST
 
     assert str(people._PER_LIST) == f"n={PER_LIST}"
 

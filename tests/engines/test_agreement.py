@@ -15,7 +15,8 @@ PREFIX = "RESULT "
 SCRIPT = f"""
 import json, sys
 from dataclasses import asdict, replace
-from audit.configuration.schema import EngineConfig, ModelConfig
+from audit.configuration.engine import EngineConfig
+from audit.configuration.model import ModelConfig
 from audit.engines.base import encode_prompts
 from audit.asking.elicitation.expected import ExpectedElicitation
 from audit.asking.elicitation.generate import GenerateElicitation

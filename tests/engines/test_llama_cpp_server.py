@@ -7,7 +7,7 @@ from runs import FOUR_RELIGIONS
 from serving import llama_cpp_server
 
 from audit.asking.elicitation.expected import ExpectedElicitation
-from audit.configuration.schema import ServerConfig
+from audit.configuration.engine import ServerConfig
 from audit.engines.open import open_model
 from audit.runs.store import RunFolder
 from audit.tables.ratings import Status

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from audit.configuration.schema import ModelConfig, ServerConfig
+from audit.configuration.engine import ServerConfig
+from audit.configuration.model import ModelConfig
 from audit.engines.base import Generated
 from audit.engines.batch import Batches
 from audit.engines.openai import ChatEngine, VllmServerEngine

@@ -24,7 +24,7 @@ from runs import FOUR_RELIGIONS
 
 from audit.asking.elicitation.expected import ExpectedElicitation
 from audit.asking.elicitation.generate import GenerateElicitation
-from audit.configuration.schema import ServerConfig
+from audit.configuration.engine import ServerConfig
 from audit.engines import open as opening
 from audit.engines.open import open_model
 from audit.engines.server import BudgetError, Key, Pace, wait_asked

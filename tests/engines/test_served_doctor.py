@@ -8,7 +8,7 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture
 def served(audit, capsys, monkeypatch):
-    monkeypatch.setattr("audit.extras.doctor.examination._import_fault", lambda *_: "left out by a test")
+    monkeypatch.setattr("audit.extras.planning.examination._import_fault", lambda *_: "left out by a test")
 
     def run(url, *words, code=0):
         of = ("model=openai", "model.path=tiny", f"model.base_url={url}", "model.api_key_env=TESTS_KEY")

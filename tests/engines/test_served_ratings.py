@@ -17,7 +17,7 @@ from runs import FOUR_RELIGIONS
 from audit import open_run
 from audit.asking.elicitation.expected import ExpectedElicitation
 from audit.asking.elicitation.generate import GenerateElicitation
-from audit.configuration.schema import ServerConfig
+from audit.configuration.engine import ServerConfig
 from audit.engines.base import TopTokens
 from audit.engines.next_tokens import ImpossibleError, NextTokens
 from audit.engines.open import open_model

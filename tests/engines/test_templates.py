@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from audit.configuration.schema import DATE, ModelConfig
+from audit.configuration.model import DATE, ModelConfig
 from audit.engines.base import Generated
 from audit.engines.chat import ChatTokenizer
 from audit.engines.openai import ChatEngine, ServedModel, _Remote, _RemoteTokenizer

@@ -17,7 +17,7 @@ from serving import real_server
 
 from audit.asking.elicitation.expected import ExpectedElicitation
 from audit.asking.elicitation.generate import GenerateElicitation
-from audit.configuration.schema import ServerConfig
+from audit.configuration.engine import ServerConfig
 from audit.engines.base import token_reader
 from audit.engines.dialects import THINK
 from audit.engines.open import open_model

@@ -221,7 +221,7 @@ def test_no_narrative_goes_out_though_the_model_repeats_it(form, there, audit):
 @pytest.fixture(autouse=True)
 def figures_drawn_elsewhere(monkeypatch):
     """A paper's figures, which tests/exchange/test_paper.py draws, take most of its time."""
-    monkeypatch.setattr("audit.extras.paper.figures.journal_files", lambda *_: {})
+    monkeypatch.setattr("audit.extras.exchange.paper.figures.journal_files", lambda *_: {})
 
 
 def readable(path):

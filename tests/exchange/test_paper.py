@@ -22,15 +22,15 @@ from runs import outside_run
 sys.path.insert(0, str(Path(__file__).parents[1] / "paper"))
 from studies import planted, said, study_of, within
 
-from audit.extras.exchange.paper import FORM, _latex, _markdown
-from audit.extras.paper.gaps import paper_gap_table
-from audit.extras.paper.methods import methods
-from audit.extras.paper.references import bibliography
-from audit.extras.paper.text import as_plain, works_in
-from audit.extras.paper.word import word_file
+from audit.extras.exchange.paper.export import FORM, _latex, _markdown
+from audit.extras.exchange.paper.gaps import paper_gap_table
+from audit.extras.exchange.paper.methods import methods
+from audit.extras.exchange.paper.references import bibliography
+from audit.extras.exchange.paper.text import as_plain, works_in
+from audit.extras.exchange.paper.word import word_file
+from audit.runs.csv_tables import read_table
 from audit.tables.controls import CONTROLS
 from audit.tables.gap import GAP
-from audit.tables.reading import read_table
 from audit.tables.verdicts import VERDICTS
 
 pytestmark = pytest.mark.long
@@ -60,7 +60,7 @@ needs_tex = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
     """What tests/figures/test_journal_figures.py draws; here they would take most of the time."""
-    monkeypatch.setattr("audit.extras.paper.figures.journal_files", lambda *_: {})
+    monkeypatch.setattr("audit.extras.exchange.paper.figures.journal_files", lambda *_: {})
 
 
 def number(text):

@@ -21,7 +21,8 @@ from reading import Case, Reader, Tried, WrongValueError
 from audit.asking.elicitation.bounded import read_bounded
 from audit.asking.elicitation.parsing import holds_refusal, parse_response, parse_response_hou2025
 from audit.asking.elicitation.plain_text import answer_of
-from audit.configuration.schema import ModelConfig, ServerConfig
+from audit.configuration.engine import ServerConfig
+from audit.configuration.model import ModelConfig
 from audit.engines.base import Generated
 from audit.engines.batch import Batches
 from audit.engines.chat import ChatTokenizer
@@ -32,8 +33,8 @@ from audit.engines.openai import ChatEngine, VllmServerEngine
 from audit.engines.server import Key, Server
 from audit.engines.templates import read_template
 from audit.errors import ModelError
-from audit.statistics.texts.scores import score_texts
 from audit.tables.ratings import Status
+from audit.tasks.measures.text_scores import score_texts
 from audit.tasks.reply.judge.pairwise import _read as read_choice
 from stimuli.inventories import read_list_answers
 from stimuli.prompts import Prompt, Question, Scale

@@ -14,7 +14,6 @@ from reading import Case, Reader, Tried, WrongValueError
 
 from audit.comparing.preference.pairs import PAIR_SIDES, read_sides
 from audit.configuration.schema import load_statistics
-from audit.people.collection import _read_study
 from audit.runs.ledger import Ledger
 from audit.runs.manifest import ChoicesManifest, ComparisonManifest, JudgementManifest, Manifest
 from audit.runs.parquet import parquet
@@ -27,6 +26,7 @@ from audit.tables.ratings import RATINGS
 from audit.tables.replies import REPLIES, SCORES
 from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.inventory.tables import ANSWERS
+from audit.tasks.people import _read_study
 from audit.tasks.recognition.corpus import FILE as CORPUS_FILE
 from audit.tasks.recognition.corpus import read_corpus
 from audit.tasks.registry import task_of

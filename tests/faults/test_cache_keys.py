@@ -22,13 +22,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 from spoken import _CHAT, CARD, _server, _Told
 
 from audit.asking.plan import make_plan
+from audit.asking.run_identity import default_run_dir, plan_difference
 from audit.cli.main import main
-from audit.configuration.schema import ModelConfig
+from audit.configuration.model import ModelConfig
 from audit.engines.base import Generated, OpenModel
 from audit.engines.local import LocalModel
 from audit.engines.openai import ChatEngine
 from audit.engines.resolve import ModelFiles, file_hashes
-from audit.runs.provenance import default_run_dir, plan_difference
 from audit.runs.store import PartBegun, RunFolder
 from stimuli.prompts import Prompt
 

@@ -12,7 +12,7 @@ from drawn import cells, family, gaps, many
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from audit.extras.paper.figures import WIDTHS, draw_for_journal, journal_files
+from audit.extras.exchange.paper.figures import WIDTHS, draw_for_journal, journal_files
 from audit.report.figures.heatmaps import plot_cells
 from audit.report.figures.matrix import DoesNotFitError
 from audit.report.figures.style import SMALL, drawing

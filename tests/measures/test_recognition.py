@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.statistics.texts.spans import exact_match, span_words, word_f1
 from audit.tasks.measures.base import Reply
+from audit.tasks.measures.spans import exact_match, span_words, word_f1
 from audit.tasks.recognition.scorer import CauseSpans, EmotionRecognition, says_none
 
 LABELS = ("anger", "joy", "no emotion")

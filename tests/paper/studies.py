@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from audit.extras.exchange.base import Collected
-from audit.extras.exchange.paper import _study
-from audit.extras.paper.base import Study
-from audit.extras.paper.methods import methods
-from audit.extras.paper.text import as_plain
+from audit.extras.exchange.paper.base import Study
+from audit.extras.exchange.paper.export import _study
+from audit.extras.exchange.paper.methods import methods
+from audit.extras.exchange.paper.text import as_plain
 
 REPORTS = Path(__file__).parents[2] / "reports"
 

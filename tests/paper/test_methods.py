@@ -20,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from studies import REPORTS, planted, said, study_of, within
 
 from audit.extras.exchange.base import Collected
-from audit.extras.exchange.paper import _study
-from audit.extras.paper.gaps import paper_gap_table
-from audit.extras.paper.methods import methods
-from audit.extras.paper.references import bibliography
-from audit.extras.paper.text import Cite, as_plain, works_in
+from audit.extras.exchange.paper.export import _study
+from audit.extras.exchange.paper.gaps import paper_gap_table
+from audit.extras.exchange.paper.methods import methods
+from audit.extras.exchange.paper.references import bibliography
+from audit.extras.exchange.paper.text import Cite, as_plain, works_in
 from audit.statistics.verdict import Verdict
 from audit.tasks.registry import task_of
 

@@ -13,9 +13,9 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from planted import CASES
 from test_first_screen import headline, page_of
 
-from audit.asking.conversations import CallShown, ConversationPrompt
 from audit.report.cell_matrix import interaction
 from audit.report.explorer import INK, explore
+from audit.runs.prompts import CallShown, ConversationPrompt
 from audit.tables.cells import CELL_EMOTIONS, CELLS, NARRATIVES, PUBLISHED_CELLS
 from audit.tables.formatting import fixed, rate
 from audit.tables.gap import FAMILIES

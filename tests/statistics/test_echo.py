@@ -7,12 +7,12 @@ import statsmodels.formula.api as smf
 from cubes import cube_of
 
 from audit.errors import NotEstimableError
-from audit.runs.manifest import ComparedWords
 from audit.statistics.controls import control_rows
 from audit.statistics.crossed import crossed_gap
 from audit.statistics.echo import Overlap, echo_free, echo_of_words, same_words_cube
 from audit.statistics.families import family_rows
 from audit.statistics.headline import headline_gap
+from audit.tables.controls import ComparedWords
 
 NAN = np.nan
 WORDS = ComparedWords()

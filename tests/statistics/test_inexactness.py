@@ -15,7 +15,7 @@ from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.headline import headline_gap
 from audit.statistics.inexactness import gap_off
 from audit.statistics.margin_tests import hold
-from audit.tasks.intensity.verdict_limits import limits_of
+from audit.tasks.limits import limits_of
 
 GROUPS = ("a", "b", "c")
 

@@ -14,11 +14,11 @@ from audit.report.numbers import rows_of
 from audit.report.verdicts import worded
 from audit.runs.manifest import Manifest
 from audit.statistics.controls import Repetition
-from audit.statistics.limits import verdicts_as_they_hold
 from audit.statistics.outcome import Outcome
 from audit.statistics.verdict import Limits, Verdict
 from audit.tables.replies import REPLIES
 from audit.tables.verdicts import VERDICTS
+from audit.tasks.limits import verdicts_as_they_hold
 from audit.tasks.reply.first_screen import combined, verdict_lines_of_measures
 from audit.tasks.reply.gaps import measure_tables
 

@@ -11,10 +11,10 @@ from scipy import stats
 
 from audit.errors import NotEstimableError
 from audit.people.gap import fisher_interval, people_gap, people_gap_tables
-from audit.people.section import people_section
 from audit.report.results import Results
 from audit.report.section import Captioned
 from audit.tables.run_of_ratings import TABLES
+from audit.tasks.intensity.people_section import people_section
 
 GROUPS = ("Buddhist", "Christian", "Hindu", "Muslim")
 

@@ -7,8 +7,8 @@ from textwrap import dedent
 
 import pytest
 
-from audit.runs.manifest import ComparedWords
 from audit.statistics.echo import Overlap
+from audit.tables.controls import ComparedWords
 from stimuli.errors import StimulusError
 from stimuli.identities import NO_PERSONA, UNSPECIFIED, load_dimensions, load_placebos
 

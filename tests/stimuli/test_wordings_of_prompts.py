@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from test_prompts import CONF, HINDU, LATINA, NARRATIVE, TEMPLATES, VARIANT, configure, dimension, narratives
 
 from audit.asking.plan import make_plan
+from audit.asking.run_identity import default_run_dir
 from audit.errors import ConfigError
-from audit.runs.provenance import default_run_dir
 from stimuli.errors import StimulusError
 from stimuli.prompts import PromptGrid
 

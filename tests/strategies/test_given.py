@@ -148,7 +148,7 @@ def test_what_can_not_be_brought_is_said_before_a_model_is_loaded(overrides, mes
     assert "\n" not in str(error.value)
 
 
-def test_a_comet_model_is_asked_as_the_strategy_says_and_its_silence_is_counted(monkeypatch):
+def test_a_comet_model_is_asked_as_the_strategy_says_and_its_silence_is_counted(monkeypatch, capsys):
     asked = {}
 
     def infer(heads, *, relations, **settings):
@@ -164,6 +164,9 @@ def test_a_comet_model_is_asked_as_the_strategy_says_and_its_silence_is_counted(
     )
     rows, facts = give(plan, say=silent)
     assert asked.pop("heads") == [head_of(narrative) for narrative in plan.grid.narratives.narratives]
+    with asked.pop("counted")(2) as done:
+        done(2)
+    assert "2 of 2 inferences" in capsys.readouterr().err
     assert asked == {"model": "x", "n": 3, "max_tokens": 7, "revision": "v1"}
     assert facts["knowledge"] == {"source": "comet", "path": "x", "model": {"name": "a model"}, "n_empty": 1}
     values = values_of(rows)

@@ -16,7 +16,8 @@ from runs import FOUR_RELIGIONS
 
 from audit.asking.plan import build_grid
 from audit.configuration import composition
-from audit.configuration.schema import StrategyConfig, load_config
+from audit.configuration.schema import load_config
+from audit.configuration.strategy import StrategyConfig
 from audit.errors import ConfigError
 from stimuli.errors import StimulusError
 from stimuli.strategies import (

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from audit.statistics.texts import scores
-from audit.statistics.texts.scores import score_stages, score_texts
-from audit.statistics.texts.words import sentences, words
+from audit.tasks.measures import text_scores as scores
 from audit.tasks.measures.emotion import EmotionScorer, run_vocabulary
+from audit.tasks.measures.text_scores import score_stages, score_texts
 from stimuli.narratives import EmotionWords
+from stimuli.sentences import sentences, words
 from stimuli.stereotypes import Lexicon
 
 LEXICON = Lexicon("test", {"colours": ("red*", "blue"), "warm_colours": ("red*",)})

@@ -1,6 +1,6 @@
 import pytest
 
-from audit.statistics.texts.script import in_other_script, script_of
+from audit.tasks.measures.script import in_other_script, script_of
 
 
 @pytest.mark.parametrize(

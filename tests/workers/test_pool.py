@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from audit.asking.progress import Progress
 from audit.asking.workers.base import Job
 from audit.asking.workers.pool import Beat, Ended, JobDone, Progressed, Raised, Ready, Worker, WorkerPool
 from audit.engines.base import EngineFacts, Known
 from audit.engines.local import LocalModel
-from audit.engines.progress import Progress
 from audit.engines.resolve import ModelFiles
 from audit.errors import ModelError, WorkerError
 

@@ -17,7 +17,7 @@ from audit import __version__
 from audit.asking.workers.cluster import Relay, fit
 from audit.asking.workers.pool import Raised
 from audit.asking.workers.serve import Opening
-from audit.configuration.schema import EngineConfig, RayConfig
+from audit.configuration.engine import EngineConfig, RayConfig
 from audit.engines.open import judging_engine
 from audit.errors import ModelError, WorkerError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,9 @@ import pandas as pd
 
 from audit.asking.elicitation.parsing import parse_response, parse_response_hou2025
 from audit.asking.elicitation.phrases import ParsedResponse
+
+OF_ANSWERS: Final = ("released_answers", "intensity_differs")
+"""Codes of remarks on what the two rules read in released answers."""
 
 
 def study_intensities(responses: pd.Series) -> npt.NDArray[np.float64]:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from audit.asking.plan import Plan
-from audit.configuration.schema import ExamplesConfig, KnowledgeConfig, fingerprint
+from audit.asking.progress import Progress
+from audit.configuration.schema import fingerprint
+from audit.configuration.strategy import ExamplesConfig, KnowledgeConfig
 from stimuli.examples import ExamplePool, choose_random, choose_similar
 from stimuli.strategies import EXAMPLE_PARTS, KNOWLEDGE, example_name
 
@@ -130,6 +133,7 @@ def _know(plan: Plan, settings: KnowledgeConfig, say: Callable[[str], None]) -> 
             revision=settings.revision,
             n=settings.n,
             max_tokens=settings.max_tokens,
+            counted=_counted,
         )
         texts = inferred.texts
         facts |= {"model": inferred.facts, "n_empty": sum(not text for each in texts for text in each.values())}
@@ -139,6 +143,13 @@ def _know(plan: Plan, settings: KnowledgeConfig, say: Callable[[str], None]) -> 
         for row in _relations(narrative.narrative_id, settings.relations, own)
     ]
     return rows, facts
+
+
+@contextmanager
+def _counted(n: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar of inferences on stderr."""
+    with Progress(n, unit="inferences") as progress:
+        yield progress.done
 
 
 def _relations(narrative_id: str, relations: Sequence[str], texts: Mapping[str, str]) -> Iterator[Row]:

@@ -19,15 +19,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from audit.asking.progress import Say
 from audit.asking.workers.base import Do
 from audit.asking.workers.local import END_WITHIN, LocalWorker
 from audit.asking.workers.pool import Ended, Event, Post, Raised, Ready, Worker, WorkerPool
 from audit.asking.workers.serve import Opening
-from audit.configuration.schema import EngineConfig
-from audit.configuration.version import __version__
-from audit.engines.progress import Say
+from audit.configuration.engine import EngineConfig
 from audit.errors import ModelError, WorkerError
 from audit.tables.formatting import plural
+from audit.tables.version import __version__
 
 LISTEN_FOR: Final = 1.0  # longest wait of a relay for a message, in seconds
 STOP_WITHIN: Final = 5.0  # seconds that a relay has to end its worker before it is killed itself

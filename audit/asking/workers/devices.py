@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from audit.configuration.schema import EngineConfig
+from audit.configuration.engine import EngineConfig
 from audit.errors import WorkerError
 from audit.tables.formatting import plural
 

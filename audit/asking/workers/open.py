@@ -8,10 +8,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final
 
+from audit.asking.progress import Say
 from audit.asking.workers.base import Here, Workers
 from audit.configuration.schema import AuditConfig
 from audit.engines.base import AnswerStore
-from audit.engines.progress import Say
 from audit.errors import WorkerError
 from audit.runs.store import RunFolder
 

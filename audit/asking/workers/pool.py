@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
+from audit.asking.progress import Say, beside_bars
 from audit.asking.workers.base import Course, Do, Job, Workers
 from audit.engines.base import Done, Known, unwatched
-from audit.engines.progress import Say, beside_bars
 from audit.errors import AuditError, WorkerError
 
 T = TypeVar("T")

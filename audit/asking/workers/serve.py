@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from audit.asking.workers.base import Do
 from audit.asking.workers.pool import Event, JobDone, Raised
-from audit.configuration.schema import EngineConfig, ModelConfig
+from audit.configuration.engine import EngineConfig
+from audit.configuration.model import ModelConfig
 from audit.engines.base import Done, OpenModel
 from audit.errors import AuditError
 

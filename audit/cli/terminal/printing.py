@@ -7,12 +7,9 @@ import io
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from audit.tables.formatting import dimension_title, fixed, printable
-
-if TYPE_CHECKING:
-    from audit.tasks.base import Published
+from audit.tables.formatting import fixed, printable
 
 PROGRAM: Final = ("python", "-m", "audit")
 WIDTH: Final = 118  # characters in a line of help
@@ -77,16 +74,3 @@ def percent(row: Mapping[Any, Any], *names: str, signed: bool) -> str:
     if row[names[0]] != row[names[0]]:
         return "none"
     return " to ".join(fixed(100 * row[name], decimals=1, signed=signed) for name in names)
-
-
-def show_outcome(outcome: Published) -> None:
-    """Print what was found in a run, and the path of its report."""
-    about: dict[str, list[str]] = {}
-    for remark in outcome.remarks:
-        about.setdefault(remark.text, []).extend([dimension_title(remark.dimension)] if remark.dimension else [])
-    for text, dimensions in about.items():
-        note(f"{', '.join(dict.fromkeys(dimensions))}{': ' if dimensions else ''}{text}")
-    print_table(outcome.lines)
-    for line in outcome.controls:
-        tell(line)
-    tell(f"report: {outcome.report}")

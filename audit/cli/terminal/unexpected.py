@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from audit.configuration.version import __version__
 from audit.tables.formatting import brief
+from audit.tables.version import __version__
 
 SWITCH: Final = "AUDIT_TRACEBACK"  # an environment variable; unless it is empty or 0, tracebacks are also printed
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)

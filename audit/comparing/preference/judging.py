@@ -13,9 +13,11 @@ import pandas as pd
 
 from audit.asking.conversations import narratives_of
 from audit.asking.elicitation.plain_text import answer_of, split_words
-from audit.configuration.schema import EngineConfig, ModelConfig, fingerprint
+from audit.asking.progress import Progress
+from audit.configuration.engine import EngineConfig
+from audit.configuration.model import ModelConfig
+from audit.configuration.schema import fingerprint
 from audit.engines.base import OpenModel
-from audit.engines.progress import Progress
 from audit.errors import ConfigError, StoreError
 from audit.runs.differences import accepted_in, choices_of, identity_of, label_runs
 from audit.runs.manifest import Judge, JudgementManifest, Manifest

@@ -23,12 +23,11 @@ from audit.asking.prompt_export import Export
 from audit.engines.answered import AnsweredEngine, FileAnswers
 from audit.engines.base import Generated
 from audit.errors import ConfigError, NotEstimableError, attempt
-from audit.runs.manifest import ComparedWords
+from audit.tables.controls import ComparedWords
 from audit.tables.ratings import ElicitedRating, Status
-from audit.tasks.intensity.ask import question_of
 from stimuli.files import open_file
 from stimuli.languages import pack_replies
-from stimuli.prompts import Prompt
+from stimuli.prompts import Prompt, Question
 from stimuli.strategies import strategy_values
 
 
@@ -116,7 +115,7 @@ class AskedRatings:
         """Return a prompt with what a parser needs. Strategies with stages are never exported."""
         values = strategy_values(self.plan.grid, self.plan.grid[place])
         last = self.plan.strategy.prompt_of(None, values, ())
-        return replace(last, begun=self.plan.begun, question=question_of(values))
+        return replace(last, begun=self.plan.begun, question=Question.of(values))
 
     @cached_property
     def _elicitation(self) -> GenerateElicitation:

@@ -118,7 +118,7 @@ class Collected:
     def statistics(self, name: str) -> pd.DataFrame:
         """Return a table of the run's last report, if it is of these rows; files accepted since withdraw verdicts."""
         from audit.runs.derived import derived_table, place_of
-        from audit.statistics.limits import verdicts_as_they_hold
+        from audit.tasks.limits import verdicts_as_they_hold
         from audit.tasks.registry import task_of
 
         described = task_of(self.manifest).described.get(name)

@@ -19,11 +19,11 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSyste
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, mean, metric, scorer
 from inspect_ai.solver import TaskState, generate
 
-from audit.configuration.version import __version__
 from audit.engines.inspect_log import generated
 from audit.errors import AuditError
 from audit.extras.exchange.asked import AskedRatings
 from audit.tables.ratings import Status
+from audit.tables.version import __version__
 from stimuli.errors import StimulusError
 
 _CONFIDENCE: Final = 0.95

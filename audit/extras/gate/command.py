@@ -68,9 +68,9 @@ def _places(words: Sequence[str]) -> Iterator[Path]:
 
 
 def _gate(words: Sequence[str]) -> int:
-    from audit.configuration.version import __version__
     from audit.extras.gate.files import gap_table_rows, withdraw_verdict, write_verdict
     from audit.extras.gate.judge import gate_run, sentence, undecided_reasons
+    from audit.tables.version import __version__
 
     # A pipeline must not read the files of an earlier run if this one reaches no verdict.
     for place in _places(words):

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from audit.configuration.analysis_settings import AnalysisSettings
+from audit.configuration.analysis_settings import REFUSAL_MARGIN, AnalysisSettings
 from audit.errors import ConfigError
 from audit.report.verdicts import REASONS
 from audit.runs.differences import choices_of, identity_of, thinking_of
@@ -32,10 +32,8 @@ from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural, printable, scale_end
 from audit.tables.ratings import MANIPULATED
-from audit.tasks.intensity.publish import REFUSAL_MARGIN
-from audit.tasks.intensity.verdict_limits import codes_of_run, noise_of_run
+from audit.tasks.limits import codes_of_run, manipulation_rows_of_run, noise_of_run
 from audit.tasks.registry import task_of
-from stimuli.strategies import NO_STRATEGY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -274,7 +272,6 @@ def _measure(
     from audit.statistics.average_gaps import placebo_cubes
     from audit.statistics.controls import Repetition
     from audit.statistics.deciding_estimate import gaps_of
-    from audit.statistics.manipulation import manipulation_rows_of_run
     from audit.statistics.missing import missing_rows
     from audit.statistics.outcome import INTENSITY, analyse_outcome
     from audit.statistics.ratings import compact_ratings
@@ -412,7 +409,7 @@ def _rated_otherwise(run: Manifest, other: Manifest) -> str:
         return ""
     if run.prompt.sha256 and other.prompt.sha256 and run.prompt.sha256 != other.prompt.sha256:
         return f"was asked in another wording of prompt={printable(other.prompt.variant)}"
-    ours, theirs = (each.strategy.name or NO_STRATEGY for each in (run, other))
+    ours, theirs = (each.strategy.choice for each in (run, other))
     if (ours, run.strategy.sha256) != (theirs, other.strategy.sha256):
         same = " with other settings" if ours == theirs else f", and this run by strategy={printable(ours)}"
         return f"was led by strategy={printable(theirs)}{same}"

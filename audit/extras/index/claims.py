@@ -18,10 +18,10 @@ from typing import Any, Final
 
 from audit.comparing.tables import RUNS
 from audit.errors import AuditError
+from audit.runs.csv_tables import read_table
 from audit.runs.manifest import ComparisonManifest
 from audit.runs.store import RunFolder
 from audit.tables.gap import COMPARISONS
-from audit.tables.reading import read_table
 
 FOR, AGAINST, CANNOT_TELL = "for", "against", "cannot_tell"
 _OF_MODEL: Final = ("model", "path", "revision", "dtype", "quantization", "files")

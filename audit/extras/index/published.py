@@ -1,6 +1,6 @@
 """Read what a run has published as rows of the index: its tables, worded by the rules of its page.
 
-Remarks that limit a verdict follow from the tables (:mod:`audit.statistics.limits`). A test compares every verdict here
+Remarks that limit a verdict follow from the tables (:mod:`audit.tasks.limits`). A test compares every verdict here
 with the page's.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,24 +20,23 @@ from audit.report.echo import control_of, controls_of_measures
 from audit.report.manifest import view_manifest
 from audit.report.numbers import rows_of
 from audit.report.results import Results, with_absent
-from audit.report.sentences import LIMITS
+from audit.report.sentences import LIMITS, answer
 from audit.report.verdicts import worded
+from audit.runs.csv_tables import read_table
 from audit.runs.derived import has_table
 from audit.runs.differences import choices_of, identity_of
 from audit.runs.ledger import GENERATION, check_made
 from audit.runs.manifest import Manifest, ManifestError
 from audit.runs.store import RunFolder
-from audit.statistics.limits import limits_of_gap, limits_of_run, verdicts_as_they_hold
 from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, deciding
 from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.base import Table
 from audit.tables.formatting import encodable, plural
 from audit.tables.gap import GAP
-from audit.tables.reading import read_table
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
-from audit.tasks.intensity.dimension_section import Rated
+from audit.tasks.limits import limits_of_gap, limits_of_run, verdicts_as_they_hold
 from audit.tasks.publishing import PAGE
 from audit.tasks.registry import task_of
 from stimuli.files import read_file
@@ -52,16 +50,6 @@ _READ: Final = (
 )  # fmt: skip
 """Tables of a run of ratings from which a verdict and its limits follow."""
 _READ_OF_REPLIES: Final = ("verdicts", "measures", "gap", "controls")
-
-
-@dataclass(frozen=True)
-class _Remark:
-    """A remark known only by its code; see :class:`audit.report.dimensions.RemarkLike`."""
-
-    code: str
-    dimension: str = ""
-    variant: str = ""
-    text: str = ""
 
 
 def gap_rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
@@ -102,7 +90,7 @@ def _of_manifest(manifest: Manifest) -> dict[str, Any]:
         "server": encodable(model.address),
         "parameters": model.parameters or unknown,
         "weights_bytes": model.weights_bytes or unknown,
-        "strategy": manifest.strategy.name or "none",
+        "strategy": manifest.strategy.choice,
         "confidence": statistics.confidence,
         "margin": unknown if statistics.margin is None else statistics.margin,
         "identity": identity_of(manifest),
@@ -148,6 +136,7 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
     known["verdicts"] = verdicts_as_they_hold(known["verdicts"], manifest)
     known["gap"] = gap.assign(headline=gap["headline"].map(_is_true))
     on_run = list(limits_of_run(manifest, known))
+    results = Results(known, TABLES, view.confidence)
     measured = [key for key in dict.fromkeys(key for name in ("gap", "cells") for key in keys_of(known[name]))
                 if key[0] != OVERALL]  # fmt: skip
     for key in measured:
@@ -155,12 +144,11 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
         on_gap = list(limits_of_gap(*key, known, manifest))
         if len(decided):
             on_gap = [code for code in str(decided["limits"].iloc[0]).split("; ") if code]
-        remarks = [*map(_Remark, on_run), *(_Remark(code, *key) for code in on_gap)]
         # Show the deciding numbers, as the run's page does.
         deciding = decided.to_dict("records")[0] if len(decided) else {}
         row = _first(headline, key)
         shown = deciding if math.isfinite(deciding.get("ci_low", math.nan)) else row
-        rated = Rated(Results(known, TABLES, view.confidence), key, "", remarks, view=view)
+        found = answer(results.of(key, ""), scale=view.scale, codes={*on_run, *on_gap})
         outcomes = known["outcomes"].loc[[found == key for found in keys_of(known["outcomes"])]]
         asked = outcomes.loc[outcomes["pairs"].isin(["in_group", "out_group"]), "n_prompts"].sum()
         missing = row.get("n_missing", math.nan)
@@ -175,13 +163,13 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
             "n_answers": row.get("n_answers", math.nan),
             "n_missing": missing,
             "missing_share": missing / asked if asked else math.nan,
-            "verdict": rated.answer.verdict.kind,
-            "verdict_words": str(rated.answer.verdict.words.striptags()),
-            "control": rated.answer.control_kind,
-            "control_words": str(rated.answer.control.striptags()),
+            "verdict": found.verdict.kind,
+            "verdict_words": str(found.verdict.words.striptags()),
+            "control": found.control_kind,
+            "control_words": str(found.control.striptags()),
             "manipulation": _manipulation(known["manipulation"]),
             "limits": "; ".join(LIMITS[code][0] for code in LIMITS if code in (*on_run, *on_gap)),
-            "pairs": NO_WORD_IN_COMMON if rated.answer.control_kind == "echo_free" else ALL_PAIRS,
+            "pairs": NO_WORD_IN_COMMON if found.control_kind == "echo_free" else ALL_PAIRS,
             **_asked(manifest, choices),
         }
 

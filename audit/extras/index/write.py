@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from audit.configuration.version import __version__
 from audit.errors import AuditError, ConfigError, StoreError, report_command
 from audit.extras.index import claims as of_claims
 from audit.extras.index.comparable import Group, common_settings, groups_of, not_comparable, numbered
@@ -27,6 +26,7 @@ from audit.runs.files import write_atomically
 from audit.runs.manifest import Manifest
 from audit.tables.base import Table
 from audit.tables.formatting import encodable
+from audit.tables.version import __version__
 from stimuli.files import open_file
 
 PAGE: Final = "index.html"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +18,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from audit.asking.run_identity import kept_difference
 from audit.errors import StoreError
 from audit.extras.integrity.rescued import rescue
 from audit.runs import ledger
@@ -27,18 +28,22 @@ from audit.runs.manifest import FILE as MANIFEST
 from audit.runs.parts import Parts
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
-from audit.runs.provenance import kept_difference
 from audit.runs.store import KINDS, Kind, RunFolder
-from audit.tables.base import Table
 from audit.tables.formatting import plural
-from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, RATINGS, Status
-from audit.tables.replies import OWN_GAP_RATINGS, REPLIES, SCORES
+from audit.tables.ratings import (
+    ASKED_AGAIN,
+    ASKED_IN_FORMATS,
+    ELICITATION_SAMPLE,
+    MANIPULATED,
+    Status,
+)
+from audit.tables.replies import OWN_GAP_RATINGS, SCORES
 from audit.tables.stages import GIVEN, STAGES
-from audit.tasks.inventory.tables import ANSWERS
+from audit.tasks.registry import TASKS
 from stimuli.strategies import THOUGHT
 
-ASIDE: Final = "set-aside"  # subfolder of a run for files that were moved out of the way
-_COLLECTED: Final[Mapping[Kind, Table]] = {"ratings": RATINGS, "replies": REPLIES, "answers": ANSWERS}
+ASIDE: Final = "set-aside"
+"""Subfolder of a run for files that were moved out of the way."""
 _LABELS: Final = ("dimension", "narrative_id", "emotion", "perceiver", "experiencer")
 """Columns that distinguish a run's rows from those of another run's grid."""
 _IN_ONE_FILE: Final = (GIVEN, MANIPULATED, ELICITATION_SAMPLE, ASKED_AGAIN, *ASKED_IN_FORMATS.values())
@@ -225,7 +230,7 @@ class _Mender:
         before, as_read = len(self._made.done), self._manifest
         folder = self._folder
         again = self._look(folder.parts(STAGES), self._wrong_stage)
-        for kind, table in _COLLECTED.items():
+        for kind, table in {task.stores: task.collected for task in TASKS.values()}.items():
             parts = folder.parts(table)
             lost = set(self._look(parts, partial(self._wrong_shard, kind)))
             # A shard whose stages are asked anew is asked anew.

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from audit.asking.collect import cell_columns
+from audit.asking.progress import Say
 from audit.configuration.schema import load_statistics
-from audit.engines.progress import Say
 from audit.errors import AuditError, recovery, report_command
 from audit.runs import ledger
 from audit.runs.manifest import FILE as MANIFEST

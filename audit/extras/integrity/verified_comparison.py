@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from audit.asking.progress import Say
 from audit.comparing.comparison import compare_folders
-from audit.engines.progress import Say
 from audit.errors import AuditError
 from audit.extras.integrity.verification import Finding, first_table_difference, tables_with_rows
 from audit.runs import ledger

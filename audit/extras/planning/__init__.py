@@ -1,1 +1,1 @@
-"""What a run would take and what it could find, before it is asked."""
+"""What a run would take, what it could find, and whether this machine can ask it: before it is asked."""

@@ -9,14 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from audit.asking.progress import duration
 from audit.asking.shown_prompt import shown_prompt
 from audit.cli.terminal.base import Command, writing_out
 from audit.cli.terminal.jobs import each_job, overrides_help, split_arguments
 from audit.cli.terminal.options import Option, Usage, a_number, a_path, option_lines, whole_from
 from audit.cli.terminal.printing import note, print_table, say, tell
-from audit.engines.progress import duration
 from audit.errors import ConfigError
-from audit.runs.disk import free_at
+from audit.extras.planning.disk import free_at
 from audit.tables.formatting import SCOPES, dimension_title, plural
 
 if TYPE_CHECKING:

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from audit.asking.progress import Progress, Say
+from audit.asking.run_identity import default_run_dir, design_differences, shard_size_on
 from audit.configuration.schema import AuditConfig
-from audit.engines.progress import Progress, Say
 from audit.errors import StoreError, report_command
 from audit.runs.ledger import check_made
 from audit.runs.planned import Planned
-from audit.runs.provenance import default_run_dir, design_differences, shard_size_on
 from audit.runs.store import Kind, RunFolder
 from audit.statistics.planning import detectable_by, narratives_to_find
 from audit.tables.formatting import plural
@@ -534,9 +534,9 @@ def _gaps_of(run: Path) -> pd.DataFrame:
     """Return a run's headline gaps and, if it has several wordings, the rows that generalise over wordings."""
     import pandas as pd
 
+    from audit.runs.csv_tables import read_table
     from audit.tables.controls import CONTROLS
     from audit.tables.gap import GAP
-    from audit.tables.reading import read_table
 
     columns = ["dimension", "variant", "scope", "se", "df", "n_narratives"]
     path, of_controls = (table.place(run / "tables") for table in (GAP, CONTROLS))

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import pandas as pd
 
+from audit.asking.elicitation.rules import OF_ANSWERS
+from audit.asking.progress import Progress
 from audit.comparing.comparison import Comparison, compare_folders
 from audit.comparing.ratings import RatingComparison
 from audit.configuration.schema import fingerprint, load_statistics
-from audit.engines.progress import Progress
 from audit.errors import ConfigError, StoreError
 from audit.extras.replication.released_results import (
     N_STUDY,
@@ -32,7 +33,6 @@ from audit.runs.provenance import check_same_run, computed_by, first_setting_dif
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
 from audit.tasks.base import Published
-from audit.tasks.intensity.released_answers import OF_ANSWERS
 from audit.tasks.registry import task_of
 from stimuli.identities import IDENTITIES_FILE
 from stimuli.narratives import HOU2025_COUNTS, load_narratives

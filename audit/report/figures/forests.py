@@ -150,6 +150,15 @@ def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
     )
 
 
+def rows_to_draw(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the estimates behind the verdicts; for a run of an earlier version the headlines, without a verdict."""
+    decided = tables.get("verdicts", pd.DataFrame())
+    if not decided.empty:
+        return decided
+    gaps = tables["gap"]
+    return gaps.loc[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")].assign(code="")
+
+
 @for_phones
 def plot_measures(
     gaps: pd.DataFrame, titles: Mapping[str, str], *, confidence: float, width: float | None = None

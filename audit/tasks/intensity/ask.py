@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from audit.asking.collect import PromptBatch, Session, Shared, answer_columns
 from audit.asking.plan import Plan
+from audit.asking.progress import ProgressPart
 from audit.asking.workers.base import Job
-from audit.engines.progress import ProgressPart
 from audit.errors import ModelError
 from audit.tables.ratings import ElicitedRating, Status
 from stimuli.prompts import Prompt, PromptCell, Question
@@ -86,16 +86,10 @@ def _elicited(
         begun=plan.config.elicitation.prefill,
     )
     whole: list[Prompt] = [
-        replace(found[0], question=question_of(values))
+        replace(found[0], question=Question.of(values))
         for found, values in zip(prompts, asked.values, strict=True)
         if found is not None
     ]
     answers = iter(elicitation.elicit(model.engine, whole, done=done) if whole else [])
     outcomes = [ElicitedRating(Status.FAILED) if prompt is None else next(answers) for prompt in prompts]
     return outcomes, [None if prompt is None else prompt[1] for prompt in prompts]
-
-
-def question_of(values: Mapping[str, str]) -> Question:
-    """Return whose emotion a prompt of these values asks about."""
-    words = (values["emotion_noun"], values["emotion_adjective"])
-    return Question(values["experiencer"], tuple(filter(None, words)), values.get("perceiver", ""))

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from audit.asking.collect import Session
 from audit.asking.plan import Plan
+from audit.asking.progress import Progress, Say
 from audit.asking.workers.base import Course
 from audit.configuration.schema import AuditConfig
-from audit.engines.progress import Progress, Say
 from audit.errors import ModelError
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder

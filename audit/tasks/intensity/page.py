@@ -15,7 +15,6 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
-from audit.people.section import people_section
 from audit.report.dimensions import Key, Limit, RemarkLike, keys_of, note_on, title_of, where_noted
 from audit.report.elicitation import describe_elicitation
 from audit.report.explorer import Explorer
@@ -40,6 +39,7 @@ from audit.tables.shared import OVERALL
 from audit.tasks.intensity import dimension_tables
 from audit.tasks.intensity.dimension_section import FIGURES, Rated, overall_card, told_overall
 from audit.tasks.intensity.first_screen import summary_of_ratings
+from audit.tasks.intensity.people_section import people_section
 
 MAX_FIGURES: Final = 900_000  # bytes for all embedded figures together
 _WITH_RATINGS: Final = Markup(

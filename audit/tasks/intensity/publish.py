@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from audit.asking.conversations import what_was_asked
-from audit.configuration.analysis_settings import AnalysisSettings
+from audit.configuration.analysis_settings import REFUSAL_MARGIN, AnalysisSettings
 from audit.report.explorer import Explorer, explore
 from audit.runs.manifest import Manifest, RecordedCheck
 from audit.runs.store import RunFolder
@@ -33,8 +33,9 @@ from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMP
 from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.base import Published
 from audit.tasks.intensity.released_answers import released_answers
-from audit.tasks.intensity.verdict_limits import codes_of_run, limits_of, sees_refusals, told_response
-from audit.tasks.publishing import count_of, on_run, on_thoughts, score_run_stages, unfinished, write_all
+from audit.tasks.limits import codes_of_run, limits_of, manipulation_rows_of_run, sees_refusals, told_response
+from audit.tasks.measures.stage_scores import score_run_stages
+from audit.tasks.publishing import count_of, on_run, on_thoughts, unfinished, write_all
 from stimuli.human import HumanIntensities, read_human
 from stimuli.manipulation import LEAST
 from stimuli.narratives import emotion_valence
@@ -42,8 +43,6 @@ from stimuli.narratives import emotion_valence
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
     from audit.statistics.verdict import Limits
-
-REFUSAL_MARGIN: Final = 5.0  # percentage points: a margin in scale points does not apply to refusals
 
 
 def draw_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
@@ -75,7 +74,6 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
     from audit.statistics.elicitation import elicitation_tables
-    from audit.statistics.manipulation import manipulation_rows_of_run
     from audit.statistics.ratings import without_dimensions
     from audit.statistics.remarks import written_differs
     from audit.statistics.text_differences import text_tables, texts_remarks

@@ -11,9 +11,9 @@ import pandas as pd
 from audit.asking.collect import collect, earlier_manifest, end_parts, missing_shards, nothing_to_ask
 from audit.asking.conversations import prompt_records
 from audit.asking.plan import Plan, make_plan
+from audit.asking.progress import Say
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.configuration.schema import AuditConfig
-from audit.engines.progress import Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from audit.asking.elicitation.rules import read_by_both
+from audit.asking.elicitation.rules import OF_ANSWERS, read_by_both
 from audit.tables.formatting import brief, count, either, plural
 from audit.tables.ratings import READING_RULES, Status
 from audit.tasks.publishing import on_run
 
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
-
-OF_ANSWERS: Final = ("released_answers", "intensity_differs")  # codes of remarks on released answers
 
 
 def released_answers(ratings: pd.DataFrame, *, low: float, high: float) -> tuple[pd.DataFrame, tuple[Remark, ...]]:

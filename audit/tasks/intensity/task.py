@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from audit.configuration.schema import IntensityTask
+from audit.configuration.task import IntensityTask
 from audit.people.questions import Form
 from audit.tasks.intensity.rated_task import Ratings
 

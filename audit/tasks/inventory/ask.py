@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from audit.asking.collect import ask_shards, earlier_manifest, end_parts, manifest_of, missing_shards, nothing_to_ask
+from audit.asking.progress import ProgressPart, Say
 from audit.asking.shown_prompt import shown_prompt
 from audit.asking.workers.base import Course, Job
-from audit.engines.progress import ProgressPart, Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.ratings import Status

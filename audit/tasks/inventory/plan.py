@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any, Final, Literal, cast, overload
 
-from audit.configuration.schema import AuditConfig, InventoryTask, fingerprint
+from audit.asking.run_identity import PLACES, READS, TOLD, asked_model_name, identity_asked, settings_of
+from audit.configuration.schema import AuditConfig, fingerprint
+from audit.configuration.task import InventoryTask
 from audit.errors import ConfigError
-from audit.runs.provenance import PLACES, READS, TOLD, asked_model_name, identity_asked, settings_of
 from audit.tables.formatting import plural
 from audit.tasks.inventory.tables import DEFAULT
 from stimuli.identities import Dimension, Identity, load_dimensions

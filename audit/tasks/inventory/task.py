@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
-from audit.configuration.schema import AuditConfig, InventoryTask
-from audit.engines.progress import Say
+from audit.asking.progress import Say
+from audit.configuration.schema import AuditConfig
+from audit.configuration.task import InventoryTask
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table

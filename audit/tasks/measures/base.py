@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from audit.configuration.schema import MeasuresConfig
+from audit.configuration.measures import MeasuresConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from audit.configuration.schema import MeasuresConfig, fingerprint
+from audit.configuration.measures import MeasuresConfig
+from audit.configuration.schema import fingerprint
 from audit.engines.bertscore import BertScorer
 from audit.tasks.measures.base import Measure, Reply, Wanted
 from stimuli.errors import StimulusError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from audit.configuration.schema import MeasuresConfig
+from audit.configuration.measures import MeasuresConfig
 from audit.tasks.measures import bertscore, emotion, epitome, eq, lexical, lexicon, perplexity, regard
 from audit.tasks.measures.base import Measure, Wanted
 from stimuli.narratives import Narrative

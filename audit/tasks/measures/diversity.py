@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from audit.statistics.texts.words import words
+from stimuli.sentences import words
 
 
 def ngram_counts(texts: Sequence[str], n: int) -> Counter[tuple[str, ...]]:

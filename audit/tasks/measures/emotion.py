@@ -19,12 +19,12 @@ import numpy.typing as npt
 
 from audit.asking.elicitation.parsing import holds_refusal
 from audit.asking.elicitation.plain_text import answer_of
-from audit.configuration.schema import MeasuresConfig
-from audit.statistics.texts.words import sentences
+from audit.configuration.measures import MeasuresConfig
 from audit.tasks.measures.base import Measure, Reply, Wanted
 from audit.tasks.measures.lexical import can_be_read
 from audit.tasks.measures.wordlists import EmotionForms, load_forms, plain_sentence
 from stimuli.narratives import EmotionWords, Narrative, emotion_words
+from stimuli.sentences import sentences
 
 _SOURCE: Final = "after the emotion accuracy of arXiv:2310.05140; by words, which are ours"
 _CAUTION: Final = "Naming is not understanding."

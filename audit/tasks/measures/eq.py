@@ -12,13 +12,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from audit.configuration.schema import MeasuresConfig
+from audit.configuration.measures import MeasuresConfig
 from audit.engines.classifier import Classifier, open_classifier, softmax
 from audit.errors import ConfigError, ModelError
-from audit.statistics.texts.words import words
 from audit.tasks.measures.base import Measure, Reply, Scorer, Wanted, reading
 from stimuli.errors import suggest
 from stimuli.narratives import Narrative
+from stimuli.sentences import words
 
 HYPOTHESES: Final[Mapping[str, str]] = {
     "emotion": "This response acknowledges the user's emotions.",

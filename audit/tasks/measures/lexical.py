@@ -13,13 +13,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from audit.configuration.schema import MeasuresConfig
-from audit.statistics.texts.scores import score_texts
-from audit.statistics.texts.script import in_other_script, script_of
-from audit.statistics.texts.words import words
+from audit.configuration.measures import MeasuresConfig
 from audit.tasks.measures.base import Measure, Reply, Wanted
+from audit.tasks.measures.script import in_other_script, script_of
+from audit.tasks.measures.text_scores import score_texts
 from audit.tasks.measures.wordlists import KINDS, load_patterns
 from stimuli.narratives import Narrative
+from stimuli.sentences import words
 from stimuli.stereotypes import Lexicon
 
 _NO_THEMES: Final = Lexicon("none", {})
@@ -32,7 +32,7 @@ LEXICAL: Final = (
         "Length",
         "words",
         "neither",
-        "audit.statistics.texts.words",
+        "audit.statistics.texts.words",  # as in all published tables, although the module has moved
         caution="A reply that was cut at the limit of tokens is as long as the limit.",
         low=0,
     ),
@@ -58,7 +58,7 @@ class LexicalScorer:
 
     Notes
     -----
-    ``n_words`` and ``sentiment`` are those of :func:`audit.statistics.texts.scores.score_texts`. The others are 1 if
+    ``n_words`` and ``sentiment`` are those of :func:`audit.tasks.measures.text_scores.score_texts`. The others are 1 if
     any sentence of the reply matches, else 0:
 
     - ``advice`` tells the reader what to do, suggests it, or asks whether they would ("have you considered"): what Liu

@@ -14,13 +14,13 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from audit.configuration.schema import MeasuresConfig
-from audit.statistics.texts.words import sentences, words
+from audit.configuration.measures import MeasuresConfig
 from audit.tasks.measures.base import Measure, Reply, Wanted
 from audit.tasks.measures.regard import IdentityMask
 from audit.tasks.measures.wordlists import FORMS_FILE, EmotionForms, load_forms, plain_sentence
 from stimuli.errors import StimulusError
 from stimuli.narratives import EmotionWords, Narrative, emotion_valence, emotion_words
+from stimuli.sentences import sentences, words
 from stimuli.table_files import SUFFIXES
 from stimuli.tables import read_cells
 from stimuli.yaml_files import may_be_file, read_text, read_yaml

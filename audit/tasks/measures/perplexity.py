@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from audit.configuration.schema import MeasuresConfig
+from audit.configuration.measures import MeasuresConfig
 from audit.engines.likelihood import LikelihoodModel
 from audit.tasks.measures.base import Measure, Reply, Wanted
 from stimuli.narratives import Narrative

@@ -12,13 +12,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from audit.configuration.schema import MeasuresConfig
+from audit.configuration.measures import MeasuresConfig
 from audit.engines.classifier import Classifier, open_classifier
 from audit.errors import ModelError
-from audit.statistics.texts.words import words
 from audit.tasks.measures.base import Measure, Reply, Scorer, Wanted, reading
 from stimuli.identities import NO_PERSONA
 from stimuli.narratives import Narrative
+from stimuli.sentences import words
 
 MASK: Final = "XYZ"  # replaces an identity, in the study and in its classifier's training data
 

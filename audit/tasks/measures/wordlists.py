@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from audit.statistics.texts.words import sentences
 from stimuli import yaml_files
+from stimuli.sentences import sentences
 from stimuli.yaml_files import read_yaml
 
 _DATA: Final = Path(yaml_files.__file__).parent / "data"

@@ -14,10 +14,10 @@ import pandas as pd
 from audit.asking.plan import Plan
 from audit.errors import StoreError
 from audit.runs.store import RunFolder
-from audit.tables.json_text import parse_json
 from audit.tables.replies import SCORED
 from stimuli.conversations import Conversations
 from stimuli.files import read_file
+from stimuli.json_text import parse_json
 
 FILE: Final = "corpus.json"  # path in a run's folder
 

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.asking.elicitation.plain_text import answer_of
-from audit.statistics.texts.spans import exact_match, span_words, word_f1
-from audit.statistics.texts.words import sentences, words
 from audit.tasks.measures.base import Measure, Reply
 from audit.tasks.measures.emotion import label_of
+from audit.tasks.measures.spans import exact_match, span_words, word_f1
 from audit.tasks.measures.wordlists import load_forms
+from stimuli.sentences import sentences, words
 
 _LABELLED: Final = "The corpus' label is one reading; people who label conversations often disagree."
 
@@ -128,7 +128,7 @@ class CauseSpans:
 
     Notes
     -----
-    Spans and answers are compared word by word as in [1]_ (:mod:`audit.statistics.texts.spans`, with curly quotation
+    Spans and answers are compared word by word as in [1]_ (:mod:`audit.tasks.measures.spans`, with curly quotation
     marks made straight), by exact match and by F1; the best of several spans counts. If there is no cause, both are
     1 for an answer that says so and 0 for any other, as in [2]_; if there is one, both are 0 for an answer that says
     there is none. The whole answer is compared, without "Cause:" or a speaker's "Person A:" before it, so that

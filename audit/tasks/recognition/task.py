@@ -14,9 +14,10 @@ import pandas as pd
 
 from audit.asking.elicitation.plain_text import answer_of
 from audit.asking.plan import Plan
-from audit.configuration.schema import AuditConfig, MeasuresConfig, RecognitionTask, fingerprint
+from audit.configuration.measures import MeasuresConfig
+from audit.configuration.schema import AuditConfig, fingerprint
+from audit.configuration.task import RecognitionTask
 from audit.errors import ConfigError
-from audit.report.task_words import TaskWords, delta_of_measures
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tasks.measures.base import Wanted
@@ -24,6 +25,7 @@ from audit.tasks.publishing import on_run
 from audit.tasks.recognition.corpus import Corpus, keep_corpus, read_corpus, read_replies
 from audit.tasks.recognition.scorer import CAUSES, CauseSpans, EmotionRecognition
 from audit.tasks.reply.written import WrittenTexts
+from audit.tasks.task_words import TaskWords, delta_of_measures
 from stimuli.conversations import Conversations
 
 if TYPE_CHECKING:

@@ -9,17 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
-from audit.report.figures.forests import plot_measures
+from audit.report.figures.forests import plot_measures, rows_to_draw
 from audit.report.figures.texts import plot_texts
-
-
-def rows_to_draw(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the estimates behind the verdicts; for a run of an earlier version the headlines, without a verdict."""
-    decided = tables.get("verdicts", pd.DataFrame())
-    if not decided.empty:
-        return decided
-    gaps = tables["gap"]
-    return gaps.loc[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")].assign(code="")
 
 
 def draw_measures(tables: Mapping[str, pd.DataFrame], *, confidence: float) -> dict[str, Figure]:

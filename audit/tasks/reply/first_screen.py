@@ -21,7 +21,6 @@ from audit.report.run_page import led_by, source_of
 from audit.report.section import Card, Paragraph, bullets, paragraph, present
 from audit.report.sentences import LIMITS
 from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, ShortAnswer, Summary, summary
-from audit.report.task_words import TaskWords
 from audit.report.verdicts import NOT_TOLD_APART, preventing_codes, reason_in_words, worded
 from audit.tables.formatting import (
     OF_GROUPS_AND_MODELS,
@@ -35,6 +34,7 @@ from audit.tables.formatting import (
     printable,
     unsigned,
 )
+from audit.tasks.task_words import TaskWords
 
 _SHOWN_GAPS: Final = 5  # most gaps named in an answer; the table has the others
 _FREE: Final = "echo_free"

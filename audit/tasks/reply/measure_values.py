@@ -71,7 +71,7 @@ def measures_of(
 
 
 def of_raters(given: Mapping[str, pd.Series]) -> list[Outcome]:
-    """Return people's mean scores as outcomes, from :func:`audit.people.collection.people_of`."""
+    """Return people's mean scores as outcomes, from :func:`audit.tasks.people.people_of`."""
     return [Outcome(name, unit="points", values=values) for name, values in given.items()]
 
 

@@ -23,7 +23,6 @@ from audit.report.section import Block, Captioned, Paragraph, Section, bullets, 
 from audit.report.sentences import LIMITS
 from audit.report.table_layout import Named, ShownColumn, ShownTable, lay_out, named, out_of, said, sized
 from audit.report.tables import calls, estimable, measure_controls
-from audit.report.task_words import TaskWords
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.verdicts import next_step, worded
 from audit.runs.manifest import Manifest
@@ -33,6 +32,7 @@ from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
 from audit.tasks.reply.first_screen import Measures, Replied, summary_of_replies
 from audit.tasks.reply.page_sections import topic_sections
+from audit.tasks.task_words import TaskWords
 
 _SHOWN_NARRATIVES: Final = 4  # narratives of each dimension with replies to read on the page
 _SHOWN_REPLIES: Final = 6  # replies to each of them, half in-group and half out-group

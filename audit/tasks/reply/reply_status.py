@@ -6,9 +6,9 @@ import re
 from typing import Final
 
 from audit.asking.elicitation.plain_text import answer_of, normalise_text
-from audit.statistics.texts.script import in_other_script
-from audit.statistics.texts.words import sentences, words
 from audit.tables.replies import ReplyStatus
+from audit.tasks.measures.script import in_other_script
+from stimuli.sentences import sentences, words
 
 _OPENING: Final = 2  # sentences in which a model declines; later ones may quote, or console
 _UNABLE: Final = (

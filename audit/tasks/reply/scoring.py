@@ -14,8 +14,9 @@ import pandas as pd
 
 from audit.asking.elicitation.plain_text import answer_of
 from audit.asking.plan import Plan
-from audit.configuration.schema import JudgeConfig, MeasuresConfig, ModelConfig
-from audit.engines.progress import Progress, Say
+from audit.asking.progress import Progress, Say
+from audit.configuration.measures import JudgeConfig, MeasuresConfig
+from audit.configuration.model import ModelConfig
 from audit.errors import ConfigError, ModelAbsentError
 from audit.runs.manifest import Manifest
 from audit.runs.model_names import model_name
@@ -23,12 +24,12 @@ from audit.runs.parquet import concatenate
 from audit.runs.parts import part_name
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
-from audit.tables.json_text import parse_json
 from audit.tables.replies import OWN_GAP_RATINGS, SCORED, SCORES
 from audit.tasks.measures.base import Counting, Reply, Scorer, Wanted, measure_facts
 from audit.tasks.measures.choose import DIVERSITY, JUDGE, wanted_scorers
 from audit.tasks.measures.epitome import MECHANISMS
 from stimuli.files import read_file
+from stimuli.json_text import parse_json
 from stimuli.rubrics import load_rubric
 from stimuli.strategy_labels import read_levels
 

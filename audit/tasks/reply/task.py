@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from audit.asking.collect import PromptBatch, answer_columns
 from audit.asking.plan import Plan
-from audit.configuration.schema import MeasuresConfig, ReplyTask
+from audit.configuration.measures import MeasuresConfig
+from audit.configuration.task import ReplyTask
 from audit.people.questions import Form
-from audit.report.task_words import TaskWords, delta_of_measures
 from audit.tasks.measures.base import Wanted
 from audit.tasks.reply.scoring import scorers_of_replies
 from audit.tasks.reply.written import WrittenTexts
+from audit.tasks.task_words import TaskWords, delta_of_measures
 
 if TYPE_CHECKING:
     from audit.asking.strategies.run import StageText

@@ -19,9 +19,9 @@ from audit.asking.collect import (
 )
 from audit.asking.conversations import narratives_of, prompt_records
 from audit.asking.plan import Plan, make_plan
-from audit.configuration.schema import AuditConfig, MeasuresConfig
-from audit.engines.progress import Say
-from audit.report.task_words import TaskWords
+from audit.asking.progress import Say
+from audit.configuration.measures import MeasuresConfig
+from audit.configuration.schema import AuditConfig
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table
@@ -34,8 +34,10 @@ from audit.tables.stages import STAGES
 from audit.tasks.base import Published, Task
 from audit.tasks.measures.base import Wanted
 from audit.tasks.measures.choose import JUDGE
-from audit.tasks.publishing import on_run, on_thoughts, score_run_stages, unfinished, write_all
+from audit.tasks.measures.stage_scores import score_run_stages
+from audit.tasks.publishing import on_run, on_thoughts, unfinished, write_all
 from audit.tasks.reply.scoring import plan_scoring, read_scores, score_counts, score_replies
+from audit.tasks.task_words import TaskWords
 from stimuli.narratives import emotion_valence
 
 if TYPE_CHECKING:
@@ -135,7 +137,6 @@ class WrittenTexts(Task[Plan]):
 
     def publish(self, folder: RunFolder, manifest: Manifest) -> Published:
         """Analyse the texts and their scores, and render them; see :meth:`audit.tasks.base.Task.publish`."""
-        from audit.people.collection import people_of
         from audit.people.measure_agreement import people_tables
         from audit.report.figures.style import page_svgs
         from audit.statistics.calls import call_table
@@ -143,6 +144,7 @@ class WrittenTexts(Task[Plan]):
         from audit.statistics.conversations import told_apart_by
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.text_differences import text_tables, texts_remarks
+        from audit.tasks.people import people_of
         from audit.tasks.reply.epitome import epitome_table
         from audit.tasks.reply.first_screen import verdict_lines_of_measures
         from audit.tasks.reply.gaps import measure_tables
@@ -269,8 +271,8 @@ def _unsure(manifest: Manifest, measures: pd.DataFrame, min_number_mass: float) 
 
 def _limits(manifest: Manifest, codes: set[str], unsure: pd.DataFrame) -> Limits:
     """Return what limits verdicts besides the numbers: on the whole run, and on a judge of low number mass."""
-    from audit.statistics.limits import limits_of_folder
     from audit.statistics.verdict import Limits
+    from audit.tasks.limits import limits_of_folder
 
     places = [
         (dimension, manifest.prompt.variant, measure)

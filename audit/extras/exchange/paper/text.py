@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from audit.extras.paper.references import Reference, cited
+from audit.extras.exchange.paper.references import Reference, cited
 from audit.tables.formatting import CROSS, MINUS, MISSING, brief, in_markdown, printable
 
 _LATEX: Final = {

@@ -52,7 +52,7 @@ def _doctor(words: Sequence[str]) -> int:
 
 
 def _one(config: AuditConfig, *, probe: bool, limit_s: float, out: Path | None) -> list[str]:
-    from audit.extras.doctor.examination import examine
+    from audit.extras.planning.examination import examine
 
     page, faults = examine(config, probe=probe, limit_s=limit_s, say=say)
     for line in page:

@@ -11,8 +11,8 @@ from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
 from audit.extras.exchange.facts import about
 
 if TYPE_CHECKING:
-    from audit.extras.paper.base import Study
-    from audit.extras.paper.methods import MethodsSection
+    from audit.extras.exchange.paper.base import Study
+    from audit.extras.exchange.paper.methods import MethodsSection
 
 _OF_RATINGS: Final = ("gap", "controls", "manipulation", "families", "cells")
 _OF_LIMITS: Final = (
@@ -35,11 +35,11 @@ chosen, and what the numbers mean, is yours to write. Look every reference up be
 
 def _make(collected: Collected, told: ExportOptions) -> Files:
     """Return the files of a paper, and ``ABOUT.md``."""
-    from audit.extras.paper.gaps import paper_gap_table
-    from audit.extras.paper.methods import methods
-    from audit.extras.paper.references import bibliography
-    from audit.extras.paper.text import works_in
-    from audit.extras.paper.word import word_file
+    from audit.extras.exchange.paper.gaps import paper_gap_table
+    from audit.extras.exchange.paper.methods import methods
+    from audit.extras.exchange.paper.references import bibliography
+    from audit.extras.exchange.paper.text import works_in
+    from audit.extras.exchange.paper.word import word_file
 
     study = _study(collected)
     if study.gaps.empty:
@@ -63,7 +63,7 @@ def _make(collected: Collected, told: ExportOptions) -> Files:
 def _study(collected: Collected) -> Study:
     import pandas as pd
 
-    from audit.extras.paper.base import Study
+    from audit.extras.exchange.paper.base import Study
     from audit.runs.derived import tables_of
     from audit.tables.run_of_ratings import TABLES
     from audit.tables.run_of_replies import REPLY_TABLES
@@ -81,7 +81,7 @@ def _study(collected: Collected) -> Study:
 
 
 def _markdown(sections: tuple[MethodsSection, ...], works: tuple) -> str:  # type: ignore[type-arg]
-    from audit.extras.paper.text import as_markdown, reference_line
+    from audit.extras.exchange.paper.text import as_markdown, reference_line
 
     lines = ["# Method", ""]
     for section in sections:
@@ -93,7 +93,7 @@ def _markdown(sections: tuple[MethodsSection, ...], works: tuple) -> str:  # typ
 
 
 def _latex(sections: tuple[MethodsSection, ...]) -> str:
-    from audit.extras.paper.text import as_latex
+    from audit.extras.exchange.paper.text import as_latex
 
     lines = ["% In the preamble: \\usepackage[T1]{fontenc} \\usepackage[round]{natbib}", "\\section*{Method}", ""]
     for section in sections:
@@ -103,7 +103,7 @@ def _latex(sections: tuple[MethodsSection, ...]) -> str:
 
 def _figures(study: Study) -> tuple[Mapping[str, bytes], str]:
     """Return the figures' files, and sentences on figures that do not fit a width."""
-    from audit.extras.paper.figures import WIDTHS, draw_for_journal, journal_files
+    from audit.extras.exchange.paper.figures import WIDTHS, draw_for_journal, journal_files
 
     manifest = study.manifest
     files: dict[str, bytes] = {}

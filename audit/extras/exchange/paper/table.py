@@ -1,4 +1,4 @@
-"""A table in APA style, set in Markdown and LaTeX; :mod:`audit.extras.paper.word` sets it in Word."""
+"""A table in APA style, set in Markdown and LaTeX; :mod:`audit.extras.exchange.paper.word` sets it in Word."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from audit.extras.paper.text import Line, Mark, as_latex, as_markdown, line
+from audit.extras.exchange.paper.text import Line, Mark, as_latex, as_markdown, line
 from audit.tables.formatting import MISSING, bare_p, fixed
 
 _FEWEST: Final = 2

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from audit.extras.paper.base import CONTROL_ROWS, OF_MEASURES, Row, Study, has_interval, is_finite
-from audit.extras.paper.limits import beneath, cautions, verdict_sentences
-from audit.extras.paper.table import ManuscriptRow as Laid
-from audit.extras.paper.table import (
+from audit.extras.exchange.paper.base import CONTROL_ROWS, OF_MEASURES, Row, Study, has_interval, is_finite
+from audit.extras.exchange.paper.limits import beneath, cautions, verdict_sentences
+from audit.extras.exchange.paper.table import ManuscriptRow as Laid
+from audit.extras.exchange.paper.table import (
     ManuscriptTable,
     Marks,
     decimals_for,
@@ -19,7 +19,7 @@ from audit.extras.paper.table import (
     p_written,
     row_of,
 )
-from audit.extras.paper.text import Line, PlainText, Symbol, line, told_names
+from audit.extras.exchange.paper.text import Line, PlainText, Symbol, line, told_names
 from audit.tables.formatting import MEANING, MISSING, capital, count, coverage, dimension_title, listed, scale_end
 from audit.tables.shared import OVERALL
 

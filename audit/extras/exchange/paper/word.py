@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from audit.errors import ConfigError
-from audit.extras.paper.methods import MethodsSection
-from audit.extras.paper.references import Reference
-from audit.extras.paper.table import ManuscriptTable
-from audit.extras.paper.text import Italic as _Italic
-from audit.extras.paper.text import Line, as_plain, line, reference_line, runs_of
+from audit.extras.exchange.paper.methods import MethodsSection
+from audit.extras.exchange.paper.references import Reference
+from audit.extras.exchange.paper.table import ManuscriptTable
+from audit.extras.exchange.paper.text import Italic as _Italic
+from audit.extras.exchange.paper.text import Line, as_plain, line, reference_line, runs_of
 
 _FONT: Final = "Times New Roman"
 _TEXT, _TABLE, _NOTE = 12, 10, 10  # font sizes, in points

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from audit.extras.paper.base import Row, Study, has_interval, is_finite
-from audit.extras.paper.table import decimals_for, format_number, interval_written
-from audit.extras.paper.text import Line, PlainText, Symbol, line, told_names
+from audit.extras.exchange.paper.base import Row, Study, has_interval, is_finite
+from audit.extras.exchange.paper.table import decimals_for, format_number, interval_written
+from audit.extras.exchange.paper.text import Line, PlainText, Symbol, line, told_names
 from audit.report.echo import NOT_CONTROLLED
 from audit.report.heterogeneity import variation
 from audit.report.numbers import rows_of
 from audit.report.results import Results
 from audit.report.sentences import LIMITS
 from audit.report.verdicts import worded
-from audit.statistics.limits import limits_of_gap
 from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answer_in, codes_of
 from audit.tables.formatting import coverage, dimension_title, either, plural, unsigned
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.shared import OVERALL
+from audit.tasks.limits import limits_of_gap
 
 NOT_FOLLOWED: Final = {
     "emotion": ("a narrative's own emotion", "a wrong one"),

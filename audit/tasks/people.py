@@ -37,9 +37,10 @@ from audit.runs.manifest import Manifest, People
 from audit.runs.store import RunFolder
 from audit.tables.base import Table
 from audit.tables.formatting import plural
-from audit.tables.json_text import parse_json
 from audit.tables.people import PEOPLE_INTENSITIES, RATERS, READINGS
 from audit.tables.people_of_replies import PEOPLE_SCORES
+from audit.tasks.registry import task_of
+from stimuli.json_text import parse_json
 from stimuli.yaml_files import read_text
 
 FOLDERS: Final[dict[Form, str]] = {"replies": "people", "intensity": "people", "norming": "norming"}
@@ -51,8 +52,9 @@ STUDY: Final = "study.json"  # what an import needs to know about an export, bes
 PER_LIST: Final = 24  # default number of narratives a list
 
 
-def form_of(path: Path, own: Sequence[Form], form: str | None) -> Form:
+def form_of(path: Path, form: str | None) -> Form:
     """Choose the form that people fill in: the one asked for, or else the first of the run's task."""
+    own = task_of(Manifest.read(path)).forms
     if not own:
         raise ConfigError(f"{path} has nothing for people to rate; give a run with task=reply or task=intensity")
     found = next((each for each in own if form in (None, each)), None)

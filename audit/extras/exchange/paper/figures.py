@@ -16,11 +16,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from audit.errors import MissingCellError, NotEstimableError
-from audit.report.figures.forests import plot_family, plot_gaps, plot_measures
+from audit.report.figures.forests import plot_family, plot_gaps, plot_measures, rows_to_draw
 from audit.report.figures.heatmaps import plot_cells, plot_interaction
 from audit.report.figures.matrix import Clusters, DoesNotFitError
 from audit.report.figures.style import figure_bytes, file_stem
-from audit.tasks.reply.figures import rows_to_draw
 
 WIDTHS: Final = (89, 183)  # one column and two columns, in millimetres
 _INCH: Final = 25.4

@@ -9,11 +9,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from audit.extras.paper.asked import model_sentences, package_of, prompt_sentences
-from audit.extras.paper.base import OF_MEASURES, OUTSIDE, SERVED, Study, has_interval, is_finite
-from audit.extras.paper.limits import cautions, check_sentences, estimability
-from audit.extras.paper.references import HARTUNG, HOLM, HOU, JUDD, LIBRARIES, MACKINNON, SCHUIRMANN, SIDIK, TITLES
-from audit.extras.paper.text import Cite, Line, PlainText, Symbol, join_lines, line, told_names
+from audit.extras.exchange.paper.asked import model_sentences, package_of, prompt_sentences
+from audit.extras.exchange.paper.base import OF_MEASURES, OUTSIDE, SERVED, Study, has_interval, is_finite
+from audit.extras.exchange.paper.limits import cautions, check_sentences, estimability
+from audit.extras.exchange.paper.references import (
+    HARTUNG,
+    HOLM,
+    HOU,
+    JUDD,
+    LIBRARIES,
+    MACKINNON,
+    SCHUIRMANN,
+    SIDIK,
+    TITLES,
+)
+from audit.extras.exchange.paper.text import Cite, Line, PlainText, Symbol, join_lines, line, told_names
 from audit.tables.formatting import MEANING, coverage, dimension_title, either, error_rate, listed, plural, unsigned
 from audit.tables.shared import OVERALL
 

@@ -17,8 +17,8 @@ import pandas as pd
 
 from audit.asking.elicitation.parsing import holds_refusal
 from audit.asking.elicitation.plain_text import answer_of
-from audit.statistics.texts.words import sentences, words
 from audit.tables.stages import THEME
+from stimuli.sentences import sentences, words
 from stimuli.stereotypes import Lexicon
 
 _WHOM: Final = (
@@ -35,7 +35,7 @@ def score_texts(texts: Sequence[str], *, lexicon: Lexicon) -> pd.DataFrame:
 
     One row a text, in their order, indexed from 0:
 
-    - ``n_words``: words, by :func:`audit.statistics.texts.words.words`.
+    - ``n_words``: words, by :func:`stimuli.sentences.words`.
     - ``refused``: whether the text holds a phrase that declines the task, by the patterns that read ratings. They
       were made for short answers, and can be wrong about a long text.
     - ``sentiment``: mean over sentences of VADER's compound score [1]_, from -1 (negative) to 1 (positive).

@@ -1,19 +1,22 @@
-"""The limits that a run's published tables show, as codes of remarks.
+"""What limits a run's verdicts besides its ratings: its checks, whether it is finished, and its noise when repeated.
 
-The tables have no column for the remarks that a page makes. Those that limit what may be claimed follow from the
-tables, by the bounds of :mod:`audit.statistics.remarks`, and a test holds them against the pages.
+The published tables have no column for the remarks that a page makes. Those that limit what may be claimed follow from
+the tables, by the bounds of :mod:`audit.statistics.remarks`, and a test holds them against the pages.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pandas as pd
 
 from audit.runs.manifest import Manifest
-from audit.statistics.manipulation import codes_of
+from audit.runs.store import RunFolder
+from audit.statistics.deciding_estimate import Place
+from audit.statistics.elicitation import elicitation_tables
+from audit.statistics.manipulation import codes_of, manipulation_rows, response_of
 from audit.statistics.ratings import BASELINES
 from audit.statistics.remarks import (
     FEW_NARRATIVES,
@@ -23,7 +26,8 @@ from audit.statistics.remarks import (
     refusals_differ,
 )
 from audit.statistics.scale_ends import END_SHARE
-from audit.statistics.verdict import Verdict
+from audit.statistics.verdict import Limits, Verdict
+from audit.tables.ratings import ASKED_AGAIN, ELICITATION_SAMPLE
 
 READ: Final = ("gap", "cells", "outcomes", "missing", "sensitivity", "controls", "variances")
 """Tables from which limits of single gaps are read."""
@@ -52,6 +56,68 @@ def limits_of_folder(manifest: Manifest) -> Iterator[str]:
         yield "accepted"
     if manifest.status != "complete":
         yield "unfinished"
+
+
+def manipulation_rows_of_run(
+    answers: pd.DataFrame, manifest: Manifest, *, confidence: float | None = None
+) -> list[dict[str, Any]]:
+    """Return :func:`manipulation_rows` of a run; None for ``confidence`` takes that of the run's analysis."""
+    settings, scale = manifest.statistics, manifest.scale
+    return list(
+        manipulation_rows(
+            answers,
+            length=scale.high - scale.low,
+            least_response=settings.least_response,
+            confidence=settings.confidence if confidence is None else confidence,
+            power=settings.power,
+        )
+    )
+
+
+def codes_of_run(followed: Sequence[Mapping[str, Any]], manifest: Manifest) -> set[str]:
+    """Return codes of what limits all gaps of a run; ``followed`` are rows of ``tables.MANIPULATION``."""
+    return {*codes_of(followed), *limits_of_folder(manifest)}
+
+
+def noise_of_run(
+    manifest: Manifest, folder: RunFolder, ratings: pd.DataFrame, *, confidence: float
+) -> dict[Place, float]:
+    """Return how much δ varies if the same prompts are asked again, in points; empty if none were."""
+    again = folder.table(ASKED_AGAIN).frame()
+    if again.empty:
+        return {}
+    found = elicitation_tables(
+        ratings, folder.table(ELICITATION_SAMPLE).frame(), again, confidence=confidence, stems=manifest.stems,
+        placebo=manifest.placebo, notes={}, in_formats={},
+    )  # fmt: skip
+    rows = found.controls.loc[found.controls["control"] == "noise"] if len(found.controls) else found.controls
+    return {(str(row["dimension"]), str(row["variant"])): float(row["se"]) for row in rows.to_dict("records")}
+
+
+def told_response(followed: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the response to the story for a verdict, from rows of ``tables.MANIPULATION``; empty without one."""
+    found = response_of(followed)
+    if found is None:
+        return {}
+    return {
+        "response": found.points,
+        "response_low": found.ci_low,
+        "response_high": found.ci_high,
+        "share_higher": found.share_higher,
+    }
+
+
+def limits_of(on_run: set[str], on_place: Mapping[Place, set[str]]) -> Limits:
+    """Combine the codes on the run and on single gaps into the limits of verdicts."""
+    return Limits(frozenset(on_run), {place: frozenset(codes) for place, codes in on_place.items()})
+
+
+def sees_refusals(manifest: Manifest, ratings: pd.DataFrame) -> bool:
+    """Whether a refusal would be visible in a run's ratings."""
+    if manifest.elicitation.method == "expected":
+        return False
+    unexplained = (ratings["status"].astype(str) == "unparseable").any()
+    return bool(manifest.outside.status_given or not unexplained)
 
 
 def limits_of_gap(

@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from audit.asking.progress import Say
 from audit.configuration.schema import AuditConfig, load_config
-from audit.engines.progress import Say
 from audit.errors import AuditError
-from audit.runs.disk import existing, free_at
+from audit.extras.planning.disk import existing, free_at
 from audit.tables.formatting import plural, printable
 from audit.tasks.registry import TASKS
 
@@ -241,7 +241,7 @@ def try_engine(name: str, config: AuditConfig, *, limit_s: float) -> Tried:
     if engine.server is not None:  # one or two tries show that a server does not answer
         engine = engine.model_copy(update={"server": engine.server.model_copy(update={"retries": 1})})
     sent = json.dumps(config.model_copy(update={"engine": engine}).model_dump(mode="json"))
-    said, fault = _child(["-m", "audit.extras.doctor.examination"], limit_s, sent)
+    said, fault = _child(["-m", "audit.extras.planning.examination"], limit_s, sent)
     if fault:
         return Tried(name, fault)
     try:

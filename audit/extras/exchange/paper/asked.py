@@ -8,9 +8,9 @@ from typing import Final
 
 import pandas as pd
 
-from audit.extras.paper.base import CONVERSATIONS, OUTSIDE, SERVED, Study
-from audit.extras.paper.references import HOU, LIBRARIES, TITLES, TROIANO, Reference, arxiv_works, software
-from audit.extras.paper.text import Cite, Line, PlainText, Symbol, join_lines, line, told_names
+from audit.extras.exchange.paper.base import CONVERSATIONS, OUTSIDE, SERVED, Study
+from audit.extras.exchange.paper.references import HOU, LIBRARIES, TITLES, TROIANO, Reference, arxiv_works, software
+from audit.extras.exchange.paper.text import Cite, Line, PlainText, Symbol, join_lines, line, told_names
 from audit.report.cell_matrix import BASELINES
 from audit.runs.manifest import Manifest
 from audit.tables.formatting import dimension_title, either, listed, plural, scale_end

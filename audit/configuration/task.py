@@ -1,0 +1,152 @@
+"""The options ``task.NAME``: what the model is asked to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from audit.configuration.groups import OptionGroup
+from stimuli.prompts import PromptVariant
+from stimuli.strategies import Stage
+
+
+class TaskConfig(OptionGroup):
+    """The settings of what the perceiver is asked to do; :mod:`audit.tasks` analyses the answers."""
+
+    stores: ClassVar[Literal["ratings", "replies", "answers"]]
+    """What the model is asked for, and the run's folder that holds it."""
+    has_wordings: ClassVar[bool] = False
+    """Whether a prompt may be asked in several wordings."""
+    has_languages: ClassVar[bool] = False
+    """Whether all of its text comes from the prompt, which language packs translate."""
+    may_be_led: ClassVar[bool] = False
+    """Whether a strategy's ``reply_stage`` may write the answer."""
+    kind: str
+
+    @property
+    def name(self) -> str:
+        """What a run's name and identity add for the task; empty for ratings of intensity."""
+        return self.kind
+
+    @property
+    def stage(self) -> Stage | None:
+        """The settings of the call that writes the answer; None if the answer is not a text."""
+        return None
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings that answers depend on beside the prompts."""
+        return {"kind": self.kind}
+
+    def variant(self, rates: PromptVariant, labels: str) -> PromptVariant:
+        """Derive the task's prompt variant from the one that asks for ratings.
+
+        ``labels`` is that of :meth:`AuditConfig.prompt_variant`.
+        """
+        return rates
+
+
+class RatedTask(TaskConfig):
+    """The perceiver rates something; all text comes from the prompt."""
+
+    stores = "ratings"
+    has_wordings = True
+    has_languages = True
+
+
+class IntensityTask(RatedTask):
+    """The perceiver rates the intensity of the experiencer's emotion."""
+
+    kind: Literal["intensity"] = Field(default="intensity", description="the task of the model; set by task=")
+
+    @property
+    def name(self) -> str:
+        """Empty, because runs got their names before other tasks existed."""
+        return ""
+
+
+class WrittenTask(TaskConfig):
+    """The perceiver writes a text; the persona comes from the prompt."""
+
+    stores = "replies"
+    system: str = Field(
+        description="the system message; {persona} stands for the persona, and in task=emotion {labels} for the labels"
+    )
+    user: str = Field(description="the question; {experiencer}, {narrative} and other placeholders are filled in")
+    narrative: Literal["neutral", "first_person", "third_person"] | None = Field(
+        description="the wording of the narratives: neutral, first_person or third_person; null = the prompt's"
+    )
+    max_tokens: int = Field(
+        ge=1,
+        description="maximum tokens of an answer; for task=inventory, null = elicitation.max_tokens for single, 32 "
+        "per item for list",
+    )
+    temperature: float = Field(
+        ge=0, allow_inf_nan=False, description="0 = the most likely token at each step; above 0 = sampled"
+    )
+    top_p: float = Field(
+        gt=0, le=1, description="above temperature 0, sample from the smallest set of tokens with this probability"
+    )
+
+    @property
+    def stage(self) -> Stage:
+        """The length and sampling settings of the text."""
+        return Stage(self.kind, "", max_tokens=self.max_tokens, temperature=self.temperature, top_p=self.top_p)
+
+    def identity(self) -> dict[str, Any]:
+        """Return ``kind`` and the sampling settings."""
+        return self.model_dump(mode="json", include={"kind", "max_tokens", "temperature", "top_p"})
+
+    def variant(self, rates: PromptVariant, labels: str) -> PromptVariant:
+        """Return the task's own wording, without a scale."""
+        system = self.system.strip()
+        if labels:
+            system = system.replace("{labels}", labels.replace("{", "{{").replace("}", "}}"))
+        return replace(
+            rates, system=system, user=self.user.strip(), narrative=self.narrative or rates.narrative, scale=None
+        )
+
+
+class ReplyTask(WrittenTask):
+    """The perceiver replies to the experiencer."""
+
+    may_be_led = True
+    kind: Literal["reply"]
+
+
+class RecognitionTask(WrittenTask):
+    """The perceiver names the emotion of an utterance, or the words that caused it."""
+
+    kind: Literal["emotion", "cause"]
+
+
+class InventoryTask(TaskConfig):
+    """The perceiver fills in a questionnaire.
+
+    If ``path`` is None, it is the packaged list of affect words. Other settings that are None have defaults.
+    """
+
+    stores = "answers"
+    kind: Literal["inventory"]
+    path: Path | None = Field(
+        description="the file of your inventory (name, source, scale, instruction, total, items); null = the "
+        "packaged affect words"
+    )
+    presentation: Literal["single", "list"] = Field(
+        description="single = one item per prompt; list = all items in one prompt, for models that write their answers"
+    )
+    n_orders: int | None = Field(
+        ge=1,
+        description="list: number of orders of the items; single: number of orders of the scale's ends, at most 2; "
+        "null = 5 for list, 2 for single",
+    )
+    affect: bool | None = Field(
+        description="true = also ask while a situation of stimuli= is imagined (after arXiv:2308.03656); null = true "
+        "if path is null"
+    )
+    method: Literal["auto", "expected", "generate"] = Field(
+        description="expected or generate, as for ratings; auto = elicitation= for single, generate for list"
+    )
+    max_tokens: int | None = Field(ge=1)

@@ -1,1 +1,0 @@
-"""Checks of this machine: what can run here."""

@@ -1,1 +1,0 @@
-"""Measures of texts: words, tone, refusals and scripts."""
