@@ -195,8 +195,8 @@ def test_a_run_answers_a_sample_in_words_and_asks_some_again(number_model, audit
     assert noise["rms_points"] <= noise["max_points"] < 0.01
     page = (run / "report.html").read_text()
     assert "Does the number match the text?" in page
-    assert "prompts that were also answered in words" in page
-    assert "Repeatability: asked again with other order and batches, 16 prompts gave ratings" in page
+    assert "The model also wrote an answer to" in page
+    assert "Repeatability: when asked again with other order and batches, ratings of 16 prompts changed by" in page
     # All is there: the same command asks nothing more.
     monkeypatch.setattr("audit.engines.open.open_model", None)
     assert audit("run", *checked(number_model)) == 0
@@ -233,7 +233,8 @@ def test_the_noise_sample_is_asked_in_another_format_where_that_is_asked_for(
     assert "noise_float32" not in controls.index
     assert manifest["checks"]["asked_in_float32"]["refused"]
     page = (run / "report.html").read_text()
-    assert "in that order and these batches, in another number format (bfloat16 in place of float32), gave" in page
+    said = "In another number format (bfloat16 in place of float32), ratings of the same 16 prompts, in the same order"
+    assert said in page
     assert "repeatability: asked again in bfloat16" in page
     # Neither is asked again.
     monkeypatch.setattr("audit.engines.open.open_model", None)
