@@ -63,8 +63,8 @@ def plot_wordings(
     axis = fill(f"δ in points, and its {coverage(confidence)} interval", width=forest_wide + 0.3, size=TEXT)
     note = fill(
         "\N{BLACK CIRCLE} δ over all wordings, with the interval for narratives and wordings like these   "
-        "\N{WHITE CIRCLE} δ in one wording (0 is the original), for narratives like these.   Dark bars: of the variance "
-        "of δ over all that was asked. Pale bars: of the variance of one narrative's gap in one wording.",
+        "\N{WHITE CIRCLE} δ in one wording (0 is the original), for narratives like these.   Dark bars: of the "
+        "variance of δ over all that was asked. Pale bars: of the variance of one narrative's gap in one wording.",
         width=width - 2 * PAD,
         size=SMALL,
     )
