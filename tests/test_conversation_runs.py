@@ -102,7 +102,7 @@ def test_utterances_of_a_conversation_are_not_taken_for_independent(audit, make_
     row = gaps.loc[("recognised", "contrast", "narratives")]
     assert (row["n_narratives"], row["df"]) == (6, 2)
     assert row["note"] == "over 3 conversations: utterances of one are not independent"
-    assert "Each δ comes from 3 conversations" in (tmp_path / "run" / "report.html").read_text()
+    assert "Each δ comes from only 3 conversations" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_causes_are_held_against_the_marked_words(audit, make_model, corpus, tmp_path):

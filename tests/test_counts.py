@@ -83,11 +83,10 @@ def test_a_low_probability_of_numbers_is_told_without_a_claim_that_other_thresho
     )
     [remark] = remarks_on_answers(answers, {}, n_prompts=2, min_number_mass=0.9)
     assert remark.text == (
-        "On average the model gives a probability of only 0.70 to answering with a number of the scale: the answers "
-        "say nothing of the rest of what it would write."
+        "The model answers with a number of the scale with a probability of only 0.70 on average. The scores say "
+        "nothing about its other answers."
     )
     measures = pd.DataFrame({"measure": ["m"], "mean_mass": [0.7], "title": ["warmth"]})
     told = {"name": "m", "title": "warmth", "unit": "points", "better": "higher", "source": "s"}
     [remark] = _on_judge(Manifest.of({"scorers": {JUDGE: {"measures": [told]}}}), measures, min_number_mass=0.9)
-    assert remark.text.endswith("0.70 to answering with a number of the scale (warmth): its scores say nothing of the "
-                                "rest of what it would write.")  # fmt: skip
+    assert remark.text.endswith("0.70 on average (warmth). Its scores say nothing about its other answers.")

@@ -194,9 +194,9 @@ def test_a_run_answers_a_sample_in_words_and_asks_some_again(number_model, audit
     assert (noise["n"], noise["n_changed"], noise["varied"]) == (16, 0, "order and batches")
     assert noise["rms_points"] <= noise["max_points"] < 0.01
     page = (run / "report.html").read_text()
-    assert "Does the number match the text?" in page
-    assert "prompts that were also answered in words" in page
-    assert "Repeatability: asked again with other order and batches, 16 prompts gave ratings" in page
+    assert "Do written answers match the probabilities?" in page
+    assert "The model also wrote an answer to" in page
+    assert "Repeatability: when asked again with other order and batches, ratings of 16 prompts changed by" in page
     # All is there: the same command asks nothing more.
     monkeypatch.setattr("audit.engines.open.open_model", None)
     assert audit("run", *checked(number_model)) == 0
@@ -233,7 +233,8 @@ def test_the_noise_sample_is_asked_in_another_format_where_that_is_asked_for(
     assert "noise_float32" not in controls.index
     assert manifest["checks"]["asked_in_float32"]["refused"]
     page = (run / "report.html").read_text()
-    assert "in that order and these batches, in another number format (bfloat16 in place of float32), gave" in page
+    said = "In another number format (bfloat16 in place of float32), ratings of the same 16 prompts, in the same order"
+    assert said in page
     assert "repeatability: asked again in bfloat16" in page
     # Neither is asked again.
     monkeypatch.setattr("audit.engines.open.open_model", None)
@@ -296,7 +297,7 @@ def test_ratings_are_the_same_run_with_and_without_a_sample_and_one_can_be_added
     plain = ratings_of(run)
     timed = manifest_of(run)["timings"]
     assert not (run / "elicitation_sample.parquet").exists()
-    assert "Does the number match" not in (run / "report.html").read_text()
+    assert "Do written answers match" not in (run / "report.html").read_text()
     calls = says("70")
     assert audit("run", *checked(number_model)) == 0
     assert sum(calls) == 64
@@ -308,7 +309,7 @@ def test_prose_is_a_finding_and_the_page_says_so(number_model, audit, tmp_path, 
     says("The person felt it strongly.")
     assert audit("run", *checked(number_model)) == 0
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "the model stated a number of the scale in none of" in page
+    assert "The model was also asked to write its answers. None of" in page
     assert pd.read_csv(tmp_path / "run" / "tables" / "elicitation.csv")["n_unparseable"].tolist() == [0, 64]
 
 

@@ -214,7 +214,7 @@ def test_the_shares_of_variance_are_the_planted_ones(worded):
 
 def test_the_page_shows_the_wordings_and_the_figure_is_there(worded):
     page = (worded / "report.html").read_text()
-    assert "any such wordings" in page
+    assert "wordings like these" in page
     assert (worded / "figures" / "wordings-clubs-origin.svg").exists()
     assert len(table_of(worded, "cells")["n_prompts"].unique()) == 1
     assert table_of(worded, "outcomes").set_index("pairs").loc["all", "n_prompts"] == N_PROMPTS
@@ -246,7 +246,7 @@ def test_a_run_in_one_wording_has_no_section_and_no_control(run, originals):
     folder = run(Worded.of(originals), "run_dir=single") / "single"
     assert not (folder / "tables" / "wordings.csv").exists()
     assert "wording" not in set(table_of(folder, "controls")["control"])
-    assert "any such wordings" not in (folder / "report.html").read_text()
+    assert "wordings like these" not in (folder / "report.html").read_text()
     assert set(narratives_of(folder)["wording"]) == {0}
 
 

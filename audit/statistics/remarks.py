@@ -315,8 +315,8 @@ def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
                 "incomplete_narratives",
                 f"Only {count(n_complete)} of {plural(estimate.n_narratives_asked, 'narrative')} ({share:.0%}) "
                 f"{either(n_complete, 'has', 'have')} a rating for every pair of identities.{alone} δ uses "
-                f"{plural(estimate.n_answers, 'rating')} of {plural(estimate.n_narratives, 'narrative')}. It is biased "
-                f"if ratings are missing because they would have been high or low.",
+                f"{plural(estimate.n_answers, 'rating')} of {plural(estimate.n_narratives, 'narrative')}. It may be "
+                "biased if ratings are missing because they would have been high or low.",
             )
     if isinstance(found.mixed, MixedFit) and not found.mixed.converged:
         yield (

@@ -27,7 +27,7 @@ SHARES = shares([0.1, 0.6, 0.05, 0.25], [0.3, 0.2, 0.5, np.nan])
 def test_the_interval_for_any_wordings_stands_first_and_each_wording_below_it():
     forest, _ = plot_wordings(wordings([1.0, 3.0]), SHARES, CROSSED, confidence=0.95).axes
     names = [label.get_text() for label in forest.get_yticklabels()]
-    assert names == ["any such wordings", "wording 0", "wording 1"]
+    assert names == ["wordings like these", "wording 0", "wording 1"]
     [intervals] = [c for c in forest.collections if c.get_gid() == "interval"]
     ends = [(*path.vertices[:, 0], path.vertices[0, 1]) for path in intervals.get_paths()]
     np.testing.assert_allclose(ends, [(-1.5, 5.5, 0), (0, 2, 1), (2, 4, 2)])

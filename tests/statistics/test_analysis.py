@@ -574,7 +574,7 @@ def test_an_identity_without_a_rating_is_left_out_of_the_mixed_model_and_remarke
     y, *_ = BAD["an identity without a rating"]
     analysis = analysis_of(build_ratings(y, list("ABCD")))
     assert codes_of(analysis) == ["unrated_identity", "incomplete_narratives", "published_not_estimable"]
-    assert "no rating at all with the experiencer 'person 3 of D'" in remarks_of(analysis)[0].text
+    assert "The experiencer 'person 3 of D' has no rating at all" in remarks_of(analysis)[0].text
     without = analysis_of(build_ratings(y[:, :, :3], list("ABCD"), list("ABC")))
     row, oracle = row_of(analysis, "mixed"), row_of(without, "mixed")
     assert row[["delta", "se"]].tolist() == pytest.approx(oracle[["delta", "se"]].tolist(), rel=1e-6)
@@ -627,8 +627,8 @@ def test_no_complete_narrative_is_remarked_and_leaves_their_own_gaps():
     assert codes_of(analysis) == ["incomplete_narratives", "published_not_estimable"]
     text = remarks_of(analysis)[0].text
     assert text.startswith("Only 0 of 6 narratives (0%)")
-    assert "δ uses 48 ratings of 6 narratives, and" in text
-    assert "They alone" not in text
+    assert "δ uses 48 ratings of 6 narratives." in text
+    assert "These alone" not in text
     assert row_of(analysis)["se"] > 0
 
 
@@ -640,7 +640,7 @@ def test_under_80_percent_complete_narratives_are_remarked(n_holed, remarked):
     assert codes_of(analysis) == ["incomplete_narratives"] * remarked
     if remarked:
         assert "7 of 10 narratives (70%)" in remarks_of(analysis)[0].text
-        assert f"They alone would give {points(row_of(analysis)['delta'])}." in remarks_of(analysis)[0].text
+        assert f"These alone give a δ of {points(row_of(analysis)['delta'])}." in remarks_of(analysis)[0].text
 
 
 @pytest.mark.parametrize(("n_at_end", "remarked"), [(3, False), (4, True), (5, True)])
@@ -685,7 +685,7 @@ def test_a_refusal_gap_of_over_one_point_that_is_no_accident_is_remarked(n_refus
         assert "0% of in-group and 5.0% of out-group prompts, a refusal gap of −5.00" in text
         # Refused by pair alone, drawn apart from the ratings: nothing is known of what they would have been.
         assert "at random" not in text
-        assert "δ is of the ratings that there are; sensitivity.csv shows" in text
+        assert "δ only covers prompts that were rated. sensitivity.csv shows" in text
 
 
 def test_a_refusal_gap_that_all_narratives_show_alike_is_remarked_and_one_narratives_is_not():
@@ -740,7 +740,7 @@ def test_under_20_narratives_are_remarked(n, remarked):
     analysis = analysis_of(build_ratings(ratings_between(20, 80, (n, 3, 3)), list("ABC")))
     assert ("few_narratives" in [remark.code for remark in analysis.remarks]) == remarked
     if remarked:
-        assert "δ comes from 19 narratives" in analysis.remarks[0].text
+        assert "δ comes from only 19 narratives" in analysis.remarks[0].text
 
 
 @pytest.mark.parametrize(("n_missing", "remarked"), [(20, False), (21, True), (200, False)])

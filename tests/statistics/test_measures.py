@@ -282,7 +282,7 @@ def remarks_on(replies, *, source="geneva", files=None, scorers=None):
 def test_a_reader_is_told_of_few_conversations(ratings_of):
     replies = replies_of(utterances(ratings_of))
     texts = [remark.text for remark in remarks_on(replies, source="conversations")]
-    assert [text[:37] for text in texts] == ["Each δ comes from 6 conversations: it"] * 2
+    assert [text[:40] for text in texts] == ["Each δ comes from only 6 conversations. "] * 2
     assert list(remarks_on(replies, source="csv")) == []
 
 

@@ -33,7 +33,7 @@ from audit.report.figures.style import (
 from audit.tables.formatting import coverage, fixed
 
 _FOREST, _BARS, _BETWEEN, _STEP = 2.1, 1.35, 0.3, 0.24
-_ANY: Final = "any such wordings"
+_ANY: Final = "wordings like these"
 _PARTS: Final = ("narratives", "wordings", "rest", "identities")
 
 
@@ -58,9 +58,9 @@ def plot_wordings(
     height = len(rows) * _STEP if stacked else max(len(rows) * _STEP, bars_high)
     axis = fill(f"δ in points, and its {coverage(confidence)} interval", width=forest_wide + 0.3, size=TEXT)
     note = fill(
-        "\N{BLACK CIRCLE} δ over all wordings, with the interval for any such narratives and wordings   "
-        "\N{WHITE CIRCLE} δ in one wording (0 is the original), for any such narratives.   Dark bars: of the variance "
-        "of δ over all that was asked. Pale bars: of the variance of one narrative's gap in one wording.",
+        "\N{BLACK CIRCLE} δ over all wordings, with the interval for narratives and wordings like these   "
+        "\N{WHITE CIRCLE} δ in one wording (0 is the original), for narratives like these.   Dark bars: of the "
+        "variance of δ over all that was asked. Pale bars: of the variance of one narrative's gap in one wording.",
         width=width - 2 * PAD,
         size=SMALL,
     )

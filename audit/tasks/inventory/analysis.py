@@ -167,8 +167,8 @@ def remarks_on_answers(
                 dimension,
                 variant,
                 "number_mass",
-                f"On average the model gives a probability of only {mass:.2f} to answering with a number of the scale: "
-                "the answers say nothing of the rest of what it would write.",
+                f"The model answers with a number of the scale with a probability of only {mass:.2f} on average. The "
+                "scores say nothing about its other answers.",
             )
     yield from _few_situations(tables)
 
