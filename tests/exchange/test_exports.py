@@ -321,7 +321,7 @@ def test_what_cannot_be_written_whole_is_not_there_at_all(there, audit, capsys, 
         (("run", "form=huggingface", "to=out", "license="), "license= is empty; give a value, or leave it out"),
         (("run", "form=csv", "to=out", "texts=yes"), "texts=yes: true or false"),
         (("nowhere", "form=csv", "to=out"), "nowhere is not a run folder"),
-        (("form=csv", "to=out"), "export takes one run folder, got none"),
+        (("form=csv", "to=out"), "export needs one run folder, got none"),
         (
             (ROOT / "reports" / "example-replies", "form=csv", "to=out"),
             "is a run of replies, and form=csv takes ratings",

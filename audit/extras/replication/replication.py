@@ -202,7 +202,7 @@ def _noted(run: ReleasedRun, read: ReleasedRatings) -> Iterator[str]:
         yield f"its files have {plural(read.n_narratives, 'row')}, and the study has {N_STUDY:,} narratives"
     if read.n_beyond:
         yield (
-            f"{plural(read.n_beyond, 'rating')} beyond the scale of {run.variant}, kept as the study's parser took them"
+            f"{plural(read.n_beyond, 'rating')} outside the scale of {run.variant}, kept as the study's parser accepted them"
         )
     if read.without_baselines:
         names = ", ".join(read.without_baselines)
