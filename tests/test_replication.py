@@ -485,7 +485,7 @@ def test_answers_beyond_ten_stop_it_and_are_kept_as_the_study_kept_them_when_ask
     ) in err
     assert "beyond=keep" in err
     assert audit("replicate", "files", "run_dir=out", "beyond=keep", *FEW) == 0
-    assert "1 rating outside the scale of 10-scale, kept as the study's parser accepted them" in capsys.readouterr().err
+    assert "1 rating outside the scale of 10-scale, kept as by the study's parser" in capsys.readouterr().err
     gap = table_of(tmp_path / "out" / "llama3-8b-10-scale", "gap")
     outcomes = table_of(tmp_path / "out" / "llama3-8b-10-scale", "outcomes")
     assert outcomes.loc[outcomes["pairs"] == "all", "n_above_scale"].tolist() == [1]

@@ -118,7 +118,7 @@ def test_an_example_that_is_asked_about_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["strategy=few-shot-5-random", "task=reply", "strategy.examples.n=61"], "examples.n=61: from 1 to 32"),
+        (["strategy=few-shot-5-random", "task=reply", "strategy.examples.n=61"], "examples.n=61: must be 1 to 32"),
         (["strategy=few-shot-1-random", "strategy.examples.user=Hello"], "examples.user lacks {example_text}"),
         (
             ["strategy=few-shot-1-random", "strategy.examples.assistant='{narrative}'"],
