@@ -315,11 +315,11 @@ def test_what_cannot_be_written_whole_is_not_there_at_all(there, audit, capsys, 
     [
         (("run", "to=out"), "form= must be given to choose the form of the export"),
         (("run", "form=csv"), "to= must be given to choose the folder to write to"),
-        (("run", "form=cvs", "to=out"), "form=cvs: csv or spss or huggingface or .* did you mean 'csv'"),
+        (("run", "form=cvs", "to=out"), "form=cvs: must be csv or spss or huggingface or .* did you mean 'csv'"),
         (("run", "form=csv", "to=out", "license=mit"), "license= is not of form=csv; it takes texts"),
         (("run", "form=card", "to=out", "texts=true"), "texts= is not of form=card; it takes none such"),
         (("run", "form=huggingface", "to=out", "license="), "license= is empty; give a value, or leave it out"),
-        (("run", "form=csv", "to=out", "texts=yes"), "texts=yes: true or false"),
+        (("run", "form=csv", "to=out", "texts=yes"), "texts=yes: must be true or false"),
         (("nowhere", "form=csv", "to=out"), "nowhere is not a run folder"),
         (("form=csv", "to=out"), "export needs one run folder, got none"),
         (
