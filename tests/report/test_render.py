@@ -297,8 +297,6 @@ def test_the_verdict_is_the_interval_s_and_flips_of_signs_decide_nothing() -> No
     row = gap_row(p=0.0118, p_sign_flip=0.5)
     text = text_of(tables=tables(gap=[row], equivalence=[equivalence_row(verdict="gap")]))
     assert "An average gap towards the in-group" in text
-    assert "Undecided: interval and test" not in text
-    assert "does not tell it from chance" not in text
 
 
 def test_negative_gap_is_rated_lower_with_a_true_minus() -> None:
@@ -457,7 +455,6 @@ def test_four_groups_claim_nothing_of_others_but_show_how_each_matters() -> None
     text = text_of(tables=given)
     assert f"Any such identities. Nothing is claimed about other identities: {why}." in text
     assert "Leaving out one group at a time, δ ranges from −0.02 to +0.60 points." in text
-    assert "stand for others" not in text
     head, own, wider = table_of("In-group minus out-group", tables=given)
     assert (head[-1], own[-1], wider[-1]) == ("note", "", why)
     assert wider[3:7] == ["–"] * 4
