@@ -289,7 +289,7 @@ def test_where_a_verdict_rests_on_another_estimate_the_gap_over_narratives_alone
         in text
     )
     # Where the verdict's numbers are the gap's, there is nothing to tell apart.
-    assert "hese narratives alone" not in text_of()
+    assert "these narratives alone" not in text_of().lower()
 
 
 def test_the_verdict_is_the_interval_s_and_flips_of_signs_decide_nothing() -> None:
@@ -504,7 +504,6 @@ def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
     known = power | {"detectable_low": 0.4, "detectable_high": 0.812, "alpha": 0.05}
     text_too = text_of(tables=tables(equivalence=[equivalence_row()], power=[known]))
     assert "the detectable gap may lie between 0.40 and 0.81 points (95% interval)." in text_too
-    assert "Against the margin" not in text
     assert "No margin was set" in text
     assert "9.00" not in text
 
