@@ -66,11 +66,10 @@ def test_what_is_said_to_be_absent_is_written_somewhere(written: set[tuple[str, 
     gone = []
     for path in sorted(TESTS.rglob("test_*.py")):
         tree = ast.parse(path.read_text("utf-8"))
-        absent = [(line, text, runs_of(text)) for line, text in looked_for_in_vain(tree)]
-        own = [runs_of(text) for text in strings_of(tree)]
-        for line, text, runs in absent:
+        for line, text in looked_for_in_vain(tree):
+            runs = runs_of(text)
             # A test may plant the words itself, or see them where they should be.
-            if runs and not runs & written and sum(bool(runs & each) for each in own) < 2:
+            if runs and not runs & written and sum(bool(runs & runs_of(own)) for own in strings_of(tree)) < 2:
                 gone.append(f"{path.relative_to(TESTS)}:{line}: {text}")
     assert not gone, "\n".join(gone)
 
