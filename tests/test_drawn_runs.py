@@ -91,9 +91,10 @@ def test_the_planted_gap_comes_out_between_groups_and_nothing_is_missing(run):
     assert own.loc["narratives", "n_missing"] == 0
     checks = table_of(run, "sensitivity").set_index("check")
     assert checks.loc["worst_case_low", "delta"] == pytest.approx(found)
-    page = (run / "report.html").read_text("utf-8")
-    assert "never asked" not in page
-    assert "has a rating for every pair of identities" not in page
+    # That most pairs were not asked in a narrative is the design, and limits nothing.
+    limits = set("; ".join(table_of(run, "verdicts")["limits"]).split("; "))
+    assert not {"incomplete_narratives", "many_missing"} & limits
+    assert "never asked" not in (run / "report.html").read_text("utf-8")
 
 
 def test_a_run_of_other_pairs_is_another_run(run, command, capsys):

@@ -19,6 +19,7 @@ from finished_runs import RATINGS as RATINGS_ASKED
 from runs import as_stored, collected, in_parts
 
 from audit.errors import ConfigError
+from audit.report.sentences import LIMITS
 from audit.runs.store import RunFolder
 from audit.tables.ratings import RATINGS
 from audit.tables.run_of_ratings import TABLES
@@ -789,9 +790,12 @@ def test_ctrl_c_ends_in_130_and_the_same_command_goes_on_to_the_same_ratings(
     assert (nth == 1) == (not kept)
     assert audit("report", "run") == 0
     assert re.search(r"note: \d+ of \d+ prompts have been asked", capsys.readouterr().err)
-    assert "The run is not finished" in (tmp_path / "run" / "report.html").read_text()
+    assert LIMITS["unfinished"][0] in (tmp_path / "run" / "report.html").read_text()
+    if kept:
+        assert table_of(tmp_path / "run", "verdicts")["reasons"].str.startswith("unfinished").all()
     assert audit("run", *overrides(tiny_model, "run")) == 0
-    assert "The run is not finished" not in (tmp_path / "run" / "report.html").read_text()
+    assert LIMITS["unfinished"][0] not in (tmp_path / "run" / "report.html").read_text()
+    assert "unfinished" not in "".join(table_of(tmp_path / "run", "verdicts")["limits"])
     assert shards_of(tmp_path / "run") == shards_of(uninterrupted)
     assert tables_of(tmp_path / "run") == tables_of(uninterrupted)
     assert manifest_of(tmp_path / "run")["n_sessions"] == 2

@@ -12,6 +12,7 @@ import pytest
 from runs import as_stored
 
 from audit.engines.chat import ChatTokenizer
+from audit.report.sentences import LIMITS
 from audit.runs.differences import choices_of, telling_choices
 from audit.runs.manifest import Manifest
 from stimuli.prompts import Prompt
@@ -63,9 +64,9 @@ def test_answers_of_85_on_a_scale_to_10_are_shown_counted_and_named(replicate, a
     assert (outcomes["n_rated"], outcomes["n_above_scale"], outcomes["n_below_scale"]) == (144, 144, 0)
     assert (outcomes["ceiling_share"], outcomes["floor_share"]) == (0, 0)
     page = (run / "report.html").read_text()
-    assert "Ratings beyond the scale" in page
+    assert LIMITS["beyond_scale"][0] in page
     assert "144 ratings above 10" in page
-    assert "at the end 10 of the scale" not in page
+    assert LIMITS["scale_end"][0] not in page
     assert audit("report", "run") == 0
     # Ratings on the scale and beyond it, of an effect of their own: everything is drawn and counted.
     shard = run / "ratings.parquet"

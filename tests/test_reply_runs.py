@@ -17,6 +17,7 @@ from runs import in_parts
 
 from audit.cli.main import main
 from audit.report.verdicts import REASONS
+from audit.report.sentences import LIMITS
 from audit.runs.store import RunFolder
 from audit.tables.stages import STAGES
 from audit.tasks.reply import scoring as score
@@ -184,7 +185,7 @@ def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_k
     scored = manifest_of(again)["counts"]
     assert measures.loc["perplexity", "n_scored"] == scored["written"] + scored["cut"]
     assert "perplexity" in set(table_of(again, "gap")["outcome"])
-    assert "A model that scores itself" in (again / "report.html").read_text()
+    assert LIMITS["own_scorer"][0] in (again / "report.html").read_text()
     forbid(monkeypatch, "audit.tasks.measures.emotion.EmotionScorer")
     assert main(["run", *overrides(tiny_model, again)]) == 0
     assert "emotion_hit" in set(table_of(again, "measures")["measure"])

@@ -330,7 +330,8 @@ def test_a_model_that_follows_what_is_told_passes_and_has_a_verdict(echoing):
     [row] = table_of(echoing, "manipulation").to_dict("records")
     assert (row["check"], row["n_pairs"], row["difference"]) == ("emotion", 24, OWN_EMOTION)
     assert row["answer"] == "follows"
-    assert "No verdict" not in (echoing / "report.html").read_text()
+    assert "no_verdict" not in set(table_of(echoing, "verdicts")["code"])
+    assert REASONS["manipulation"] not in (echoing / "report.html").read_text()
 
 
 def test_a_model_that_does_not_follow_what_is_told_has_no_verdict(run, originals):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ WORDS = {
 }
 
 
+@cache
 def strings_of(*parts: str) -> set[str]:
     """Return every string of the package's folders but docstrings and the keys of the tables of words."""
     found = set()

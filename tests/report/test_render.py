@@ -300,8 +300,6 @@ def test_the_verdict_is_the_interval_s_and_flips_of_signs_decide_nothing() -> No
     row = gap_row(p=0.0118, p_sign_flip=0.5)
     text = text_of(tables=tables(gap=[row], equivalence=[equivalence_row(verdict="gap")]))
     assert "An average gap towards the in-group" in text
-    assert "Undecided: interval and test" not in text
-    assert "does not tell it from chance" not in text
 
 
 def test_negative_gap_is_rated_lower_with_a_true_minus() -> None:
@@ -510,7 +508,6 @@ def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
     known = power | {"detectable_low": 0.4, "detectable_high": 0.812, "alpha": 0.05}
     text_too = text_of(tables=tables(equivalence=[equivalence_row()], power=[known]))
     assert "the detectable gap may lie between 0.40 and 0.81 points (95% interval)." in text_too
-    assert "Against the margin" not in text
     assert "No margin was set" in text
     assert "9.00" not in text
 

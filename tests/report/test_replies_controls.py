@@ -79,14 +79,12 @@ def test_what_invented_groups_show_too_is_no_gap_between_groups(tmp_path):
     screen = first_screen(page_of(tmp_path, ONE, group=3.0, invented=3.0))
     assert "Not distinguishable from invented groups: Measure 0, " in screen
     assert "gap between groups" not in screen
-    assert "No more than" not in screen
     assert "Veltan" not in screen
 
 
 def test_what_goes_beyond_invented_groups_is_a_gap_between_groups(tmp_path):
     screen = first_screen(page_of(tmp_path, SEVERAL, group=3.0, invented=0.0))
     assert "A gap between groups in 1 measure" in screen
-    assert "No more than" not in screen
 
 
 def test_without_controls_a_gap_is_not_called_one_between_groups(tmp_path):
