@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from audit.comparing.measure_gaps import RepliesOfRun
+from audit.comparing.changes import same_dimensions
+from audit.comparing.run_gaps import ReplyGaps
 from audit.comparing.tables import REPLY_COSTS
 from audit.tables.replies import SCORED, ReplyStatus
 from audit.tables.shared import OVERALL
@@ -51,7 +52,7 @@ def cost_of(prompts: pd.DataFrame, stages: pd.DataFrame, *, n_prompts: int, seco
 
 
 def cost_rows(
-    runs: Mapping[str, RepliesOfRun], *, references: Mapping[str, str], costs: Mapping[str, Mapping[str, float]]
+    runs: Mapping[str, ReplyGaps], *, references: Mapping[str, str], costs: Mapping[str, Mapping[str, float]]
 ) -> Iterator[dict[str, Any]]:
     """Yield rows of ``tables.REPLY_COSTS`` without ``strategy``: how each run's prompts ended, and what they cost.
 
@@ -65,8 +66,9 @@ def cost_rows(
         for dimension, found in own.items():
             reference = references.get(label, "")
             # Means over all dimensions compare only if the dimensions are the same.
-            same = not reference or dimension != OVERALL or _singles(runs[label]) == _singles(runs[reference])
-            before = shares[reference].get(dimension, {}) if reference and same else {}
+            pair = {name: runs[name] for name in (label, reference) if name}
+            alike = bool(reference) and (dimension != OVERALL or same_dimensions(pair))
+            before = shares[reference].get(dimension, {}) if alike else {}
             changes = {
                 name.replace("_share", "_change"): value - before.get(name, float("nan"))
                 for name, value in found.items()
@@ -77,13 +79,9 @@ def cost_rows(
             yield {column: row.get(column, "") for column in REPLY_COSTS}
 
 
-def _singles(run: RepliesOfRun) -> set[str]:
-    return set(run.single_dimensions)
-
-
-def _shares(run: RepliesOfRun) -> dict[str, dict[str, float]]:
+def _shares(run: ReplyGaps) -> dict[str, dict[str, float]]:
     """Return, by dimension, the number of prompts between identities and the share with each status."""
-    parts = {dimension: run.between(dimension)["status"].astype(str) for dimension in run.dimensions}
+    parts = {dimension: run.between(dimension)["status"].astype(str) for dimension in run.identities}
     if len(run.single_dimensions) > 1:
         parts[OVERALL] = pd.concat([parts[name] for name in run.single_dimensions])
     return {

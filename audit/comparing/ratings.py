@@ -42,7 +42,7 @@ from audit.tasks.intensity.verdict_limits import codes_of_run, limits_of, noise_
 from stimuli.stereotypes import load_stereotypes
 
 if TYPE_CHECKING:
-    from audit.comparing.gaps import Measured
+    from audit.comparing.run_gaps import RatingGaps
 
 _DRAWN: Final = 60
 """Most runs in a figure; the tables have all."""
@@ -66,7 +66,7 @@ class RatedRun(ComparedRun):
         Codes of what limits all gaps of the run, such as ratings that do not follow the story, or changed files.
     """
 
-    measured: Measured
+    measured: RatingGaps
     text_differences: Mapping[tuple[str, str], tuple[int, int]]
     verdicts: tuple[dict[str, Any], ...]
     checks: frozenset[str]
@@ -82,11 +82,12 @@ class RatingComparison(RunsCompared[RatedRun]):
         # One word list for all runs: that of the first run with stages.
         led = (manifest.statistics.stereotypes for manifest in manifests.values() if manifest.strategy.stages)
         self.lexicon = load_stereotypes(next(led, None))
+        self.replicates = all(manifest.replicates for manifest in manifests.values())
 
     def read(self, folder: Path) -> Iterator[RatedRun]:  # noqa: D102
         from audit.asking.conversations import emotions_of, stages_are_told
         from audit.comparing.costs import cost_of
-        from audit.comparing.gaps import measure_run
+        from audit.comparing.run_gaps import gaps_of_ratings
         from audit.statistics.controls import Repetition
         from audit.statistics.manipulation import manipulation_rows_of_run
         from audit.statistics.ratings import without_dimensions
@@ -114,9 +115,9 @@ class RatingComparison(RunsCompared[RatedRun]):
         counts = ratings[["variant", "status"]].value_counts().to_dict()
         scale = manifest.scale.low, manifest.scale.high
         used.check_on_scale(low=scale[0], high=scale[1])
-        for measured in measure_run(
+        for measured in gaps_of_ratings(
             ratings, scale=scale, seed=manifest.seed, settings=used, repetition=repetition,
-            sees_refusals=sees_refusals(manifest, ratings),
+            sees_refusals=sees_refusals(manifest, ratings), replicates=self.replicates,
         ):  # fmt: skip
             yield RatedRun(
                 folder=folder,
@@ -132,7 +133,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             )
 
     def compare(self, runs: Mapping[str, RatedRun], *, left_out: Sequence[str], command: str) -> ComparisonContent:  # noqa: D102
-        from audit.comparing.gaps import compare_runs, compared_gap_table, specification_rows, strategy_rows
+        from audit.comparing.changes import compare_runs, compared_gap_table, specification_rows, strategy_rows
         from audit.comparing.page import render_comparison, strategy_names
         from audit.comparing.paper_table import paper_table, published_paper, strategies_paper
         from audit.report.manifest import example_view
@@ -170,7 +171,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         clusters = _clusters(runs)
         tables["published"] = _published_table(runs)
         unmapped: list[str] = []
-        if all(run.manifest.replicates for run in runs.values()):
+        if self.replicates:
             tables["published_cells"] = _published_cells(runs)
             tables["perceiver_map"], unmapped = _perceiver_map(tables["published_cells"], runs, clusters)
         tables["strategies"] = _with_texts(tables["strategies"], runs)
@@ -229,7 +230,7 @@ class RatingComparison(RunsCompared[RatedRun]):
 
 
 def _verdicts(
-    measured: Measured,
+    measured: RatingGaps,
     on_run: set[str],
     noise: Mapping[tuple[str, ...], float],
     used: AnalysisSettings,
@@ -249,17 +250,17 @@ def _verdicts(
 
 
 def _elicitation_tables(
-    measured: Mapping[str, Measured], sets: Sequence[Mapping[str, str]], verdicts: pd.DataFrame, *, confidence: float
+    measured: Mapping[str, RatingGaps], sets: Sequence[Mapping[str, str]], verdicts: pd.DataFrame, *, confidence: float
 ) -> dict[str, pd.DataFrame]:
     """Compare the elicitations of each set, by dimension."""
-    from audit.comparing.elicitations import compared_elicitation_rows, elicitation_range
+    from audit.comparing.changes import elicitation_range, elicitation_rows
 
     decided = {
         (str(row["run"]), str(row["dimension"])): {str(name): value for name, value in row.items()}
         for row in verdicts.to_dict("records")
     }
     made = [
-        (own, list(compared_elicitation_rows(measured, elicitations=own, verdicts=decided, confidence=confidence)))
+        (own, list(elicitation_rows(measured, elicitations=own, verdicts=decided, confidence=confidence)))
         for own in sets
     ]
     rows = pd.DataFrame([row for _, own in made for row in own], columns=list(COMPARISON_TABLES["elicitations"]))
@@ -287,7 +288,7 @@ def _clusters(runs: Mapping[str, RatedRun]) -> dict[str, dict[str, str]]:
     return clusters
 
 
-def _published_dimensions(measured: Mapping[str, Measured]) -> list[str]:
+def _published_dimensions(measured: Mapping[str, RatingGaps]) -> list[str]:
     return list(dict.fromkeys(row["dimension"] for each in measured.values() for row in each.published))
 
 
@@ -395,10 +396,10 @@ def _with_texts(strategies: pd.DataFrame, runs: Mapping[str, RatedRun]) -> pd.Da
 
 
 def _draw(
-    tables: Mapping[str, pd.DataFrame], runs: Mapping[str, Measured], told: pd.DataFrame, used: AnalysisSettings
+    tables: Mapping[str, pd.DataFrame], runs: Mapping[str, RatingGaps], told: pd.DataFrame, used: AnalysisSettings
 ) -> dict[str, Any]:
     """Draw the gaps side by side, each dimension's curve, differences from the first run, and strategies."""
-    from audit.comparing.gaps import in_one_unit
+    from audit.comparing.changes import in_one_unit
     from audit.report.figures.forests import plot_comparisons, plot_gaps
     from audit.report.figures.specification import plot_specification
     from audit.report.figures.strategies import plot_strategies
@@ -466,7 +467,7 @@ def _texts(runs: Mapping[str, RatedRun]) -> tuple[dict[str, str], tuple[str, ...
 def _remarks(runs: Mapping[str, RatedRun], used: AnalysisSettings) -> Iterator[str]:
     """Yield what limits the comparison."""
     yield from accepted_in({label: run.manifest for label, run in runs.items()})
-    from audit.comparing.gaps import same_dimensions
+    from audit.comparing.changes import same_dimensions
     from audit.report.sentences import LIMITS
 
     measured = {label: run.measured for label, run in runs.items()}

@@ -49,7 +49,7 @@ from audit.tasks.registry import task_of
 from audit.tasks.reply.scoring import read_scores
 
 if TYPE_CHECKING:
-    from audit.comparing.measure_gaps import RepliesOfRun
+    from audit.comparing.run_gaps import ReplyGaps
     from audit.statistics.outcome import Outcome
 
 _DRAWN: Final = 40
@@ -120,9 +120,10 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         return [run]
 
     def compare(self, runs: Mapping[str, WrittenRun], *, left_out: Sequence[str], command: str) -> ComparisonContent:  # noqa: D102
+        from audit.comparing.changes import measure_change_rows
         from audit.comparing.costs import cost_rows
-        from audit.comparing.measure_gaps import RepliesOfRun, change_rows
         from audit.comparing.reply_page import changes_paper, render_reply_comparison
+        from audit.comparing.run_gaps import gaps_of_replies
         from audit.report.manifest import example_view
         from audit.statistics.controls import Repetition
         from audit.statistics.conversations import told_apart_by
@@ -131,7 +132,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         runs = _with_same_outcomes(runs)
         choices = {label: run.choices for label, run in runs.items()}
         found = {
-            label: RepliesOfRun.of(
+            label: gaps_of_replies(
                 run.replies,
                 run.outcomes,
                 seed=run.manifest.seed,
@@ -149,7 +150,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             ignore_index=True,
         )
         compared = measures.loc[measures["compared"]]
-        changes = change_rows(
+        changes = measure_change_rows(
             found,
             references=references,
             comparable={label: compared.loc[compared["run"] == label, "measure"].tolist() for label in references},
@@ -170,7 +171,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             name: pd.DataFrame(rows.get(name), columns=list(columns))
             for name, columns in REPLY_COMPARISON_TABLES.items()
         }
-        tables |= {"measures": measures, "gap": _all(found, "gaps", COMPARED_GAP)}
+        tables |= {"measures": measures, "gap": _all(found, "gap", COMPARED_GAP)}
         tables["controls"] = _all(found, "controls", COMPARED_CONTROLS)
         remarks = (
             *on_references,
@@ -333,15 +334,14 @@ def _scorers(run: WrittenRun) -> dict[str, set[str]]:
     return {scorer: {measure["name"] for measure in taken.measures} for scorer, taken in run.manifest.scorers.items()}
 
 
-def _all(runs: Mapping[str, RepliesOfRun], table: str, columns: Table) -> pd.DataFrame:
+def _all(runs: Mapping[str, ReplyGaps], table: str, columns: Table) -> pd.DataFrame:
     """Concatenate a table over all runs."""
-    tables = [getattr(run, table).assign(run=label).reindex(columns=list(columns)) for label, run in runs.items()]
-    filled = [each for each in tables if len(each)]
-    return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=list(columns))
+    rows = [{"run": label, **row} for label, run in runs.items() for row in getattr(run, table)]
+    return pd.DataFrame(rows, columns=list(columns))
 
 
 def _remarks(
-    read: Mapping[str, WrittenRun], runs: Mapping[str, RepliesOfRun], references: Mapping[str, str]
+    read: Mapping[str, WrittenRun], runs: Mapping[str, ReplyGaps], references: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield what limits the comparison."""
     yield from accepted_in({label: run.manifest for label, run in read.items()})
@@ -356,12 +356,8 @@ def _remarks(
             )
     yield from other_identities(
         {
-            dimension: [
-                [run.between(dimension)[side].astype(str) for side in ("perceiver", "experiencer")]
-                for run in runs.values()
-                if dimension in run.dimensions
-            ]
-            for dimension in dict.fromkeys(name for run in runs.values() for name in run.dimensions)
+            dimension: [run.identities[dimension] for run in runs.values() if dimension in run.identities]
+            for dimension in dict.fromkeys(name for run in runs.values() for name in run.identities)
         }
     )
     n_rated = [label for label, run in read.items() if RunFolder(run.folder).table(PEOPLE_SCORES).exists()]

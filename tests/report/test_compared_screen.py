@@ -17,10 +17,10 @@ from planted import grouped, ratings_of, refused
 from test_comparison_page import run_row
 from test_replies_page import replies_of
 
+from audit.comparing.changes import compared_gap_table, measure_change_rows, specification_rows, strategy_rows
 from audit.comparing.first_screen import say_differences, summary_of_changes, summary_of_runs
-from audit.comparing.gaps import Measured, compared_gap_table, measure_run, specification_rows, strategy_rows
-from audit.comparing.measure_gaps import RepliesOfRun, change_rows
 from audit.comparing.reply_page import _answer
+from audit.comparing.run_gaps import RatingGaps, gaps_of_ratings, gaps_of_replies
 from audit.comparing.tables import COMPARISON_TABLES, MEASURE_CHANGES
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.numbers import PlacedRow, rows_of
@@ -78,7 +78,7 @@ def measured(*gaps: float, n=25, seed=0, gone=False, placebo: float | None = Non
         read = read_outside(folder / "ratings.csv", folder / "groups.csv", low=0, high=100).ratings
     stems = {name: {term: term for term in REAL} for name in names} if controlled else {}
     repetition = Repetition(stems, placebo=() if placebo is None else ("invented",))
-    [made] = measure_run(read, scale=(0.0, 100.0), seed=0, settings=SETTINGS, repetition=repetition)
+    [made] = gaps_of_ratings(read, scale=(0.0, 100.0), seed=0, settings=SETTINGS, repetition=repetition)
     return made
 
 
@@ -87,7 +87,7 @@ def table(rows, name: str) -> list[PlacedRow]:
 
 
 def screen_of(
-    runs: Mapping[str, Measured], *, references: Mapping[str, str] | None = None, decided: bool = True, **differ
+    runs: Mapping[str, RatingGaps], *, references: Mapping[str, str] | None = None, decided: bool = True, **differ
 ) -> str:
     """Return the first screen of runs; with references, of strategies against them."""
     facts = [
@@ -143,7 +143,7 @@ def test_runs_of_each_kind_are_counted_and_none_that_there_are_not() -> None:
     assert OF_GROUPS_AND_MODELS in screen
 
 
-def verdict_of(run: Measured) -> Verdict:
+def verdict_of(run: RatingGaps) -> Verdict:
     _, [found] = run.averages.verdicts(Limits(frozenset(), {}), margin=None)
     return found
 
@@ -321,9 +321,9 @@ def changes_of(
             values = pd.Series(gap(replies) + noise, index=replies["prompt_index"])
             outcomes.append(Outcome(name, unit="points", values=values))
             titles[name] = f"Measure {name}"
-        written_by[label] = RepliesOfRun.of(replies, outcomes, seed=0, settings=SETTINGS)
+        written_by[label] = gaps_of_replies(replies, outcomes, seed=0, settings=SETTINGS)
     first, *others = runs
-    rows = change_rows(
+    rows = measure_change_rows(
         written_by, references=dict.fromkeys(others, first), comparable={label: list(titles) for label in others},
         texts=dict.fromkeys(runs, "x"), confidence=0.95,
     )  # fmt: skip
