@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
@@ -19,6 +19,8 @@ from audit.tables.shared import OVERALL
 
 if TYPE_CHECKING:
     from audit.comparing.paper_table import PaperTable
+    from audit.report.manifest import ExampleView
+    from audit.report.results import Results
 
 _PACKAGED: Final = "geneva"
 """Source of the narratives packaged here: their identifiers always stand for the same texts."""
@@ -75,23 +77,35 @@ class ComparisonContent:
         Name of the main table.
     collected
         The column of the table ``runs`` that holds the hash of the collected answers.
+    remarks
+        What limits the comparison, in words.
+    left_out
+        Runs that were asked for and failed, in words.
     papers
         Tables for a paper, by file stem.
-    render
-        Renders the page from the figures as SVG, by name.
+    command
+        Makes the comparison again.
+    page
+        Renders the page, given this content and its tables with the figures.
+    example
+        A prompt of the first run.
     facts
         Further entries of the manifest.
     """
 
     tables: Mapping[str, pd.DataFrame]
     described: Mapping[str, Table]
+    confidence: float
     shown: str
     collected: str
     remarks: tuple[str, ...]
+    left_out: Sequence[str]
     papers: Mapping[str, PaperTable]
-    draw: Callable[[], Mapping[str, Any]]
-    render: Callable[[Mapping[str, bytes]], str]
-    facts: Mapping[str, Any]
+    command: str
+    page: Callable[[ComparisonContent, Results], str]
+    draw: Callable[[], Mapping[str, Any]] = dict
+    example: ExampleView | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def hashes(self) -> list[dict[str, str]]:
         """Return each run's label, folder, identity and hash of its answers, for the manifest."""
@@ -101,6 +115,7 @@ class ComparisonContent:
     def files(self, drawn: Mapping[str, Any]) -> dict[str, bytes]:
         """Return all files except the manifest, by path: tables, figures, tables for a paper, and the page."""
         from audit.report.figures.style import figure_files, page_svgs
+        from audit.report.results import Results
 
         figures = page_svgs(drawn)
         content = {
@@ -112,7 +127,8 @@ class ComparisonContent:
         for name, paper in self.papers.items():
             content[f"{name}.md"] = paper.markdown().encode("utf-8", "replace")
             content[f"{name}.tex"] = paper.latex().encode("utf-8", "replace")
-        return content | {"comparison.html": self.render(figures).encode()}
+        results = Results(self.tables, self.described, self.confidence, figures)
+        return content | {"comparison.html": self.page(self, results).encode()}
 
 
 class RunsCompared(ABC, Generic[RunT]):

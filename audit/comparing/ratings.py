@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -134,9 +135,11 @@ class RatingComparison(RunsCompared[RatedRun]):
 
     def compare(self, runs: Mapping[str, RatedRun], *, left_out: Sequence[str], command: str) -> ComparisonContent:  # noqa: D102
         from audit.comparing.changes import compare_runs, compared_gap_table, specification_rows, strategy_rows
-        from audit.comparing.page import render_comparison, strategy_names
+        from audit.comparing.first_screen import strategy_names
         from audit.comparing.paper_table import paper_table, published_paper, strategies_paper
+        from audit.comparing.rating_page import rating_page
         from audit.report.manifest import example_view
+        from audit.report.numbers import rows_of
         from audit.statistics.anchors import within_scale
         from audit.statistics.unexplained_missing import without_reasons
 
@@ -188,18 +191,13 @@ class RatingComparison(RunsCompared[RatedRun]):
             remarks = (*remarks, *engine_remarks(choices, dict.fromkeys(others, first)))
         told = choice_table(choices, differing_choices(list(choices.values())))
         named = choice_table(choices, telling_choices(list(choices.values())))
-        paper = paper_table(
-            tables["gap"],
-            named,
-            confidence=confidence,
-            verdicts=tables["verdicts"],
-        )
-        worth = None
+        papers = {
+            "table": paper_table(tables["gap"], named, confidence=confidence, verdicts=tables["verdicts"]),
+            "tables/published": published_paper(tables["published"], tables["gap"], confidence=confidence),
+        }
         if len(tables["strategies"]):
-            names = strategy_names(tables["strategies"])
-            worth = strategies_paper(tables["strategies"], names, confidence=confidence)
-        published = published_paper(tables["published"], tables["gap"], confidence=confidence)
-        papers = {"table": paper, "tables/strategies": worth, "tables/published": published}
+            names = strategy_names(rows_of(tables["strategies"], "strategies"))
+            papers["tables/strategies"] = strategies_paper(tables["strategies"], names, confidence=confidence)
 
         def draw() -> dict[str, Any]:
             return _draw(tables, measured, told, used) | _draw_published(tables, choices, clusters)
@@ -207,24 +205,16 @@ class RatingComparison(RunsCompared[RatedRun]):
         return ComparisonContent(
             tables=tables,
             described=COMPARISON_TABLES,
+            confidence=confidence,
             shown="gap",
             collected="ratings",
             remarks=remarks,
-            papers={name: pasted for name, pasted in papers.items() if pasted is not None},
+            left_out=left_out,
+            papers=papers,
+            command=command,
+            page=partial(rating_page, unmapped=unmapped),
             draw=draw,
-            render=lambda figures: render_comparison(
-                tables=tables,
-                figures=figures,
-                paper=paper,
-                worth=worth,
-                published=published,
-                unmapped=unmapped,
-                remarks=remarks,
-                left_out=left_out,
-                confidence=confidence,
-                command=command,
-                example=example_view(next(iter(runs.values())).manifest),
-            ),
+            example=example_view(next(iter(runs.values())).manifest),
             facts={"stereotypes": {"source": self.lexicon.source, "sha256": self.lexicon.sha256}},
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,11 +47,13 @@ from audit.tables.replies import SCORES, ReplyStatus
 from audit.tables.stages import STAGES
 from audit.tasks.measures.outcomes import OUTCOMES
 from audit.tasks.registry import task_of
-from audit.tasks.reply.scoring import read_scores
+from audit.tasks.reply.scoring import read_scores, score_counts
+from audit.tasks.reply.verdict_limits import limits_of_measures, unscored_remarks
 
 if TYPE_CHECKING:
     from audit.comparing.run_gaps import ReplyGaps
     from audit.statistics.outcome import Outcome
+    from audit.statistics.verdict import Limits
 
 _DRAWN: Final = 40
 """Most figures; the tables have all changes."""
@@ -71,18 +74,21 @@ class WrittenRun(ComparedRun):
         Columns of ``tables.MEASURES``.
     taken
         All that a measure's numbers depend on besides the replies, by measure.
+    limits
+        What limits verdicts besides the numbers.
     """
 
     replies: pd.DataFrame
     table: pd.DataFrame
     outcomes: tuple[Outcome, ...]
     taken: Mapping[str, Mapping[str, Any]]
+    limits: Limits
 
 
 class ReplyComparison(RunsCompared[WrittenRun]):
     """Compares runs of replies."""
 
-    settings = ("confidence", "n_permutations")
+    settings = ("confidence", "n_permutations", "min_number_mass", "power")
 
     def read(self, folder: Path) -> list[WrittenRun]:  # noqa: D102
         from audit.comparing.costs import cost_of
@@ -97,7 +103,9 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         if unscored is not None or manifest.status != "complete":
             missing = f"{unscored} has not scored all of its replies" if unscored else "it is not scored to the end"
             raise StoreError(f"{folder} is not finished: {missing}; give its command again, which goes on from there")
-        table, outcomes = measures_of(manifest, replies, read_scores(stored))
+        counted = {name: score_counts(stored, name) for name in manifest.scorers}
+        table, outcomes = measures_of(manifest, replies, read_scores(stored), counted)
+        codes = {remark.code for remark in unscored_remarks(manifest, stored)}
         asked = replies.assign(n_prompt_tokens=replies["n_prompt_tokens"].where(replies["n_prompt_tokens"] > 0))
         status = replies["status"].astype(str)
         run = WrittenRun(
@@ -116,19 +124,22 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             table=table,
             outcomes=tuple(outcomes),
             taken=_taken(manifest),
+            limits=limits_of_measures(manifest, table, codes, min_number_mass=self.used.min_number_mass),
         )
         return [run]
 
     def compare(self, runs: Mapping[str, WrittenRun], *, left_out: Sequence[str], command: str) -> ComparisonContent:  # noqa: D102
         from audit.comparing.changes import measure_change_rows
         from audit.comparing.costs import cost_rows
-        from audit.comparing.reply_page import changes_paper, render_reply_comparison
+        from audit.comparing.paper_table import changes_paper
+        from audit.comparing.reply_page import reply_page
         from audit.comparing.run_gaps import gaps_of_replies
         from audit.report.manifest import example_view
         from audit.statistics.controls import Repetition
         from audit.statistics.conversations import told_apart_by
 
         confidence = self.used.confidence
+        measured = {label: {each.name for each in run.outcomes} for label, run in runs.items()}
         runs = _with_same_outcomes(runs)
         choices = {label: run.choices for label, run in runs.items()}
         found = {
@@ -164,6 +175,12 @@ class ReplyComparison(RunsCompared[WrittenRun]):
                 run.row(label) | {"generation": run.choices["elicitation"], "replies": run.sha256}
                 for label, run in runs.items()
             ],
+            "verdicts": [
+                {"run": label, **row}
+                for label, run in runs.items()
+                for row in found[label].verdicts(run.limits)
+                if row["outcome"] in measured[label]
+            ],
             "measure_changes": [row | led[row["run"]] for row in changes],
             "reply_costs": [row | led[row["run"]] for row in costs],
         }
@@ -182,29 +199,21 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         told = choice_table(choices, telling_choices(list(choices.values()))).rename(
             columns={"elicitation": "generation"}
         )
-        paper = changes_paper(tables, told, confidence=confidence)
         words = task_of(next(iter(runs.values())).manifest).words
         assert words is not None
         return ComparisonContent(
             tables=tables,
             described=REPLY_COMPARISON_TABLES,
+            confidence=confidence,
             shown="measure_changes",
             collected="replies",
             remarks=remarks,
-            papers={"table": paper},
+            left_out=left_out,
+            papers={"table": changes_paper(tables["measure_changes"], told, confidence=confidence)},
+            command=command,
+            page=partial(reply_page, words=words),
             draw=lambda: _draw(tables, confidence=confidence),
-            render=lambda figures: render_reply_comparison(
-                tables=tables,
-                figures=figures,
-                paper=paper,
-                words=words,
-                remarks=remarks,
-                left_out=left_out,
-                confidence=confidence,
-                command=command,
-                example=example_view(next(iter(runs.values())).manifest),
-            ),
-            facts={},
+            example=example_view(next(iter(runs.values())).manifest),
         )
 
 

@@ -27,21 +27,20 @@ from audit.runs.store import RunFolder
 from audit.tables.base import Table
 from audit.tables.formatting import bare_p, count, coverage, dimension_title, interval, plural, points
 from audit.tables.people_of_replies import PEOPLE_SCORES
-from audit.tables.replies import OWN_GAP_RATINGS, REPLIES, SCORES, ReplyStatus
+from audit.tables.replies import OWN_GAP_RATINGS, REPLIES, ReplyStatus
 from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
-from audit.tables.shared import OVERALL
 from audit.tables.stages import STAGES
 from audit.tasks.base import Published, Task
 from audit.tasks.measures.choose import JUDGE, Wanted
 from audit.tasks.publishing import on_run, on_thoughts, score_run_stages, unfinished, write_all
 from audit.tasks.reply.scoring import plan_scoring, read_scores, score_counts, score_replies
+from audit.tasks.reply.verdict_limits import limits_of_measures, unscored_remarks, unsure_measures
 from stimuli.narratives import emotion_valence
 
 if TYPE_CHECKING:
     from audit.asking.strategies.run import StageText
     from audit.engines.base import Done, OpenModel
     from audit.statistics.remarks import Remark
-    from audit.statistics.verdict import Limits
 
 
 class WrittenTexts(Task[Plan]):
@@ -171,7 +170,7 @@ class WrittenTexts(Task[Plan]):
         of_people, given = people_of(manifest.people, human)
         if of_people:
             measures = pd.concat([pd.DataFrame(of_people, columns=list(measures)), measures], ignore_index=True)
-        unscored = (*unfinished(manifest, replies), *_unscored(manifest, folder))
+        unscored = (*unfinished(manifest, replies), *unscored_remarks(manifest, folder))
         tables = {"measures": measures}
         tables |= measure_tables(
             replies,
@@ -182,8 +181,8 @@ class WrittenTexts(Task[Plan]):
             clusters=manifest.clusters,
             conversation_of=told_apart_by(manifest.stimuli.source),
             repetition=repetition,
-            limits=_limits(
-                manifest, {remark.code for remark in unscored}, _unsure(manifest, measures, settings.min_number_mass)
+            limits=limits_of_measures(
+                manifest, measures, {remark.code for remark in unscored}, min_number_mass=settings.min_number_mass
             ),
         )
         levels = levels_of(manifest.scorers, values)
@@ -230,25 +229,12 @@ class WrittenTexts(Task[Plan]):
         return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines)
 
 
-def _unscored(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:
-    """Remark on scorers that have not scored all replies yet."""
-    there = folder.shards("replies")
-    for name in manifest.wanted:
-        left = there - folder.parts(SCORES, name).numbers()
-        if name not in manifest.absent and (name not in manifest.scorers or left):
-            yield on_run(
-                "unfinished",
-                f"{name} has not scored all replies yet: those that it has not count as without a number; the run's "
-                "command, given again, goes on.",
-            )
-
-
 def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: float) -> Iterator[Remark]:
     """Remark on a judge's unreliable scores, and on narratives that its own gap leaves out."""
     taken = manifest.scorers.get(JUDGE)
     if taken is None:
         return
-    unsure = _unsure(manifest, measures, min_number_mass)
+    unsure = unsure_measures(manifest, measures, min_number_mass=min_number_mass)
     if len(unsure):
         least = unsure.iloc[0]
         yield on_run(
@@ -263,27 +249,6 @@ def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: fl
                 f"Of {dimension}, {plural(n, 'narrative')} cannot tell of the judge's own gap: they name whom each of "
                 "their replies is to, so that a reply cannot be shown as one to somebody else.",
             )
-
-
-def _unsure(manifest: Manifest, measures: pd.DataFrame, min_number_mass: float) -> pd.DataFrame:
-    """Return the judge's measures of low number mass, the lowest first."""
-    taken = manifest.scorers.get(JUDGE)
-    names = [] if taken is None else [each["name"] for each in taken.measures]
-    own = measures.loc[measures["measure"].isin(names)]
-    return own.loc[own["mean_mass"] < min_number_mass].sort_values("mean_mass", kind="stable")
-
-
-def _limits(manifest: Manifest, codes: set[str], unsure: pd.DataFrame) -> Limits:
-    """Return what limits verdicts besides the numbers: on the whole run, and on a judge of low number mass."""
-    from audit.statistics.limits import limits_of_folder
-    from audit.statistics.verdict import Limits
-
-    places = [
-        (dimension, manifest.prompt.variant, measure)
-        for dimension in (*manifest.dimensions, OVERALL)
-        for measure in unsure["measure"]
-    ]
-    return Limits(frozenset({*codes, *limits_of_folder(manifest)}), dict.fromkeys(places, frozenset({"number_mass"})))
 
 
 def _lines(gaps: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
