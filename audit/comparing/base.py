@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 import pandas as pd
 
 from audit.configuration.analysis_settings import AnalysisSettings
-from audit.runs.differences import identity_of, label_runs
+from audit.runs.differences import accepted_in, identity_of, label_runs
 from audit.runs.manifest import Manifest
 from audit.tables.base import Table, dictionary
 from audit.tables.formatting import dimension_title, encodable, plural
-from audit.tables.shared import OVERALL
 
 if TYPE_CHECKING:
     from audit.comparing.paper_table import PaperTable
+    from audit.comparing.run_gaps import RunGaps
     from audit.report.manifest import ExampleView
     from audit.report.results import Results
 
@@ -171,20 +171,23 @@ def texts_of(choices: Mapping[str, str]) -> str:
     return source if source == _PACKAGED else f"{source} {choices['texts']}"
 
 
-def other_identities(asked: Mapping[str, Iterable[Sequence[Iterable[str]]]]) -> Iterator[str]:
-    """Warn of dimensions in which the runs asked about different identities.
-
-    ``asked`` holds, by dimension, the perceivers and experiencers of each run that asked about it.
-    """
-    for dimension, sides in asked.items():
-        if dimension != OVERALL and len({tuple(map(frozenset, each)) for each in sides}) > 1:
+def remarks_on_runs(
+    runs: Mapping[str, ComparedRun], gaps: Mapping[str, RunGaps], used: AnalysisSettings, names: Sequence[str]
+) -> Iterator[str]:
+    """Yield what limits a comparison of any runs; ``names`` are the settings that it uses."""
+    yield from accepted_in({label: run.manifest for label, run in runs.items()})
+    yield from _other_languages(runs)
+    for dimension in dict.fromkeys(name for each in gaps.values() for name in each.identities):
+        asked = [each.identities[dimension] for each in gaps.values() if dimension in each.identities]
+        if len({tuple(map(frozenset, sides)) for sides in asked}) > 1:
             yield (
                 f"{dimension_title(dimension)}: the runs asked about different identities, so a difference between "
                 "their δ may be one of the identities."
             )
+    yield from _analysed_otherwise(runs, used, names)
 
 
-def other_languages(runs: Mapping[str, ComparedRun]) -> Iterator[str]:
+def _other_languages(runs: Mapping[str, ComparedRun]) -> Iterator[str]:
     """Warn that language and translation are confounded if the prompts are in several languages."""
     spoken: dict[str, list[str]] = {}
     for label, run in runs.items():
@@ -200,7 +203,7 @@ def other_languages(runs: Mapping[str, ComparedRun]) -> Iterator[str]:
         )
 
 
-def analysed_otherwise(runs: Mapping[str, ComparedRun], used: AnalysisSettings, names: Sequence[str]) -> Iterator[str]:
+def _analysed_otherwise(runs: Mapping[str, ComparedRun], used: AnalysisSettings, names: Sequence[str]) -> Iterator[str]:
     """Name the runs whose own reports used other settings of the analysis."""
     otherwise: dict[tuple[str, str], list[str]] = {}
     for label, run in runs.items():

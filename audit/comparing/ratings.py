@@ -14,9 +14,7 @@ from audit.comparing.base import (
     ComparedRun,
     ComparisonContent,
     RunsCompared,
-    analysed_otherwise,
-    other_identities,
-    other_languages,
+    remarks_on_runs,
     texts_of,
     which,
 )
@@ -24,7 +22,6 @@ from audit.comparing.tables import COMPARISON_TABLES
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError
 from audit.runs.differences import (
-    accepted_in,
     choice_table,
     choices_of,
     differing_choices,
@@ -67,7 +64,7 @@ class RatedRun(ComparedRun):
         Codes of what limits all gaps of the run, such as ratings that do not follow the story, or changed files.
     """
 
-    measured: RatingGaps
+    gaps: RatingGaps
     text_differences: Mapping[tuple[str, str], tuple[int, int]]
     verdicts: tuple[dict[str, Any], ...]
     checks: frozenset[str]
@@ -123,7 +120,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             yield RatedRun(
                 folder=folder,
                 manifest=manifest,
-                measured=measured,
+                gaps=measured,
                 choices=choices_of(manifest, variant=measured.variant),
                 counts={str(status): counts.get((measured.variant, str(status)), 0) for status in Status},
                 cost=cost,
@@ -144,12 +141,12 @@ class RatingComparison(RunsCompared[RatedRun]):
         from audit.statistics.unexplained_missing import without_reasons
 
         used, confidence = self.used, self.used.confidence
-        measured = {label: run.measured for label, run in runs.items()}
+        gaps = {label: run.gaps for label, run in runs.items()}
         texts, remarks = _texts(runs)
         choices = {label: run.choices for label, run in runs.items()}
         references = reference_runs(choices)
         led = strategy_rows(
-            measured,
+            gaps,
             strategies={label: each["strategy"] for label, each in choices.items()},
             references=references,
             costs={label: run.cost for label, run in runs.items()},
@@ -157,25 +154,25 @@ class RatingComparison(RunsCompared[RatedRun]):
         )
         rows = {
             "runs": [run.row(label) | {"ratings": run.sha256} for label, run in runs.items()],
-            "comparisons": list(compare_runs(measured, texts=texts, confidence=confidence)),
-            "specifications": list(specification_rows(measured)),
+            "comparisons": list(compare_runs(gaps, texts=texts, confidence=confidence)),
+            "specifications": list(specification_rows(gaps)),
             "strategies": list(led),
             "verdicts": [{"run": label, **row} for label, run in runs.items() for row in run.verdicts],
-            "controls": [{"run": label, **row} for label, each in measured.items() for row in each.controls],
+            "controls": [{"run": label, **row} for label, each in gaps.items() for row in each.controls],
         }
         tables = {
             name: pd.DataFrame(rows.get(name), columns=list(columns)) for name, columns in COMPARISON_TABLES.items()
         }
-        tables["gap"] = compared_gap_table(measured)
+        tables["gap"] = compared_gap_table(gaps)
         sets = elicitation_sets(choices)
-        tables |= _elicitation_tables(measured, sets, tables["verdicts"], confidence=confidence)
-        lengths = {label: abs(each.scale[1] - each.scale[0]) for label, each in measured.items()}
+        tables |= _elicitation_tables(gaps, sets, tables["verdicts"], confidence=confidence)
+        lengths = {label: abs(each.scale[1] - each.scale[0]) for label, each in gaps.items()}
         tables = within_scale(tables, COMPARISON_TABLES, lengths)
         clusters = _clusters(runs)
-        tables["published"] = _published_table(runs)
+        tables["published"] = _by_dimension(runs, "published")
         unmapped: list[str] = []
         if self.replicates:
-            tables["published_cells"] = _published_cells(runs)
+            tables["published_cells"] = _by_dimension(runs, "published_cells")
             tables["perceiver_map"], unmapped = _perceiver_map(tables["published_cells"], runs, clusters)
         tables["strategies"] = _with_texts(tables["strategies"], runs)
         unexplained = {label: not run.manifest.outside.status_given for label, run in runs.items()}
@@ -200,7 +197,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             papers["tables/strategies"] = strategies_paper(tables["strategies"], names, confidence=confidence)
 
         def draw() -> dict[str, Any]:
-            return _draw(tables, measured, told, used) | _draw_published(tables, choices, clusters)
+            return _draw(tables, gaps, told, used) | _draw_published(tables, choices, clusters)
 
         return ComparisonContent(
             tables=tables,
@@ -240,33 +237,21 @@ def _verdicts(
 
 
 def _elicitation_tables(
-    measured: Mapping[str, RatingGaps], sets: Sequence[Mapping[str, str]], verdicts: pd.DataFrame, *, confidence: float
+    gaps: Mapping[str, RatingGaps], sets: Sequence[Mapping[str, str]], verdicts: pd.DataFrame, *, confidence: float
 ) -> dict[str, pd.DataFrame]:
     """Compare the elicitations of each set, by dimension."""
     from audit.comparing.changes import elicitation_range, elicitation_rows
 
-    decided = {
-        (str(row["run"]), str(row["dimension"])): {str(name): value for name, value in row.items()}
-        for row in verdicts.to_dict("records")
-    }
-    made = [
-        (own, list(elicitation_rows(measured, elicitations=own, verdicts=decided, confidence=confidence)))
-        for own in sets
-    ]
-    rows = pd.DataFrame([row for _, own in made for row in own], columns=list(COMPARISON_TABLES["elicitations"]))
-    ranges = [
-        elicitation_range(
-            [row for row in found if row["dimension"] == dimension],
-            scale=measured[next(iter(own))].scale,
-            confidence=confidence,
-        )
-        for own, found in made
-        for dimension in dict.fromkeys(row["dimension"] for row in found)
-    ]
-    return {
-        "elicitations": rows,
-        "elicitation_ranges": pd.DataFrame(ranges, columns=list(COMPARISON_TABLES["elicitation_ranges"])),
-    }
+    decided = {(row["run"], row["dimension"]): row for row in verdicts.to_dict("records")}
+    rows: dict[str, list[dict[str, Any]]] = {"elicitations": [], "elicitation_ranges": []}
+    for own in sets:
+        made = list(elicitation_rows(gaps, elicitations=own, verdicts=decided, confidence=confidence))
+        rows["elicitations"] += made
+        for dimension in dict.fromkeys(row["dimension"] for row in made):
+            of_it = [row for row in made if row["dimension"] == dimension]
+            scale = gaps[next(iter(own))].scale
+            rows["elicitation_ranges"].append(elicitation_range(of_it, scale=scale, confidence=confidence))
+    return {name: pd.DataFrame(own, columns=list(COMPARISON_TABLES[name])) for name, own in rows.items()}
 
 
 def _clusters(runs: Mapping[str, RatedRun]) -> dict[str, dict[str, str]]:
@@ -278,34 +263,16 @@ def _clusters(runs: Mapping[str, RatedRun]) -> dict[str, dict[str, str]]:
     return clusters
 
 
-def _published_dimensions(measured: Mapping[str, RatingGaps]) -> list[str]:
-    return list(dict.fromkeys(row["dimension"] for each in measured.values() for row in each.published))
-
-
-def _published_table(runs: Mapping[str, RatedRun]) -> pd.DataFrame:
-    """Make the published study's table, by dimension."""
-    measured = {label: run.measured for label, run in runs.items()}
+def _by_dimension(runs: Mapping[str, RatedRun], name: str) -> pd.DataFrame:
+    """Make a table of the published study from the rows that each run has, dimension by dimension."""
     rows = [
-        {"run": label, "model": runs[label].choices["model"], "prompt": runs[label].choices["prompt"], **row}
-        for name in _published_dimensions(measured)
-        for label, each in measured.items()
-        for row in each.published
-        if row["dimension"] == name
+        {"run": label, "model": run.choices["model"], "prompt": run.choices["prompt"], **row}
+        for label, run in runs.items()
+        for row in getattr(run.gaps, name)
     ]
-    return pd.DataFrame(rows, columns=list(COMPARISON_TABLES["published"]))
-
-
-def _published_cells(runs: Mapping[str, RatedRun]) -> pd.DataFrame:
-    """Make the cells of the published study's heatmaps, by dimension."""
-    measured = {label: run.measured for label, run in runs.items()}
-    cells = [
-        {"run": label, **row}
-        for name in _published_dimensions(measured)
-        for label, each in measured.items()
-        for row in each.published_cells
-        if row["dimension"] == name
-    ]
-    return pd.DataFrame(cells, columns=list(COMPARISON_TABLES["published_cells"]))
+    place = {dimension: number for number, dimension in enumerate(dict.fromkeys(row["dimension"] for row in rows))}
+    rows.sort(key=lambda row: place[row["dimension"]])
+    return pd.DataFrame(rows, columns=list(COMPARISON_TABLES[name]))
 
 
 def _perceiver_map(
@@ -369,20 +336,14 @@ def _panels_aside(choices: Mapping[str, Mapping[str, str]], labels: Sequence[str
 
 def _with_texts(strategies: pd.DataFrame, runs: Mapping[str, RatedRun]) -> pd.DataFrame:
     """Add how many differences between groups each strategy's texts show; overall, the sum over dimensions."""
-    counts = [
-        [
-            sum(
-                found[place]
-                for (dimension, variant), found in runs[row["run"]].text_differences.items()
-                if variant == runs[row["run"]].measured.variant
-                and (dimension == row["dimension"] or (row["dimension"] == OVERALL and "+" not in dimension))
-            )
-            for place in (0, 1)
-        ]
-        for row in strategies.to_dict("records")
-    ]
-    n_tests, n_found = zip(*counts, strict=True) if counts else ((), ())
-    return strategies.assign(n_text_tests=n_tests, n_text_differences=n_found)
+    counts = []
+    for label, of in zip(strategies["run"], strategies["dimension"], strict=True):
+        found = {name: own for (name, variant), own in runs[label].text_differences.items()
+                 if variant == runs[label].gaps.variant}  # fmt: skip
+        shown = [own for name, own in found.items() if name == of or (of == OVERALL and "+" not in name)]
+        counts.append([sum(own[place] for own in shown) for place in (0, 1)])
+    columns = pd.DataFrame(counts, columns=["n_text_tests", "n_text_differences"], index=strategies.index)
+    return strategies.assign(**columns)
 
 
 def _draw(
@@ -434,11 +395,11 @@ def _texts(runs: Mapping[str, RatedRun]) -> tuple[dict[str, str], tuple[str, ...
     texts: dict[str, str] = {}
     for label, run in runs.items():
         texts[label] = texts_of(run.choices) if run.choices["texts"] else _UNKNOWN
-    known = {label: run.measured.emotions for label, run in runs.items() if texts[label] != _UNKNOWN}
+    known = {label: run.gaps.emotions for label, run in runs.items() if texts[label] != _UNKNOWN}
     trusted: dict[str, str] = {}
     for label, run in runs.items():
         if texts[label] == _UNKNOWN:
-            own = run.measured.emotions.items()
+            own = run.gaps.emotions.items()
             trusted[label] = next((other for other, theirs in known.items() if own <= theirs.items()), "")
     said = [
         f"The texts behind the narratives of {label} were not recorded; they are taken to be those of {other}, which "
@@ -456,11 +417,10 @@ def _texts(runs: Mapping[str, RatedRun]) -> tuple[dict[str, str], tuple[str, ...
 
 def _remarks(runs: Mapping[str, RatedRun], used: AnalysisSettings) -> Iterator[str]:
     """Yield what limits the comparison."""
-    yield from accepted_in({label: run.manifest for label, run in runs.items()})
     from audit.comparing.changes import same_dimensions
     from audit.report.sentences import LIMITS
 
-    measured = {label: run.measured for label, run in runs.items()}
+    measured = {label: run.gaps for label, run in runs.items()}
     one_scale = len({each.scale for each in measured.values()}) == 1
     if not one_scale:
         yield "The runs have different scales: where they meet, δ is in % of the scale's length."
@@ -471,13 +431,7 @@ def _remarks(runs: Mapping[str, RatedRun], used: AnalysisSettings) -> Iterator[s
             "The runs asked about different dimensions, so their means over all dimensions are not compared: they "
             "would be means of different things."
         )
-    yield from other_languages(runs)
-    yield from other_identities(
-        {
-            name: [each.identities[name] for each in measured.values() if name in each.identities]
-            for name in dict.fromkeys(name for each in measured.values() for name in each.identities)
-        }
-    )
+    yield from remarks_on_runs(runs, measured, used, RatingComparison.settings)
     for code, (title, why) in LIMITS.items():
         limited = [
             label
@@ -486,4 +440,3 @@ def _remarks(runs: Mapping[str, RatedRun], used: AnalysisSettings) -> Iterator[s
         ]
         if limited:
             yield f"{title} ({which(limited, runs)}): {why}."
-    yield from analysed_otherwise(runs, used, RatingComparison.settings)

@@ -19,16 +19,14 @@ from audit.comparing.base import (
     ComparedRun,
     ComparisonContent,
     RunsCompared,
-    analysed_otherwise,
-    other_identities,
+    remarks_on_runs,
     texts_of,
     which,
 )
-from audit.comparing.tables import COMPARED_CONTROLS, COMPARED_GAP, COMPARED_MEASURES, REPLY_COMPARISON_TABLES
+from audit.comparing.tables import COMPARED_MEASURES, REPLY_COMPARISON_TABLES
 from audit.configuration.schema import fingerprint
 from audit.errors import StoreError
 from audit.runs.differences import (
-    accepted_in,
     choice_table,
     choices_of,
     engine_remarks,
@@ -40,7 +38,6 @@ from audit.runs.differences import (
 from audit.runs.manifest import Manifest
 from audit.runs.provenance import Difference, first_setting_difference
 from audit.runs.store import RunFolder
-from audit.tables.base import Table
 from audit.tables.formatting import dimension_title
 from audit.tables.people_of_replies import PEOPLE_SCORES
 from audit.tables.replies import SCORES, ReplyStatus
@@ -175,6 +172,8 @@ class ReplyComparison(RunsCompared[WrittenRun]):
                 run.row(label) | {"generation": run.choices["elicitation"], "replies": run.sha256}
                 for label, run in runs.items()
             ],
+            "gap": [{"run": label, **row} for label, each in found.items() for row in each.gap],
+            "controls": [{"run": label, **row} for label, each in found.items() for row in each.controls],
             "verdicts": [
                 {"run": label, **row}
                 for label, run in runs.items()
@@ -188,11 +187,10 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             name: pd.DataFrame(rows.get(name), columns=list(columns))
             for name, columns in REPLY_COMPARISON_TABLES.items()
         }
-        tables |= {"measures": measures, "gap": _all(found, "gap", COMPARED_GAP)}
-        tables["controls"] = _all(found, "controls", COMPARED_CONTROLS)
+        tables["measures"] = measures
         remarks = (
             *on_references,
-            *analysed_otherwise(runs, self.used, self.settings),
+            *remarks_on_runs(runs, found, self.used, self.settings),
             *_remarks(runs, found, references),
             *engine_remarks(choices, references),
         )
@@ -343,17 +341,10 @@ def _scorers(run: WrittenRun) -> dict[str, set[str]]:
     return {scorer: {measure["name"] for measure in taken.measures} for scorer, taken in run.manifest.scorers.items()}
 
 
-def _all(runs: Mapping[str, ReplyGaps], table: str, columns: Table) -> pd.DataFrame:
-    """Concatenate a table over all runs."""
-    rows = [{"run": label, **row} for label, run in runs.items() for row in getattr(run, table)]
-    return pd.DataFrame(rows, columns=list(columns))
-
-
 def _remarks(
     read: Mapping[str, WrittenRun], runs: Mapping[str, ReplyGaps], references: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield what limits the comparison."""
-    yield from accepted_in({label: run.manifest for label, run in read.items()})
     from audit.tasks.reply.measure_values import reply_remarks
 
     for label, reference in references.items():
@@ -363,12 +354,6 @@ def _remarks(
                 f"{label} and {reference} asked about different dimensions: what they share is compared, and not the "
                 "means over all dimensions."
             )
-    yield from other_identities(
-        {
-            dimension: [run.identities[dimension] for run in runs.values() if dimension in run.identities]
-            for dimension in dict.fromkeys(name for run in runs.values() for name in run.identities)
-        }
-    )
     n_rated = [label for label, run in read.items() if RunFolder(run.folder).table(PEOPLE_SCORES).exists()]
     if n_rated:
         yield (
