@@ -100,9 +100,9 @@ finished, what there is. No model is loaded.
 
 The second form puts runs side by side, analysed alike: their gaps, the differences between them on the narratives they
 share, and a table for a paper, in OUT/comparison.html (OUT is reports/comparison-<hash> unless given). Of the settings
-it takes confidence, margin, n_permutations and min_number_mass, and the first run's where they are not given. Of runs
-with task=reply: what changes in the gap of each measure against the run without a strategy, or else the first; it takes
-confidence and n_permutations.
+it takes confidence, margin, n_permutations, min_number_mass, least_gap, missing_shift and power, and the first run's
+where they are not given. Of runs with task=reply: what changes in the gap of each measure against the run without a
+strategy, or else the first; it takes confidence, n_permutations, min_number_mass and power.
 
 The third form takes ratings that another tool collected:
 

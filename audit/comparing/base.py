@@ -28,19 +28,7 @@ _PACKAGED: Final = "geneva"
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """A run in a comparison.
-
-    Attributes
-    ----------
-    choices
-        See :func:`audit.runs.differences.choices_of`.
-    counts
-        Prompts by status.
-    cost
-        Cost per prompt; see :func:`audit.comparing.costs.cost_of`.
-    sha256
-        Hash of the collected answers.
-    """
+    """A run in a comparison: its choices, its prompts by status, what each cost, and the hash of its answers."""
 
     folder: Path
     manifest: Manifest
@@ -77,8 +65,6 @@ class ComparisonContent:
         Name of the main table.
     collected
         The column of the table ``runs`` that holds the hash of the collected answers.
-    remarks
-        What limits the comparison, in words.
     left_out
         Runs that were asked for and failed, in words.
     papers
@@ -87,8 +73,6 @@ class ComparisonContent:
         Makes the comparison again.
     page
         Renders the page, given this content and its tables with the figures.
-    example
-        A prompt of the first run.
     facts
         Further entries of the manifest.
     """

@@ -142,14 +142,8 @@ def compare_runs(
 
     Runs that were asked about different texts get a row of NaN and a note. So do a gap of pairs without a common word
     and one of all pairs: their difference would be the echo of words. The overall mean has no rows if the runs asked
-    about different dimensions. See :func:`audit.statistics.comparisons.compare_estimates`.
-
-    Parameters
-    ----------
-    runs
-        By label. The earlier run of a pair is the first.
-    texts
-        What the narrative identifiers stand for, by label: only runs with equal values are paired.
+    about different dimensions. ``texts`` says what a run's narrative identifiers stand for: only runs with equal values
+    are paired.
     """
     for dimension in _dimensions(runs):
         if dimension == OVERALL and not same_dimensions(runs):
@@ -180,11 +174,8 @@ def _pairs_of(run: RatingGaps, dimension: str) -> str:
 def specification_rows(runs: Mapping[str, RatingGaps]) -> Iterator[dict[str, Any]]:
     """Describe each dimension's δ over the runs: its median, its range, and how many agree in sign.
 
-    Yields
-    ------
-    dict
-        A row of ``tables.SPECIFICATIONS``, in points, or in % of the scale if the scales of the runs differ. The
-        overall mean has no row if the runs asked about different dimensions.
+    Rows of ``tables.SPECIFICATIONS`` are in points, or in % of the scale if the scales of the runs differ. The overall
+    mean has no row if the runs asked about different dimensions.
 
     Notes
     -----
@@ -250,21 +241,10 @@ def strategy_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield rows of ``tables.STRATEGIES``: each strategy's δ, side effects and cost beside the run without a strategy.
 
-    Parameters
-    ----------
-    strategies
-        Name of the strategy, by label.
-    references
-        For each run with a strategy, the label of its reference, which has the same texts and scale; empty if there is
-        none. Runs that appear neither as key nor as value have no row.
-    costs
-        Cost per prompt by label, with the column names of ``tables.STRATEGIES``.
-
-    Notes
-    -----
-    The change is that of :func:`.compare_estimates`; p is corrected by Holm over the strategies of
-    the dimension, each against its reference, and not over all pairs: the question is what each strategy changes. The
-    overall mean has no row if the runs asked about different dimensions.
+    ``references`` holds for each run with a strategy the label of its reference, which has the same texts and scale;
+    empty if there is none. Other runs have no row. p is corrected by Holm over the strategies of the dimension, each
+    against its reference, and not over all pairs: the question is what each strategy changes. The overall mean has no
+    row if the runs asked about different dimensions.
     """
     concerned = {*references, *references.values()}
     gap = compared_gap_table({label: each for label, each in runs.items() if label in concerned})
@@ -332,22 +312,11 @@ def elicitation_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield rows of ``tables.ELICITATIONS``: each run's headline gap beside the first run's, dimension by dimension.
 
-    Parameters
-    ----------
-    runs
-        By label; at least those of the set.
-    elicitations
-        The name of each run's elicitation, by label; the first is the reference. The runs differ in nothing else: their
-        scale, narratives and identities are the same.
-    verdicts
-        Rows of ``tables.VERDICTS``, by label and dimension.
-
-    Notes
-    -----
-    The gap is the one that the run's verdict rests on, if that has an interval, so that this table and the run's own
-    page agree on the sign. The change is that of :func:`.compare_estimates`, the run's gap minus the
-    reference's; p is corrected by Holm over the elicitations of the dimension, each against the reference. The mean
-    over dimensions has no row if the runs asked about different dimensions.
+    ``elicitations`` names each run's elicitation; the first is the reference, and the runs differ in nothing else.
+    ``verdicts`` are rows of ``tables.VERDICTS``, by label and dimension. The gap is the one that the run's verdict
+    rests on, if that has an interval, so that this table and the run's own page agree on the sign. p is corrected by
+    Holm over the elicitations of the dimension. The mean over dimensions has no row if the runs asked about different
+    dimensions.
     """
     own = {label: runs[label] for label in elicitations}
     reference = next(iter(own))
@@ -380,14 +349,7 @@ def elicitation_range(
 ) -> dict[str, Any]:
     """Return a row of ``tables.ELICITATION_RANGES``: how much a dimension's gap varies over elicitations.
 
-    Parameters
-    ----------
-    rows
-        Rows of :func:`elicitation_rows`, of one set and dimension.
-    scale
-        The two ends of the set's scale, in points.
-    confidence
-        A difference is found if its corrected p is below 1 − confidence.
+    ``rows`` are of :func:`elicitation_rows`, of one set and dimension.
 
     Notes
     -----
@@ -450,6 +412,9 @@ def measure_change_rows(
 ) -> Iterator[dict[str, Any]]:
     """Subtract each reference's gaps from those of the runs compared with it, narrative by narrative.
 
+    Rows of ``tables.MEASURE_CHANGES`` come without ``strategy``, dimension by dimension. What cannot be estimated is
+    a row of NaN with a note. The overall mean has rows if both runs asked about the same dimensions.
+
     Parameters
     ----------
     references
@@ -459,16 +424,9 @@ def measure_change_rows(
     texts
         What the narrative identifiers stand for, by label: only runs with equal values are paired.
 
-    Yields
-    ------
-    dict
-        A row of ``tables.MEASURE_CHANGES`` without ``strategy``, dimension by dimension, unrounded. What cannot be
-        estimated is a row of NaN with a note. The overall mean has rows if both runs asked about the same dimensions.
-
     Notes
     -----
     p is corrected by Holm over all changes of a dimension: of every measure, and of every run against its reference.
-
     The change of the mean uses a narrative's pairs that have a number in both runs, so that missing replies do not move
     it; its t interval is over narratives (of utterances, over their conversations).
     """

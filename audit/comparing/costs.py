@@ -15,22 +15,10 @@ from audit.tables.shared import OVERALL
 
 
 def cost_of(prompts: pd.DataFrame, stages: pd.DataFrame, *, n_prompts: int, seconds: float) -> dict[str, float]:
-    """Return the mean cost of a run's prompts; NaN for what was not recorded.
+    """Return the mean cost of a run's prompts, by the names of ``tables.STRATEGIES``; NaN for what was not recorded.
 
-    Parameters
-    ----------
-    prompts
-        ``prompt_index``, ``status``, ``n_prompt_tokens`` and ``n_dropped``, one row a prompt. The last two are missing
-        if unknown, or if the prompt was not asked.
-    stages
-        Columns of ``tables.STAGES``; empty without a strategy.
-    seconds
-        Per prompt, in the run's last session; NaN if unknown.
-
-    Returns
-    -------
-    dict
-        ``n_calls``, ``n_prompt_tokens``, ``n_tokens``, ``n_question_tokens``, ``shortened_share`` and ``seconds``.
+    ``prompts`` has ``prompt_index``, ``status``, ``n_prompt_tokens`` and ``n_dropped``, one row a prompt; the last two
+    are missing if unknown, or if the prompt was not asked. ``seconds`` are those of the run's last session.
     """
     read = prompts.loc[prompts["n_prompt_tokens"] > 0, "n_prompt_tokens"]
     # Older runs may have asked a prompt without counting its tokens.

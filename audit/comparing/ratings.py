@@ -54,14 +54,9 @@ _UNKNOWN: Final = "outside"
 class RatedRun(ComparedRun):
     """A run's ratings in one of its prompt variants.
 
-    Attributes
-    ----------
-    text_differences
-        Numbers of tests and of differences found in the texts of the stages, by dimension and variant.
-    verdicts
-        Rows of ``tables.VERDICTS``, with the comparison's settings.
-    checks
-        Codes of what limits all gaps of the run, such as ratings that do not follow the story, or changed files.
+    ``text_differences`` are numbers of tests and of differences found in the texts of the stages, by dimension and
+    variant; ``verdicts`` rows of ``tables.VERDICTS``, with the comparison's settings; ``checks`` codes of what limits
+    all gaps of the run.
     """
 
     gaps: RatingGaps

@@ -63,16 +63,8 @@ _NO_REFERENCE: Final = (
 class WrittenRun(ComparedRun):
     """A run's replies and their measures.
 
-    Attributes
-    ----------
-    replies
-        Columns of ``tables.REPLIES``.
-    table
-        Columns of ``tables.MEASURES``.
-    taken
-        All that a measure's numbers depend on besides the replies, by measure.
-    limits
-        What limits verdicts besides the numbers.
+    ``replies`` has columns of ``tables.REPLIES``, ``table`` those of ``tables.MEASURES``; ``taken`` is all that a
+    measure's numbers depend on besides the replies, and ``limits`` what limits verdicts besides the numbers.
     """
 
     replies: pd.DataFrame

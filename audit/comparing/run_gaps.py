@@ -172,24 +172,10 @@ def gaps_of_ratings(
 ) -> Iterator[RatingGaps]:
     """Estimate the headline δ of every dimension, for each variant in order of appearance.
 
-    Parameters
-    ----------
-    ratings
-        Columns of ``tables.RATINGS``, one row a prompt. Not modified.
-    seed
-        The run's own, so that p equals that of the run's report if the settings are the same.
-    repetition
-        Separates repeated words from groups.
-    sees_refusals
-        Whether a refusal is visible in these ratings.
-    replicates
-        Whether the cells of the published heatmap are wanted.
-
-    Yields
-    ------
-    RatingGaps
-        What cannot be estimated is a row of NaN with a note. ``p_adjusted`` is missing, since the family of p is only
-        known once all runs are; see :func:`audit.comparing.changes.compared_gap_table`.
+    ``seed`` is the run's own, ``sees_refusals`` says whether a refusal is visible in these ratings, and ``replicates``
+    whether the cells of the published heatmap are wanted. What cannot be estimated is a row of NaN with a note.
+    ``p_adjusted`` is missing, since the family of p is only known once all runs are; see
+    :func:`audit.comparing.changes.compared_gap_table`.
     """
     variants: dict[str, list[DimensionAnalysis]] = {}
     told, compact = repetition or Repetition(), compact_ratings(ratings)
