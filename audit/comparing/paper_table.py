@@ -167,7 +167,7 @@ def changes_paper(changes: pd.DataFrame, told: pd.DataFrame, *, confidence: floa
     ``told`` has runs in rows, by label, and a column for each thing that sets them apart.
     """
     level = coverage(confidence)
-    of_mean = {"name": "mean_change", "low": "mean_low", "high": "mean_high"}
+    mean = partial(with_rounded_interval, name="mean_change", low="mean_low", high="mean_high")
     return PaperTable(
         statistics_table(
             [row for row in rows_of(changes, "measure_changes") if math.isfinite(row.number("p"))],
@@ -182,7 +182,7 @@ def changes_paper(changes: pd.DataFrame, told: pd.DataFrame, *, confidence: floa
             number_column("p", "p", bare_p),
             number_column("p, corrected", "p_adjusted", bare_p),
             speaks_of("scope"),
-            ShownColumn(f"change of the mean [{level} CI]", partial(with_rounded_interval, **of_mean)),
+            ShownColumn(f"change of the mean [{level} CI]", mean),
             number_column("n narratives", "n_narratives", count),
         ),
         "δ is in-group minus out-group, in the measure's unit, on the narratives that run and reference share; its "
