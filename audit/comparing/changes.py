@@ -103,7 +103,7 @@ def _pair(runs: Mapping[str, RunGaps], names: Sequence[str], dimension: str, *of
     return first, second
 
 
-def _corrected(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _corrected(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Correct the p of a dimension's rows by Holm; a row that is compared with no other run stays as it is."""
     adjusted, size = adjust_p([row["p"] for row in rows], method="Holm")
     for row, p in zip(rows, adjusted.tolist(), strict=True):
@@ -497,7 +497,8 @@ def _matched(runs: Mapping[str, ReplyGaps], names: tuple[str, str], measure: str
         assert values is not None
         side = rows[_PROMPT].astype(str).assign(number=rows["prompt_index"].map(values).to_numpy(dtype=np.float64))
         sides.append(side.loc[np.isfinite(side["number"])])
-    return sides[0].merge(sides[1], on=_PROMPT, suffixes=("", "_reference"), validate="1:1")
+    both: pd.DataFrame = sides[0].merge(sides[1], on=_PROMPT, suffixes=("", "_reference"), validate="1:1")
+    return both
 
 
 def _means(matched: Sequence[pd.DataFrame], names: tuple[str, str], *, confidence: float) -> tuple[Labelled, Labelled]:
@@ -508,7 +509,7 @@ def _means(matched: Sequence[pd.DataFrame], names: tuple[str, str], *, confidenc
             raise NotEstimableError("no prompt has a number in both")
         numbers = ["number", "number_reference"]
         means = both.groupby("narrative_id", sort=False)[numbers].mean()
-        least = ROUNDING * float(both[numbers].abs().max(axis=None))
+        least = ROUNDING * float(np.abs(both[numbers].to_numpy(dtype=np.float64)).max())
         for side, name, column in zip(sides, names, numbers, strict=True):
             own: FloatArray = means[column].to_numpy(dtype=np.float64)
             estimate = summarise_contrasts(own, rounding=least, confidence=confidence, n_answers=0)

@@ -237,7 +237,10 @@ def _elicitation_tables(
     """Compare the elicitations of each set, by dimension."""
     from audit.comparing.changes import elicitation_range, elicitation_rows
 
-    decided = {(row["run"], row["dimension"]): row for row in verdicts.to_dict("records")}
+    decided = {
+        (str(row["run"]), str(row["dimension"])): {str(name): value for name, value in row.items()}
+        for row in verdicts.to_dict("records")
+    }
     rows: dict[str, list[dict[str, Any]]] = {"elicitations": [], "elicitation_ranges": []}
     for own in sets:
         made = list(elicitation_rows(gaps, elicitations=own, verdicts=decided, confidence=confidence))
