@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 import pandas as pd
 
 from audit.configuration.analysis_settings import AnalysisSettings
-from audit.runs.differences import accepted_in, identity_of, label_runs
+from audit.runs.differences import accepted_in, engine_remarks, identity_of, label_runs
 from audit.runs.manifest import Manifest
 from audit.tables.base import Table, dictionary
 from audit.tables.formatting import dimension_title, encodable, plural
@@ -26,9 +26,12 @@ _PACKAGED: Final = "geneva"
 """Source of the narratives packaged here: their identifiers always stand for the same texts."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ComparedRun:
-    """A run in a comparison: its choices, its prompts by status, what each cost, and the hash of its answers."""
+    """A run in a comparison: its choices, its prompts by status, what each cost, and the hash of its answers.
+
+    ``verdicts`` are rows of ``tables.VERDICTS``, with the comparison's settings.
+    """
 
     folder: Path
     manifest: Manifest
@@ -36,6 +39,14 @@ class ComparedRun:
     counts: Mapping[str, int]
     cost: Mapping[str, float]
     sha256: str
+    gaps: RunGaps | None = None
+    verdicts: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def known_gaps(self) -> RunGaps:
+        """The run's gaps, once it is analysed."""
+        assert self.gaps is not None
+        return self.gaps
 
     def row(self, label: str) -> dict[str, Any]:
         """Return the columns that every table of runs has."""
@@ -115,27 +126,80 @@ class ComparisonContent:
         return content | {"comparison.html": self.page(self, results).encode()}
 
 
+@dataclass(frozen=True)
+class Differences:
+    """How runs of one kind differ.
+
+    ``references`` holds the reference of each run that has one; ``remarks`` are those of this kind of runs alone. The
+    other attributes are those of :class:`ComparisonContent`.
+    """
+
+    tables: Mapping[str, pd.DataFrame]
+    references: Mapping[str, str]
+    remarks: tuple[str, ...]
+    papers: Mapping[str, PaperTable]
+    page: Callable[[ComparisonContent, Results], str]
+    draw: Callable[[], Mapping[str, Any]]
+
+
 class RunsCompared(ABC, Generic[RunT]):
     """Compares runs of one kind: reads each folder, then sets the runs side by side."""
 
     settings: ClassVar[tuple[str, ...]]
     """Settings of the analysis that the comparison uses."""
+    described: ClassVar[Mapping[str, Table]]
+    shown: ClassVar[str]
+    collected: ClassVar[str]
 
     def __init__(self, manifests: Mapping[Path, Manifest], used: AnalysisSettings) -> None:
         self.manifests = manifests
         self.used = used
+        self.facts: dict[str, Any] = {}
 
     def side_by_side(self, *, left_out: Sequence[str], command: str, say: Callable[[str], None]) -> ComparisonContent:
         """Read all runs, label them by what sets them apart, and compare them.
 
         ``left_out`` describes runs that were asked for and failed. Raises StoreError if a run is incomplete.
         """
-        runs: list[RunT] = []
+        from audit.report.manifest import example_view
+
+        each: list[RunT] = []
         for folder, manifest in self.manifests.items():
-            runs += self.read(folder)
+            each += self.read(folder)
             say(f"{folder}: {plural(manifest.n_prompts, 'prompt')} read")
-        labels = label_runs([run.choices for run in runs], [encodable(run.folder.name) for run in runs])
-        return self.compare(dict(zip(labels, runs, strict=True)), left_out=left_out, command=command)
+        labels = label_runs([run.choices for run in each], [encodable(run.folder.name) for run in each])
+        runs = self.analysed(dict(zip(labels, each, strict=True)))
+        choices = {label: run.choices for label, run in runs.items()}
+        found = self.compare(runs, choices)
+        on_runs = remarks_on_runs(runs, self.used, self.settings)
+        return ComparisonContent(
+            tables=found.tables,
+            described=self.described,
+            confidence=self.used.confidence,
+            shown=self.shown,
+            collected=self.collected,
+            remarks=(*found.remarks, *on_runs, *engine_remarks(choices, found.references)),
+            left_out=left_out,
+            papers=found.papers,
+            command=command,
+            page=found.page,
+            draw=found.draw,
+            example=example_view(next(iter(runs.values())).manifest),
+            facts=self.facts,
+        )
+
+    def tables(self, runs: Mapping[str, RunT], **rows: Iterable[Mapping[str, Any]]) -> dict[str, pd.DataFrame]:
+        """Make all tables: the runs, their verdicts and controls, and of further rows; others are empty."""
+        known: dict[str, Iterable[Mapping[str, Any]]] = {
+            "runs": [run.row(label) | {self.collected: run.sha256} for label, run in runs.items()],
+            "verdicts": [{"run": label, **row} for label, run in runs.items() for row in run.verdicts],
+            "controls": [{"run": label, **row} for label, run in runs.items() for row in run.known_gaps.controls],
+            **rows,
+        }
+        return {
+            name: pd.DataFrame(list(known.get(name, ())), columns=list(columns))
+            for name, columns in self.described.items()
+        }
 
     @abstractmethod
     def read(self, folder: Path) -> Iterable[RunT]:
@@ -144,8 +208,12 @@ class RunsCompared(ABC, Generic[RunT]):
         Keep only what is small: the next run is read while this one is held.
         """
 
+    def analysed(self, runs: Mapping[str, RunT]) -> Mapping[str, RunT]:
+        """Analyse what can only be analysed once all runs are read; by default nothing."""
+        return runs
+
     @abstractmethod
-    def compare(self, runs: Mapping[str, RunT], *, left_out: Sequence[str], command: str) -> ComparisonContent:
+    def compare(self, runs: Mapping[str, RunT], choices: Mapping[str, Mapping[str, str]]) -> Differences:
         """Compare runs, given by label."""
 
 
@@ -155,14 +223,13 @@ def texts_of(choices: Mapping[str, str]) -> str:
     return source if source == _PACKAGED else f"{source} {choices['texts']}"
 
 
-def remarks_on_runs(
-    runs: Mapping[str, ComparedRun], gaps: Mapping[str, RunGaps], used: AnalysisSettings, names: Sequence[str]
-) -> Iterator[str]:
+def remarks_on_runs(runs: Mapping[str, ComparedRun], used: AnalysisSettings, names: Sequence[str]) -> Iterator[str]:
     """Yield what limits a comparison of any runs; ``names`` are the settings that it uses."""
     yield from accepted_in({label: run.manifest for label, run in runs.items()})
     yield from _other_languages(runs)
-    for dimension in dict.fromkeys(name for each in gaps.values() for name in each.identities):
-        asked = [each.identities[dimension] for each in gaps.values() if dimension in each.identities]
+    identities = [run.known_gaps.identities for run in runs.values()]
+    for dimension in dict.fromkeys(name for each in identities for name in each):
+        asked = [each[dimension] for each in identities if dimension in each]
         if len({tuple(map(frozenset, sides)) for sides in asked}) > 1:
             yield (
                 f"{dimension_title(dimension)}: the runs asked about different identities, so a difference between "

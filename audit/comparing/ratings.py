@@ -12,9 +12,8 @@ import pandas as pd
 
 from audit.comparing.base import (
     ComparedRun,
-    ComparisonContent,
+    Differences,
     RunsCompared,
-    remarks_on_runs,
     texts_of,
     which,
 )
@@ -50,24 +49,23 @@ _UNKNOWN: Final = "outside"
 """Stands for texts that are unknown, as in a table of ratings."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RatedRun(ComparedRun):
     """A run's ratings in one of its prompt variants.
 
     ``text_differences`` are numbers of tests and of differences found in the texts of the stages, by dimension and
-    variant; ``verdicts`` rows of ``tables.VERDICTS``, with the comparison's settings; ``checks`` codes of what limits
-    all gaps of the run.
+    variant; ``checks`` codes of what limits all gaps of the run.
     """
 
     gaps: RatingGaps
     text_differences: Mapping[tuple[str, str], tuple[int, int]]
-    verdicts: tuple[dict[str, Any], ...]
     checks: frozenset[str]
 
 
 class RatingComparison(RunsCompared[RatedRun]):
     """Compares runs of ratings."""
 
+    described, shown, collected = COMPARISON_TABLES, "gap", "ratings"
     settings = ("confidence", "margin", "n_permutations", "min_number_mass", "least_gap", "missing_shift", "power")
 
     def __init__(self, manifests: Mapping[Path, Manifest], used: AnalysisSettings) -> None:
@@ -75,6 +73,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         # One word list for all runs: that of the first run with stages.
         led = (manifest.statistics.stereotypes for manifest in manifests.values() if manifest.strategy.stages)
         self.lexicon = load_stereotypes(next(led, None))
+        self.facts = {"stereotypes": {"source": self.lexicon.source, "sha256": self.lexicon.sha256}}
         self.replicates = all(manifest.replicates for manifest in manifests.values())
 
     def read(self, folder: Path) -> Iterator[RatedRun]:  # noqa: D102
@@ -125,12 +124,11 @@ class RatingComparison(RunsCompared[RatedRun]):
                 checks=frozenset(on_run),
             )
 
-    def compare(self, runs: Mapping[str, RatedRun], *, left_out: Sequence[str], command: str) -> ComparisonContent:  # noqa: D102
+    def compare(self, runs: Mapping[str, RatedRun], choices: Mapping[str, Mapping[str, str]]) -> Differences:  # noqa: D102
         from audit.comparing.changes import compare_runs, compared_gap_table, specification_rows, strategy_rows
         from audit.comparing.first_screen import strategy_names
         from audit.comparing.paper_table import paper_table, published_paper, strategies_paper
         from audit.comparing.rating_page import rating_page
-        from audit.report.manifest import example_view
         from audit.report.numbers import rows_of
         from audit.statistics.anchors import within_scale
         from audit.statistics.unexplained_missing import without_reasons
@@ -138,7 +136,6 @@ class RatingComparison(RunsCompared[RatedRun]):
         used, confidence = self.used, self.used.confidence
         gaps = {label: run.gaps for label, run in runs.items()}
         texts, remarks = _texts(runs)
-        choices = {label: run.choices for label, run in runs.items()}
         references = reference_runs(choices)
         led = strategy_rows(
             gaps,
@@ -147,17 +144,12 @@ class RatingComparison(RunsCompared[RatedRun]):
             costs={label: run.cost for label, run in runs.items()},
             confidence=confidence,
         )
-        rows = {
-            "runs": [run.row(label) | {"ratings": run.sha256} for label, run in runs.items()],
-            "comparisons": list(compare_runs(gaps, texts=texts, confidence=confidence)),
-            "specifications": list(specification_rows(gaps)),
-            "strategies": list(led),
-            "verdicts": [{"run": label, **row} for label, run in runs.items() for row in run.verdicts],
-            "controls": [{"run": label, **row} for label, each in gaps.items() for row in each.controls],
-        }
-        tables = {
-            name: pd.DataFrame(rows.get(name), columns=list(columns)) for name, columns in COMPARISON_TABLES.items()
-        }
+        tables = self.tables(
+            runs,
+            comparisons=compare_runs(gaps, texts=texts, confidence=confidence),
+            specifications=specification_rows(gaps),
+            strategies=led,
+        )
         tables["gap"] = compared_gap_table(gaps)
         sets = elicitation_sets(choices)
         tables |= _elicitation_tables(gaps, sets, tables["verdicts"], confidence=confidence)
@@ -177,7 +169,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             for run, missing in zip(tables["strategies"]["run"], tables["strategies"]["missing_share"], strict=True)
         ]
         tables["strategies"].loc[unseen, "refusal_rate"] = float("nan")
-        remarks = (*remarks, *_remarks(runs, used), *engine_remarks(choices, references))
+        remarks = (*remarks, *_remarks(runs, used))
         for own in sets:
             first, *others = own
             remarks = (*remarks, *engine_remarks(choices, dict.fromkeys(others, first)))
@@ -194,21 +186,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         def draw() -> dict[str, Any]:
             return _draw(tables, gaps, told, used) | _draw_published(tables, choices, clusters)
 
-        return ComparisonContent(
-            tables=tables,
-            described=COMPARISON_TABLES,
-            confidence=confidence,
-            shown="gap",
-            collected="ratings",
-            remarks=remarks,
-            left_out=left_out,
-            papers=papers,
-            command=command,
-            page=partial(rating_page, unmapped=unmapped),
-            draw=draw,
-            example=example_view(next(iter(runs.values())).manifest),
-            facts={"stereotypes": {"source": self.lexicon.source, "sha256": self.lexicon.sha256}},
-        )
+        return Differences(tables, references, remarks, papers, partial(rating_page, unmapped=unmapped), draw)
 
 
 def _verdicts(
@@ -429,7 +407,6 @@ def _remarks(runs: Mapping[str, RatedRun], used: AnalysisSettings) -> Iterator[s
             "The runs asked about different dimensions, so their means over all dimensions are not compared: they "
             "would be means of different things."
         )
-    yield from remarks_on_runs(runs, measured, used, RatingComparison.settings)
     for code, (title, why) in LIMITS.items():
         limited = [
             label

@@ -6,7 +6,7 @@ says what is not compared, and why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,8 @@ import pandas as pd
 
 from audit.comparing.base import (
     ComparedRun,
-    ComparisonContent,
+    Differences,
     RunsCompared,
-    remarks_on_runs,
     texts_of,
     which,
 )
@@ -29,7 +28,6 @@ from audit.errors import StoreError
 from audit.runs.differences import (
     choice_table,
     choices_of,
-    engine_remarks,
     reference_runs,
     short,
     telling_choices,
@@ -59,7 +57,7 @@ _NO_REFERENCE: Final = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WrittenRun(ComparedRun):
     """A run's replies and their measures.
 
@@ -67,6 +65,7 @@ class WrittenRun(ComparedRun):
     measure's numbers depend on besides the replies, and ``limits`` what limits verdicts besides the numbers.
     """
 
+    gaps: ReplyGaps | None = None
     replies: pd.DataFrame
     table: pd.DataFrame
     outcomes: tuple[Outcome, ...]
@@ -77,6 +76,7 @@ class WrittenRun(ComparedRun):
 class ReplyComparison(RunsCompared[WrittenRun]):
     """Compares runs of replies."""
 
+    described, shown, collected = REPLY_COMPARISON_TABLES, "measure_changes", "replies"
     settings = ("confidence", "n_permutations", "min_number_mass", "power")
 
     def read(self, folder: Path) -> list[WrittenRun]:  # noqa: D102
@@ -117,33 +117,35 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         )
         return [run]
 
-    def compare(self, runs: Mapping[str, WrittenRun], *, left_out: Sequence[str], command: str) -> ComparisonContent:  # noqa: D102
+    def analysed(self, runs: Mapping[str, WrittenRun]) -> Mapping[str, WrittenRun]:  # noqa: D102
+        from audit.comparing.run_gaps import gaps_of_replies
+        from audit.statistics.controls import Repetition
+        from audit.statistics.conversations import told_apart_by
+
+        found = {}
+        for label, run in _with_same_outcomes(runs).items():
+            of = run.manifest
+            gaps = gaps_of_replies(
+                run.replies,
+                run.outcomes,
+                seed=of.seed,
+                settings=self.used,
+                conversation_of=told_apart_by(of.stimuli.source),
+                repetition=Repetition(of.stems, of.placebo, of.cues, of.pairs_drawn),
+            )
+            own = {each.name for each in runs[label].outcomes}
+            verdicts = tuple(row for row in gaps.verdicts(run.limits) if row["outcome"] in own)
+            found[label] = replace(run, gaps=gaps, verdicts=verdicts)
+        return found
+
+    def compare(self, runs: Mapping[str, WrittenRun], choices: Mapping[str, Mapping[str, str]]) -> Differences:  # noqa: D102
         from audit.comparing.changes import measure_change_rows
         from audit.comparing.costs import cost_rows
         from audit.comparing.paper_table import changes_paper
         from audit.comparing.reply_page import reply_page
-        from audit.comparing.run_gaps import gaps_of_replies
-        from audit.report.manifest import example_view
-        from audit.statistics.controls import Repetition
-        from audit.statistics.conversations import told_apart_by
 
         confidence = self.used.confidence
-        measured = {label: {each.name for each in run.outcomes} for label, run in runs.items()}
-        runs = _with_same_outcomes(runs)
-        choices = {label: run.choices for label, run in runs.items()}
-        found = {
-            label: gaps_of_replies(
-                run.replies,
-                run.outcomes,
-                seed=run.manifest.seed,
-                settings=self.used,
-                conversation_of=told_apart_by(run.manifest.stimuli.source),
-                repetition=Repetition(
-                    run.manifest.stems, run.manifest.placebo, run.manifest.cues, run.manifest.pairs_drawn
-                ),
-            )
-            for label, run in runs.items()
-        }
+        gaps = {label: run.gaps for label, run in runs.items() if run.gaps is not None}
         references, reasons, on_references = _references(choices)
         measures = pd.concat(
             [_measure_rows(label, run, references.get(label, ""), runs, reasons) for label, run in runs.items()],
@@ -151,59 +153,34 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         )
         compared = measures.loc[measures["compared"]]
         changes = measure_change_rows(
-            found,
+            gaps,
             references=references,
             comparable={label: compared.loc[compared["run"] == label, "measure"].tolist() for label in references},
             texts={label: texts_of(each) for label, each in choices.items()},
             confidence=confidence,
         )
-        costs = cost_rows(found, references=references, costs={label: run.cost for label, run in runs.items()})
+        costs = cost_rows(gaps, references=references, costs={label: run.cost for label, run in runs.items()})
         led = {label: {"strategy": each["strategy"]} for label, each in choices.items()}
-        rows = {
-            "runs": [
-                run.row(label) | {"generation": run.choices["elicitation"], "replies": run.sha256}
-                for label, run in runs.items()
-            ],
-            "gap": [{"run": label, **row} for label, each in found.items() for row in each.gap],
-            "controls": [{"run": label, **row} for label, each in found.items() for row in each.controls],
-            "verdicts": [
-                {"run": label, **row}
-                for label, run in runs.items()
-                for row in found[label].verdicts(run.limits)
-                if row["outcome"] in measured[label]
-            ],
-            "measure_changes": [row | led[row["run"]] for row in changes],
-            "reply_costs": [row | led[row["run"]] for row in costs],
-        }
-        tables = {
-            name: pd.DataFrame(rows.get(name), columns=list(columns))
-            for name, columns in REPLY_COMPARISON_TABLES.items()
-        }
-        tables["measures"] = measures
-        remarks = (
-            *on_references,
-            *remarks_on_runs(runs, found, self.used, self.settings),
-            *_remarks(runs, found, references),
-            *engine_remarks(choices, references),
-        )
-        told = choice_table(choices, telling_choices(list(choices.values()))).rename(
-            columns={"elicitation": "generation"}
+        tables = self.tables(
+            runs,
+            gap=[{"run": label, **row} for label, each in gaps.items() for row in each.gap],
+            measure_changes=[row | led[row["run"]] for row in changes],
+            reply_costs=[row | led[row["run"]] for row in costs],
+        ) | {"measures": measures}
+        tables["runs"]["generation"] = [each["elicitation"] for each in choices.values()]
+        told = choice_table(choices, telling_choices(list(choices.values())))
+        paper = changes_paper(
+            tables["measure_changes"], told.rename(columns={"elicitation": "generation"}), confidence=confidence
         )
         words = task_of(next(iter(runs.values())).manifest).words
         assert words is not None
-        return ComparisonContent(
-            tables=tables,
-            described=REPLY_COMPARISON_TABLES,
-            confidence=confidence,
-            shown="measure_changes",
-            collected="replies",
-            remarks=remarks,
-            left_out=left_out,
-            papers={"table": changes_paper(tables["measure_changes"], told, confidence=confidence)},
-            command=command,
-            page=partial(reply_page, words=words),
-            draw=lambda: _draw(tables, confidence=confidence),
-            example=example_view(next(iter(runs.values())).manifest),
+        return Differences(
+            tables,
+            references,
+            (*on_references, *_remarks(runs, gaps, references)),
+            {"table": paper},
+            partial(reply_page, words=words),
+            partial(_draw, tables, confidence=confidence),
         )
 
 
