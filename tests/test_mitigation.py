@@ -309,7 +309,7 @@ def test_a_δ_that_can_not_be_estimated_leaves_a_note(audit, drawn, two, tmp_pat
     mute = rows_of(tmp_path / "out")["mute"]
     assert mute["refusal_rate"] == 1
     assert (pd.isna(mute["delta"]), pd.isna(mute["mean_rating"]), pd.isna(mute["p_adjusted"])) == (True, True, True)
-    assert "no change, since mute cannot be estimated" in mute["note"]
+    assert "no change, since δ of mute cannot be estimated" in mute["note"]
 
 
 def test_of_several_dimensions_each_and_their_mean_have_rows(audit, tmp_path):

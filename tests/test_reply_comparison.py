@@ -33,6 +33,7 @@ N_PROMPTS = 16 * 12  # pairs of four identities x narratives, in each dimension
 FILES = {
     "comparison.html", "manifest.json", "table.md", "table.tex", "tables/runs.csv", "tables/measures.csv",
     "tables/gap.csv", "tables/measure_changes.csv", "tables/reply_costs.csv", "tables/dictionary.csv",
+    "tables/verdicts.csv",
 }  # fmt: skip
 WORDS = [a + b for a in "bdfgklmnprst" for b in ("ane", "ide", "olt", "ush", "erm")]
 ATTACK = "<script>alert(1)</script>"
@@ -157,6 +158,27 @@ def test_every_gap_is_that_of_the_run_s_own_report(swept):
         pd.testing.assert_frame_equal(found[shared], own[shared])
 
 
+def test_every_verdict_is_that_of_the_run_s_own_report(swept):
+    """And the page says so of each run and measure."""
+    compared = table_of(swept[0], "verdicts")
+    for folder in swept[0].parent.iterdir():
+        if folder.name == "comparison":
+            continue
+        own = table_of(folder, "verdicts")
+        strategy = json.loads((folder / "manifest.json").read_text())["strategy"]["name"]
+        found = compared.loc[compared["run"] == strategy].drop(columns="run").reset_index(drop=True)
+        pd.testing.assert_frame_equal(found[list(own)], own)
+    page = (swept[0] / "comparison.html").read_text("utf-8")
+    n = len(compared.loc[compared["dimension"] == "faith"])
+    assert f"Verdicts on {n} gaps, one for each run and measure, as on the runs' own pages:" in page
+    table = page.partition('<p class="caption">faith: the verdict on δ of each measure')[2]
+    title = table_of(swept[0], "measures").set_index("measure")["title"]["n_words"].iloc[0]
+    [row] = re.findall(rf'<th scope="row">{title}</th>(.*?)</tr>', table.partition("</table>")[0])
+    decided = re.findall(r"<td[^>]*>(.*?)</td>", row)
+    missing = "many narratives have texts without such a number" in decided[1]
+    assert (["too few narratives" in said for said in decided], missing) == ([True] * 3, True)
+
+
 def test_changes_are_in_the_reference_s_standard_deviations(swept):
     measures = table_of(swept[0], "measures").query("run == 'none'").set_index("measure")["sd"]
     for run in ("two-stage", "basic-empathy"):
@@ -209,7 +231,9 @@ def test_the_files_are_those_described_and_the_same_runs_give_the_same_bytes(swe
     manifest = json.loads(files["manifest.json"])
     assert [run["run"] for run in manifest["runs"]] == ["none", "two-stage", "basic-empathy"]
     assert len({run["replies"] for run in manifest["runs"]}) == 3
-    assert manifest["settings"] == {"confidence": 0.99, "n_permutations": 100}
+    assert manifest["settings"] == {
+        "confidence": 0.99, "n_permutations": 100, "min_number_mass": 0.5, "power": 0.8,
+    }  # fmt: skip
     assert command(*manifest["command"].split()[3:]) == 0
     assert files_of(swept[0]) == files
 
@@ -228,6 +252,14 @@ def test_every_number_of_the_page_is_the_one_in_its_file(swept):
         assert tables[name][column][int(line)] == value, place
     assert "A smaller |δ| is no proof of less bias" in page
     assert "The gap changes in" in page
+    assert re.findall("<h2 id[^>]*>(.*?)</h2>", page) == [
+        "Does the gap in what is written depend on what was chosen?", "What changes", "Refusals and costs",
+        "Side by side", "Not compared", "The table for a paper", "How it was asked", "The runs",
+        "What this does not show", "How to reproduce it",
+    ]  # fmt: skip
+    heads = re.findall("<th scope=.col.[^>]*>(.*?)</th>", page)
+    assert {"without a number", "without a number, of the reference"} <= set(heads)
+    assert "The command below reads the runs' replies and scores and makes this folder again" in page
 
 
 def test_the_command_prints_the_changes(command, swept, capsys):

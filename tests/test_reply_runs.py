@@ -16,8 +16,8 @@ from runs import collected as files_of
 from runs import in_parts
 
 from audit.cli.main import main
-from audit.report.verdicts import REASONS
 from audit.report.sentences import LIMITS
+from audit.report.verdicts import REASONS
 from audit.runs.store import RunFolder
 from audit.tables.stages import STAGES
 from audit.tasks.reply import scoring as score

@@ -15,7 +15,8 @@ import pytest
 from gated import NAMES, STEMS, TWO_TERMS, gate, of, run_maker, two_terms, verdict, with_invented
 
 import audit
-from audit.comparing.gaps import OTHER_PAIRS, compare_runs, measure_run
+from audit.comparing.changes import OTHER_PAIRS, compare_runs
+from audit.comparing.run_gaps import gaps_of_ratings
 from audit.comparing.tables import COMPARISON_TABLES
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.verdicts import verdict_lines
@@ -422,10 +423,12 @@ def test_a_gap_of_free_pairs_is_not_held_against_one_of_all_pairs(make_run):
     stems = {"free": STEMS, "all": one_stem, "free too": STEMS}
     [dimension] = Manifest.read(run).dimensions
     runs = {
-        name: next(measure_run(ratings, scale=(0, 100), seed=0, settings=FEW, repetition=Repetition({dimension: told})))
+        name: next(
+            gaps_of_ratings(ratings, scale=(0, 100), seed=0, settings=FEW, repetition=Repetition({dimension: told}))
+        )
         for name, told in stems.items()
     }
-    deltas = {name: measured.estimates[dimension].estimate.delta for name, measured in runs.items()}
+    deltas = {name: measured.own(dimension, name).estimate.delta for name, measured in runs.items()}
     assert deltas["all"] - deltas["free"] > 1
     rows = {
         (row["first"], row["second"]): row

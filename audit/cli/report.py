@@ -101,9 +101,9 @@ analyses the ratings there are. No model is loaded.
 
 The second form compares runs, analysed with the same settings: their gaps, the differences between them on the
 narratives they share, and a table for a paper, in OUT/comparison.html (OUT defaults to reports/comparison-<hash>). It
-takes the settings confidence, margin, n_permutations and min_number_mass; those not given are the first run's. For runs
-with task=reply it compares the gap of each measure with that of the run without a strategy, or else of the first run;
-it takes confidence and n_permutations.
+takes the settings confidence, margin, n_permutations, min_number_mass, least_gap, missing_shift and power; those not
+given are the first run's. For runs with task=reply it compares the gap of each measure with that of the run without a
+strategy, or else of the first run; it takes confidence, n_permutations, min_number_mass and power.
 
 The third form reads ratings collected by another tool:
 

@@ -4,40 +4,33 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import pandas as pd
 
 from audit.configuration.analysis_settings import AnalysisSettings
-from audit.runs.differences import identity_of, label_runs
+from audit.runs.differences import accepted_in, engine_remarks, identity_of, label_runs
 from audit.runs.manifest import Manifest
 from audit.tables.base import Table, dictionary
 from audit.tables.formatting import dimension_title, encodable, plural
-from audit.tables.shared import OVERALL
 
 if TYPE_CHECKING:
     from audit.comparing.paper_table import PaperTable
+    from audit.comparing.run_gaps import RunGaps
+    from audit.report.manifest import ExampleView
+    from audit.report.results import Results
 
 _PACKAGED: Final = "geneva"
 """Source of the narratives packaged here: their identifiers always stand for the same texts."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ComparedRun:
-    """A run in a comparison.
+    """A run in a comparison: its choices, its prompts by status, what each cost, and the hash of its answers.
 
-    Attributes
-    ----------
-    choices
-        See :func:`audit.runs.differences.choices_of`.
-    counts
-        Prompts by status.
-    cost
-        Cost per prompt; see :func:`audit.comparing.costs.cost_of`.
-    sha256
-        Hash of the collected answers.
+    ``verdicts`` are rows of ``tables.VERDICTS``, with the comparison's settings.
     """
 
     folder: Path
@@ -46,6 +39,14 @@ class ComparedRun:
     counts: Mapping[str, int]
     cost: Mapping[str, float]
     sha256: str
+    gaps: RunGaps | None = None
+    verdicts: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def known_gaps(self) -> RunGaps:
+        """The run's gaps, once it is analysed."""
+        assert self.gaps is not None
+        return self.gaps
 
     def row(self, label: str) -> dict[str, Any]:
         """Return the columns that every table of runs has."""
@@ -75,23 +76,31 @@ class ComparisonContent:
         Name of the main table.
     collected
         The column of the table ``runs`` that holds the hash of the collected answers.
+    left_out
+        Runs that were asked for and failed, in words.
     papers
         Tables for a paper, by file stem.
-    render
-        Renders the page from the figures as SVG, by name.
+    command
+        Makes the comparison again.
+    page
+        Renders the page, given this content and its tables with the figures.
     facts
         Further entries of the manifest.
     """
 
     tables: Mapping[str, pd.DataFrame]
     described: Mapping[str, Table]
+    confidence: float
     shown: str
     collected: str
     remarks: tuple[str, ...]
+    left_out: Sequence[str]
     papers: Mapping[str, PaperTable]
-    draw: Callable[[], Mapping[str, Any]]
-    render: Callable[[Mapping[str, bytes]], str]
-    facts: Mapping[str, Any]
+    command: str
+    page: Callable[[ComparisonContent, Results], str]
+    draw: Callable[[], Mapping[str, Any]] = dict
+    example: ExampleView | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def hashes(self) -> list[dict[str, str]]:
         """Return each run's label, folder, identity and hash of its answers, for the manifest."""
@@ -101,6 +110,7 @@ class ComparisonContent:
     def files(self, drawn: Mapping[str, Any]) -> dict[str, bytes]:
         """Return all files except the manifest, by path: tables, figures, tables for a paper, and the page."""
         from audit.report.figures.style import figure_files, page_svgs
+        from audit.report.results import Results
 
         figures = page_svgs(drawn)
         content = {
@@ -112,7 +122,24 @@ class ComparisonContent:
         for name, paper in self.papers.items():
             content[f"{name}.md"] = paper.markdown().encode("utf-8", "replace")
             content[f"{name}.tex"] = paper.latex().encode("utf-8", "replace")
-        return content | {"comparison.html": self.render(figures).encode()}
+        results = Results(self.tables, self.described, self.confidence, figures)
+        return content | {"comparison.html": self.page(self, results).encode()}
+
+
+@dataclass(frozen=True)
+class Differences:
+    """How runs of one kind differ.
+
+    ``references`` holds the reference of each run that has one; ``remarks`` are those of this kind of runs alone. The
+    other attributes are those of :class:`ComparisonContent`.
+    """
+
+    tables: Mapping[str, pd.DataFrame]
+    references: Mapping[str, str]
+    remarks: tuple[str, ...]
+    papers: Mapping[str, PaperTable]
+    page: Callable[[ComparisonContent, Results], str]
+    draw: Callable[[], Mapping[str, Any]]
 
 
 class RunsCompared(ABC, Generic[RunT]):
@@ -120,22 +147,59 @@ class RunsCompared(ABC, Generic[RunT]):
 
     settings: ClassVar[tuple[str, ...]]
     """Settings of the analysis that the comparison uses."""
+    described: ClassVar[Mapping[str, Table]]
+    shown: ClassVar[str]
+    collected: ClassVar[str]
 
     def __init__(self, manifests: Mapping[Path, Manifest], used: AnalysisSettings) -> None:
         self.manifests = manifests
         self.used = used
+        self.facts: dict[str, Any] = {}
 
     def side_by_side(self, *, left_out: Sequence[str], command: str, say: Callable[[str], None]) -> ComparisonContent:
         """Read all runs, label them by what sets them apart, and compare them.
 
         ``left_out`` describes runs that were asked for and failed. Raises StoreError if a run is incomplete.
         """
-        runs: list[RunT] = []
+        from audit.report.manifest import example_view
+
+        each: list[RunT] = []
         for folder, manifest in self.manifests.items():
-            runs += self.read(folder)
+            each += self.read(folder)
             say(f"{folder}: {plural(manifest.n_prompts, 'prompt')} read")
-        labels = label_runs([run.choices for run in runs], [encodable(run.folder.name) for run in runs])
-        return self.compare(dict(zip(labels, runs, strict=True)), left_out=left_out, command=command)
+        labels = label_runs([run.choices for run in each], [encodable(run.folder.name) for run in each])
+        runs = self.analysed(dict(zip(labels, each, strict=True)))
+        choices = {label: run.choices for label, run in runs.items()}
+        found = self.compare(runs, choices)
+        on_runs = remarks_on_runs(runs, self.used, self.settings)
+        return ComparisonContent(
+            tables=found.tables,
+            described=self.described,
+            confidence=self.used.confidence,
+            shown=self.shown,
+            collected=self.collected,
+            remarks=(*found.remarks, *on_runs, *engine_remarks(choices, found.references)),
+            left_out=left_out,
+            papers=found.papers,
+            command=command,
+            page=found.page,
+            draw=found.draw,
+            example=example_view(next(iter(runs.values())).manifest),
+            facts=self.facts,
+        )
+
+    def tables(self, runs: Mapping[str, RunT], **rows: Iterable[Mapping[str, Any]]) -> dict[str, pd.DataFrame]:
+        """Make all tables: the runs, their verdicts and controls, and of further rows; others are empty."""
+        known: dict[str, Iterable[Mapping[str, Any]]] = {
+            "runs": [run.row(label) | {self.collected: run.sha256} for label, run in runs.items()],
+            "verdicts": [{"run": label, **row} for label, run in runs.items() for row in run.verdicts],
+            "controls": [{"run": label, **row} for label, run in runs.items() for row in run.known_gaps.controls],
+            **rows,
+        }
+        return {
+            name: pd.DataFrame(list(known.get(name, ())), columns=list(columns))
+            for name, columns in self.described.items()
+        }
 
     @abstractmethod
     def read(self, folder: Path) -> Iterable[RunT]:
@@ -144,8 +208,12 @@ class RunsCompared(ABC, Generic[RunT]):
         Keep only what is small: the next run is read while this one is held.
         """
 
+    def analysed(self, runs: Mapping[str, RunT]) -> Mapping[str, RunT]:
+        """Analyse what can only be analysed once all runs are read; by default nothing."""
+        return runs
+
     @abstractmethod
-    def compare(self, runs: Mapping[str, RunT], *, left_out: Sequence[str], command: str) -> ComparisonContent:
+    def compare(self, runs: Mapping[str, RunT], choices: Mapping[str, Mapping[str, str]]) -> Differences:
         """Compare runs, given by label."""
 
 
@@ -155,20 +223,22 @@ def texts_of(choices: Mapping[str, str]) -> str:
     return source if source == _PACKAGED else f"{source} {choices['texts']}"
 
 
-def other_identities(asked: Mapping[str, Iterable[Sequence[Iterable[str]]]]) -> Iterator[str]:
-    """Warn of dimensions in which the runs asked about different identities.
-
-    ``asked`` holds, by dimension, the perceivers and experiencers of each run that asked about it.
-    """
-    for dimension, sides in asked.items():
-        if dimension != OVERALL and len({tuple(map(frozenset, each)) for each in sides}) > 1:
+def remarks_on_runs(runs: Mapping[str, ComparedRun], used: AnalysisSettings, names: Sequence[str]) -> Iterator[str]:
+    """Yield what limits a comparison of any runs; ``names`` are the settings that it uses."""
+    yield from accepted_in({label: run.manifest for label, run in runs.items()})
+    yield from _other_languages(runs)
+    identities = [run.known_gaps.identities for run in runs.values()]
+    for dimension in dict.fromkeys(name for each in identities for name in each):
+        asked = [each[dimension] for each in identities if dimension in each]
+        if len({tuple(map(frozenset, sides)) for sides in asked}) > 1:
             yield (
                 f"{dimension_title(dimension)}: the runs asked about different identities, so a difference between "
                 "their δ may be one of the identities."
             )
+    yield from _analysed_otherwise(runs, used, names)
 
 
-def other_languages(runs: Mapping[str, ComparedRun]) -> Iterator[str]:
+def _other_languages(runs: Mapping[str, ComparedRun]) -> Iterator[str]:
     """Warn that language and translation are confounded if the prompts are in several languages."""
     spoken: dict[str, list[str]] = {}
     for label, run in runs.items():
@@ -184,7 +254,7 @@ def other_languages(runs: Mapping[str, ComparedRun]) -> Iterator[str]:
         )
 
 
-def analysed_otherwise(runs: Mapping[str, ComparedRun], used: AnalysisSettings, names: Sequence[str]) -> Iterator[str]:
+def _analysed_otherwise(runs: Mapping[str, ComparedRun], used: AnalysisSettings, names: Sequence[str]) -> Iterator[str]:
     """Name the runs whose own reports used other settings of the analysis."""
     otherwise: dict[tuple[str, str], list[str]] = {}
     for label, run in runs.items():

@@ -7,29 +7,18 @@ from typing import Any
 
 import pandas as pd
 
-from audit.comparing.measure_gaps import RepliesOfRun
+from audit.comparing.changes import same_dimensions
+from audit.comparing.run_gaps import ReplyGaps
 from audit.comparing.tables import REPLY_COSTS
 from audit.tables.replies import SCORED, ReplyStatus
 from audit.tables.shared import OVERALL
 
 
 def cost_of(prompts: pd.DataFrame, stages: pd.DataFrame, *, n_prompts: int, seconds: float) -> dict[str, float]:
-    """Return the mean cost of a run's prompts; NaN for what was not recorded.
+    """Return the mean cost of a run's prompts, by the names of ``tables.STRATEGIES``; NaN for what was not recorded.
 
-    Parameters
-    ----------
-    prompts
-        ``prompt_index``, ``status``, ``n_prompt_tokens`` and ``n_dropped``, one row a prompt. The last two are missing
-        if unknown, or if the prompt was not asked.
-    stages
-        Columns of ``tables.STAGES``; empty without a strategy.
-    seconds
-        Per prompt, in the run's last session; NaN if unknown.
-
-    Returns
-    -------
-    dict
-        ``n_calls``, ``n_prompt_tokens``, ``n_tokens``, ``n_question_tokens``, ``shortened_share`` and ``seconds``.
+    ``prompts`` has ``prompt_index``, ``status``, ``n_prompt_tokens`` and ``n_dropped``, one row a prompt; the last two
+    are missing if unknown, or if the prompt was not asked. ``seconds`` are those of the run's last session.
     """
     read = prompts.loc[prompts["n_prompt_tokens"] > 0, "n_prompt_tokens"]
     # Older runs may have asked a prompt without counting its tokens.
@@ -51,7 +40,7 @@ def cost_of(prompts: pd.DataFrame, stages: pd.DataFrame, *, n_prompts: int, seco
 
 
 def cost_rows(
-    runs: Mapping[str, RepliesOfRun], *, references: Mapping[str, str], costs: Mapping[str, Mapping[str, float]]
+    runs: Mapping[str, ReplyGaps], *, references: Mapping[str, str], costs: Mapping[str, Mapping[str, float]]
 ) -> Iterator[dict[str, Any]]:
     """Yield rows of ``tables.REPLY_COSTS`` without ``strategy``: how each run's prompts ended, and what they cost.
 
@@ -65,8 +54,9 @@ def cost_rows(
         for dimension, found in own.items():
             reference = references.get(label, "")
             # Means over all dimensions compare only if the dimensions are the same.
-            same = not reference or dimension != OVERALL or _singles(runs[label]) == _singles(runs[reference])
-            before = shares[reference].get(dimension, {}) if reference and same else {}
+            pair = {name: runs[name] for name in (label, reference) if name}
+            alike = bool(reference) and (dimension != OVERALL or same_dimensions(pair))
+            before = shares[reference].get(dimension, {}) if alike else {}
             changes = {
                 name.replace("_share", "_change"): value - before.get(name, float("nan"))
                 for name, value in found.items()
@@ -77,13 +67,9 @@ def cost_rows(
             yield {column: row.get(column, "") for column in REPLY_COSTS}
 
 
-def _singles(run: RepliesOfRun) -> set[str]:
-    return set(run.single_dimensions)
-
-
-def _shares(run: RepliesOfRun) -> dict[str, dict[str, float]]:
+def _shares(run: ReplyGaps) -> dict[str, dict[str, float]]:
     """Return, by dimension, the number of prompts between identities and the share with each status."""
-    parts = {dimension: run.between(dimension)["status"].astype(str) for dimension in run.dimensions}
+    parts = {dimension: run.between(dimension)["status"].astype(str) for dimension in run.identities}
     if len(run.single_dimensions) > 1:
         parts[OVERALL] = pd.concat([parts[name] for name in run.single_dimensions])
     return {

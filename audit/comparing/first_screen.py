@@ -126,6 +126,12 @@ def summary_of_runs(
     )
 
 
+def strategy_names(strategies: Sequence[PlacedRow]) -> dict[str, str]:
+    """Return each run's name on the page: its strategy if that is unique, else its label."""
+    strategy = {str(row["run"]): str(row["strategy"]) for row in strategies}
+    return strategy if len(set(strategy.values())) == len(strategy) else {run: run for run in strategy}
+
+
 def say_differences(runs: Sequence[PlacedRow]) -> str:
     """Say which choices the runs differ in."""
     for choices in (DIFFERING, BESIDES):

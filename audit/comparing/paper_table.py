@@ -18,7 +18,7 @@ from markupsafe import Markup
 from tabulate import tabulate
 
 from audit.report.effect_size import size_in
-from audit.report.numbers import PlacedRow, rows_of, show, show_interval
+from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_interval
 from audit.report.sentences import ALONE
 from audit.report.table_layout import ShownColumn, ShownTable, number_column, speaks_of, statistics_table, text
 from audit.report.verdicts import worded
@@ -161,6 +161,38 @@ def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, conf
     )
 
 
+def changes_paper(changes: pd.DataFrame, told: pd.DataFrame, *, confidence: float) -> PaperTable:
+    """Lay out the changes of measures of replies against the reference, one row for each run, dimension and measure.
+
+    ``told`` has runs in rows, by label, and a column for each thing that sets them apart.
+    """
+    level = coverage(confidence)
+    mean = partial(with_rounded_interval, name="mean_change", low="mean_low", high="mean_high")
+    return PaperTable(
+        statistics_table(
+            [row for row in rows_of(changes, "measure_changes") if math.isfinite(row.number("p"))],
+            *told_columns(told),
+            text("against", "reference"),
+            ShownColumn("dimension", _dimension, words=True),
+            text("measure", "outcome"),
+            ShownColumn("δ of the reference", lambda row: show(row, "reference_delta", rounded(row))),
+            ShownColumn("δ", lambda row: show(row, "delta", rounded(row))),
+            ShownColumn(f"change of δ [{level} CI]", partial(with_rounded_interval, name="delta_change")),
+            number_column("in SD", "change_sd", points),
+            number_column("p", "p", bare_p),
+            number_column("p, corrected", "p_adjusted", bare_p),
+            speaks_of("scope"),
+            ShownColumn(f"change of the mean [{level} CI]", mean),
+            number_column("n narratives", "n_narratives", count),
+        ),
+        "δ is in-group minus out-group, in the measure's unit, on the narratives that run and reference share; its "
+        f"change is paired by narrative, with its {level} interval, which counts groups' spread where it speaks of "
+        "groups, and in standard deviations of the reference's scored replies. p is two-sided; corrected is Holm over "
+        "all measures and runs of the dimension. Beside it the change of the measure's mean over all pairs. Intervals "
+        "are not corrected. Changes without a test are left out; units are in tables/measures.csv.",
+    )
+
+
 def published_paper(published: pd.DataFrame, gap: pd.DataFrame, *, confidence: float) -> PaperTable:
     """Lay out the published study's table, δ_z by model and variant, with our δ in points beside it.
 
@@ -237,6 +269,11 @@ def with_interval(
     if math.isfinite(row.number(low)):
         estimate += Markup(" [{}, {}]").format(*(show(row, end, write) for end in (low, high)))
     return estimate
+
+
+def with_rounded_interval(row: PlacedRow, name: str, low: str = "ci_low", high: str = "ci_high") -> Markup:
+    """Write an estimate in any unit with its interval, if it has one."""
+    return with_interval(row, name, low, high, write=rounded(row, low, high))
 
 
 def _dimension(row: PlacedRow) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,11 +12,8 @@ import pandas as pd
 
 from audit.comparing.base import (
     ComparedRun,
-    ComparisonContent,
+    Differences,
     RunsCompared,
-    analysed_otherwise,
-    other_identities,
-    other_languages,
     texts_of,
     which,
 )
@@ -23,7 +21,6 @@ from audit.comparing.tables import COMPARISON_TABLES
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError
 from audit.runs.differences import (
-    accepted_in,
     choice_table,
     choices_of,
     differing_choices,
@@ -41,7 +38,7 @@ from audit.tables.stages import STAGES
 from stimuli.stereotypes import load_stereotypes
 
 if TYPE_CHECKING:
-    from audit.comparing.gaps import Measured
+    from audit.comparing.run_gaps import RatingGaps
 
 _DRAWN: Final = 60
 """Most runs in a figure; the tables have all."""
@@ -51,29 +48,23 @@ _UNKNOWN: Final = "outside"
 """Stands for texts that are unknown, as in a table of ratings."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RatedRun(ComparedRun):
     """A run's ratings in one of its prompt variants.
 
-    Attributes
-    ----------
-    text_differences
-        Numbers of tests and of differences found in the texts of the stages, by dimension and variant.
-    verdicts
-        Rows of ``tables.VERDICTS``, with the comparison's settings.
-    checks
-        Codes of what limits all gaps of the run, such as ratings that do not follow the story, or changed files.
+    ``text_differences`` are numbers of tests and of differences found in the texts of the stages, by dimension and
+    variant; ``checks`` codes of what limits all gaps of the run.
     """
 
-    measured: Measured
+    gaps: RatingGaps
     text_differences: Mapping[tuple[str, str], tuple[int, int]]
-    verdicts: tuple[dict[str, Any], ...]
     checks: frozenset[str]
 
 
 class RatingComparison(RunsCompared[RatedRun]):
     """Compares runs of ratings."""
 
+    described, shown, collected = COMPARISON_TABLES, "gap", "ratings"
     settings = ("confidence", "margin", "n_permutations", "min_number_mass", "least_gap", "missing_shift", "power")
 
     def __init__(self, manifests: Mapping[Path, Manifest], used: AnalysisSettings) -> None:
@@ -81,11 +72,13 @@ class RatingComparison(RunsCompared[RatedRun]):
         # One word list for all runs: that of the first run with stages.
         led = (manifest.statistics.stereotypes for manifest in manifests.values() if manifest.strategy.stages)
         self.lexicon = load_stereotypes(next(led, None))
+        self.facts = {"stereotypes": {"source": self.lexicon.source, "sha256": self.lexicon.sha256}}
+        self.replicates = all(manifest.replicates for manifest in manifests.values())
 
     def read(self, folder: Path) -> Iterator[RatedRun]:  # noqa: D102
         from audit.asking.conversations import emotions_of, stages_are_told
         from audit.comparing.costs import cost_of
-        from audit.comparing.gaps import measure_run
+        from audit.comparing.run_gaps import gaps_of_ratings
         from audit.statistics.controls import Repetition
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.text_differences import count_differences, text_tables
@@ -119,14 +112,14 @@ class RatingComparison(RunsCompared[RatedRun]):
         counts = ratings[["variant", "status"]].value_counts().to_dict()
         scale = manifest.scale.low, manifest.scale.high
         used.check_on_scale(low=scale[0], high=scale[1])
-        for measured in measure_run(
+        for measured in gaps_of_ratings(
             ratings, scale=scale, seed=manifest.seed, settings=used, repetition=repetition,
-            sees_refusals=sees_refusals(manifest, ratings),
+            sees_refusals=sees_refusals(manifest, ratings), replicates=self.replicates,
         ):  # fmt: skip
             yield RatedRun(
                 folder=folder,
                 manifest=manifest,
-                measured=measured,
+                gaps=measured,
                 choices=choices_of(manifest, variant=measured.variant),
                 counts={str(status): counts.get((measured.variant, str(status)), 0) for status in Status},
                 cost=cost,
@@ -136,47 +129,42 @@ class RatingComparison(RunsCompared[RatedRun]):
                 checks=frozenset(on_run),
             )
 
-    def compare(self, runs: Mapping[str, RatedRun], *, left_out: Sequence[str], command: str) -> ComparisonContent:  # noqa: D102
-        from audit.comparing.gaps import compare_runs, compared_gap_table, specification_rows, strategy_rows
-        from audit.comparing.page import render_comparison, strategy_names
+    def compare(self, runs: Mapping[str, RatedRun], choices: Mapping[str, Mapping[str, str]]) -> Differences:  # noqa: D102
+        from audit.comparing.changes import compare_runs, compared_gap_table, specification_rows, strategy_rows
+        from audit.comparing.first_screen import strategy_names
         from audit.comparing.paper_table import paper_table, published_paper, strategies_paper
-        from audit.report.manifest import example_view
+        from audit.comparing.rating_page import rating_page
+        from audit.report.numbers import rows_of
         from audit.statistics.anchors import within_scale
         from audit.statistics.unexplained_missing import without_reasons
 
         used, confidence = self.used, self.used.confidence
-        measured = {label: run.measured for label, run in runs.items()}
+        gaps = {label: run.gaps for label, run in runs.items()}
         texts, remarks = _texts(runs)
-        choices = {label: run.choices for label, run in runs.items()}
         references = reference_runs(choices)
         led = strategy_rows(
-            measured,
+            gaps,
             strategies={label: each["strategy"] for label, each in choices.items()},
             references=references,
             costs={label: run.cost for label, run in runs.items()},
             confidence=confidence,
         )
-        rows = {
-            "runs": [run.row(label) | {"ratings": run.sha256} for label, run in runs.items()],
-            "comparisons": list(compare_runs(measured, texts=texts, confidence=confidence)),
-            "specifications": list(specification_rows(measured)),
-            "strategies": list(led),
-            "verdicts": [{"run": label, **row} for label, run in runs.items() for row in run.verdicts],
-            "controls": [{"run": label, **row} for label, each in measured.items() for row in each.controls],
-        }
-        tables = {
-            name: pd.DataFrame(rows.get(name), columns=list(columns)) for name, columns in COMPARISON_TABLES.items()
-        }
-        tables["gap"] = compared_gap_table(measured)
+        tables = self.tables(
+            runs,
+            comparisons=compare_runs(gaps, texts=texts, confidence=confidence),
+            specifications=specification_rows(gaps),
+            strategies=led,
+        )
+        tables["gap"] = compared_gap_table(gaps)
         sets = elicitation_sets(choices)
-        tables |= _elicitation_tables(measured, sets, tables["verdicts"], confidence=confidence)
-        lengths = {label: abs(each.scale[1] - each.scale[0]) for label, each in measured.items()}
+        tables |= _elicitation_tables(gaps, sets, tables["verdicts"], confidence=confidence)
+        lengths = {label: abs(each.scale[1] - each.scale[0]) for label, each in gaps.items()}
         tables = within_scale(tables, COMPARISON_TABLES, lengths)
         clusters = _clusters(runs)
-        tables["published"] = _published_table(runs)
+        tables["published"] = _by_dimension(runs, "published")
         unmapped: list[str] = []
-        if all(run.manifest.replicates for run in runs.values()):
-            tables["published_cells"] = _published_cells(runs)
+        if self.replicates:
+            tables["published_cells"] = _by_dimension(runs, "published_cells")
             tables["perceiver_map"], unmapped = _perceiver_map(tables["published_cells"], runs, clusters)
         tables["strategies"] = _with_texts(tables["strategies"], runs)
         unexplained = {label: not run.manifest.outside.status_given for label, run in runs.items()}
@@ -186,55 +174,28 @@ class RatingComparison(RunsCompared[RatedRun]):
             for run, missing in zip(tables["strategies"]["run"], tables["strategies"]["missing_share"], strict=True)
         ]
         tables["strategies"].loc[unseen, "refusal_rate"] = float("nan")
-        remarks = (*remarks, *_remarks(runs, used), *engine_remarks(choices, references))
+        remarks = (*remarks, *_remarks(runs, used))
         for own in sets:
             first, *others = own
             remarks = (*remarks, *engine_remarks(choices, dict.fromkeys(others, first)))
         told = choice_table(choices, differing_choices(list(choices.values())))
         named = choice_table(choices, telling_choices(list(choices.values())))
-        paper = paper_table(
-            tables["gap"],
-            named,
-            confidence=confidence,
-            verdicts=tables["verdicts"],
-        )
-        worth = None
+        papers = {
+            "table": paper_table(tables["gap"], named, confidence=confidence, verdicts=tables["verdicts"]),
+            "tables/published": published_paper(tables["published"], tables["gap"], confidence=confidence),
+        }
         if len(tables["strategies"]):
-            names = strategy_names(tables["strategies"])
-            worth = strategies_paper(tables["strategies"], names, confidence=confidence)
-        published = published_paper(tables["published"], tables["gap"], confidence=confidence)
-        papers = {"table": paper, "tables/strategies": worth, "tables/published": published}
+            names = strategy_names(rows_of(tables["strategies"], "strategies"))
+            papers["tables/strategies"] = strategies_paper(tables["strategies"], names, confidence=confidence)
 
         def draw() -> dict[str, Any]:
-            return _draw(tables, measured, told, used) | _draw_published(tables, choices, clusters)
+            return _draw(tables, gaps, told, used) | _draw_published(tables, choices, clusters)
 
-        return ComparisonContent(
-            tables=tables,
-            described=COMPARISON_TABLES,
-            shown="gap",
-            collected="ratings",
-            remarks=remarks,
-            papers={name: pasted for name, pasted in papers.items() if pasted is not None},
-            draw=draw,
-            render=lambda figures: render_comparison(
-                tables=tables,
-                figures=figures,
-                paper=paper,
-                worth=worth,
-                published=published,
-                unmapped=unmapped,
-                remarks=remarks,
-                left_out=left_out,
-                confidence=confidence,
-                command=command,
-                example=example_view(next(iter(runs.values())).manifest),
-            ),
-            facts={"stereotypes": {"source": self.lexicon.source, "sha256": self.lexicon.sha256}},
-        )
+        return Differences(tables, references, remarks, papers, partial(rating_page, unmapped=unmapped), draw)
 
 
 def _verdicts(
-    measured: Measured,
+    measured: RatingGaps,
     on_run: set[str],
     noise: Mapping[tuple[str, ...], float],
     used: AnalysisSettings,
@@ -256,33 +217,24 @@ def _verdicts(
 
 
 def _elicitation_tables(
-    measured: Mapping[str, Measured], sets: Sequence[Mapping[str, str]], verdicts: pd.DataFrame, *, confidence: float
+    gaps: Mapping[str, RatingGaps], sets: Sequence[Mapping[str, str]], verdicts: pd.DataFrame, *, confidence: float
 ) -> dict[str, pd.DataFrame]:
     """Compare the elicitations of each set, by dimension."""
-    from audit.comparing.elicitations import compared_elicitation_rows, elicitation_range
+    from audit.comparing.changes import elicitation_range, elicitation_rows
 
     decided = {
         (str(row["run"]), str(row["dimension"])): {str(name): value for name, value in row.items()}
         for row in verdicts.to_dict("records")
     }
-    made = [
-        (own, list(compared_elicitation_rows(measured, elicitations=own, verdicts=decided, confidence=confidence)))
-        for own in sets
-    ]
-    rows = pd.DataFrame([row for _, own in made for row in own], columns=list(COMPARISON_TABLES["elicitations"]))
-    ranges = [
-        elicitation_range(
-            [row for row in found if row["dimension"] == dimension],
-            scale=measured[next(iter(own))].scale,
-            confidence=confidence,
-        )
-        for own, found in made
-        for dimension in dict.fromkeys(row["dimension"] for row in found)
-    ]
-    return {
-        "elicitations": rows,
-        "elicitation_ranges": pd.DataFrame(ranges, columns=list(COMPARISON_TABLES["elicitation_ranges"])),
-    }
+    rows: dict[str, list[dict[str, Any]]] = {"elicitations": [], "elicitation_ranges": []}
+    for own in sets:
+        made = list(elicitation_rows(gaps, elicitations=own, verdicts=decided, confidence=confidence))
+        rows["elicitations"] += made
+        for dimension in dict.fromkeys(row["dimension"] for row in made):
+            of_it = [row for row in made if row["dimension"] == dimension]
+            scale = gaps[next(iter(own))].scale
+            rows["elicitation_ranges"].append(elicitation_range(of_it, scale=scale, confidence=confidence))
+    return {name: pd.DataFrame(own, columns=list(COMPARISON_TABLES[name])) for name, own in rows.items()}
 
 
 def _clusters(runs: Mapping[str, RatedRun]) -> dict[str, dict[str, str]]:
@@ -294,34 +246,16 @@ def _clusters(runs: Mapping[str, RatedRun]) -> dict[str, dict[str, str]]:
     return clusters
 
 
-def _published_dimensions(measured: Mapping[str, Measured]) -> list[str]:
-    return list(dict.fromkeys(row["dimension"] for each in measured.values() for row in each.published))
-
-
-def _published_table(runs: Mapping[str, RatedRun]) -> pd.DataFrame:
-    """Make the published study's table, by dimension."""
-    measured = {label: run.measured for label, run in runs.items()}
+def _by_dimension(runs: Mapping[str, RatedRun], name: str) -> pd.DataFrame:
+    """Make a table of the published study from the rows that each run has, dimension by dimension."""
     rows = [
-        {"run": label, "model": runs[label].choices["model"], "prompt": runs[label].choices["prompt"], **row}
-        for name in _published_dimensions(measured)
-        for label, each in measured.items()
-        for row in each.published
-        if row["dimension"] == name
+        {"run": label, "model": run.choices["model"], "prompt": run.choices["prompt"], **row}
+        for label, run in runs.items()
+        for row in getattr(run.gaps, name)
     ]
-    return pd.DataFrame(rows, columns=list(COMPARISON_TABLES["published"]))
-
-
-def _published_cells(runs: Mapping[str, RatedRun]) -> pd.DataFrame:
-    """Make the cells of the published study's heatmaps, by dimension."""
-    measured = {label: run.measured for label, run in runs.items()}
-    cells = [
-        {"run": label, **row}
-        for name in _published_dimensions(measured)
-        for label, each in measured.items()
-        for row in each.published_cells
-        if row["dimension"] == name
-    ]
-    return pd.DataFrame(cells, columns=list(COMPARISON_TABLES["published_cells"]))
+    place = {dimension: number for number, dimension in enumerate(dict.fromkeys(row["dimension"] for row in rows))}
+    rows.sort(key=lambda row: place[row["dimension"]])
+    return pd.DataFrame(rows, columns=list(COMPARISON_TABLES[name]))
 
 
 def _perceiver_map(
@@ -385,27 +319,21 @@ def _panels_aside(choices: Mapping[str, Mapping[str, str]], labels: Sequence[str
 
 def _with_texts(strategies: pd.DataFrame, runs: Mapping[str, RatedRun]) -> pd.DataFrame:
     """Add how many differences between groups each strategy's texts show; overall, the sum over dimensions."""
-    counts = [
-        [
-            sum(
-                found[place]
-                for (dimension, variant), found in runs[row["run"]].text_differences.items()
-                if variant == runs[row["run"]].measured.variant
-                and (dimension == row["dimension"] or (row["dimension"] == OVERALL and "+" not in dimension))
-            )
-            for place in (0, 1)
-        ]
-        for row in strategies.to_dict("records")
-    ]
-    n_tests, n_found = zip(*counts, strict=True) if counts else ((), ())
-    return strategies.assign(n_text_tests=n_tests, n_text_differences=n_found)
+    counts = []
+    for label, of in zip(strategies["run"], strategies["dimension"], strict=True):
+        found = {name: own for (name, variant), own in runs[label].text_differences.items()
+                 if variant == runs[label].gaps.variant}  # fmt: skip
+        shown = [own for name, own in found.items() if name == of or (of == OVERALL and "+" not in name)]
+        counts.append([sum(own[place] for own in shown) for place in (0, 1)])
+    columns = pd.DataFrame(counts, columns=["n_text_tests", "n_text_differences"], index=strategies.index)
+    return strategies.assign(**columns)
 
 
 def _draw(
-    tables: Mapping[str, pd.DataFrame], runs: Mapping[str, Measured], told: pd.DataFrame, used: AnalysisSettings
+    tables: Mapping[str, pd.DataFrame], runs: Mapping[str, RatingGaps], told: pd.DataFrame, used: AnalysisSettings
 ) -> dict[str, Any]:
     """Draw the gaps side by side, each dimension's curve, differences from the first run, and strategies."""
-    from audit.comparing.gaps import in_one_unit
+    from audit.comparing.changes import in_one_unit
     from audit.report.figures.forests import plot_comparisons, plot_gaps
     from audit.report.figures.specification import plot_specification
     from audit.report.figures.strategies import plot_strategies
@@ -450,11 +378,11 @@ def _texts(runs: Mapping[str, RatedRun]) -> tuple[dict[str, str], tuple[str, ...
     texts: dict[str, str] = {}
     for label, run in runs.items():
         texts[label] = texts_of(run.choices) if run.choices["texts"] else _UNKNOWN
-    known = {label: run.measured.emotions for label, run in runs.items() if texts[label] != _UNKNOWN}
+    known = {label: run.gaps.emotions for label, run in runs.items() if texts[label] != _UNKNOWN}
     trusted: dict[str, str] = {}
     for label, run in runs.items():
         if texts[label] == _UNKNOWN:
-            own = run.measured.emotions.items()
+            own = run.gaps.emotions.items()
             trusted[label] = next((other for other, theirs in known.items() if own <= theirs.items()), "")
     said = [
         f"The texts behind the narratives of {label} were not recorded; they are taken to be those of {other}, which "
@@ -472,11 +400,10 @@ def _texts(runs: Mapping[str, RatedRun]) -> tuple[dict[str, str], tuple[str, ...
 
 def _remarks(runs: Mapping[str, RatedRun], used: AnalysisSettings) -> Iterator[str]:
     """Yield what limits the comparison."""
-    yield from accepted_in({label: run.manifest for label, run in runs.items()})
-    from audit.comparing.gaps import same_dimensions
+    from audit.comparing.changes import same_dimensions
     from audit.report.sentences import LIMITS
 
-    measured = {label: run.measured for label, run in runs.items()}
+    measured = {label: run.gaps for label, run in runs.items()}
     one_scale = len({each.scale for each in measured.values()}) == 1
     if not one_scale:
         yield "The runs have different scales: where they meet, δ is in % of the scale's length."
@@ -487,13 +414,6 @@ def _remarks(runs: Mapping[str, RatedRun], used: AnalysisSettings) -> Iterator[s
             "The runs asked about different dimensions, so their means over all dimensions are not compared: they "
             "would be means of different things."
         )
-    yield from other_languages(runs)
-    yield from other_identities(
-        {
-            name: [each.identities[name] for each in measured.values() if name in each.identities]
-            for name in dict.fromkeys(name for each in measured.values() for name in each.identities)
-        }
-    )
     for code, (title, why) in LIMITS.items():
         limited = [
             label
@@ -502,4 +422,3 @@ def _remarks(runs: Mapping[str, RatedRun], used: AnalysisSettings) -> Iterator[s
         ]
         if limited:
             yield f"{title} ({which(limited, runs)}): {why}."
-    yield from analysed_otherwise(runs, used, RatingComparison.settings)

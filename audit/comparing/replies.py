@@ -6,8 +6,9 @@ says what is not compared, and why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,21 +17,17 @@ import pandas as pd
 
 from audit.comparing.base import (
     ComparedRun,
-    ComparisonContent,
+    Differences,
     RunsCompared,
-    analysed_otherwise,
-    other_identities,
     texts_of,
     which,
 )
-from audit.comparing.tables import COMPARED_CONTROLS, COMPARED_GAP, COMPARED_MEASURES, REPLY_COMPARISON_TABLES
+from audit.comparing.tables import COMPARED_MEASURES, REPLY_COMPARISON_TABLES
 from audit.configuration.schema import fingerprint
 from audit.errors import StoreError
 from audit.runs.differences import (
-    accepted_in,
     choice_table,
     choices_of,
-    engine_remarks,
     reference_runs,
     short,
     telling_choices,
@@ -39,18 +36,19 @@ from audit.runs.differences import (
 from audit.runs.manifest import Manifest
 from audit.runs.provenance import Difference, first_setting_difference
 from audit.runs.store import RunFolder
-from audit.tables.base import Table
 from audit.tables.formatting import dimension_title
 from audit.tables.people_of_replies import PEOPLE_SCORES
 from audit.tables.replies import SCORES, ReplyStatus
 from audit.tables.stages import STAGES
 from audit.tasks.measures.outcomes import OUTCOMES
 from audit.tasks.registry import task_of
-from audit.tasks.reply.scoring import read_scores
+from audit.tasks.reply.scoring import read_scores, score_counts
+from audit.tasks.reply.verdict_limits import limits_of_measures, unscored_remarks
 
 if TYPE_CHECKING:
-    from audit.comparing.measure_gaps import RepliesOfRun
+    from audit.comparing.run_gaps import ReplyGaps
     from audit.statistics.outcome import Outcome
+    from audit.statistics.verdict import Limits
 
 _DRAWN: Final = 40
 """Most figures; the tables have all changes."""
@@ -59,30 +57,27 @@ _NO_REFERENCE: Final = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WrittenRun(ComparedRun):
     """A run's replies and their measures.
 
-    Attributes
-    ----------
-    replies
-        Columns of ``tables.REPLIES``.
-    table
-        Columns of ``tables.MEASURES``.
-    taken
-        All that a measure's numbers depend on besides the replies, by measure.
+    ``replies`` has columns of ``tables.REPLIES``, ``table`` those of ``tables.MEASURES``; ``taken`` is all that a
+    measure's numbers depend on besides the replies, and ``limits`` what limits verdicts besides the numbers.
     """
 
+    gaps: ReplyGaps | None = None
     replies: pd.DataFrame
     table: pd.DataFrame
     outcomes: tuple[Outcome, ...]
     taken: Mapping[str, Mapping[str, Any]]
+    limits: Limits
 
 
 class ReplyComparison(RunsCompared[WrittenRun]):
     """Compares runs of replies."""
 
-    settings = ("confidence", "n_permutations")
+    described, shown, collected = REPLY_COMPARISON_TABLES, "measure_changes", "replies"
+    settings = ("confidence", "n_permutations", "min_number_mass", "power")
 
     def read(self, folder: Path) -> list[WrittenRun]:  # noqa: D102
         from audit.comparing.costs import cost_of
@@ -97,7 +92,9 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         if unscored is not None or manifest.status != "complete":
             missing = f"{unscored} has not scored all of its replies" if unscored else "it is not scored to the end"
             raise StoreError(f"{folder} is not finished: {missing}; give its command again, which goes on from there")
-        table, outcomes = measures_of(manifest, replies, read_scores(stored))
+        counted = {name: score_counts(stored, name) for name in manifest.scorers}
+        table, outcomes = measures_of(manifest, replies, read_scores(stored), counted)
+        codes = {remark.code for remark in unscored_remarks(manifest, stored)}
         asked = replies.assign(n_prompt_tokens=replies["n_prompt_tokens"].where(replies["n_prompt_tokens"] > 0))
         status = replies["status"].astype(str)
         run = WrittenRun(
@@ -116,94 +113,74 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             table=table,
             outcomes=tuple(outcomes),
             taken=_taken(manifest),
+            limits=limits_of_measures(manifest, table, codes, min_number_mass=self.used.min_number_mass),
         )
         return [run]
 
-    def compare(self, runs: Mapping[str, WrittenRun], *, left_out: Sequence[str], command: str) -> ComparisonContent:  # noqa: D102
-        from audit.comparing.costs import cost_rows
-        from audit.comparing.measure_gaps import RepliesOfRun, change_rows
-        from audit.comparing.reply_page import changes_paper, render_reply_comparison
-        from audit.report.manifest import example_view
+    def analysed(self, runs: Mapping[str, WrittenRun]) -> Mapping[str, WrittenRun]:  # noqa: D102
+        from audit.comparing.run_gaps import gaps_of_replies
         from audit.statistics.controls import Repetition
         from audit.statistics.conversations import told_apart_by
 
-        confidence = self.used.confidence
-        runs = _with_same_outcomes(runs)
-        choices = {label: run.choices for label, run in runs.items()}
-        found = {
-            label: RepliesOfRun.of(
+        found = {}
+        for label, run in _with_same_outcomes(runs).items():
+            of = run.manifest
+            gaps = gaps_of_replies(
                 run.replies,
                 run.outcomes,
-                seed=run.manifest.seed,
+                seed=of.seed,
                 settings=self.used,
-                conversation_of=told_apart_by(run.manifest.stimuli.source),
-                repetition=Repetition(
-                    run.manifest.stems, run.manifest.placebo, run.manifest.cues, run.manifest.pairs_drawn
-                ),
+                conversation_of=told_apart_by(of.stimuli.source),
+                repetition=Repetition(of.stems, of.placebo, of.cues, of.pairs_drawn),
             )
-            for label, run in runs.items()
-        }
+            own = {each.name for each in runs[label].outcomes}
+            verdicts = tuple(row for row in gaps.verdicts(run.limits) if row["outcome"] in own)
+            found[label] = replace(run, gaps=gaps, verdicts=verdicts)
+        return found
+
+    def compare(self, runs: Mapping[str, WrittenRun], choices: Mapping[str, Mapping[str, str]]) -> Differences:  # noqa: D102
+        from audit.comparing.changes import measure_change_rows
+        from audit.comparing.costs import cost_rows
+        from audit.comparing.paper_table import changes_paper
+        from audit.comparing.reply_page import reply_page
+
+        confidence = self.used.confidence
+        gaps = {label: run.gaps for label, run in runs.items() if run.gaps is not None}
         references, reasons, on_references = _references(choices)
         measures = pd.concat(
             [_measure_rows(label, run, references.get(label, ""), runs, reasons) for label, run in runs.items()],
             ignore_index=True,
         )
         compared = measures.loc[measures["compared"]]
-        changes = change_rows(
-            found,
+        changes = measure_change_rows(
+            gaps,
             references=references,
             comparable={label: compared.loc[compared["run"] == label, "measure"].tolist() for label in references},
             texts={label: texts_of(each) for label, each in choices.items()},
             confidence=confidence,
         )
-        costs = cost_rows(found, references=references, costs={label: run.cost for label, run in runs.items()})
+        costs = cost_rows(gaps, references=references, costs={label: run.cost for label, run in runs.items()})
         led = {label: {"strategy": each["strategy"]} for label, each in choices.items()}
-        rows = {
-            "runs": [
-                run.row(label) | {"generation": run.choices["elicitation"], "replies": run.sha256}
-                for label, run in runs.items()
-            ],
-            "measure_changes": [row | led[row["run"]] for row in changes],
-            "reply_costs": [row | led[row["run"]] for row in costs],
-        }
-        tables = {
-            name: pd.DataFrame(rows.get(name), columns=list(columns))
-            for name, columns in REPLY_COMPARISON_TABLES.items()
-        }
-        tables |= {"measures": measures, "gap": _all(found, "gaps", COMPARED_GAP)}
-        tables["controls"] = _all(found, "controls", COMPARED_CONTROLS)
-        remarks = (
-            *on_references,
-            *analysed_otherwise(runs, self.used, self.settings),
-            *_remarks(runs, found, references),
-            *engine_remarks(choices, references),
+        tables = self.tables(
+            runs,
+            gap=[{"run": label, **row} for label, each in gaps.items() for row in each.gap],
+            measure_changes=[row | led[row["run"]] for row in changes],
+            reply_costs=[row | led[row["run"]] for row in costs],
+        ) | {"measures": measures}
+        tables["runs"]["generation"] = [each["elicitation"] for each in choices.values()]
+        told = choice_table(choices, telling_choices(list(choices.values())))
+        paper = changes_paper(
+            tables["measure_changes"], told.rename(columns={"elicitation": "generation"}), confidence=confidence
         )
-        told = choice_table(choices, telling_choices(list(choices.values()))).rename(
-            columns={"elicitation": "generation"}
-        )
-        paper = changes_paper(tables, told, confidence=confidence)
         words = task_of(next(iter(runs.values())).manifest).words
         assert words is not None
-        return ComparisonContent(
-            tables=tables,
-            described=REPLY_COMPARISON_TABLES,
-            shown="measure_changes",
-            collected="replies",
-            remarks=remarks,
-            papers={"table": paper},
-            draw=lambda: _draw(tables, confidence=confidence),
-            render=lambda figures: render_reply_comparison(
-                tables=tables,
-                figures=figures,
-                paper=paper,
-                words=words,
-                remarks=remarks,
-                left_out=left_out,
-                confidence=confidence,
-                command=command,
-                example=example_view(next(iter(runs.values())).manifest),
-            ),
-            facts={},
+        return Differences(
+            tables,
+            references,
+            (*on_references, *_remarks(runs, gaps, references)),
+            {"table": paper},
+            partial(reply_page, words=words),
+            partial(_draw, tables, confidence=confidence),
         )
 
 
@@ -333,18 +310,10 @@ def _scorers(run: WrittenRun) -> dict[str, set[str]]:
     return {scorer: {measure["name"] for measure in taken.measures} for scorer, taken in run.manifest.scorers.items()}
 
 
-def _all(runs: Mapping[str, RepliesOfRun], table: str, columns: Table) -> pd.DataFrame:
-    """Concatenate a table over all runs."""
-    tables = [getattr(run, table).assign(run=label).reindex(columns=list(columns)) for label, run in runs.items()]
-    filled = [each for each in tables if len(each)]
-    return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=list(columns))
-
-
 def _remarks(
-    read: Mapping[str, WrittenRun], runs: Mapping[str, RepliesOfRun], references: Mapping[str, str]
+    read: Mapping[str, WrittenRun], runs: Mapping[str, ReplyGaps], references: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield what limits the comparison."""
-    yield from accepted_in({label: run.manifest for label, run in read.items()})
     from audit.tasks.reply.measure_values import reply_remarks
 
     for label, reference in references.items():
@@ -354,16 +323,6 @@ def _remarks(
                 f"{label} and {reference} asked about different dimensions: what they share is compared, and not the "
                 "means over all dimensions."
             )
-    yield from other_identities(
-        {
-            dimension: [
-                [run.between(dimension)[side].astype(str) for side in ("perceiver", "experiencer")]
-                for run in runs.values()
-                if dimension in run.dimensions
-            ]
-            for dimension in dict.fromkeys(name for run in runs.values() for name in run.dimensions)
-        }
-    )
     n_rated = [label for label, run in read.items() if RunFolder(run.folder).table(PEOPLE_SCORES).exists()]
     if n_rated:
         yield (

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
-import pandas as pd
-
-from audit.report.numbers import PlacedRow, rows_of
+from audit.report.numbers import PlacedRow
 from audit.report.results import Results
 from audit.report.section import Captioned
-from audit.report.table_layout import Named, ShownColumn, ShownTable, lay_out, said, speaks_of
-from audit.tables import controls as of_controls
-from audit.tables import gap as of_gaps
-from audit.tables.formatting import brief, dimension_title
+from audit.report.table_layout import Named, ShownColumn, said, speaks_of
 from audit.tables.ratings import FORMATS
 
 _OF_WHICH: Final = said(
@@ -69,34 +63,3 @@ def estimable(controls: Sequence[PlacedRow]) -> list[PlacedRow]:
     """Return the estimable controls of measures; none if only that of all pairs is."""
     rows = [row for row in controls if math.isfinite(row.number("delta"))]
     return rows if any(row["headline"] for row in rows) else []
-
-
-# --- Of comparisons: the same columns, after those that tell the runs apart ------------------------------------------
-
-
-def controls_table(controls: pd.DataFrame, *, level: str, titles: Sequence[str] = ()) -> ShownTable:
-    """Show δ without repeated words, and of invented groups."""
-    return lay_out(of_controls.CONTROLS, rows_of(controls, "controls"), [*_titles(titles), *CONTROLS], level=level)
-
-
-def measure_controls_table(
-    controls: pd.DataFrame, named: Callable[[PlacedRow], str], *, level: str, titles: Sequence[str] = ()
-) -> ShownTable | None:
-    """Show the estimable controls of measures of replies; None if only that of all pairs is."""
-    rows = estimable(rows_of(controls, "controls"))
-    if not rows:
-        return None
-    return lay_out(of_controls.CONTROLS, rows, [*_titles(titles), *measure_controls(named)], level=level)
-
-
-def comparisons_table(comparisons: pd.DataFrame, *, level: str) -> ShownTable:
-    """Show the paired differences of δ between runs."""
-    return lay_out(of_gaps.COMPARISONS, rows_of(comparisons, "comparisons"), COMPARISONS, level=level)
-
-
-def _titles(names: Sequence[str]) -> list[Named]:
-    return [ShownColumn(name, partial(_titled, name=name), words=True) for name in names]
-
-
-def _titled(row: PlacedRow, *, name: str) -> str:
-    return dimension_title(str(row[name])) if name == "dimension" else brief(str(row[name]))

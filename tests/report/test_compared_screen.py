@@ -17,13 +17,16 @@ from planted import grouped, ratings_of, refused
 from test_comparison_page import run_row
 from test_replies_page import replies_of
 
+from audit.comparing.base import ComparisonContent
+from audit.comparing.changes import compared_gap_table, measure_change_rows, specification_rows, strategy_rows
 from audit.comparing.first_screen import say_differences, summary_of_changes, summary_of_runs
-from audit.comparing.gaps import Measured, compared_gap_table, measure_run, specification_rows, strategy_rows
-from audit.comparing.measure_gaps import RepliesOfRun, change_rows
-from audit.comparing.reply_page import _answer
-from audit.comparing.tables import COMPARISON_TABLES, MEASURE_CHANGES
+from audit.comparing.paper_table import changes_paper
+from audit.comparing.reply_page import _answer, reply_page
+from audit.comparing.run_gaps import RatingGaps, ReplyGaps, gaps_of_ratings, gaps_of_replies
+from audit.comparing.tables import COMPARISON_TABLES, MEASURE_CHANGES, REPLY_COMPARISON_TABLES
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.numbers import PlacedRow, rows_of
+from audit.report.results import Results
 from audit.report.summary import NO_GROUPS, NOT_THE_GROUPS, Summary
 from audit.runs.outside import read_outside
 from audit.statistics.controls import Repetition
@@ -78,7 +81,7 @@ def measured(*gaps: float, n=25, seed=0, gone=False, placebo: float | None = Non
         read = read_outside(folder / "ratings.csv", folder / "groups.csv", low=0, high=100).ratings
     stems = {name: {term: term for term in REAL} for name in names} if controlled else {}
     repetition = Repetition(stems, placebo=() if placebo is None else ("invented",))
-    [made] = measure_run(read, scale=(0.0, 100.0), seed=0, settings=SETTINGS, repetition=repetition)
+    [made] = gaps_of_ratings(read, scale=(0.0, 100.0), seed=0, settings=SETTINGS, repetition=repetition)
     return made
 
 
@@ -87,7 +90,7 @@ def table(rows, name: str) -> list[PlacedRow]:
 
 
 def screen_of(
-    runs: Mapping[str, Measured], *, references: Mapping[str, str] | None = None, decided: bool = True, **differ
+    runs: Mapping[str, RatingGaps], *, references: Mapping[str, str] | None = None, decided: bool = True, **differ
 ) -> str:
     """Return the first screen of runs; with references, of strategies against them."""
     facts = [
@@ -143,7 +146,7 @@ def test_runs_of_each_kind_are_counted_and_none_that_there_are_not() -> None:
     assert OF_GROUPS_AND_MODELS in screen
 
 
-def verdict_of(run: Measured) -> Verdict:
+def verdict_of(run: RatingGaps) -> Verdict:
     _, [found] = run.averages.verdicts(Limits(frozenset(), {}), margin=None)
     return found
 
@@ -304,22 +307,27 @@ def own(table: pd.DataFrame) -> np.ndarray:
     return table["in_group"].to_numpy(bool).astype(float)
 
 
+def replies_with(gaps: Mapping[str, Gap], seed: int, *, dimensions=("religion",), sd=1.0, n=16) -> ReplyGaps:
+    """Measure a run of replies with these gaps of its measures."""
+    replies = replies_of(GROUPS, n=n, dimensions=dimensions).assign(status="written")
+    outcomes = []
+    for place, (name, gap) in enumerate(gaps.items()):
+        noise = np.random.default_rng(100 * seed + place).normal(0, sd, len(replies)) if sd else 0.0
+        values = pd.Series(gap(replies) + noise, index=replies["prompt_index"])
+        outcomes.append(Outcome(name, unit="points", values=values))
+    return gaps_of_replies(replies, outcomes, seed=0, settings=SETTINGS)
+
+
 def changes_of(
     runs: Mapping[str, Mapping[str, Gap]], *, dimensions=("religion",), sd=1.0, n=16
 ) -> tuple[list[PlacedRow], dict[str, str]]:
     """Return what changes in runs of replies, each against the first, with these gaps of each measure; and titles."""
-    written_by, titles = {}, {}
-    for k, (label, gaps) in enumerate(runs.items()):
-        replies = replies_of(GROUPS, n=n, dimensions=dimensions).assign(status="written")
-        outcomes = []
-        for place, (name, gap) in enumerate(gaps.items()):
-            noise = np.random.default_rng(100 * k + place).normal(0, sd, len(replies)) if sd else 0.0
-            values = pd.Series(gap(replies) + noise, index=replies["prompt_index"])
-            outcomes.append(Outcome(name, unit="points", values=values))
-            titles[name] = f"Measure {name}"
-        written_by[label] = RepliesOfRun.of(replies, outcomes, seed=0, settings=SETTINGS)
+    titles = {name: f"Measure {name}" for gaps in runs.values() for name in gaps}
+    written_by = {
+        label: replies_with(gaps, k, dimensions=dimensions, sd=sd, n=n) for k, (label, gaps) in enumerate(runs.items())
+    }
     first, *others = runs
-    rows = change_rows(
+    rows = measure_change_rows(
         written_by, references=dict.fromkeys(others, first), comparable={label: list(titles) for label in others},
         texts=dict.fromkeys(runs, "x"), confidence=0.95,
     )  # fmt: skip
@@ -439,3 +447,40 @@ def test_the_card_claims_no_sameness_where_no_change_is_found_and_counts_what_wa
     assert "The gap changes" not in card
     untested = changes_card({"x": same, "y": {"a": lambda t: 0 * own(t)}}, sd=0)
     assert "Nothing could be tested Why stands beside each measure below." in untested
+
+
+def test_the_verdict_on_each_run_s_gap_is_counted_beside_the_changes() -> None:
+    """A gap of 3 in one measure of one run, in enough narratives; what limits a run takes its verdicts away."""
+    runs = {"x": {"a": lambda t: 3 * own(t), "b": lambda t: 0 * own(t)}, "y": {"a": lambda t: 0 * own(t)}}
+    made = {label: replies_with(gaps, k, n=40) for k, (label, gaps) in enumerate(runs.items())}
+    rows = {
+        label: {row["outcome"]: row for row in each.verdicts(Limits(frozenset(), {}))} for label, each in made.items()
+    }
+    assert (rows["x"]["a"]["code"], rows["x"]["a"]["direction"]) == ("gap", 1)
+    assert {rows["x"]["b"]["code"], rows["y"]["a"]["code"]} == {"undecided"}
+    [changed] = made["y"].verdicts(Limits(frozenset({"accepted"}), {}))
+    assert (changed["code"], changed["reasons"]) == ("no_verdict", "accepted")
+    changes, titles = changes_of({label: {"a": gaps["a"]} for label, gaps in runs.items()}, n=40)
+    verdicts = table([{"run": label, **row} for label, each in rows.items() for row in each.values()], "verdicts")
+    card = _answer(changes, titles, verdicts, confidence=0.95)
+    said = words_of(" ".join(str(getattr(each, "text", "")) for each in card.content))
+    said = said.replace("\N{NO-BREAK SPACE}", " ")
+    assert "Verdicts on 3 gaps, one for each run and measure, as on the runs' own pages: 1 × an average gap" in said
+    assert said.rstrip().endswith("· 2 × undecided.")
+
+
+def test_a_page_of_replies_without_a_comparable_measure_says_so_first() -> None:
+    tables = {name: pd.DataFrame(columns=list(columns)) for name, columns in REPLY_COMPARISON_TABLES.items()}
+    tables["runs"] = pd.DataFrame(
+        [{**dict.fromkeys(REPLY_COMPARISON_TABLES["runs"], ""), "run": each} for each in "ab"]
+    )
+    told = pd.DataFrame({"model": ["a", "b"]}, index=["a", "b"])
+    content = ComparisonContent(
+        tables=tables, described=REPLY_COMPARISON_TABLES, confidence=0.95, shown="measure_changes", collected="replies",
+        remarks=(), left_out=(), papers={"table": changes_paper(tables["measure_changes"], told, confidence=0.95)},
+        command="", page=reply_page,
+    )  # fmt: skip
+    page = reply_page(content, Results(tables, REPLY_COMPARISON_TABLES, 0.95), words=ReplyWriting.words)
+    assert 'No measure could be compared; why stands under <a href="#missing">Not compared</a>.' in page
+    assert "No run is held against another." in page
+    assert "There is nothing to compare." in page

@@ -2,16 +2,19 @@ import base64
 import hashlib
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
 
-from audit.comparing.page import render_comparison
+from audit.comparing.base import ComparisonContent
 from audit.comparing.paper_table import paper_table, with_interval
+from audit.comparing.rating_page import rating_page
 from audit.comparing.tables import COMPARISON_TABLES
 from audit.report.numbers import PlacedRow
 from audit.report.page import asset
+from audit.report.results import Results
 from audit.report.summary import EVERY_PART, NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS
 from audit.statistics.verdict import Verdict
 from audit.tables.formatting import points
@@ -93,18 +96,16 @@ def told_of(tables):
     return pd.DataFrame({"prompt": tables["runs"]["run"].tolist()}, index=tables["runs"]["run"])
 
 
-def rendered(tables=None, **changes):
+def rendered(tables=None, figures=None, **changes):
     tables = tables or tables_of()
-    known = {
-        "tables": tables,
-        "figures": {"gaps": SVG, "specification-religion": SVG, "comparisons": SVG},
-        "paper": paper_table(tables["gap"], told_of(tables), confidence=0.95, verdicts=tables["verdicts"]),
-        "remarks": (),
-        "left_out": (),
-        "confidence": 0.95,
-        "command": "python -m audit report A B",
-    }
-    return render_comparison(**(known | changes))
+    papers = {"table": paper_table(tables["gap"], told_of(tables), confidence=0.95, verdicts=tables["verdicts"])}
+    content = ComparisonContent(
+        tables=tables, described=COMPARISON_TABLES, confidence=0.95, shown="gap", collected="ratings", remarks=(),
+        left_out=(), papers=papers, command="python -m audit report A B", page=rating_page,
+    )  # fmt: skip
+    if figures is None:
+        figures = {"gaps": SVG, "specification-religion": SVG, "comparisons": SVG}
+    return rating_page(replace(content, **changes), Results(tables, COMPARISON_TABLES, 0.95, figures))
 
 
 class Page(HTMLParser):
@@ -225,7 +226,7 @@ def test_verdicts_of_each_kind_are_counted():
         "in these pairs of words beyond that of invented groups · 1 × no average gap larger than 1.00 points in these "
         "pairs of words, including repeated words; not shown for every part · 1 × undecided."
     )
-    text = " ".join(Page(rendered(tables, paper=paper_of("A"))).text.split())
+    text = " ".join(Page(rendered(tables, papers={"table": paper_of("A")})).text.split())
     assert said in re.sub(r" (?=[,.;])", "", text)
     [left_open] = re.findall(r"Not to be concluded ?:? (.*?) Runs:", text)
     for claim in (NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS, EVERY_PART):

@@ -190,3 +190,12 @@ def test_the_pairs_to_read_are_under_the_run_that_was_preferred() -> None:
     sure = judged_page(judged(lambda k, own: 0.9))
     assert "Most preferred of two" not in sure
     assert "The two orders contradict each other</bdi>" not in sure
+
+
+def test_the_page_has_its_sections_in_order() -> None:
+    page = judged_page(judged(lambda k, own: 0.7, n=5))
+    assert re.findall("<h2 id[^>]*>(.*?)</h2>", page) == [
+        "Which replies does this judge prefer?", "In-group and out-group", "Pairs to read", "What this does not show",
+        "How to reproduce it",
+    ]  # fmt: skip
+    assert '<h3 id="limiting">What limits this comparison</h3>' in page

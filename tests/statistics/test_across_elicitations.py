@@ -6,8 +6,8 @@ import pytest
 from conftest import STEMS
 from scipy import stats
 
-from audit.comparing.elicitations import compared_elicitation_rows, elicitation_range
-from audit.comparing.gaps import measure_run
+from audit.comparing.changes import elicitation_range, elicitation_rows
+from audit.comparing.run_gaps import gaps_of_ratings
 from audit.comparing.tables import ELICITATION_RANGES, ELICITATIONS
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.controls import Repetition
@@ -31,7 +31,7 @@ def measure(ratings_of):
     def measured(settings=SETTINGS, **y_of):
         ratings = pd.concat(ratings_of(y, GROUPS, dimension=name) for name, y in y_of.items())
         ratings["prompt_index"] = range(len(ratings))
-        (only,) = measure_run(ratings, scale=(0, 100), seed=3, settings=settings)
+        (only,) = gaps_of_ratings(ratings, scale=(0, 100), seed=3, settings=settings)
         return only
 
     return measured
@@ -53,7 +53,7 @@ def planted_verdict(**values):
 def beside(runs, *, dimension="religion", verdicts=None):
     """Return the rows of one dimension, and what they come to."""
     named = {label: f"by {label}" for label in runs}
-    made = compared_elicitation_rows(runs, elicitations=named, verdicts=verdicts or decided(runs), confidence=0.95)
+    made = elicitation_rows(runs, elicitations=named, verdicts=verdicts or decided(runs), confidence=0.95)
     rows = [row for row in made if row["dimension"] == dimension]
     return rows, elicitation_range(rows, scale=(0, 100), confidence=0.95)
 
@@ -114,7 +114,7 @@ def test_the_echo_of_a_word_that_an_elicitation_hears_does_not_turn_the_sign(ech
         ratings = echoing(gaps, echo=echo)
         ratings["prompt_index"] = range(len(ratings))
         told = Repetition(STEMS)
-        (runs[label],) = measure_run(ratings, scale=(0, 100), seed=3, settings=SETTINGS, repetition=told)
+        (runs[label],) = gaps_of_ratings(ratings, scale=(0, 100), seed=3, settings=SETTINGS, repetition=told)
     rows, whole = beside(runs)
     # In whatever words the second gap is 2 − 20/2 = −8: the sign would seem to turn.
     of_all = [r["delta"] for r in runs["generate"].controls if r["control"] == "all_terms"]
@@ -129,7 +129,7 @@ def test_where_terms_share_a_stem_the_gap_is_of_all_words_and_a_mean_may_be_mixe
         parts = [echoing([1.0, 3.0, 2.0, 2.5], echo=10.0), *more.values()]
         ratings = pd.concat(parts)
         ratings["prompt_index"] = range(len(ratings))
-        return next(measure_run(ratings, scale=(0, 100), seed=1, settings=SETTINGS, repetition=Repetition(stems)))
+        return next(gaps_of_ratings(ratings, scale=(0, 100), seed=1, settings=SETTINGS, repetition=Repetition(stems)))
 
     names = ("a Hindu", "a follower of the Gita", "a Muslim", "a follower of Islam")
     told = {"religion": dict(zip(names, "aabb", strict=True))}
@@ -225,8 +225,6 @@ def test_other_runs_of_the_comparison_are_no_part_of_the_set(measure):
     runs = {"A": measure(religion=draws(1, gap=3)), "other": measure(religion=draws(2, gap=-9))}
     runs["B"] = measure(religion=draws(3, gap=3))
     rows = list(
-        compared_elicitation_rows(
-            runs, elicitations={"A": "expected", "B": "generate"}, verdicts=decided(runs), confidence=0.95
-        )
+        elicitation_rows(runs, elicitations={"A": "expected", "B": "generate"}, verdicts=decided(runs), confidence=0.95)
     )
     assert [row["run"] for row in rows] == ["A", "B"]

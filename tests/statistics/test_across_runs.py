@@ -4,15 +4,8 @@ import pytest
 from conftest import STEMS
 from scipy import stats
 
-from audit.comparing.gaps import (
-    OTHER_TEXTS,
-    Measured,
-    compare_runs,
-    compared_gap_table,
-    in_one_unit,
-    measure_run,
-    specification_rows,
-)
+from audit.comparing.changes import OTHER_TEXTS, compare_runs, compared_gap_table, in_one_unit, specification_rows
+from audit.comparing.run_gaps import RatingGaps, gaps_of_ratings
 from audit.comparing.tables import COMPARED_GAP, SPECIFICATIONS
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.analysis import analyse
@@ -44,7 +37,7 @@ def measure(ratings_of):
     def measured(scale=(0, 100), **y_of):
         ratings = pd.concat(ratings_of(y, GROUPS, dimension=name) for name, y in y_of.items())
         ratings["prompt_index"] = range(len(ratings))
-        (only,) = measure_run(ratings, scale=scale, seed=3, settings=SETTINGS)
+        (only,) = gaps_of_ratings(ratings, scale=scale, seed=3, settings=SETTINGS)
         return only
 
     return measured
@@ -57,8 +50,8 @@ def specification(*gaps):
         row = {name: NAN for name in COMPARED_GAP if name != "run"}
         row |= {"dimension": "religion", "scope": "narratives", "delta": delta, "ci_low": low, "ci_high": high}
         identities = {"religion": ((), ())}
-        runs[f"run {number}"] = Measured(
-            "origin", (0, 100), (row,), estimates={}, identities=identities, emotions={}, remarks=()
+        runs[f"run {number}"] = RatingGaps(
+            variant="origin", scale=(0, 100), gap=(row,), estimates={}, identities=identities
         )
     (only,) = specification_rows(runs)
     return only
@@ -76,7 +69,7 @@ def test_a_run_has_the_headline_of_its_own_report(ratings_of, holes):
         ]
     )
     ratings["prompt_index"] = range(len(ratings))
-    (measured,) = measure_run(ratings, scale=(0, 100), seed=7, settings=SETTINGS)
+    (measured,) = gaps_of_ratings(ratings, scale=(0, 100), seed=7, settings=SETTINGS)
     gap = analyse(ratings, scales={"origin": (0, 100)}, seed=7, settings=SETTINGS).tables["gap"]
     expected = gap[gap["headline"]].reset_index(drop=True)
     found = compared_gap_table({"a run": measured})
@@ -99,7 +92,7 @@ def test_a_run_of_two_terms_and_invented_groups_has_the_echo_free_headline_of_it
     # Where every two terms of a group are told to be of one stem, nothing is free of the echo, and δ is of all pairs.
     stems = {"religion": {name: group[-1] for group in GROUPS_OF_TERMS for name in group}} if told else STEMS
     given = {"seed": 7, "settings": SETTINGS, "repetition": Repetition(stems, ["invented_1"])}
-    (measured,) = measure_run(ratings, scale=(0, 100), **given)
+    (measured,) = gaps_of_ratings(ratings, scale=(0, 100), **given)
     found = compared_gap_table({"a run": measured})
     expected = analyse(ratings, scales={"origin": (0, 100)}, **given).tables["gap"]
     expected = expected[expected["headline"]].reset_index(drop=True)
@@ -113,7 +106,7 @@ def test_a_run_of_two_terms_and_invented_groups_has_the_echo_free_headline_of_it
 def test_the_variants_of_a_run_are_measured_apart(ratings_of):
     ratings = pd.concat([ratings_of(draws(n), GROUPS, variant=f"v{n}") for n in (1, 2)])
     ratings["prompt_index"] = range(len(ratings))
-    first, second = measure_run(ratings, scale=(0, 100), seed=0, settings=SETTINGS)
+    first, second = gaps_of_ratings(ratings, scale=(0, 100), seed=0, settings=SETTINGS)
     assert (first.variant, second.variant) == ("v1", "v2")
     deltas = [each.gap[0]["delta"] for each in (first, second)]
     assert deltas == pytest.approx([contrasts(draws(n)).mean() for n in (1, 2)])

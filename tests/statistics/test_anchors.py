@@ -6,7 +6,8 @@ import pytest
 from conftest import build_ratings
 from statsmodels.stats.multitest import multipletests
 
-from audit.comparing.gaps import compared_gap_table, measure_run
+from audit.comparing.changes import compared_gap_table
+from audit.comparing.run_gaps import gaps_of_ratings
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.analysis import analyse
 from audit.statistics.anchors import sd_within
@@ -147,7 +148,7 @@ def test_a_comparison_corrects_over_all_its_runs():
     measured = {}
     for seed in range(3):
         ratings = pd.concat([random_ratings("ABC", seed=seed), random_ratings("ABCD", seed=seed, dimension="nation")])
-        [measured[f"run {seed}"]] = measure_run(ratings, scale=(0.0, 100.0), seed=1, settings=SETTINGS)
+        [measured[f"run {seed}"]] = gaps_of_ratings(ratings, scale=(0.0, 100.0), seed=1, settings=SETTINGS)
     gap = compared_gap_table(measured)
     family = (gap["scope"] == "narratives") & (gap["dimension"] != "all")
     assert family.sum() == 6

@@ -13,10 +13,10 @@ from scipy import stats
 from audit.asking.elicitation.sample import choose_again, choose_sample
 from audit.runs.manifest import Manifest
 from audit.statistics.elicitation import elicitation_tables, noise_floor
-from audit.statistics.limits import READ, limits_of_gap
 from audit.statistics.remarks import FEWEST_WRITTEN, written_differs
 from audit.tables.controls import ELICITATION
 from audit.tables.run_of_ratings import TABLES
+from audit.tasks.limits import READ, limits_of_gap
 
 GROUPS = ("Hindu", "Jew", "Muslim")
 

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from test_measures import SETTINGS, replies_of, values_of
 
-from audit.comparing.measure_gaps import RepliesOfRun, change_rows
+from audit.comparing.changes import measure_change_rows
+from audit.comparing.run_gaps import gaps_of_replies
 from audit.statistics.analysis import analyse
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversation_of
@@ -129,12 +130,12 @@ def test_runs_are_compared_in_gaps_without_repeated_words():
     for label, planted in (("none", {"words": 3.0}), ("ecn", {"group": 2.0, "words": 1.0})):
         ratings = both(seed=len(label), **planted)
         measured = [Outcome("eq", values=values_of(ratings))]
-        runs[label] = RepliesOfRun.of(replies_of(ratings), measured, seed=0, settings=SETTINGS, repetition=TOLD)
-        assert runs[label].dimensions == ("religion",)
-    [row] = change_rows(
+        runs[label] = gaps_of_replies(replies_of(ratings), measured, seed=0, settings=SETTINGS, repetition=TOLD)
+        assert list(runs[label].identities) == ["religion"]
+    [row] = measure_change_rows(
         runs, references={"ecn": "none"}, comparable={"ecn": ["eq"]}, texts=dict.fromkeys(runs, "one"), confidence=0.95
     )
     assert row["reference_delta"] == pytest.approx(0, abs=0.2)
     assert row["delta_change"] == pytest.approx(2.0, abs=0.3)
     assert row["n_both"] == 12 * 36
-    assert row["delta"] == pytest.approx(headline({"gap": runs["ecn"].gaps})["delta"], abs=1e-12)
+    assert row["delta"] == pytest.approx(runs["ecn"].headline("religion", "eq")["delta"], abs=1e-12)

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 from test_measures import GROUPS, cube, replies_of, two_dimensions, values_of
 
+from audit.comparing.changes import OTHER_TEXTS, measure_change_rows, strategy_rows, subtract
 from audit.comparing.costs import cost_rows
-from audit.comparing.gaps import OTHER_TEXTS, measure_run, strategy_rows
-from audit.comparing.measure_gaps import RepliesOfRun, _subtracted, change_rows
+from audit.comparing.run_gaps import gaps_of_ratings, gaps_of_replies
 from audit.comparing.tables import REPLY_COSTS
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.comparisons import Labelled, difference
@@ -29,14 +29,14 @@ def run_of(ratings, **measured):
     """One run, in which the intensity is the measure ``eq`` unless others are given."""
     given = measured or {"eq": values_of(ratings)}
     each = [Outcome(name, values=values) for name, values in given.items()]
-    return RepliesOfRun.of(replies_of(ratings), each, seed=0, settings=SETTINGS)
+    return gaps_of_replies(replies_of(ratings), each, seed=0, settings=SETTINGS)
 
 
 def changes_of(*runs, measures=("eq",), texts=None, confidence=0.95):
     """Changes of all runs against the first, called a, b and so on."""
     named = dict(zip("abcdef", runs, strict=False))
     others = dict.fromkeys(list(named)[1:], "a")
-    rows = change_rows(
+    rows = measure_change_rows(
         named,
         references=others,
         comparable=dict.fromkeys(others, measures),
@@ -52,7 +52,7 @@ def test_the_change_of_a_measure_that_is_an_intensity_is_the_one_of_ratings(rati
     rng = np.random.default_rng(5)
     ratings = [two_dimensions(ratings_of, rng, missing=each) for each in (0.0, missing)]
     measured = {
-        label: next(measure_run(each, scale=(0, 100), seed=0, settings=SETTINGS))
+        label: next(gaps_of_ratings(each, scale=(0, 100), seed=0, settings=SETTINGS))
         for label, each in zip("ab", ratings, strict=True)
     }
     blank = dict.fromkeys(("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens", "shortened_share"), 0.0)
@@ -205,7 +205,7 @@ def test_utterances_that_differ_within_a_conversation_are_no_spread_of_conversat
         )
         for label in "xy"
     ]  # fmt: skip
-    found = _subtracted(
+    found = subtract(
         (pair[0], pair[1]), dimension="religion", conversation_of=lambda name: str(int(name[1:]) % 20),
         confidence=0.95,
     )  # fmt: skip
@@ -220,7 +220,7 @@ def test_shares_of_what_became_of_prompts_are_counted_without_baselines_and_over
     between = replies.loc[replies["in_group"].notna(), "prompt_index"].to_numpy()
     status = replies["status"].astype(object)
     status[between[:14]] = "cut"  # of 14 x 25 in religion
-    of_run = partial(RepliesOfRun.of, outcomes=[Outcome("eq", values=values_of(ratings))], seed=0, settings=SETTINGS)
+    of_run = partial(gaps_of_replies, outcomes=[Outcome("eq", values=values_of(ratings))], seed=0, settings=SETTINGS)
     runs = {"a": of_run(replies), "b": of_run(replies.assign(status=status))}
     costs = {label: {"n_calls": 1.0, "seconds": 0.1} for label in runs}
     rows = {(row["run"], row["dimension"]): row for row in cost_rows(runs, references={"b": "a"}, costs=costs)}

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from audit.comparing.preference.statistics import share_cube
+from audit.comparing.preference.statistics import GAP, INTERVAL, corrected_by_kind, share_cube
 from audit.errors import NotEstimableError
 from audit.statistics.estimates import EPSILON, t_interval
-from audit.statistics.families import adjust_p
 from audit.statistics.narrative_fits import narrative_fits
 from audit.statistics.ratings import FloatArray, IntArray
 from audit.tables.formatting import count
 from audit.tables.preference import PEOPLE_PREFERENCE
-
-GAP: Final = "gap"
-"""Names the row of the gap in the column ``pairs``."""
-_INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 
 
 @dataclass(frozen=True)
@@ -138,13 +133,7 @@ def preference_of_people(choices: pd.DataFrame, *, confidence: float) -> pd.Data
         for _, own in choices.groupby(["dimension", "question"], observed=True, sort=False)
         for row in _rows(own, confidence=confidence)
     ]
-    table = pd.DataFrame(rows, columns=list(PEOPLE_PREFERENCE))
-    for kind in table["pairs"].unique():
-        of_kind = table["pairs"] == kind
-        adjusted, n_tests = adjust_p(table.loc[of_kind, "p"].to_numpy(dtype=np.float64), method="Holm")
-        table.loc[of_kind, "p_adjusted"] = adjusted
-        table.loc[of_kind, "family_size"] = n_tests
-    return table.astype({"family_size": np.int64})
+    return corrected_by_kind(pd.DataFrame(rows, columns=list(PEOPLE_PREFERENCE)))
 
 
 def _rows(own: pd.DataFrame, *, confidence: float) -> Iterator[dict[str, Any]]:
@@ -180,7 +169,7 @@ def _share(part: pd.DataFrame, *, confidence: float) -> dict[str, Any]:
     chosen, placed = (_mean_of(cells[name] - 0.5, confidence=confidence) for name in ("chose", "chose_place"))
     return {
         "share": chosen.mean + 0.5,
-        **{name: getattr(chosen, name) for name in _INTERVAL},
+        **{name: getattr(chosen, name) for name in INTERVAL},
         "ci_low": chosen.ci_low + 0.5,
         "ci_high": chosen.ci_high + 0.5,
         "var_raters": chosen.var_raters,
@@ -212,7 +201,7 @@ def _gap(own: pd.DataFrame, *, confidence: float) -> dict[str, Any]:
     left = f"{count(silent)} of {count(n_cells)} sets of a rater's choices about a narrative do not tell it"
     return {
         "share": made.mean,
-        **{name: getattr(made, name) for name in _INTERVAL},
+        **{name: getattr(made, name) for name in INTERVAL},
         "var_raters": made.var_raters,
         "var_narratives": made.var_narratives,
         "n_raters": told["rater"].nunique(),

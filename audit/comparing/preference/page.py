@@ -14,10 +14,13 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
+from audit.comparing.page import comparison_prose
 from audit.report.dimensions import Limit, RemarkLike, limits_by_text
-from audit.report.numbers import PlacedRow, rows_of, show
-from audit.report.page import render_page
-from audit.report.section import Captioned, Card, Note, Paragraph, paragraph, present
+from audit.report.numbers import PlacedRow, show
+from audit.report.page import isolated, prose, render_page
+from audit.report.results import Results
+from audit.report.run_page import page_section
+from audit.report.section import Captioned, Card, Note, Paragraph, paragraph, present, section
 from audit.report.summary import ShortAnswer, Summary, summary
 from audit.report.table_layout import (
     ShownColumn,
@@ -35,7 +38,6 @@ from audit.tables.formatting import (
     OF_GROUPS_AND_MODELS,
     bare_p,
     count,
-    coverage,
     dimension_title,
     either,
     fixed,
@@ -101,47 +103,51 @@ def render_judgement(
     remarks, limits
         What limits the whole comparison, in words, and single dimensions.
     """
-    level = coverage(manifest.confidence)
-    rows = rows_of(preference, "preference")
-    judged = rows_of(pairs, "pairs")
+    results = Results({"preference": preference, "pairs": pairs}, {}, manifest.confidence)
+    level, judged = results.level, results.rows("pairs")
     own = {
-        str(dimension): [row for row in rows if row["dimension"] == dimension]
-        for dimension in dict.fromkeys(row["dimension"] for row in rows)
+        str(dimension): results.rows("preference", dimension=dimension)
+        for dimension in dict.fromkeys(row["dimension"] for row in results.rows("preference"))
     }
-    return render_page(
-        "preference.html.j2",
-        summary=_summary(
-            own,
-            labels,
-            manifest=manifest,
-            limits=list(limits_by_text(limits, _LIMITS, several=False)),
-            level=level,
+    by_title = list(limits_by_text(limits, _LIMITS, several=False))
+    first = _summary(own, labels, manifest=manifest, limits=by_title, level=level)
+    notes = [
+        *map(isolated, remarks),
+        *(Markup("<bdi>{}</bdi>: {}").format(dimension_title(each.dimension), each.text) for each in limits),
+    ]
+    read = [
+        (dimension_title(name), list(_read([row for row in judged if row["dimension"] == name], labels, narratives)))
+        for name in own
+    ]
+    see = Markup(' <a href="#read">See pairs</a>') if read else Markup("")
+    sections = [
+        page_section(
+            "answer", "Answer", "Which replies does this judge prefer?",
+            prose("macros", "summarise", first), comparison_prose("judged", manifest.asked.which),
+            prose("macros", "cards", [_answer(of, labels, level=level, alpha=1 - manifest.confidence)
+                                      for of in own.values()]),
+            section("What limits this comparison", *map(Note, notes), anchor="limiting"),
         ),
-        answers=[_answer(of, labels, level=level, alpha=1 - manifest.confidence) for of in own.values()],
-        notes=[
-            *(Note(Markup("<bdi>{}</bdi>").format(text)) for text in remarks),
-            *(Note(Markup("<bdi>{}</bdi>: {}").format(dimension_title(each.dimension), each.text)) for each in limits),
-        ],
-        tables=[
-            Captioned(
-                _table(of, level=level), f"{dimension_title(dimension)}: preference for the first run, {labels[0]}"
-            )
-            for dimension, of in own.items()
-        ],
-        read=[
-            (
-                dimension_title(dimension),
-                list(_read([row for row in judged if row["dimension"] == dimension], labels, narratives)),
-            )
-            for dimension in own
-        ],
-        first=labels[0],
-        second=labels[1],
-        asked=manifest.asked,
-        judge=manifest.judge,
-        versions=manifest.versions,
-        level=level,
-        command=manifest.command,
+        page_section(
+            "tables", "In-group and out-group", "In-group and out-group",
+            *(Captioned(_table(of, level=level),
+                        f"{dimension_title(name)}: preference for the first run, {labels[0]}")
+              for name, of in own.items()),
+            comparison_prose("preferences"),
+        ),
+        page_section("read", "Pairs to read", "Pairs to read", comparison_prose("read", read, labels)),
+        page_section("limits", "Limits", "What this does not show", comparison_prose("limits_of_judge")),
+        page_section(
+            "reproduce", "Reproduce", "How to reproduce it", comparison_prose("reproduce_judge", manifest, labels)
+        ),
+    ]  # fmt: skip
+    return render_page(
+        "run.html.j2",
+        title="Replies of two runs, compared by a judge",
+        heading=Markup("Whose replies does the judge prefer: <bdi>{}</bdi> or <bdi>{}</bdi>?").format(*labels),
+        kicker="empathy-audit comparison by a judge",
+        asked=[first.asked + see],
+        sections=present(*sections),
     )
 
 

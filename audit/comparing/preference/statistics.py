@@ -29,7 +29,7 @@ _MANY_INCONSISTENT: Final = 0.25
 """Smallest share of inconsistent pairs that gets a remark; our choice."""
 _LOW_MASS: Final = 0.5
 """Below this probability of A or B the judge would mostly write something else; as for ratings."""
-_INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
+INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 
 
 def preference_table(pairs: pd.DataFrame, *, confidence: float) -> pd.DataFrame:
@@ -60,6 +60,11 @@ def preference_table(pairs: pd.DataFrame, *, confidence: float) -> pd.DataFrame:
     for _, own in pairs.groupby("dimension", observed=True, sort=False):
         rows += _dimension_rows(own, confidence=confidence)
     table = pd.DataFrame(rows, columns=list(PREFERENCE))
+    return corrected_by_kind(table)
+
+
+def corrected_by_kind(table: pd.DataFrame) -> pd.DataFrame:
+    """Correct p by Holm among rows of one kind of pairs."""
     for kind in table["pairs"].unique():
         of_kind = table["pairs"] == kind
         adjusted, n_tests = adjust_p(table.loc[of_kind, "p"].to_numpy(dtype=np.float64), method="Holm")
@@ -170,7 +175,7 @@ def _shares(part: pd.DataFrame, *, confidence: float) -> dict[str, Any]:
     preferred, first_place = (_summary(read, column, confidence=confidence) for column in ("preference", "first_place"))
     return {
         "preference": preferred.delta + 0.5,
-        **{name: getattr(preferred, name) for name in _INTERVAL},
+        **{name: getattr(preferred, name) for name in INTERVAL},
         "ci_low": preferred.ci_low + 0.5,
         "ci_high": preferred.ci_high + 0.5,
         "position_bias": first_place.delta,
@@ -219,7 +224,7 @@ def _gap(between: pd.DataFrame, *, confidence: float) -> dict[str, Any]:
     notes = [made.not_estimable, f"missing: {plural(n_missing, 'pair')}" if n_missing else ""]
     return {
         "preference": made.delta,
-        **{name: getattr(made, name) for name in _INTERVAL},
+        **{name: getattr(made, name) for name in INTERVAL},
         "n_narratives": made.n_narratives,
         "note": "; ".join(filter(None, notes)),
     }

@@ -27,9 +27,8 @@ from audit.runs.store import RunFolder
 from audit.tables.base import Table
 from audit.tables.formatting import bare_p, count, coverage, dimension_title, interval, plural, points
 from audit.tables.people_of_replies import PEOPLE_SCORES
-from audit.tables.replies import OWN_GAP_RATINGS, REPLIES, SCORES, ReplyStatus
+from audit.tables.replies import OWN_GAP_RATINGS, REPLIES, ReplyStatus
 from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
-from audit.tables.shared import OVERALL
 from audit.tables.stages import STAGES
 from audit.tasks.base import Published, Task
 from audit.tasks.measures.base import Wanted
@@ -37,6 +36,7 @@ from audit.tasks.measures.choose import JUDGE
 from audit.tasks.measures.stage_scores import score_run_stages
 from audit.tasks.publishing import on_run, on_thoughts, unfinished, write_all
 from audit.tasks.reply.scoring import plan_scoring, read_scores, score_counts, score_replies
+from audit.tasks.reply.verdict_limits import limits_of_measures, unscored_remarks, unsure_measures
 from audit.tasks.task_words import TaskWords
 from stimuli.narratives import emotion_valence
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from audit.asking.strategies.run import StageText
     from audit.engines.base import Done, OpenModel
     from audit.statistics.remarks import Remark
-    from audit.statistics.verdict import Limits
 
 
 class WrittenTexts(Task[Plan]):
@@ -168,7 +167,7 @@ class WrittenTexts(Task[Plan]):
         of_people, given = people_of(manifest.people, human)
         if of_people:
             measures = pd.concat([pd.DataFrame(of_people, columns=list(measures)), measures], ignore_index=True)
-        unscored = (*unfinished(manifest, replies), *_unscored(manifest, folder))
+        unscored = (*unfinished(manifest, replies), *unscored_remarks(manifest, folder))
         tables = {"measures": measures}
         tables |= measure_tables(
             replies,
@@ -179,8 +178,8 @@ class WrittenTexts(Task[Plan]):
             clusters=manifest.clusters,
             conversation_of=told_apart_by(manifest.stimuli.source),
             repetition=repetition,
-            limits=_limits(
-                manifest, {remark.code for remark in unscored}, _unsure(manifest, measures, settings.min_number_mass)
+            limits=limits_of_measures(
+                manifest, measures, {remark.code for remark in unscored}, min_number_mass=settings.min_number_mass
             ),
         )
         levels = levels_of(manifest.scorers, values)
@@ -224,25 +223,12 @@ class WrittenTexts(Task[Plan]):
         return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
 
 
-def _unscored(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:
-    """Remark on scorers that have not scored all replies yet."""
-    there = folder.shards("replies")
-    for name in manifest.wanted:
-        left = there - folder.parts(SCORES, name).numbers()
-        if name not in manifest.absent and (name not in manifest.scorers or left):
-            yield on_run(
-                "unfinished",
-                f"{name} has not scored all replies yet. Replies without its score count as missing. Give the same "
-                "command again to continue.",
-            )
-
-
 def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: float) -> Iterator[Remark]:
     """Remark on a judge's unreliable scores, and on narratives that its own gap leaves out."""
     taken = manifest.scorers.get(JUDGE)
     if taken is None:
         return
-    unsure = _unsure(manifest, measures, min_number_mass)
+    unsure = unsure_measures(manifest, measures, min_number_mass=min_number_mass)
     if len(unsure):
         least = unsure.iloc[0]
         yield on_run(
@@ -259,27 +245,6 @@ def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: fl
                 f"person "
                 "whom each reply is to, so a reply cannot be shown as a reply to someone else.",
             )
-
-
-def _unsure(manifest: Manifest, measures: pd.DataFrame, min_number_mass: float) -> pd.DataFrame:
-    """Return the judge's measures of low number mass, the lowest first."""
-    taken = manifest.scorers.get(JUDGE)
-    names = [] if taken is None else [each["name"] for each in taken.measures]
-    own = measures.loc[measures["measure"].isin(names)]
-    return own.loc[own["mean_mass"] < min_number_mass].sort_values("mean_mass", kind="stable")
-
-
-def _limits(manifest: Manifest, codes: set[str], unsure: pd.DataFrame) -> Limits:
-    """Return what limits verdicts besides the numbers: on the whole run, and on a judge of low number mass."""
-    from audit.statistics.verdict import Limits
-    from audit.tasks.limits import limits_of_folder
-
-    places = [
-        (dimension, manifest.prompt.variant, measure)
-        for dimension in (*manifest.dimensions, OVERALL)
-        for measure in unsure["measure"]
-    ]
-    return Limits(frozenset({*codes, *limits_of_folder(manifest)}), dict.fromkeys(places, frozenset({"number_mass"})))
 
 
 def _lines(gaps: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:

@@ -1,0 +1,448 @@
+"""The page of a comparison of ratings: each dimension's verdicts, strategies, elicitations, and paired differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Final, TypeAlias
+
+from markupsafe import Markup
+
+from audit.comparing.base import ComparisonContent
+from audit.comparing.first_screen import (
+    can_change,
+    counted_verdicts,
+    in_pairs,
+    strategy_names,
+    summary_of_runs,
+    told_tally,
+    without_verdict,
+)
+from audit.comparing.page import (
+    COSTS,
+    SHOWN_ROWS,
+    compared_answer,
+    comparison_prose,
+    paper_blocks,
+    render_comparison,
+)
+from audit.report.numbers import PlacedRow, show
+from audit.report.page import picture, prose
+from audit.report.results import Results
+from audit.report.run_page import page_section
+from audit.report.section import Block, Captioned, Card, Paragraph, Section, captioned, paragraph, present, section
+from audit.report.sentences import ALONE, describe_gaps
+from audit.report.table_layout import IfKnown, ShownColumn, number_column, speaks_of, text
+from audit.report.tables import COMPARISONS, CONTROLS
+from audit.report.verdicts import worded
+from audit.tables.formatting import (
+    MEANING,
+    count,
+    dimension_title,
+    either,
+    error_rate,
+    listed,
+    plural,
+    points,
+    rate,
+    unsigned,
+)
+
+_LEDE: Final = (
+    f"The gap δ is {MEANING}, on average over narratives. Each δ is a property of one model under one prompt and one "
+    "set of narratives; the page sets several beside each other and pools none."
+)
+_NOT_INDEPENDENT: Final = (
+    "Runs on the same narratives, or of the same model, are not independent: how many agree in sign is no p value, and "
+    "says only how far the finding depends on the choices varied here."
+)
+_NO_CHANGES: Final = (
+    "Changes of runs whose own page gives no verdict are in the table and not counted: ratings that cannot carry a "
+    "verdict cannot show that a strategy changes anything."
+)
+_NOT_DRAWN: Final = (
+    "The gaps are not drawn on one axis, since the runs have different scales or are too many; the table has them in "
+    "points of each run's own scale."
+)
+_ECHO: Final = (
+    "A δ may be the echo of a word, since in-group pairs repeat the perceiver's and out-group pairs do not. Of each "
+    "run: δ without a word in common where its terms allow that, in the very same words, and of invented groups."
+)
+_HEATMAPS: Final = (
+    "the published heatmap of each run, masked as published. The mask compares cells with identities' own cells and is "
+    "no test of a gap between groups. One scale of colours, in standard deviations of each run's own cells: equal "
+    "colours of two runs are not equal points."
+)
+_MAPS: Final = (
+    "each run's perceivers by t-SNE of their rows of the heatmap; perplexity and seed stand below. It is a picture and "
+    "claims nothing: t-SNE shows clumps in noise, too, and distances between clumps mean nothing. The study's own "
+    "perplexity is not known to us."
+)
+_PAIRS: Final = {
+    "echo_free": "without a word in common",
+    "all_terms": "in whatever words",
+    "mixed": "without a word in common where a dimension allows that",
+    "": "",
+}
+"""The in-group pairs of a δ, in the words of the table of controls."""
+_BELOW: Final = "Its numbers are below."
+_Said: TypeAlias = Mapping[tuple[str, str], Markup]
+"""The verdicts on the runs' own pages, by run and dimension."""
+
+
+def rating_page(content: ComparisonContent, results: Results, *, unmapped: Sequence[str] = ()) -> str:
+    """Render the page; ``unmapped`` says why dimensions have no map of perceivers."""
+    specifications, verdicts = results.rows("specifications"), results.rows("verdicts")
+    strategies = results.rows("strategies")
+    names, void = strategy_names(strategies), without_verdict(verdicts)
+    narrow = results.rows("gap", scope="narratives")
+    first = summary_of_runs(
+        results.rows("runs"), specifications, narrow, strategies, names, verdicts, confidence=results.confidence
+    )
+    curves = present(*(_curve(row, results) for row in specifications))
+    differences = _differences(results)
+    sections = [
+        compared_answer(
+            content, first, "Does the gap depend on what was chosen?", _LEDE, Paragraph(_NOT_INDEPENDENT, "caption"),
+            cards=[_answer(row, results.rows("verdicts", dimension=row["dimension"])) for row in specifications],
+            none="No run has a gap.",
+        ),
+        _worth(content, results, names, void) if strategies else None,
+        _elicitations(results) if results.rows("elicitation_ranges") else None,
+        _side(results, narrow),
+        page_section(
+            "curve", "Over all choices", "Over all choices", comparison_prose("curve"), *curves,
+            _absent("There is no dimension with a δ in two runs, or there are too many runs to draw.", curves),
+        ),
+        page_section(
+            "differences", "Paired differences", "Paired differences", comparison_prose("differences"), *differences,
+            _absent("No two runs have a δ of the same dimension.", differences),
+        ),
+        page_section(
+            "paper", "Table for a paper", "The table for a paper", *paper_blocks(content.papers["table"]),
+            comparison_prose("paper_of_ratings"),
+        ),
+        _published(content, results, unmapped) if results.rows("published") else None,
+    ]  # fmt: skip
+    return render_comparison(
+        content, results, first, sections, gap="Intergroup empathy gap", kicker="empathy-audit comparison",
+        texts="ratings", limits=comparison_prose("limits_of_ratings", results.level),
+    )  # fmt: skip
+
+
+def _absent(text: str, blocks: Sequence[Block]) -> Paragraph | None:
+    return None if blocks else Paragraph(text, "absent")
+
+
+def _answer(row: PlacedRow, verdicts: Sequence[PlacedRow]) -> Card:
+    """Say for one dimension what the runs' verdicts are, and how far δ ranges."""
+    content = present(Paragraph(_lead(row, verdicts), "verdict"), paragraph(_spread(row)))
+    return Card(dimension_title(str(row["dimension"])), content)
+
+
+def _lead(row: PlacedRow, verdicts: Sequence[PlacedRow]) -> Markup:
+    """Count the runs' verdicts."""
+    if not row["n_estimated"]:
+        return Markup("δ could not be estimated in any of the runs.")
+    runs = either(row["n_runs"], "run", "runs")
+    return Markup("Verdicts of {} {}, as on their own pages: {}.").format(
+        show(row, "n_runs", count), runs, counted_verdicts(verdicts)
+    )
+
+
+def _spread(row: PlacedRow) -> Markup:
+    """Say how far δ ranges over the runs, and how many agree in sign."""
+    if not row["n_estimated"]:
+        return Markup("")
+    if row["n_estimated"] == 1:
+        return Markup("δ {} is {} in <bdi>{}</bdi>, in {}; there is no other to set it against.").format(
+            ALONE, show(row, "median", points), row["lowest_run"], row["unit"]
+        )
+    lowest, highest, median = (show(row, name, points) for name in ("lowest", "highest", "median"))
+    sentence = Markup("δ {} goes from {} (<bdi>{}</bdi>) to {} (<bdi>{}</bdi>), median {}, in {}. ").format(
+        ALONE, lowest, row["lowest_run"], highest, row["highest_run"], median, row["unit"]
+    )
+    return sentence + Markup("{} of {} ({}) {} the median's sign.").format(
+        show(row, "n_same_sign", count),
+        show(row, "n_estimated", count),
+        show(row, "share_same_sign", rate),
+        either(row["n_same_sign"], "has", "have"),
+    )
+
+
+def _side(results: Results, narrow: Sequence[PlacedRow]) -> Section:
+    """Show the runs' gaps side by side, what limits them, and their controls."""
+    shown = [(f"{dimension_title(str(row['dimension']))}, {row['run']}", row) for row in narrow]
+    drawn = captioned(
+        picture(results.figures, "gaps", describe_gaps(shown, confidence=results.confidence)),
+        f"δ {ALONE} and its {results.level} interval in each run, in points of the scale. An interval that crosses the "
+        "line at 0 is compatible with no average gap. Whether two runs differ is not to be read from whether their "
+        "intervals overlap: the paired differences say it.",
+    )
+    limited = [Markup("<bdi>{}</bdi>: {}").format(title, row["note"]) for title, row in shown if row["note"]]
+    return page_section(
+        "side", "Side by side", "Side by side",
+        drawn or Paragraph(_NOT_DRAWN, "absent"),
+        comparison_prose("listed", "What limits a δ or its interval:", limited) if limited else None,
+        Paragraph(_ECHO, "small") if results.rows("controls") else None,
+        results.table(
+            "controls", "Group or words: what of each δ is there without repeated words, or with invented groups",
+            "dimension", text("run", "run"), *CONTROLS,
+        ),
+    )  # fmt: skip
+
+
+def _curve(row: PlacedRow, results: Results) -> Captioned | None:
+    """Show the specification curve of one dimension; None if it was not drawn."""
+    title = dimension_title(str(row["dimension"]))
+    alt = (
+        f"Specification curve of {title}: δ of {plural(row['n_estimated'], 'run')} in order, in {row['unit']}, from "
+        f"{points(row['lowest'])} to {points(row['highest'])}; beneath it the choices of each run."
+    )
+    return results.picture(
+        f"specification-{row['dimension']}",
+        f"Specification curve of {title}: δ {ALONE} of each run with its {results.level} interval, and what the runs "
+        "differ in.",
+        alt=alt,
+    )
+
+
+def _differences(results: Results) -> tuple[Block, ...]:
+    """Show the paired differences: those from the first run as figure and table, the others folded away."""
+    first = str(results.rows("runs")[0]["run"])
+    own = results.rows("comparisons", first=first)
+    others = [row for row in results.rows("comparisons") if row["first"] != first]
+    n, more = len(others), ""
+    if n > SHOWN_ROWS:
+        more = f": the first {SHOWN_ROWS} of {n}; all are in tables/comparisons.csv"
+    return present(
+        *(
+            results.picture(
+                name,
+                f"δ of the first run minus that of each other, in {unit}, on the narratives that both have.",
+                alt=f"Forest plot of paired differences of δ in {unit}, with a line at 0. {_BELOW}",
+            )
+            for name, unit in (("comparisons", "points"), ("comparisons-percent", "% of the scale"))
+        ),
+        results.table("comparisons", f"Differences from the first run, {first}", *COMPARISONS, rows=own),
+        section(
+            "The other pairs",
+            results.table(
+                "comparisons", f"Differences between the other runs{more}", *COMPARISONS, rows=others[:SHOWN_ROWS]
+            ),
+            look="folded",
+        ),
+    )
+
+
+# --- The published study ---------------------------------------------------------------------------------------------
+
+
+def _published(content: ComparisonContent, results: Results, unmapped: Sequence[str]) -> Section:
+    """Show the published study's table and figures."""
+    dimensions = dict.fromkeys(str(row["dimension"]) for row in results.rows("published"))
+    drawn = present(
+        *(
+            results.picture(f"{name}-{dimension}", f"{dimension_title(dimension)}: {caption}", alt=alt)
+            for name, caption, alt in (
+                (
+                    "published",
+                    _HEATMAPS,
+                    "The published heatmap of each run, perceivers in rows, experiencers in columns, one scale of "
+                    "colours; every value is in tables/published_cells.csv.",
+                ),
+                (
+                    "perceiver-map",
+                    _MAPS,
+                    "Perceivers as points in the plane by t-SNE, a panel a run; every place is in "
+                    "tables/perceiver_map.csv.",
+                ),
+            )
+            for dimension in dimensions
+        )
+    )
+    return page_section(
+        "published", "As the study shows it", "As the study shows it", comparison_prose("published", bool(drawn)),
+        *paper_blocks(content.papers["tables/published"]), *drawn,
+        comparison_prose("listed", "Without a map of perceivers by t-SNE:", unmapped) if unmapped else None,
+        comparison_prose("about_published", bool(drawn)),
+    )  # fmt: skip
+
+
+# --- Strategies ------------------------------------------------------------------------------------------------------
+
+
+def _worth(
+    content: ComparisonContent, results: Results, names: Mapping[str, str], void: Set[tuple[str, str]]
+) -> Section:
+    """Show what the strategies changed, and what they cost."""
+    dimensions = dict.fromkeys(row["dimension"] for row in results.rows("strategies"))
+    paper = content.papers["tables/strategies"]
+    return page_section(
+        "worth", "Is it worth it?", "Is it worth it?", comparison_prose("worth"),
+        *(_strategies(str(dimension), results, names, void) for dimension in dimensions),
+        prose("macros", "paste", paper, "All of it in one table, as Markdown", paper.caption),
+        comparison_prose("about_worth"),
+    )  # fmt: skip
+
+
+def _strategies(
+    dimension: str, results: Results, names: Mapping[str, str], void: Set[tuple[str, str]]
+) -> Section | None:
+    """Show what the strategies changed in one dimension."""
+    rows, title = results.rows("strategies", dimension=dimension), dimension_title(dimension)
+    every = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
+    tested = [row for row in every if can_change(row, void)]
+    strategy = ShownColumn("strategy", lambda row: names[str(row["run"])])
+    return section(
+        Markup("<bdi>{}</bdi>").format(title),
+        results.picture(
+            f"strategies-{dimension}",
+            f"δ {ALONE} under each strategy (dashed: under none), its paired change against none, and the cost of a "
+            "rating. A filled mark has a corrected p below the level.",
+            alt=f"{title}, strategies in rows: δ, its change, and its cost. {_BELOW}",
+        ),
+        Paragraph(_tallied(tested, names, alpha=1 - results.confidence), "lead") if tested else None,
+        paragraph(_NO_CHANGES, "small") if len(tested) < len(every) else None,
+        results.table(
+            "strategies", f"What the strategies change, {title}",
+            strategy, ("delta", f"δ {ALONE}, {rows[0]['unit']}"), "ci_low", ("delta_change", "change"), "change_low",
+            ("p_adjusted", "p, corrected"), speaks_of("change_scope"), ("mean_rating", "mean rating, points"),
+            number_column("its change", "mean_change", points), ("refusal_rate", "refused"),
+            ("missing_share", "no rating"), IfKnown("mean_number_mass", "number mass"), "note",
+            rows=rows,
+        ),
+        results.table(
+            "strategies", f"What a rating costs under each, {title}",
+            strategy, *COSTS, ShownColumn("differences between groups in its texts", _texts),
+            rows=rows,
+        ),
+    )  # fmt: skip
+
+
+def _tallied(tested: Sequence[PlacedRow], names: Mapping[str, str], *, alpha: float) -> Markup:
+    """Say under how many strategies δ is lower or higher than without, and name them."""
+    tally = told_tally(tested, "delta_change", alpha=alpha)
+    said = Markup("δ against none{}: {}").format(in_pairs(tested, "change_scope"), tally)
+    found = [row for row in tested if row.number("p_adjusted") < alpha]
+    for word, own in (
+        ("Lower", [row for row in found if row.number("delta_change") < 0]),
+        ("Higher", [row for row in found if row.number("delta_change") >= 0]),
+    ):
+        if own:
+            each = Markup(", ").join(
+                Markup("<bdi>{}</bdi> {}").format(names[str(row["run"])], show(row, "delta_change", points))
+                for row in own
+            )
+            said += Markup(". {}: {}").format(word, each)
+    return said + Markup(" (p corrected for {}). Undecided is not unchanged.").format(plural(len(tested), "test"))
+
+
+def _texts(row: PlacedRow) -> Markup:
+    """Write how many tests of stereotype words and sentiment found a difference."""
+    if not row["n_text_tests"]:
+        return Markup("not testable") if row.number("n_tokens") > 0 else Markup("no texts")
+    return Markup("{} of {}").format(show(row, "n_text_differences", count), show(row, "n_text_tests", count))
+
+
+# --- Elicitations ----------------------------------------------------------------------------------------------------
+
+
+def _elicitations(results: Results) -> Section:
+    """Show whether the answer depends on the elicitation, for each set of runs and dimension."""
+    return page_section(
+        "elicitations", "Elicitations", "Does it depend on how the rating is got?", comparison_prose("elicitations"),
+        *_sets(results), comparison_prose("about_elicitations"),
+    )  # fmt: skip
+
+
+def _sets(results: Results) -> Iterator[Section | None]:
+    said = {(str(row["run"]), str(row["dimension"])): worded(row).words for row in results.rows("verdicts")}
+    ranges = results.rows("elicitation_ranges")
+    several = len({row["reference"] for row in ranges}) > 1
+    for whole in ranges:
+        own = results.rows("elicitations", reference=whole["reference"], dimension=whole["dimension"])
+        title = dimension_title(str(whole["dimension"])) + (f", beside {whole['reference']}" if several else "")
+        verdict = ShownColumn("verdict", lambda row: said[str(row["run"]), str(row["dimension"])], words=True)
+        n = ShownColumn(
+            "narratives", lambda row: show(row, "n_narratives", count) if row["run"] != row["reference"] else ""
+        )
+        yield section(
+            Markup("<bdi>{}</bdi>").format(title),
+            Paragraph(_sentence(whole, own, said), "verdict"),
+            paragraph(_range(whole, own, confidence=results.confidence)),
+            results.table(
+                "elicitations", f"δ by elicitation, {title}: each against the first, {own[0]['elicitation']}",
+                "elicitation", text("run", "run"),
+                ShownColumn("in-group pairs", _pairs, words=True), "delta", "ci_low", speaks_of("scope"), verdict,
+                ("delta_change", "less the first"), "change_low", ("p_adjusted", "p, corrected"),
+                speaks_of("change_scope"), n, "note",
+                rows=own,
+            ),
+        )  # fmt: skip
+
+
+def _sentence(whole: PlacedRow, rows: Sequence[PlacedRow], said: _Said) -> Markup:
+    """Say whether the sign or the verdict depends on the elicitation."""
+    by_verdict: dict[Markup, list[str]] = {}
+    for row in rows:
+        by_verdict.setdefault(said[str(row["run"]), str(row["dimension"])], []).append(str(row["elicitation"]))
+    found = Markup(" ").join(
+        Markup("With {}: {}{}.").format("each" if len(by_verdict) == 1 else _named(names), words[0].lower(), words[1:])
+        for words, names in by_verdict.items()
+    )
+    if not whole["sign"]:
+        lacking = "Whether the sign of δ or the verdict depends on the elicitation is not known: of {} {} a verdict. {}"
+        return Markup(lacking).format(
+            show(whole, "n_elicitations", count),
+            Markup("{} {}").format(show(whole, "n_verdicts", count), either(whole["n_verdicts"], "has", "have")),
+            found,
+        )
+    chance = "which may be chance, since no two intervals leave out 0 on opposite sides"
+    depends = {
+        ("same", "same"): "Neither the sign of δ nor the verdict depends on the elicitation",
+        ("same", "differs"): "The verdict depends on the elicitation, the sign of δ does not",
+        ("differs", "same"): f"The sign of δ differs between elicitations, {chance}; the verdict does not",
+        ("differs", "differs"): f"The sign of δ differs between elicitations, {chance}, and so does the verdict",
+        ("reverses", "same"): "The sign of δ depends on the elicitation, the verdict does not",
+        ("reverses", "differs"): "Both the sign of δ and the verdict depend on the elicitation",
+    }[str(whole["sign"]), str(whole["verdict"])]
+    return Markup("{}. {}").format(depends, found)
+
+
+def _range(whole: PlacedRow, rows: Sequence[PlacedRow], *, confidence: float) -> Markup:
+    """Say how far δ ranges, and whether paired differences confirm it."""
+    if not whole["n_estimated"]:
+        return Markup("")
+    said = Markup("δ goes from {} (<bdi>{}</bdi>) to {} (<bdi>{}</bdi>), a range of {} points over {} {}.").format(
+        show(whole, "lowest", points),
+        whole["lowest_elicitation"],
+        show(whole, "highest", points),
+        whole["highest_elicitation"],
+        show(whole, "range", unsigned),
+        show(whole, "n_estimated", count),
+        either(whole["n_estimated"], "elicitation", "elicitations"),
+    )
+    if not whole["n_changes"]:
+        return said + Markup(" No paired difference has a p.")
+    said += Markup(" Of {} paired {} from <bdi>{}</bdi>, {} {} found (corrected p below {}).").format(
+        show(whole, "n_changes", count),
+        either(whole["n_changes"], "difference", "differences"),
+        rows[0]["elicitation"],
+        show(whole, "n_found", count),
+        either(whole["n_found"], "is", "are"),
+        error_rate(confidence),
+    )
+    if not whole["n_found"] and "differs" in (whole["sign"], whole["verdict"]):
+        said += Markup(" So that δ itself depends on the elicitation is not shown.")
+    return said
+
+
+def _named(names: Sequence[str]) -> Markup:
+    return Markup(listed([Markup("<bdi>{}</bdi>").format(name) for name in names]))
+
+
+def _pairs(row: PlacedRow) -> str:
+    """Name the in-group pairs of a gap, and whether the gap of invented groups was subtracted."""
+    beyond = ", beyond invented groups" if row["control"] == "placebo" else ""
+    return _PAIRS[str(row["pairs"])] + beyond
