@@ -1,12 +1,14 @@
 """Change places of the code one at a time, and see whether the tests that run them notice: a table in Markdown.
 
-    python benchmarks/mutants.py coverage=FILE out=tests/mutants.json [slow=FILE] [n=200] [seed=1] [again=TESTS]
+    python benchmarks/mutants.py out=tests/mutants.json [coverage=FILE] [slow=FILE] [n=200] [seed=1] [again=TESTS]
 
-``make mutants`` first measures which quick tests run which line, and which of the slow ones of the engines (``slow``),
-which are run where no quick one does. Places are drawn by seed from ``PARTS``, as many of each
-kind: a comparison changed, a sign turned, a constant changed, a place off by one, a line dropped. The tests that run
-the line are then run on a copy of the code, those that run least of the code first, until one fails. A mutant that
-passes all of them survives.
+Places are drawn by seed from ``PARTS``, as many of each kind: a comparison changed, a sign turned, a constant changed,
+a place off by one, a line dropped. Tests are then run on a copy of the code until one fails. A mutant that passes all
+of them survives.
+
+``make mutants`` first measures which quick tests run which line (``coverage``), and which of the slow ones of the
+engines (``slow``), which are run where no quick one does. Without such a file, the tests are those of the files that
+import the module.
 
 What is found is written at once, and the same command goes on from there; with another coverage file it runs what is
 new in it. ``again`` names files of tests, with commas between them, that are run on the survivors: those written
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gc
 import importlib
 import importlib.util
 import json
@@ -24,17 +27,18 @@ import os
 import random
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
 
 import pytest
 
@@ -50,10 +54,13 @@ SIGNS = {ast.Add: ("+", "-"), ast.Sub: ("-", "+")}
 HANGS = {signal.ITIMER_PROF: 60, signal.ITIMER_REAL: 180}
 """Seconds, of the processor and by the clock, after which one test hangs, which is noticed, too."""
 SECONDS = 600
-"""Seconds of the processor for all tests of a mutant; one that is not noticed by then counts as a survivor."""
-LOADED = ("hydra", "matplotlib.figure", "numpy", "pandas", "pyarrow.parquet", "pydantic", "scipy.stats", "seaborn",
+"""Seconds of the processor for all tests of a mutant. One that is not noticed by then counts as a survivor."""
+UNCHANGED = 72
+"""Exit code where no function that is imported has the change."""
+LOADED = ("matplotlib.figure", "numpy", "omegaconf", "pandas", "pyarrow.parquet", "pydantic", "scipy.stats", "seaborn",
           "statsmodels.api", "yaml")  # fmt: skip
 """What most tests import; the processes that run them are forked after it."""
+OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:cov", "-p", "no:xdist"]
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -237,132 +244,229 @@ def _users(own: Module, line: int, covered: Coverage) -> set[str]:
     return found
 
 
-class Chosen:
-    """A plugin of pytest: of the files' tests some alone, in an order. It writes down what failed."""
+class Told:
+    """A plugin of pytest that writes down which tests fail, and ends a process whose test hangs."""
+
+    told: Path | None = None
+
+    def pytest_runtest_logstart(self):
+        for timer, seconds in HANGS.items() if self.told else ():
+            signal.setitimer(timer, seconds)  # their signals end the process
+
+    def pytest_runtest_logreport(self, report):
+        if self.told and report.failed:
+            with self.told.open("a", encoding="utf-8") as file:
+                file.write(f"{report.nodeid}\n")
+
+    pytest_collectreport = pytest_runtest_logreport
+
+
+class Chosen(Told):
+    """Of the files' tests some alone, in an order."""
 
     def __init__(self, tests: list[str], told: Path) -> None:
-        self.files = dict.fromkeys(test.partition("::")[0] for test in tests)
-        self.order, self.told = {test: place for place, test in enumerate(tests) if "::" in test}, told
+        self.tests, self.told = tests, told
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection_modifyitems(self, items):
         yield  # to conftest.py, which puts the longest files first
-        if self.order:
-            kept = [item for item in items if item.nodeid in self.order]
-            items[:] = sorted(kept, key=lambda item: self.order[item.nodeid])
-
-    def pytest_runtest_logstart(self):
-        for timer, seconds in HANGS.items():
-            signal.setitimer(timer, seconds)  # their signals end the process
-
-    def pytest_runtest_logreport(self, report):
-        self.write(report)
-
-    def pytest_collectreport(self, report):
-        self.write(report)
-
-    def write(self, report):
-        if report.failed:
-            with self.told.open("a", encoding="utf-8") as file:
-                file.write(f"{report.nodeid}\n")
+        items[:] = chosen(items, self.tests)
 
 
-def failed(tests: list[str], tree: Path, seconds: int, *, stop: bool = True) -> list[str]:
-    """Run tests, or files of them, in a process of its own; return what failed, or how else the process ended.
+class Forks(Told):
+    """Of tests that are all imported, each mutant's in a process of its own, in which the change is made in memory."""
+
+    def __init__(self, jobs: dict[Mutant, list[str]], tree: Path, record: Callable[[dict[str, object]], None]) -> None:
+        self.jobs, self.tree, self.record = jobs, tree, record
+        self.left = Path(tempfile.mkdtemp()) / "left"
+        self.tests = list(dict.fromkeys(file_of(test) for tests in jobs.values() for test in tests))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session):
+        gc.unfreeze()  # what conftest.py froze has the functions to change
+        every = session.items
+        for mutant, tests in self.jobs.items():
+            own = chosen(every, tests)
+            if not own:
+                self.record(row_of(mutant, [], 0))
+                continue
+            told = self.left.with_name("failed")
+            told.unlink(missing_ok=True)
+            with changed_in(self.tree, mutant) as text:
+                child = os.fork()
+                if not child:
+                    os.setpgid(0, 0)
+                    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, resource.RLIM_INFINITY))
+                    if not change_functions(mutant, text, self.tree):
+                        os._exit(UNCHANGED)
+                    self.told, session.items, session.config.option.maxfail = told, own, 1
+                    return None  # and pytest goes on to run them
+                found = ended(child, told)
+            if found == [f"exit code {UNCHANGED}"]:
+                with self.left.open("a", encoding="utf-8") as file:
+                    file.write(f"{json.dumps(asdict(mutant))}\n")
+            else:
+                self.record(row_of(mutant, found, len(own)))
+        return True
+
+
+def file_of(test: str) -> str:
+    return test.partition("::")[0]
+
+
+def chosen(items: list[Any], tests: list[str]) -> list[Any]:
+    """Return the items of these tests, or files of tests, in the order of the names."""
+    place = {test: k for k, test in enumerate(tests)}
+    placed = [(place.get(item.nodeid, place.get(file_of(item.nodeid))), item) for item in items]
+    return [item for _, item in sorted(((k, i) for k, i in placed if k is not None), key=lambda pair: pair[0])]
+
+
+def change_functions(mutant: Mutant, text: str, tree: Path) -> int:
+    """Give the functions of a module that is imported the code that they have with the change; return how many."""
+    file = str(tree / mutant.path)
+    before, after = (_functions(compile(each, file, "exec")) for each in (text, mutant.written(text)))
+    names = {(code.co_qualname, code.co_firstlineno, code.co_code): name for name, code in before.items()}
+    n_changed = 0
+    for function in gc.get_objects():
+        if isinstance(function, FunctionType) and function.__code__.co_filename == file:
+            own = function.__code__
+            new = after.get(names.get((own.co_qualname, own.co_firstlineno, own.co_code)))
+            if new is not None and new.co_freevars == own.co_freevars:
+                n_changed += (new.co_code, new.co_consts, new.co_names) != (own.co_code, own.co_consts, own.co_names)
+                function.__code__ = new
+    return n_changed
+
+
+def _functions(code: CodeType) -> dict[tuple[str, int], CodeType]:
+    """Return the code of all functions in some code, by name and which of that name it is."""
+    found: dict[tuple[str, int], CodeType] = {}
+    times: Counter[str] = Counter()
+    within = [code]
+    while within:
+        for each in within.pop(0).co_consts:
+            if isinstance(each, CodeType):
+                found[each.co_qualname, times[each.co_qualname]] = each
+                times[each.co_qualname] += 1
+                within.append(each)
+    return found
+
+
+def ended(child: int, told: Path) -> list[str]:
+    """Wait for a process that runs tests; return what failed, or how else the process ended.
 
     Raises
     ------
     TimeoutError
-        If none has failed in so many seconds of the processor.
+        If none has failed in the seconds of the processor that it had.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        told, log = Path(folder) / "failed", Path(folder) / "log"
-        sys.stdout.flush()
-        sys.stderr.flush()
-        child = os.fork()
-        if not child:
-            _run(Chosen(tests, told), tree, log, seconds, stop=stop)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)  # what the tests have left running
-        names = told.read_text("utf-8").splitlines() if told.exists() else []
-        if names or not status:
-            return names
-        if -status == signal.SIGXCPU:
-            raise TimeoutError
-        if -status in (signal.SIGPROF, signal.SIGALRM):
-            return ["hangs"]
-        print(log.read_text("utf-8")[-2000:], file=sys.stderr)
-        return [f"exit code {status}"]
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)  # what the tests have left running
+    names = told.read_text("utf-8").splitlines() if told.exists() else []
+    if names or not status:
+        return names
+    if -status == signal.SIGXCPU:
+        return []
+    return ["hangs" if -status in (signal.SIGPROF, signal.SIGALRM) else f"exit code {status}"]
 
 
-def _run(plugin: Chosen, tree: Path, log: Path, seconds: int, *, stop: bool) -> None:
-    """Be the process that runs them; never return."""
+def start(plugin: Told, files: Iterable[str], tree: Path, *options: str) -> int:
+    """Run pytest in a copy of the code, in a process of its own; return its number."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child:
+        return child
     try:
         os.setpgid(0, 0)
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
-        for descriptor in (1, 2):
-            os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
         os.chdir(tree)
+        # Compiled files stay, or every process compiles all of the code.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        sys.dont_write_bytecode = False
         os.environ["PYTHONPATH"] = str(tree)
         sys.path[:] = [str(tree), *(path for path in sys.path if path not in ("", str(ROOT), str(ROOT / "benchmarks")))]
-        options = ["-q", "-p", "no:cacheprovider", "-p", "no:cov", "-p", "no:xdist", *(["-x"] if stop else [])]
-        code = pytest.main([*options, *plugin.files], plugins=[plugin])
+        with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+            code = pytest.main([*OPTIONS, *options, *files], plugins=[plugin])
         audit = sys.modules.get("audit")
         if audit and not Path(audit.__file__).is_relative_to(tree):
-            print(f"the tests ran {audit.__file__}, not the copy's")
+            print(f"the tests ran {audit.__file__}, not the copy's", file=sys.stderr)
             code = 70
-        sys.stdout.flush()
         os._exit(code)
     except BaseException as error:
-        print(repr(error), flush=True)
+        print(repr(error), file=sys.stderr)
         os._exit(71)
 
 
-def in_groups(mutant: Mutant, tests: set[str], widths: Counter[str]) -> list[list[str]]:
-    """Return tests in the order in which they are run, those of some files after the other."""
-    by_file = defaultdict(list)
-    for test in sorted(tests, key=lambda test: (widths[test], test)):
-        by_file[test.partition("::")[0]].append(test)
-
-    def late(file: str) -> tuple[bool, float]:
-        return Path(mutant.path).stem not in file, sum(widths[test] for test in by_file[file]) / len(by_file[file])
-
-    files = sorted(by_file, key=late)
-    # The first alone, since most mutants are noticed at once: to import a file takes longer than to run its tests.
-    groups = [files[:1], files[1:4], files[4:16], files[16:]]
-    return [[test for file in group for test in by_file[file]] for group in groups if group]
+def failed(tests: list[str], tree: Path, *options: str) -> list[str]:
+    """Return which of these tests, or files of tests, fail."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "failed"
+        return ended(start(Chosen(tests, told), dict.fromkeys(map(file_of, tests)), tree, *options), told)
 
 
-def outcome(mutant: Mutant, groups: list[list[str]], tree: Path) -> dict[str, object]:
-    """Run tests in a copy of the code with the change until one fails, and put the file back."""
+@contextlib.contextmanager
+def changed_in(tree: Path, mutant: Mutant) -> Iterator[str]:
+    """Write the change into a copy of the code, and take it back; give the file as it was."""
     target = tree / mutant.path
     text = target.read_text("utf-8")
-    compiled = Path(
-        importlib.util.cache_from_source(str(target))
-    )  # which a change of the same second and size outlives
+    # A compiled file outlives a change of the same second and size.
+    compiled = Path(importlib.util.cache_from_source(str(target)))
+    maker = os.getpid()
     compiled.unlink(missing_ok=True)
     target.write_text(mutant.written(text), "utf-8")
-    found, left = [], float(SECONDS)
     try:
-        for group in groups:
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            found = failed(group, tree, max(1, int(left)))
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            left -= after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            if found:
-                break
-    except TimeoutError:
-        pass
+        yield text
     finally:
-        compiled.unlink(missing_ok=True)
-        target.write_text(text, "utf-8")
-    n_tests = sum(map(len, groups))
-    if not groups:
-        return asdict(mutant) | {"outcome": "not run", "by": "", "n_tests": 0}
-    return asdict(mutant) | {
-        "outcome": "noticed" if found else "survived", "by": found[0] if found else "", "n_tests": n_tests
-    }  # fmt: skip
+        if os.getpid() == maker:
+            compiled.unlink(missing_ok=True)
+            target.write_text(text, "utf-8")
+
+
+def in_forks(jobs: dict[Mutant, list[str]], tree: Path, record: Callable[[dict[str, object]], None]) -> set[Mutant]:
+    """Run the tests of changes of functions; return those that no function in memory has."""
+    plugin = Forks(jobs, tree, record)
+    if plugin.tests:
+        ended(start(plugin, plugin.tests, tree), plugin.left)
+    lines = plugin.left.read_text("utf-8").splitlines() if plugin.left.exists() else []
+    return {mutant_of(json.loads(line)) for line in lines}
+
+
+def at_import(mutant: Mutant, tests: list[str], tree: Path) -> dict[str, object]:
+    """Run the tests of what runs when a module is imported, in a process that imports it anew."""
+    with changed_in(tree, mutant):
+        return row_of(mutant, failed(tests, tree, "-x") if tests else [], len(tests))
+
+
+def row_of(mutant: Mutant, found: list[str], n_tests: int) -> dict[str, object]:
+    """Return what became of a mutant."""
+    what = "noticed" if found else "survived" if n_tests else "not run"
+    return asdict(mutant) | {"outcome": what, "by": found[0] if found else "", "n_tests": n_tests}
+
+
+def in_order(mutant: Mutant, tests: set[str], widths: Counter[str]) -> list[str]:
+    """Return tests in the order in which they are run: of files named as the module, then those that run least."""
+    of_file = defaultdict(list)
+    for test in tests:
+        of_file[file_of(test)].append(widths[test])
+
+    def late(test: str) -> tuple[bool, float, str, int, str]:
+        file = file_of(test)
+        own = of_file[file]
+        return Path(mutant.path).stem not in file, sum(own) / len(own), file, widths[test], test
+
+    return sorted(tests, key=late)
+
+
+def importing(mutant: Mutant) -> set[str]:
+    """Return the files of tests that import a mutant's module."""
+    name, stem = mutant.path.removesuffix(".py").replace("/", "."), Path(mutant.path).stem
+    asked = re.compile(rf"{re.escape(name)}\b|from {re.escape(name.rpartition('.')[0])} import [^\n]*\b{stem}\b")
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in files
+        if path.stem == f"test_{stem}" or asked.search(path.read_text("utf-8"))
+    }
 
 
 COLUMNS = {
@@ -393,65 +497,66 @@ def main(arguments: list[str]) -> None:
     if subprocess.run(["git", "-C", str(ROOT), "diff", "--quiet", "HEAD", "--", *PARTS], check=False).returncode:
         sys.exit("the code has changes that are not committed, and the copy is made of what is: commit them first")
     told = dict(argument.split("=", 1) for argument in arguments)
-    out = Path(told["out"])
+    progress = os.fdopen(os.dup(2), "w")  # whatever pytest does with sys.stderr
+    out = Path(told["out"]).resolve()
     os.environ |= {"OMP_NUM_THREADS": "1", "CI": "1"}
     for name in LOADED:
         importlib.import_module(name)
     quick, slow = (tests_by_line(told[name]) if name in told else {} for name in ("coverage", "slow"))
     widths = Counter(
-        test for covered in (quick, slow) for lines in covered.values() for tests in lines.values() for test in tests
+        test for of in (quick, slow) for lines in of.values() for tests in lines.values() for test in tests
     )
     drawn = draw(int(told.get("n", 200)), int(told.get("seed", 1)))
-    found = {mutant_of(row): row for row in (json.loads(out.read_text("utf-8")) if out.exists() else [])}
-    found = {mutant: found[mutant] for mutant in drawn if mutant in found}
 
-    def write() -> None:
+    def read() -> dict[Mutant, dict[str, object]]:
+        rows = json.loads(out.read_text("utf-8")) if out.exists() else []
+        found = {mutant_of(row): row for row in rows}
+        return {mutant: found[mutant] for mutant in drawn if mutant in found}
+
+    def write(found: dict[Mutant, dict[str, object]]) -> None:
         new = out.with_suffix(".new")
         new.write_text(json.dumps([found[each] for each in drawn if each in found], indent=1) + "\n", "utf-8")
         new.replace(out)
 
-    folder = Path(tempfile.mkdtemp())
-    tree = folder / "tree"
-    subprocess.run(["git", "-C", str(ROOT), "worktree", "add", "-q", "--detach", str(tree)], check=True)
-    try:
-        for mutant in drawn:
-            known = found.get(mutant, {"outcome": "not run", "n_tests": 0})
-            if known["outcome"] == "noticed" or known.get("equivalent"):
-                continue
-            if "again" in told:
-                if known["outcome"] == "not run":
-                    continue
-                row = known | outcome(mutant, [told["again"].split(",")], tree) | {"n_tests": known["n_tests"]}
-                row |= {"added": True} if row["outcome"] == "noticed" else {}
-            else:
-                by_quick = tests_of(mutant, quick)
-                tests = by_quick or tests_of(mutant, slow)
-                if len(tests) <= known["n_tests"] and mutant in found:
-                    continue
-                row = outcome(mutant, in_groups(mutant, tests, widths), tree)
-                row |= {"slow": True} if tests and not by_quick else {}
-            found[mutant] = row
-            write()
-            change = f"{mutant.path}:{mutant.line}: {mutant.before!r} -> {mutant.after!r}"
-            print(f"{row['outcome']}: {change} {row['by']}", file=sys.stderr, flush=True)
-        unsound = failing_anyway(found.values(), tree)
-        for mutant in [mutant for mutant in found if found[mutant]["by"] in unsound]:
-            print(f"fails without any change: {found.pop(mutant)['by']}", file=sys.stderr)
-        write()
-    finally:
-        subprocess.run(["git", "-C", str(ROOT), "worktree", "remove", "--force", str(tree)], check=False)
-        shutil.rmtree(folder, ignore_errors=True)
+    def record(row: dict[str, object]) -> None:
+        mutant, found = mutant_of(row), read()
+        if "again" in told:
+            row |= {"n_tests": found[mutant]["n_tests"]} | ({"added": True} if row["outcome"] == "noticed" else {})
+        elif quick and not tests_of(mutant, quick) and row["n_tests"]:
+            row |= {"slow": True}
+        write(found | {mutant: row})
+        change = f"{mutant.path}:{mutant.line}: {mutant.before!r} -> {mutant.after!r}"
+        print(f"{row['outcome']}: {change} {row['by']}", file=progress, flush=True)
+
+    jobs = {}
+    for mutant in drawn:
+        known = read().get(mutant, {"outcome": "not run", "n_tests": -1})
+        if known["outcome"] == "noticed" or known.get("equivalent") or ("again" in told and known["n_tests"] < 1):
+            continue
+        tests = set(told["again"].split(",")) if "again" in told else set()
+        tests = tests or (tests_of(mutant, quick) or tests_of(mutant, slow) if quick else importing(mutant))
+        if "again" in told or len(tests) > known["n_tests"]:
+            jobs[mutant] = in_order(mutant, tests, widths)
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        subprocess.run(["git", "-C", str(ROOT), "worktree", "add", "-q", "--detach", str(tree)], check=True)
+        try:
+            in_functions = {each: jobs[each] for each in jobs if each.line in module(each.path).in_functions}
+            for mutant in (jobs.keys() - in_functions.keys()) | in_forks(in_functions, tree, record):
+                record(at_import(mutant, jobs[mutant], tree))
+            found = read()
+            names = sorted({str(row["by"]) for row in found.values() if "::" in str(row["by"])})
+            anyway = failed(names, tree) if names else []
+            for mutant in [mutant for mutant in found if found[mutant]["by"] in anyway]:
+                print(f"fails without any change, and says nothing: {found.pop(mutant)['by']}", file=sys.stderr)
+            write(found)
+        finally:
+            subprocess.run(["git", "-C", str(ROOT), "worktree", "remove", "--force", str(tree)], check=False)
     print(table(list(found.values())))
 
 
 def mutant_of(row: dict[str, object]) -> Mutant:
     return Mutant(**{field.name: row[field.name] for field in fields(Mutant)})
-
-
-def failing_anyway(rows: Iterable[dict[str, object]], tree: Path) -> list[str]:
-    """Return which tests that noticed a mutant fail without it, too, and so say nothing."""
-    names = sorted({str(row["by"]) for row in rows if "::" in str(row["by"])})
-    return failed(names, tree, 24 * 3600, stop=False) if names else []
 
 
 if __name__ == "__main__":

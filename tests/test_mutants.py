@@ -37,9 +37,11 @@ def planted(tmp_path, monkeypatch):
     folder = tmp_path / "audit" / "statistics"
     folder.mkdir(parents=True)
     (folder / "rest.py").write_text(CODE, encoding="utf-8")
-    (tmp_path / "test_rest.py").write_text(
-        "import sys; sys.path.insert(0, 'audit/statistics')\n"
-        "def test_least():\n    from rest import rest\n    assert rest([3, 2, 7])[0] == -2 + 10\n"
+    begin = "import sys; sys.path.insert(0, 'audit/statistics')\n"
+    least = "    assert rest([3, 2, 7])[0] == -2 + 10\n"
+    (tmp_path / "test_rest.py").write_text(f"{begin}from rest import rest\ndef test_least():\n{least}")
+    (tmp_path / "test_later.py").write_text(
+        f"{begin}def test_least():\n    from rest import rest\n{least}"
         "def test_wrong():\n    assert 1 == 2\n"
         "def test_for_ever():\n    while True:\n        pass\n"
     )
@@ -92,11 +94,20 @@ def test_tests_that_run_least_code_come_first_and_files_named_as_the_module_befo
     mutant = next(mutants.mutants_of(planted / "audit" / "statistics" / "rest.py"))
     widths = Counter({"test_a.py::wide": 90, "test_a.py::narrow": 1, "test_b.py::one": 2, "test_rest.py::one": 99})
 
-    assert mutants.in_groups(mutant, set(widths), widths) == [
-        ["test_rest.py::one"],
-        ["test_b.py::one", "test_a.py::narrow", "test_a.py::wide"],
-    ]
-    assert mutants.in_groups(mutant, set(), widths) == []
+    assert mutants.in_order(mutant, set(widths), widths) == [
+        "test_rest.py::one", "test_b.py::one", "test_a.py::narrow", "test_a.py::wide"
+    ]  # fmt: skip
+
+
+def test_without_coverage_the_files_that_import_the_module_are_its_tests(planted):
+    (planted / "tests").mkdir()
+    for name, line in (
+        ("a", "from audit.statistics.rest import rest"), ("b", "from audit.statistics import most, rest"),
+        ("c", "from audit.statistics import most"), ("rest", ""),
+    ):  # fmt: skip
+        (planted / "tests" / f"test_{name}.py").write_text(f"{line}\n")
+    mutant = next(mutants.mutants_of(planted / "audit" / "statistics" / "rest.py"))
+    assert mutants.importing(mutant) == {f"tests/test_{name}.py" for name in ("a", "b", "rest")}
 
 
 DRIVER = """
@@ -105,26 +116,33 @@ from pathlib import Path
 sys.path.insert(0, {folder!r})
 import mutants
 tree = mutants.ROOT = Path({tree!r})
-for _ in range(2):
-    for made in mutants.mutants_of(tree / "audit" / "statistics" / "rest.py"):
-        if (made.kind, made.before) in [("dropped line", "numbers.sort()"), ("comparison", "<")]:
-            row = mutants.outcome(made, [["test_rest.py::test_least"]], tree)
-            print(row["outcome"], row["by"], row["n_tests"])
-print(mutants.failing_anyway([{{"by": "test_rest.py::test_wrong"}}, {{"by": "test_rest.py::test_least"}}], tree))
+made = {{(each.kind, each.before): each for each in mutants.mutants_of(tree / "audit" / "statistics" / "rest.py")}}
+chosen = [made["dropped line", "numbers.sort()"], made["comparison", "<"]]
+def show(row):
+    with open(tree / "shown", "a") as file:
+        file.write(f"{{row['outcome']}} {{row['by']}} {{row['n_tests']}}\\n")
+for test in ("test_rest.py::test_least", "test_later.py::test_least"):
+    left = mutants.in_forks({{each: [test] for each in chosen}}, tree, show)
+    for each in chosen:
+        if each in left:
+            show(mutants.at_import(each, [test], tree))
+print(mutants.failed(["test_later.py::test_wrong", "test_later.py::test_least"], tree), flush=True)
 mutants.HANGS = {{mutants.signal.ITIMER_PROF: 1}}
-print(mutants.failed(["test_rest.py::test_for_ever"], tree, 60))
+print(mutants.failed(["test_later.py::test_for_ever"], tree))
 """
 
 
 @pytest.mark.process
+@pytest.mark.long
 def test_a_test_that_notices_is_told_from_one_that_does_not_and_from_one_that_fails_anyway(planted):
     driver = DRIVER.format(folder=str(PATH.parent), tree=str(planted))
     run = subprocess.run([sys.executable, "-c", driver], capture_output=True, text=True, check=True)
 
-    noticed, survived = "noticed test_rest.py::test_least 1", "survived  1"
-    assert run.stdout.splitlines() == [
-        survived, noticed, survived, noticed, "['test_rest.py::test_wrong']", "['hangs']"
+    # Imported with its tests, the functions change in memory; imported by a test, the file is read anew.
+    assert (planted / "shown").read_text().splitlines() == [
+        "noticed test_rest.py::test_least 1", "survived  1", "noticed test_later.py::test_least 1", "survived  1"
     ]  # fmt: skip
+    assert run.stdout.splitlines() == ["['test_later.py::test_wrong']", "['hangs']"]
     assert (planted / "audit" / "statistics" / "rest.py").read_text("utf-8") == CODE
 
 
