@@ -215,6 +215,9 @@ HOLES = {
     "no in-group pair has a rating": lambda y: np.where(np.eye(4) == 0, y, NAN),
     "no out-group pair has a rating": lambda y: np.where(np.eye(4) == 1, y, NAN),
     "1 of 1 narrative has an in-group and an out-group rating": lambda y: y[:1],
+    "1 of 12 narratives has an in-group and an out-group rating": lambda y: np.where(
+        (np.arange(12) == 0)[:, None, None] | (np.eye(4) == 0), y, NAN
+    ),
     "no pair of identities has a rating": lambda y: np.full_like(y, NAN),
     "in-group cannot be told from the effects of identities": lambda y: np.where(
         np.eye(4)[0] + np.eye(4)[1] == 1, y, NAN
