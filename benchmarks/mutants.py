@@ -328,7 +328,7 @@ def change_functions(mutant: Mutant, text: str, tree: Path) -> int:
     names = {(code.co_qualname, code.co_firstlineno, code.co_code): name for name, code in before.items()}
     n_changed = 0
     for function in gc.get_objects():
-        if isinstance(function, FunctionType) and function.__code__.co_filename == file:
+        if type(function) is FunctionType and function.__code__.co_filename == file:
             own = function.__code__
             new = after.get(names.get((own.co_qualname, own.co_firstlineno, own.co_code)))
             if new is not None and new.co_freevars == own.co_freevars:
