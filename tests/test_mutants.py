@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -160,3 +161,19 @@ def test_the_table_counts_what_became_of_each():
     assert "| sign | 3 | 0 | 1 | 0 | 0 | 1 | 1 |" in lines
     assert "| constant | 3 | 1 | 0 | 1 | 1 | 0 | 0 |" in lines
     assert lines[-1] == "| all | 6 | 1 | 1 | 1 | 1 | 1 | 1 |"
+
+
+def test_the_documentation_has_the_table_of_what_was_found():
+    root = PATH.parents[1]
+    rows = json.loads((root / "tests" / "mutants.json").read_text(encoding="utf-8"))
+    fates = Counter(map(mutants.fate, rows))
+    tried = len(rows) - fates["equivalent"] - fates["not run"]
+    found = tried - fates["survived"]
+    documented = (root / "docs" / "reliability.md").read_text(encoding="utf-8")
+    assert mutants.table(rows) in documented
+    assert f"{found} of {tried} ({found / tried:.0%})" in documented
+    assert found / tried >= 0.9
+    for row in rows:
+        if mutants.fate(row) == "survived":
+            assert f"`{row['path']}:{row['line']}`" in documented
+    assert all(row["outcome"] == "survived" for row in rows if row.get("equivalent"))
