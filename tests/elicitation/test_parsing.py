@@ -2,12 +2,13 @@
 
 import math
 
+import inflect
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.asking.elicitation.parsing import ParsedResponse, parse_response, parse_response_hou2025
-from audit.asking.elicitation.plain_text import BOX, _unboxed
+from audit.asking.elicitation.plain_text import _WORD_VALUES, BOX, _unboxed
 from audit.tables.ratings import Status
 from stimuli.prompts import Question
 
@@ -722,3 +723,8 @@ def test_long_response_is_read_in_linear_time(unit):
 )
 def test_a_box_gives_what_stands_in_it_and_no_brace(text, unboxed):
     assert _unboxed(text) == unboxed
+
+
+def test_number_words_have_the_values_of_inflect():
+    in_words = inflect.engine().number_to_words
+    assert {in_words(n): n for n in (*range(20), *range(20, 100, 10))} == _WORD_VALUES
