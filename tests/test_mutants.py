@@ -172,7 +172,6 @@ def test_the_documentation_has_the_table_of_what_was_found():
     documented = (root / "docs" / "reliability.md").read_text(encoding="utf-8")
     assert mutants.table(rows) in documented
     assert f"{found} of {tried} ({found / tried:.0%})" in documented
-    assert found / tried >= 0.9
     for row in rows:
         if mutants.fate(row) == "survived":
             assert f"`{row['path']}:{row['line']}`" in documented
