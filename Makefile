@@ -13,7 +13,7 @@ TESTED := cpu$(comma)embedded$(comma)examples$(comma)tsne$(comma)slurm$(comma)ra
 INSTALL = $(if $(shell command -v uv),VIRTUAL_ENV=$(VENV) uv pip install --quiet --torch-backend=cpu $(1) || ,)$(BIN)/pip install --quiet --no-compile $(1)
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-slow durations check docs fuzz faults example lock sbom advisories clean
+.PHONY: demo test test-all test-slow durations check docs fuzz faults mutants example lock sbom advisories clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m audit run
@@ -49,6 +49,15 @@ fuzz: $(VENV)/.installed
 
 faults: $(VENV)/.installed
 	$(BIN)/python benchmarks/faults.py times=$(or $(TIMES),1)
+
+# Which tests notice a change of one place of the code: which of them run the line is measured first. It goes on from what
+# tests/mutants.json has: take that away to begin anew.
+COVERED := --cov=audit --cov-context=test --cov-report=
+mutants: $(VENV)/.installed
+	mkdir -p build
+	COVERAGE_FILE=build/.coverage $(BIN)/python -m pytest $(PARALLEL) --quick $(COVERED)
+	COVERAGE_FILE=build/.coverage-slow $(BIN)/python -m pytest $(PARALLEL) --simulations=none $(COVERED) tests/engines tests/elicitation
+	$(BIN)/python benchmarks/mutants.py coverage=build/.coverage slow=build/.coverage-slow out=tests/mutants.json
 
 # The committed examples, analysed and rendered again; the screenshot is what a reader of the README sees.
 SWEPT := $(addprefix reports/example-sweep/,origin persona-1 scale-10)

@@ -95,6 +95,12 @@ def test_what_is_missing_and_zero_have_one_form_each():
     assert len({of(None), of(0.0), of(1.0), of(1.0 + 2**-52)}) == 4
 
 
+def test_the_digest_of_rows_without_a_response_is_that_of_this_version():
+    # Computed by this version: a digest that was recorded must be found again by later ones.
+    rows = pa.Table.from_pylist([row(0, response="7"), row(1, response=None)], schema=schema_of(RATINGS))
+    assert rows_sha256(rows, RATINGS) == "dd539c89b77c576d6e60245f1d84fc392231134455e2d8e59fa94844544101ff"
+
+
 # --- What it does depend on -------------------------------------------------------------------------------------------
 
 

@@ -60,6 +60,11 @@ def test_what_was_not_recorded_and_what_is_null_have_the_declared_defaults():
         assert manifest.outside.status_given
 
 
+def test_of_people_that_were_not_recorded_there_are_none():
+    people = Manifest.of({"people": {}}).people
+    assert (people.n_raters, people.n_items, people.questions) == (0, 0, ())
+
+
 def test_a_whole_number_stays_one():
     scale = Manifest.of({"scale": {"low": 0, "high": 10.5}}).scale
     assert (repr(scale.low), repr(scale.high)) == ("0", "10.5")

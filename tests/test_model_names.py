@@ -129,6 +129,12 @@ def test_no_id_leads_out_of_the_reports(path, tmp_path):
     assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{8,198}", folder.name)
 
 
+def test_a_folder_s_name_is_cut_before_its_hash(tmp_path, monkeypatch):
+    monkeypatch.setattr("audit.runs.provenance._FOLDER_LETTERS", 5)
+    folder = default_run_dir(plan_at(tmp_path, "model=ollama", "model.path=abcdefgh"))
+    assert re.fullmatch(r"abcde-[0-9a-f]{8}", folder.name)
+
+
 def test_a_run_that_an_earlier_version_began_goes_on_in_its_folder(tmp_path):
     plan = plan_at(tmp_path, "model=openai", "model.path=m")
     now = default_run_dir(plan)

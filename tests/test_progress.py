@@ -66,6 +66,12 @@ def test_a_time_is_told_in_the_units_that_matter(seconds, words):
     assert duration(seconds) == words
 
 
+def test_of_nothing_that_was_done_no_line_is_written(clock, stream):
+    with Progress(900, stream=stream, clock=clock) as progress:
+        progress.done(0)
+    assert said(stream) == []
+
+
 def test_a_plain_line_comes_after_the_first_batch_and_then_every_ten_seconds(clock, stream):
     with Progress(900, stream=stream, clock=clock) as progress:
         assert said(stream) == []

@@ -18,7 +18,7 @@ from runs import as_stored
 
 from audit.errors import StoreError
 from audit.runs import store
-from audit.runs.files import write_atomically
+from audit.runs.files import _has_rested, write_atomically
 from audit.runs.manifest import SCHEMA_VERSION, Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import KEPT, Table, word
@@ -667,3 +667,11 @@ def test_an_answer_that_was_kept_half_is_none_and_the_others_stay(tmp_path):
     path.write_bytes(path.read_bytes() + b'\n{"name": "c", "answer": 3}\n{"name": "d"}\n\xff\xfe\n' + b"[" * 100_000)
     found = store.PartBegun(path, "ratings-000000")
     assert [found.get(name) for name in "abcd"] == [{"text": "a \u2028"}, {"text": "b \u2028"}, None, None]
+
+
+def test_a_file_that_has_just_changed_may_change_again_within_the_tick_of_its_clock():
+    second = 10**9
+    now = 1_000 * second + 1
+    assert not _has_rested(now, now - 1, now=now)
+    assert not _has_rested(now - 1, now - 3_600 * second, now=now)
+    assert _has_rested(now - 3_600 * second, now - 7_200 * second, now=now)

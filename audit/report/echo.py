@@ -12,7 +12,8 @@ from markupsafe import Markup
 
 from audit.report.numbers import PlacedRow, rows_of, show, show_interval
 from audit.tables.controls import NO_STEM
-from audit.tables.formatting import brief, capital, count, dimension_title, points, printable
+from audit.tables.formatting import brief, count, dimension_title, points, printable
+from stimuli.words import capital
 
 NOT_CONTROLLED: Final = Markup(
     "Repeated words are not controlled: in-group pairs repeat the perceiver's words, out-group pairs do not."

@@ -11,7 +11,8 @@ from markupsafe import Markup
 from audit.report.numbers import PlacedRow, show, show_interval
 from audit.report.results import Results
 from audit.report.table_layout import Write
-from audit.tables.formatting import capital, count, either, fixed, points, rate, scale_end, unsigned
+from audit.tables.formatting import count, either, fixed, points, rate, scale_end, unsigned
+from stimuli.words import capital
 
 _CHECKED: Final = {  # what a check sets against each other
     "emotion": ("a story's own emotion", "a wrong one"),

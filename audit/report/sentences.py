@@ -31,7 +31,6 @@ from audit.tables.formatting import (
     SAME,
     bare_p,
     brief,
-    capital,
     count,
     coverage,
     either,
@@ -42,6 +41,7 @@ from audit.tables.formatting import (
     rate,
     unsigned,
 )
+from stimuli.words import capital
 
 _IDENTITIES_NAMED: Final = 8
 _FREE: Final = "echo_free"

@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from stimuli.words import capital as capital
-
 MINUS: Final = "\N{MINUS SIGN}"
 MISSING: Final = "\N{EN DASH}"
 CROSS: Final = "\N{MULTIPLICATION SIGN}"

@@ -2,11 +2,13 @@
 
 import math
 
+import inflect
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.asking.elicitation.parsing import ParsedResponse, parse_response, parse_response_hou2025
+from audit.asking.elicitation.plain_text import _WORD_VALUES, BOX, _unboxed
 from audit.tables.ratings import Status
 from stimuli.prompts import Question
 
@@ -716,3 +718,20 @@ def test_a_refusal_or_prose_beside_a_told_rating_makes_none_of_it(refusing, pros
 )
 def test_long_response_is_read_in_linear_time(unit):
     parse_response(unit * 20_000, low=0, high=100, quoted=(unit * 100,))  # quadratic work would take minutes
+
+
+@pytest.mark.parametrize(
+    ("text", "unboxed"),
+    [
+        (r"It is \boxed{70}.", f"It is {BOX}70."),
+        (r"So $\boxed{\text{70}}$ it is", rf"So {BOX}\text{{70}} it is"),
+        (r"\boxed{70", f"{BOX}70"),
+    ],
+)
+def test_a_box_gives_what_stands_in_it_and_no_brace(text, unboxed):
+    assert _unboxed(text) == unboxed
+
+
+def test_number_words_have_the_values_of_inflect():
+    in_words = inflect.engine().number_to_words
+    assert {in_words(n): n for n in (*range(20), *range(20, 100, 10))} == _WORD_VALUES

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from audit.asking.elicitation.parsing import parse_response
 from audit.asking.elicitation.plain_text import answer_of
-from audit.engines.dialects import DIALECTS, ends_within_thought, has_unknown_marks, without_thoughts
+from audit.engines.dialects import DIALECTS, dialect_of, ends_within_thought, has_unknown_marks, without_thoughts
 from audit.tables.ratings import Status
 
 THOUGHT = "They lost a dog.\nA 90 would be too much."
@@ -15,6 +15,11 @@ THOUGHT = "They lost a dog.\nA 90 would be too much."
 def read(text):
     reading = parse_response(text, low=0, high=100, quoted=())
     return reading.intensity if reading.status is Status.RATED else reading.status
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.name)
+def test_a_dialect_that_is_named_is_taken_whatever_the_model_shows(dialect):
+    assert dialect_of(dialect.name, "<think>", lambda text: True) is dialect
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.name)

@@ -97,6 +97,13 @@ def refused(model, **settings):
     return line
 
 
+def test_the_libraries_that_read_it_are_quiet(comet, monkeypatch):
+    hushed = []
+    monkeypatch.setattr("audit.engines.comet.hush", lambda: hushed.append(True))
+    texts_of(comet)
+    assert hushed == [True]
+
+
 @pytest.mark.parametrize(("n", "max_tokens"), [(1, 6), (3, 4)])
 def test_inferences_are_those_of_a_beam_search_after_head_relation_and_gen(n, max_tokens, comet):
     # Oracle: transformers asked directly, one head and relation at a time, without padding.

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from audit.engines.answered import read_answers_file
+from audit.engines.answered import _remarks, read_answers_file
 from audit.engines.endings import ending_of
-from audit.engines.inspect_log import generated
+from audit.engines.inspect_log import InspectLog, _shown, generated
 from audit.errors import ConfigError
 
 CUT = {
@@ -212,3 +212,17 @@ def test_a_log_of_inspect_tells_it_too(reason, cut, refused):
     choice = SimpleNamespace(message=SimpleNamespace(text="I would say 8"), stop_reason=reason)
     found = generated(SimpleNamespace(choices=[choice]))
     assert (found.cut, found.refused) == (cut, refused)
+
+
+def test_what_a_model_was_shown_ends_before_its_answer():
+    messages = [SimpleNamespace(role=role, text=role) for role in ("system", "user", "assistant")]
+    answered = SimpleNamespace(messages=messages, output=SimpleNamespace(choices=["a"]))
+    silent = SimpleNamespace(messages=messages[:2], output=SimpleNamespace(choices=[]))
+    asked = [("system", "system"), ("user", "user")]
+    assert (list(_shown(answered)), list(_shown(silent))) == (asked, asked)
+
+
+@pytest.mark.parametrize(("temperature", "said"), [(None, "told no temperature"), (0.7, "at temperature 0.7"), (0, "")])
+def test_a_log_whose_answers_were_drawn_is_remarked_on(temperature, said):
+    found = list(_remarks(InspectLog("m", "Inspect", temperature, ())))
+    assert [said in each for each in found] == ([True] if said else [])

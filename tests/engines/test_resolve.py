@@ -19,6 +19,13 @@ def refused(model):
     return line
 
 
+@pytest.mark.model
+def test_the_libraries_of_hugging_face_draw_no_bars(monkeypatch):
+    monkeypatch.delenv("HF_HUB_DISABLE_PROGRESS_BARS", raising=False)
+    resolve.hush()
+    assert resolve.os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] == "1"
+
+
 def test_a_local_folder_is_taken_as_it_is(tiny_model, tiny_config):
     model, _ = tiny_config(tiny_model)
     assert resolve_model(model) == resolve.ModelFiles(tiny_model.resolve(), None)

@@ -162,6 +162,13 @@ def test_in_group_that_contradicts_n_shared_is_an_error(ratings_of):
         cube_of(ratings)
 
 
+def test_ratings_of_out_group_pairs_alone_contradict_nothing(ratings_of):
+    ratings = ratings_of(np.ones((1, 2, 2)), ["A", "B"])
+    cube = cube_of(ratings[~ratings["in_group"].astype(bool)])
+    assert not cube.in_group.any()
+    assert np.count_nonzero(~np.isnan(cube.y)) == 2
+
+
 def test_unknown_dimension_is_an_error(ratings_of):
     ratings = ratings_of(np.ones((1, 2, 2)), ["A", "B"])
     with pytest.raises(ValueError, match="none of dimension 'nation' and variant 'origin'"):

@@ -1,15 +1,27 @@
 """Oracles: statsmodels' cluster-robust least squares, δ without each conversation, and simulated corpora."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
 from cubes import cube_of
 from scipy import stats
 
+from audit.configuration.analysis_settings import AnalysisSettings
+from audit.errors import NotEstimableError
+from audit.statistics.comparisons import Labelled
 from audit.statistics.contrasts import contrast_by_narrative, in_group_weights, sign_flip_p
-from audit.statistics.conversations import conversation_of, conversations_of, over_conversations, told_apart_by
+from audit.statistics.conversations import (
+    conversation_of,
+    conversations_of,
+    gaps_over_conversations,
+    over_conversations,
+    told_apart_by,
+)
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.mixed import fit_mixed
+from audit.tables.shared import OVERALL
 
 GROUPS = ("Jew", "Sikh", "Jain", "Copt")
 
@@ -60,6 +72,27 @@ def test_of_conversations_of_any_length_the_error_is_that_of_leaving_each_out():
     assert found.df == 6
     assert found.by_narrative.mean() == pytest.approx(d.mean())
     assert found.by_narrative.std(ddof=1) / 7**0.5 == pytest.approx(found.se)
+
+
+def test_signs_are_flipped_by_conversation_in_a_dimension_and_not_in_the_mean_over_dimensions():
+    # Six conversations of two utterances, each with a gap of 1 to 6: of 2⁶ = 64 signs of their sums, 2 reach the sum.
+    d = np.repeat(np.arange(1.0, 7.0), 2)
+    cube, conversations = corpus(np.random.default_rng(5), [2] * 6)
+    of = dict(zip(cube.narrative_ids, conversations, strict=True)).get
+    estimate = estimate_of(d)
+    numbers = {name: getattr(estimate, name) for name in ("delta", "se", "df", "ci_low", "ci_high", "p", "p_sign_flip")}
+    row = {"variant": "origin", "estimator": "contrast", "scope": "narratives", "note": ""} | numbers
+    own, mean = gaps_over_conversations(
+        [row | {"dimension": name} for name in ("religion", OVERALL)],
+        [(cube, SimpleNamespace(contrast=estimate, mixed=NotEstimableError("not fitted")))],
+        {"religion": [Labelled("origin", estimate, cube.narrative_ids, (0.0, 1.0))]},
+        of,
+        seed=0,
+        settings=AnalysisSettings(),
+    )
+    assert own["p_sign_flip"] == 2 / 64
+    assert np.isnan(mean["p_sign_flip"])
+    assert own["se"] == mean["se"] == pytest.approx(np.arange(1.0, 7.0).std(ddof=1) / 6**0.5)
 
 
 def test_of_the_mixed_model_the_error_is_near_that_of_fitting_without_each_conversation():

@@ -167,6 +167,14 @@ def test_effects_of_group_words_and_form_are_told_apart():
     assert gap(cube).delta == pytest.approx(2.5, abs=0.1)  # half of the in-group pairs repeat their words
 
 
+def test_the_gap_of_two_groups_is_that_beside_the_words_of_their_terms():
+    free = echo_free(planted(RELIGIONS, 60, group=1.5, words=4.0, sd=0.1), STEMS)
+    rows = family_rows(free, confidence=0.95, valence={}, clusters={})
+    pairs = [row["delta"] for row in rows if row["family"] == "pair"]
+    assert len(pairs) == 6
+    assert pairs == pytest.approx([1.5] * 6, abs=0.1)
+
+
 def test_a_preference_for_like_forms_is_no_gap():
     free = gap(echo_free(planted(RELIGIONS, 100, form=5.0), STEMS))
     assert free.ci_low < 0 < free.ci_high

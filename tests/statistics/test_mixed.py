@@ -13,6 +13,7 @@ from scipy import stats
 
 from audit.errors import NotEstimableError
 from audit.statistics.mixed import fit_mixed
+from audit.statistics.reml import Reml
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 LME4 = pd.read_csv(REFERENCE / "lme4.csv")
@@ -152,6 +153,16 @@ def test_the_criterion_is_that_of_one_dense_normal_density_and_least_at_the_fit(
         assert all(dense_criterion(y, in_group, *elsewhere)[0] > here for elsewhere in moved)
 
 
+def test_a_search_from_the_mirrored_factor_ends_at_the_same_one():
+    # Λ and −Λ have the same Λ Λ'; the one whose first number is positive is given, which the boundary is sought from.
+    y, in_group = draw_ratings("ABCD", 30, slope_sd=9.0), mask_of("ABCD").astype(bool).ravel()
+    columns = np.column_stack([np.ones(16), in_group])
+    reml = Reml.of(y.reshape(30, 16) - y.mean(), in_group=in_group, columns=columns)
+    theta, _ = reml.maximise()
+    assert (theta[0] > 0, theta[2] > 0) == (True, True)
+    assert reml._descend(theta * [-1, -1, 1]) == pytest.approx(theta, abs=1e-4)
+
+
 def test_an_estimate_states_its_t_interval():
     fit = fit_mixed(cube_of(draw_ratings("ABCDE", 40, missing=0.2)))
     estimate = fit.estimate(confidence=0.9)
@@ -215,6 +226,9 @@ HOLES = {
     "no in-group pair has a rating": lambda y: np.where(np.eye(4) == 0, y, NAN),
     "no out-group pair has a rating": lambda y: np.where(np.eye(4) == 1, y, NAN),
     "1 of 1 narrative has an in-group and an out-group rating": lambda y: y[:1],
+    "1 of 12 narratives has an in-group and an out-group rating": lambda y: np.where(
+        (np.arange(12) == 0)[:, None, None] | (np.eye(4) == 0), y, NAN
+    ),
     "no pair of identities has a rating": lambda y: np.full_like(y, NAN),
     "in-group cannot be told from the effects of identities": lambda y: np.where(
         np.eye(4)[0] + np.eye(4)[1] == 1, y, NAN

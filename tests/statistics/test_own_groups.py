@@ -137,3 +137,13 @@ def test_how_a_group_differs_from_the_rest_is_a_paired_t_test_of_narratives():
         assert row["delta_rest"] == pytest.approx(rest.mean())
         assert row["change_p"] == pytest.approx(oracle.pvalue)
         assert row["change_se"] == pytest.approx((own[place] - rest).std(ddof=1) / 5)
+
+
+def test_of_two_groups_whose_gap_can_be_told_each_differs_from_the_other():
+    y = planted("ABC", {"A": 8.0}, n=25)
+    y[:, 2, 2] = np.nan  # without a rating of its own pair, C's gap is not determined
+    rows = own_rows(cube_of(y, groups="ABC"))
+    assert np.isnan(rows["C"]["delta"])
+    for name, other in ("AB", "BA"):
+        assert rows[name]["delta_rest"] == pytest.approx(rows[other]["delta"])
+        assert rows[name]["change"] == pytest.approx(rows[name]["delta"] - rows[other]["delta"])

@@ -286,6 +286,16 @@ def test_what_can_not_be_fitted_is_one_row_with_the_reason(ratings_of, fit, y, f
     assert all(np.isnan(row[name]) for name in ("estimate", "se", "statistic", "df", "p", "ci_low", "ci_high"))
 
 
+def test_a_formula_that_can_be_laid_out_and_not_filled_in_is_a_row_with_the_reason(ratings_of, monkeypatch):
+    def refuse(*_, **__):
+        raise ValueError("no such level")
+
+    monkeypatch.setattr("audit.statistics.own_model.patsy.build_design_matrices", refuse)
+    (row,) = fit_table(ratings_of(draw(n=6), GROUPS), ADDITIVE, fit="ols").to_dict("records")
+    assert "not fitted: " in row["message"]
+    assert "no such level" in row["message"]
+
+
 def test_no_ratings_are_an_empty_table(ratings_of):
     table = fit_table(ratings_of(draw(n=1), GROUPS).iloc[:0])
     assert table.empty

@@ -277,6 +277,9 @@ def test_a_tipping_point_beyond_the_scale_is_no_explanation():
     for high, note in ((10, NO_SHIFT), (191, NO_SHIFT), (193, "")):
         row = table_of(cube_of(y), headline, low=0, high=high).loc["tipping_point"]
         assert (row["shift_points"], row["note"]) == (pytest.approx(-192), note)
+    # The whole scale is a shift that is still possible.
+    row = table_of(cube_of(y), headline, low=0, high=-row["shift_points"]).loc["tipping_point"]
+    assert row["note"] == ""
 
 
 def test_ratings_missing_alike_have_no_tipping_point():

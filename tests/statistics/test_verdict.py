@@ -253,6 +253,27 @@ def test_what_holds_back_holds_back_both_answers(code, delta):
     assert np.isnan(found.supported_margin)
 
 
+def test_inexact_ratings_keep_a_gap_back_that_is_not_larger_than_they_could_be_off():
+    gap = np.linspace(0.4, 0.6, 100)
+    assert decided(gap_of(gap, off=0.3)).code == "gap"
+    found = decided(gap_of(gap, off=0.495))
+    assert (found.code, found.reasons) == ("undecided", ("bounded",))
+
+
+def test_few_invented_groups_narratives_hold_back_where_no_other_limit_does():
+    values = np.tile(SURE, 10)[:9] + 6
+    assert decided(gap_of(values)).code == "gap"
+    found = decided(gap_of(values, control="placebo", plain=estimate_of(values)))
+    assert (found.code, found.reasons) == ("undecided", ("few_narratives",))
+
+
+def test_a_second_control_beyond_the_margin_leaves_a_gap_undecided_without_a_baseline():
+    [judged] = judge(held_of([gap_of(SURE, other=estimate_of(SURE + 5))]), FREE)
+    assert (judged.outcome, judged.reasons) == ("undecided", ("gap_in_same_words",))
+    [judged] = judge(held_of([gap_of(SURE, other=estimate_of(SURE + 1))]), FREE)
+    assert judged.outcome == "within"
+
+
 def test_ratings_that_do_not_follow_how_strong_an_emotion_is_acquit_nobody_and_do_not_hide_a_gap():
     limits = Limits(frozenset({"intensity_not_followed"}), {})
     found = decided(gap_of(SURE), margin=3.0, limits=limits)

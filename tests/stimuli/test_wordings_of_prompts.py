@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import string
 from collections import Counter
@@ -16,6 +17,7 @@ from test_prompts import CONF, HINDU, LATINA, NARRATIVE, TEMPLATES, VARIANT, con
 from audit.asking.plan import make_plan
 from audit.asking.run_identity import default_run_dir
 from audit.errors import ConfigError
+from audit.runs.prompts import PromptsAsked
 from stimuli.errors import StimulusError
 from stimuli.prompts import PromptGrid
 
@@ -234,3 +236,10 @@ def test_other_paraphrases_make_another_run():
     assert len({identity["prompt"]["sha256"] for identity in identities}) == 4
     two = make_plan(configure(*SMALL, "wordings=2"))
     assert "-origin-2-wordings-" in default_run_dir(two).name
+
+
+def test_a_run_keeps_every_wording_of_its_prompts():
+    plan = make_plan(configure(*SMALL, "wordings=3"))
+    kept = PromptsAsked.of(json.loads(json.dumps(PromptsAsked(plan.grid, plan.strategy).content())))
+    assert [each.user for each in kept.grid.wordings] == [each.user for each in plan.grid.wordings]
+    assert [kept.grid.prompt(cell) for cell in kept.grid] == [plan.grid.prompt(cell) for cell in plan.grid]

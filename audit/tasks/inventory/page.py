@@ -28,9 +28,10 @@ from audit.report.table_layout import (
     statistics_table,
 )
 from audit.runs.manifest import Manifest
-from audit.tables.formatting import brief, capital, error_rate, points, scale_end
+from audit.tables.formatting import brief, error_rate, points, scale_end
 from audit.tasks.inventory.first_screen import LIMITS, against, leads, summary_of_answers
 from audit.tasks.inventory.tables import AFFECT_TABLES, DEFAULT, INVENTORY_TABLES
+from stimuli.words import capital
 
 _ORDERS: Final = {
     "single": "one item per prompt; orders of the scale's ends: {}",

@@ -25,7 +25,6 @@ from audit.report.verdicts import NOT_TOLD_APART, preventing_codes, reason_in_wo
 from audit.tables.formatting import (
     OF_GROUPS_AND_MODELS,
     brief,
-    capital,
     count,
     coverage,
     dimension_title,
@@ -35,6 +34,7 @@ from audit.tables.formatting import (
     unsigned,
 )
 from audit.tasks.task_words import TaskWords
+from stimuli.words import capital
 
 _SHOWN_GAPS: Final = 5  # most gaps named in an answer; the table has the others
 _FREE: Final = "echo_free"

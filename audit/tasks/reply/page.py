@@ -26,13 +26,14 @@ from audit.report.tables import calls, estimable, measure_controls
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.verdicts import next_step, worded
 from audit.runs.manifest import Manifest
-from audit.tables.formatting import brief, capital, count, either, fixed, plural, unsigned
+from audit.tables.formatting import brief, count, either, fixed, plural, unsigned
 from audit.tables.replies import SCORED, ReplyStatus
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
 from audit.tasks.reply.first_screen import Measures, Replied, summary_of_replies
 from audit.tasks.reply.page_sections import topic_sections
 from audit.tasks.task_words import TaskWords
+from stimuli.words import capital
 
 _SHOWN_NARRATIVES: Final = 4  # narratives of each dimension with replies to read on the page
 _SHOWN_REPLIES: Final = 6  # replies to each of them, half in-group and half out-group

@@ -20,8 +20,9 @@ from audit.extras.exchange.paper.table import (
     row_of,
 )
 from audit.extras.exchange.paper.text import Line, PlainText, Symbol, line, told_names
-from audit.tables.formatting import MEANING, MISSING, capital, count, coverage, dimension_title, listed, scale_end
+from audit.tables.formatting import MEANING, MISSING, count, coverage, dimension_title, listed, scale_end
 from audit.tables.shared import OVERALL
+from stimuli.words import capital
 
 _CONTROLS: Final = {
     "all_terms": "in whatever words",
