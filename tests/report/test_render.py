@@ -17,12 +17,13 @@ from audit.report.table_layout import IfKnown, ShownTable, lay_out
 from audit.runs.manifest import Manifest, ManifestError
 from audit.statistics.verdict import Code, Verdict
 from audit.tables.cells import CELLS
-from audit.tables.formatting import BEYOND, capital, interval, points
+from audit.tables.formatting import BEYOND, interval, points
 from audit.tables.gap import GAP
 from audit.tables.ratings import OUTCOMES
 from audit.tables.replies import EPITOME
 from audit.tables.run_of_ratings import TABLES
 from audit.tasks.intensity.page import render_report
+from stimuli.words import capital
 
 SVG = b'<?xml version="1.0"?><svg width="360pt" height="270pt" xmlns="http://www.w3.org/2000/svg"></svg>'
 ATTACK = "<script>alert(1)</script>"

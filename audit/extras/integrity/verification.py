@@ -14,7 +14,6 @@ import pandas as pd
 
 from audit.asking.collect import cell_columns
 from audit.asking.progress import Say
-from audit.configuration.schema import load_statistics
 from audit.errors import AuditError, recovery, report_command
 from audit.runs import ledger
 from audit.runs.manifest import FILE as MANIFEST
@@ -237,8 +236,7 @@ def _generation(path: Path, manifest: Manifest, folder: RunFolder, again: str, s
 
 def _recomputed(folder: _Made, manifest: Manifest, again: str, say: Say) -> Iterator[Finding]:
     """Yield tables that differ from a new analysis of the same answers."""
-    statistics = load_statistics(manifest.config.recorded)
-    task_of(manifest).publish(folder, manifest.adding("config", statistics=statistics.model_dump(mode="json")))
+    task_of(manifest).publish(folder, manifest.adding("config", statistics=manifest.statistics.model_dump(mode="json")))
     by = computed_by()
     other = {name: version for name, version in manifest.analysed_by.items() if by.get(name) != version}
     made = {name: content for name, content in folder.files.items() if name.endswith(".csv")}
