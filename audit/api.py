@@ -61,13 +61,14 @@ class Tables(Mapping[str, pd.DataFrame]):
             if not (path.is_file() or (described is not None and has_table(run, name))):
                 there = ", ".join(self) or "none"
                 raise KeyError(
-                    f"{self._folder} has no table {name!r}; there are: {there}. `python -m audit report` makes all"
+                    f"{self._folder} has no table {name!r}; there are: {there}. `python -m audit report` makes all "
+                    "of them"
                 )
-            again = f"`{report_command(run)}` makes it anew"
+            again = f"`{report_command(run)}` makes it again"
             of = check_made(run, f"tables/{path.name}", remedy=again)
             if self._of not in (None, of):
                 raise StoreError(
-                    f"{path} is of a later analysis than the tables that were read before; open the folder again"
+                    f"{path} was written by a later analysis than the tables read before; open the folder again"
                 )
             self._of = of
             self._read[name] = derived_table(run, name, described)
@@ -168,13 +169,13 @@ class Run:
 
         if self.manifest.inventory is not None:
             raise StoreError(
-                f"{self.path} is a run of a questionnaire; run.manifest.inventory.items has what was asked"
+                f"{self.path} is a run of a questionnaire; run.manifest.inventory.items lists what was asked"
             )
         folder = RunFolder(self.path)
         stages, given = folder.parts(STAGES).frame(), folder.table(GIVEN).rows()
         tell, why_not = what_was_asked(self.path, self.manifest, self.answers, stages=stages, given=given)
         if tell is None:
-            raise StoreError(f"{self.path}: what was asked cannot be told: {why_not}")
+            raise StoreError(f"{self.path}: the prompts cannot be rebuilt: {why_not}")
         Manifest.read(self.path)  # the prompts may have been changed since the run was opened
         return tell
 
@@ -261,7 +262,7 @@ class Run:
             raise ConfigError(f"form={form!r}: there are {', '.join(FORMS)}")
         known = {field.name for field in fields(ExportOptions)}
         if unknown := next((name for name in told if name not in known), None):
-            raise ConfigError(f"no form has an option {unknown!r}; there are {', '.join(sorted(known))}")
+            raise ConfigError(f"no export form has the option {unknown!r}; there are {', '.join(sorted(known))}")
         given = {name: str(value) for name, value in told.items()}
         return export_run(self.path, FORMS[form], Path(to), ExportOptions(**told), given=given, unfinished=unfinished)
 
@@ -286,7 +287,10 @@ class Run:
 
         if "verdicts" not in self.tables:
             again = report_command(self.path)
-            raise StoreError(f"{self.path} has no table of verdicts: no analysis of this version; `{again}` makes one")
+            raise StoreError(
+                f"{self.path} has no table of verdicts: this version of empathy-audit has not analysed it; `{again}` "
+                "analyses it again"
+            )
         rows = verdicts_as_they_hold(self.tables["verdicts"], self.manifest).to_dict("records")
         return tuple(Verdict.of_row({str(name): value for name, value in row.items()}) for row in rows)
 
@@ -406,7 +410,7 @@ def run(*overrides: str, say: Callable[[str], None] = print) -> Run:
 
     compose(list(overrides), job, say=say)
     if not made:
-        raise ConfigError(f"{shlex.join(overrides)} asks for no run")
+        raise ConfigError(f"{shlex.join(overrides)} defines no run")
     return Run(made[0])
 
 
@@ -462,11 +466,7 @@ def compare(*runs: Run | str | Path, run_dir: str | Path, **statistics: Any) -> 
 
     folders = [each.path if isinstance(each, Run) else Path(each) for each in runs]
     made = compare_folders(
-        folders,
-        out=Path(run_dir),
-        reports_dir=Path(run_dir).parent,
-        settings=statistics,
-        say=_silent,
+        folders, out=Path(run_dir), reports_dir=Path(run_dir).parent, settings=statistics, say=_silent
     )
     return Compared(made.path, made.page, made.remarks, made.described)
 
@@ -518,7 +518,9 @@ class Gap:
         """
         rows = self.headline
         if len(rows) != 1:
-            raise ConfigError(f"there are {len(rows)} gaps, of several dimensions or variants; headline has them all")
+            raise ConfigError(
+                f"there are {len(rows)} gaps, of several dimensions or variants; use headline, which lists them all"
+            )
         return float(rows["delta"].iloc[0])
 
     def __repr__(self) -> str:

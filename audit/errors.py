@@ -64,29 +64,16 @@ def recovery(folder: Path, does: str) -> str:
 def check_margin(name: str, margin: float | None, *, low: float, high: float, may_be_all: bool = False) -> None:
     """Refuse points that nothing on a scale can reach: every model would lie within such a margin.
 
-    Parameters
-    ----------
-    name, margin
-        The option, and what is given for it; None is fine.
-    low, high
-        The ends of the scale.
-    may_be_all
-        Whether as many points as the scale is long say something, as of how far a rating may lie from another.
-
-    Raises
-    ------
-    ConfigError
-        If they are too many.
+    ``may_be_all`` allows as many points as the scale is long, as of how far a rating may lie from another.
     """
     length = high - low  # NaN where nothing is rated
     if margin is None or not (margin > length or (margin == length and not may_be_all)):
         return
     if may_be_all:
         raise ConfigError(
-            f"{name}={margin:g}: no rating on a scale from {low:g} to {high:g} lies as far from another; give at most "
-            f"{length:g}"
+            f"{name}={margin:g}: no two ratings on a scale from {low:g} to {high:g} can differ by that much; give "
+            f"at most {length:g}"
         )
     raise ConfigError(
-        f"{name}={margin:g}: no gap on a scale from {low:g} to {high:g} can be as large; give fewer points than "
-        f"{length:g}"
+        f"{name}={margin:g}: no gap on a scale from {low:g} to {high:g} can be that large; give less than {length:g}"
     )

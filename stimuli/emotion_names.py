@@ -49,7 +49,7 @@ def _listed() -> tuple[EmotionWords, ...]:
     return (*dict.fromkeys(emotion_words().values()), *(EmotionWords(*pair) for pair in pairs))
 
 
-_GUESSED: Final = "its own name, since no list has it"
+_GUESSED: Final = "its own name, because no list has it"
 """What is said of an emotion whose words nobody gave."""
 
 
@@ -87,26 +87,11 @@ def words_of_emotion(emotion: str) -> EmotionWords:
 def complete(
     given: Sequence[tuple[str, str, str]], *, place: object
 ) -> tuple[tuple[EmotionWords, ...], dict[str, str]]:
-    """Return the words of each row of a file that may give some.
+    """Return the words of each row of a file that may give some; and, by emotion, the words that it does not give.
 
-    Parameters
-    ----------
-    given
-        Of each row the emotion, its noun and its adjective; a word that is not given is empty. What is given in one row
-        is taken for the emotion's other rows, too.
-    place
-        The file, for messages.
-
-    Returns
-    -------
-    words, said
-        The words of each row; and, by emotion, the words that the file does not give. Of packaged emotions nothing is
-        said.
-
-    Raises
-    ------
-    StimulusError
-        If a row gives no word, and others of its emotion give different ones.
+    ``given`` has of each row the emotion, its noun and its adjective; a word that is not given is empty. What is given
+    in one row is taken for the emotion's other rows, too; StimulusError if rows give different ones. Of packaged
+    emotions nothing is said.
 
     Examples
     --------
@@ -125,8 +110,8 @@ def complete(
     def taken(emotion: str, word: str, kind: str, known: dict[str, dict[str, None]], inferred: str) -> str:
         if not word and len(known[emotion]) > 1:
             raise StimulusError(
-                f"{place}: the emotion {emotion!r} has several {kind}s, {', '.join(map(repr, known[emotion]))}, and "
-                "rows without one; give every row its own, or all the same"
+                f"{place}: the emotion {emotion!r} has several {kind}s, {', '.join(map(repr, known[emotion]))}, "
+                "and rows without one; give every row one, or all rows the same"
             )
         return word or next(iter(known[emotion]), inferred)
 

@@ -25,13 +25,11 @@ from stimuli.narratives import WORDINGS, Narratives
 from stimuli.tables import check_unique, read_cells
 from stimuli.yaml_files import may_be_file
 
-PACKAGED: Final = "packaged"
-"""The source of the pool that comes with the package."""
+PACKAGED: Final = "packaged"  # the source of the pool that comes with the package
 EXAMPLES_FILE: Final = Path(__file__).parent / "data" / "examples.csv"
 
 _COLUMNS: Final = ("example_id", "text", "answer", "emotion")
-_MIN_WORDS: Final = 5
-"""A text of fewer words inside another is a coincidence."""
+_MIN_WORDS: Final = 5  # a text of fewer words inside another is a coincidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +44,11 @@ class Example:
 
 @dataclass(frozen=True)
 class ExamplePool:
-    """The examples there are to choose from.
+    """The examples there are to choose from."""
 
-    Attributes
-    ----------
-    source
-        ``packaged``, or the path of the user's file as it was given.
-    examples
-        In the order of their file; a choice of examples names their places in it.
-    sha256
-        Of the identifiers, texts, answers and emotions of ``examples``, in their order.
-    """
-
-    source: str
-    examples: tuple[Example, ...]
-    sha256: str
+    source: str  # `packaged`, or the path of the user's file as it was given
+    examples: tuple[Example, ...]  # in the order of their file; a choice of examples names their places in it
+    sha256: str  # of the identifiers, texts, answers and emotions, in their order
 
     @property
     def where(self) -> str:
@@ -69,20 +57,11 @@ class ExamplePool:
 
 
 def load_pool(path: Path | None, columns: Mapping[str, str | None]) -> ExamplePool:
-    """Return the packaged examples, or those of a user's file.
+    """Return the packaged examples, or those of a user's file, in which no two texts are alike.
 
-    Parameters
-    ----------
-    path
-        A CSV file, or TSV if it ends in ``.tsv``; None is the packaged pool.
-    columns
-        For a file: its column for each of ``example_id text answer emotion``; None for an emotion that it lacks.
-
-    Raises
-    ------
-    StimulusError
-        If the file or a column is missing, a cell is empty, an identifier stands twice, or two texts are the same but
-        for case, white space and punctuation.
+    ``columns`` has the file's column for each of ``example_id text answer emotion``; None for an emotion that it lacks.
+    StimulusError if a cell is empty, an identifier stands twice, or two texts are the same but for case, white space
+    and punctuation.
     """
     if path is None:
         columns = {ours: ours for ours in _COLUMNS}
@@ -92,7 +71,7 @@ def load_pool(path: Path | None, columns: Mapping[str, str | None]) -> ExamplePo
             raise StimulusError(f"strategy.examples.columns.{ours} must name a column of {path}")
     file = EXAMPLES_FILE if path is None else path
     if not may_be_file(file):
-        raise StimulusError(f"strategy.examples.pool={path} is not a file; null takes the packaged pool")
+        raise StimulusError(f"strategy.examples.pool={path} is not a file; use null for the packaged pool")
     rows = read_cells(file, named, of="examples")
     examples = tuple(Example(**cells) for _, cells in rows)
     check_unique((example.example_id for example in examples), of="example", place=str(file))
@@ -108,24 +87,12 @@ def load_pool(path: Path | None, columns: Mapping[str, str | None]) -> ExamplePo
 
 
 def check_unseen(pool: ExamplePool, narratives: Narratives) -> None:
-    """Refuse a pool that holds a narrative of the run.
+    """Refuse a pool that holds a narrative of the run, in whichever wording.
 
     Texts are compared by their words: case and compatibility forms (NFKC) are folded, and whatever is no letter, mark
     or digit parts words. An example is a narrative if the two are equal in any wording, or if one of them holds the
     other as a whole and that has five words or more. In a script without spaces a clause counts as one word, so that a
     narrative inside a longer clause goes unnoticed there.
-
-    Parameters
-    ----------
-    pool
-        The examples.
-    narratives
-        Those that the run asks about; all their wordings are compared, whichever the prompt shows.
-
-    Raises
-    ------
-    StimulusError
-        If any example is, holds or is part of a narrative: names the first, and how many there are.
     """
     wordings: dict[str, str] = {}
     for narrative in narratives.narratives:
@@ -144,8 +111,8 @@ def check_unseen(pool: ExamplePool, narratives: Narratives) -> None:
         how, narrative_id = seen[texts[found[0]]]
         raise StimulusError(
             f"{pool.where}: {len(found)} of {len(texts)} examples have the text of narratives of this run (first: "
-            f"example {pool.examples[found[0]].example_id!r} {how} narrative {narrative_id!r}); leave them out of the "
-            "pool (strategy.examples.pool): an example must never be a narrative that is asked about"
+            f"example {pool.examples[found[0]].example_id!r} {how} narrative {narrative_id!r}); remove them from "
+            "the pool (strategy.examples.pool): an example must never be a narrative of the run"
         )
 
 
@@ -184,31 +151,10 @@ def _held(needles: Collection[str], haystacks: Iterable[str]) -> Iterator[tuple[
 
 
 def choose_random(pool: ExamplePool, narratives: Narratives, *, n: int, seed: int) -> dict[str, tuple[int, ...]]:
-    """Draw examples for each narrative, without replacement.
+    """Draw n examples for each narrative, without replacement: places in ``pool.examples``, in the order shown.
 
     Each narrative has its own random stream, made of the seed and its identifier: its examples are the same for every
     pair of identities, and whatever else is asked.
-
-    Parameters
-    ----------
-    pool
-        What is drawn from.
-    narratives
-        Those that the run asks about.
-    n
-        Examples for each narrative; 0 or more.
-    seed
-        Of the draws.
-
-    Returns
-    -------
-    dict
-        For each narrative's identifier, places in ``pool.examples`` in the order in which they are shown.
-
-    Raises
-    ------
-    StimulusError
-        If the pool has fewer than ``n`` examples.
     """
     check_enough(n, pool)
     chosen = {}
@@ -220,25 +166,10 @@ def choose_random(pool: ExamplePool, narratives: Narratives, *, n: int, seed: in
 
 
 def choose_similar(similarity: npt.NDArray[np.floating[Any]], *, n: int) -> list[tuple[int, ...]]:
-    """Choose for each narrative the examples that are most similar to it.
+    """Choose for each narrative the n examples that are most similar to it.
 
-    Parameters
-    ----------
-    similarity
-        Shape (n_narratives, n_examples), of any scale: more is more similar.
-    n
-        Examples for each narrative; 0 or more.
-
-    Returns
-    -------
-    list
-        For each row the columns of its ``n`` greatest values, the least of them first, so that the most similar example
-        stands next to the question. Among equals the earlier column counts as more similar.
-
-    Raises
-    ------
-    ValueError
-        If a similarity is NaN, or there are fewer than ``n`` examples.
+    ``similarity`` has shape (n_narratives, n_examples), of any scale. The least similar comes first, so that the most
+    similar example stands next to the question. Among equals the earlier column counts as more similar.
 
     Examples
     --------
@@ -249,7 +180,7 @@ def choose_similar(similarity: npt.NDArray[np.floating[Any]], *, n: int) -> list
     if n > n_examples:
         raise ValueError(f"{n} of {n_examples} examples cannot be chosen")
     if np.isnan(similarity).any():
-        raise ValueError("a similarity is NaN; no example can be ranked by it")
+        raise ValueError("a similarity is NaN, so examples cannot be ranked")
     if n == 0:
         return [()] * len(similarity)
     chosen = []
@@ -266,5 +197,5 @@ def check_enough(n: int, pool: ExamplePool) -> None:
     if n > len(pool.examples):
         raise StimulusError(
             f"strategy.examples.n={n}, but {pool.where} has {len(pool.examples)} examples; ask for at most "
-            f"{len(pool.examples)}, or name a larger pool in strategy.examples.pool"
+            f"{len(pool.examples)}, or give a larger pool in strategy.examples.pool"
         )

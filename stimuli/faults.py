@@ -14,17 +14,17 @@ from pydantic_core import ErrorDetails
 from stimuli.errors import suggest
 
 _WANTED: Final[Mapping[str, str]] = {
-    "string": "a text is wanted",
-    "int": "a whole number is wanted",
-    "float": "a number is wanted",
-    "finite_number": "a number is wanted that is not infinite",
-    "bool": "true or false is wanted",
-    "path": "a path is wanted",
-    "model": "names with values are wanted, as in NAME: VALUE",
-    "dict": "names with values are wanted, as in NAME: VALUE",
-    "mapping": "names with values are wanted, as in NAME: VALUE",
-    "list": "a list is wanted, as in [a, b]",
-    "tuple": "a list is wanted, as in [a, b]",
+    "string": "must be text",
+    "int": "must be a whole number",
+    "float": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool": "must be true or false",
+    "path": "must be a path",
+    "model": "must be NAME: VALUE pairs",
+    "dict": "must be NAME: VALUE pairs",
+    "mapping": "must be NAME: VALUE pairs",
+    "list": "must be a list, such as [a, b]",
+    "tuple": "must be a list, such as [a, b]",
 }
 """What is wanted, by the beginning of pydantic's name of a fault."""
 
@@ -48,14 +48,8 @@ def nested_models(annotation: Any) -> Iterator[type[BaseModel]]:
 def explain(error: ValidationError, model: type[BaseModel] | None = None, content: object = None) -> str:
     """Return a pydantic error's most telling fault as ``place: what is wanted (given: value)``, in one line.
 
-    Parameters
-    ----------
-    error
-        Of which one fault is told.
-    model
-        What was validated: its fields are suggested for a name that it does not have.
-    content
-        What was validated: parts of a place that are not in it are pydantic's own, and left out.
+    Fields of ``model`` are suggested for a name that it does not have. Parts of a place that are not in ``content`` are
+    pydantic's own, and left out.
     """
     fault = fault_of(error)
     place = _written(place_of(error, content))
@@ -125,14 +119,14 @@ def _said(fault: Any, model: type[BaseModel] | None) -> str:
         return "is missing; give it a value"
     if kind == "extra_forbidden":
         names = fields_at(model, fault["loc"][:-1]) if model is not None else ()
-        return f"there is no such name here; {suggest(str(fault['loc'][-1]), names)}" if names else "is not wanted here"
+        return f"unknown name; {suggest(str(fault['loc'][-1]), names)}" if names else "must not be here"
     if kind in ("value_error", "assertion_error"):
         return str(fault["msg"]).removeprefix("Value error, ")
     if kind in ("literal_error", "enum", "union_tag_invalid"):
         words = re.findall(r"'([^']*)'", str(context.get("expected") or context.get("expected_tags")))
         near = difflib.get_close_matches(str(fault["input"]), words, n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"{' or '.join(words)} is wanted{hint}"
+        return f"must be {' or '.join(words)}{hint}"
     if kind in _BOUNDS:
         words_of_it, key = _BOUNDS[kind]
         return f"must be {words_of_it} {context[key]:g}"

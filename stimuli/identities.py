@@ -26,12 +26,10 @@ from stimuli.yaml_files import at_line, read_yaml
 
 UNSPECIFIED: Final = "unspecified"
 NO_PERSONA: Final = "no persona"
-PLACEBO: Final = "placebo"
-"""In place of a study in the identities' file: its sets of invented groups."""
+PLACEBO: Final = "placebo"  # in place of a study in the identities' file: its sets of invented groups
 CASES: Final = ("accusative", "dative", "genitive", "instrumental", "locative")
 """Grammatical forms of a term, beside the one that names it, that a template of a language pack may ask for."""
-CROSS: Final = "+"
-"""Joins the names of crossed dimensions: ``race_ethnicity+religion``."""
+CROSS: Final = "+"  # joins the names of crossed dimensions: `race_ethnicity+religion`
 IDENTITIES_FILE: Final = Path(__file__).parent / "data" / "identities.yaml"
 
 Cue = Literal["label", "name", "context"]
@@ -49,12 +47,12 @@ def _as_term(value: object) -> object:
     if isinstance(value, str):
         value = {"term": value}
     if isinstance(value, dict) and len(value) == 1 and not set(value) & set(_Term.model_fields) and _is_text(value):
-        raise ValueError(f"a wording with a colon in it must be in quotes: '{': '.join(map(str, *value.items()))}'")
+        raise ValueError(f"a wording with a colon must be in quotes: '{': '.join(map(str, *value.items()))}'")
     if isinstance(value, dict) and any(len(str(value.get(name)).splitlines()) > 1 for name in ("term", "stem")):
-        raise ValueError("a wording is one line; write it without line breaks")
+        raise ValueError("a wording must be one line; remove the line breaks")
     if not isinstance(value, (dict, _Term)):
         raise ValueError(
-            "a wording is a text, or has its text in `term: ...`; a number, true or false must be in quotes"
+            "a wording must be text, or have its text in `term: ...`; put numbers, true and false in quotes"
         )
     return value
 
@@ -82,7 +80,7 @@ def _as_group(value: object) -> object:
     if value is None:
         raise ValueError("a group needs at least one term, as a list or under `terms`")
     if isinstance(value, (str, int, float)):
-        raise ValueError(f"the wordings of a group are a list; write [{value}] even if there is only one")
+        raise ValueError(f"the wordings of a group must be a list; write [{value}] even if there is only one")
     return {"terms": value} if isinstance(value, (list, tuple)) else value
 
 
@@ -92,7 +90,7 @@ _Groups = dict[Word, Annotated[_Group, BeforeValidator(_as_group)]]
 def _as_in_group(value: object) -> object:
     listed = isinstance(value, (list, tuple)) and all(isinstance(p, (list, tuple)) and len(p) == 2 for p in value)
     if listed and not all(isinstance(name, str) for pair in cast("Sequence[Sequence[object]]", value) for name in pair):
-        raise ValueError("the names of groups are texts; a number, true or false must be in quotes")
+        raise ValueError("names of groups must be text; put numbers, true and false in quotes")
     if value not in ("same_group", "same_cluster") and not listed:
         raise ValueError("must be same_group, same_cluster or a list of [perceiver's group, experiencer's group]")
     return value
@@ -121,11 +119,11 @@ class _Dimension(StrictModel):
             owner: dict[str, str] = {}
             for name, group in side.items():
                 if name in (UNSPECIFIED, NO_PERSONA):
-                    raise ValueError(f"{name!r} is the name of a baseline; call the group otherwise")
+                    raise ValueError(f"{name!r} is the name of a baseline; rename the group")
                 for term in (each.term for each in group.terms):
                     if (same := " ".join(term.split())) == " ".join(self.unspecified.split()):
                         raise ValueError(
-                            f"{term!r} in {name!r} is how a person of no group is worded; reword it, or give the "
+                            f"{term!r} in {name!r} is the wording for a person of no group; reword it, or give the "
                             "dimension another text under `unspecified`"
                         )
                     if same in owner:
@@ -139,7 +137,7 @@ class _Dimension(StrictModel):
         for name in (*self.perceiver_groups, *self.experiencer_groups):
             first = seen.setdefault(_plain(name), name)
             if name != first:
-                raise ValueError(f"the group {name!r} is also written {first!r}; write it in one way")
+                raise ValueError(f"the group {name!r} is also written {first!r}; write it one way")
 
     @property
     def perceiver_groups(self) -> _Groups:
@@ -180,31 +178,16 @@ def _plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One identity of one side of a dimension.
+    """One identity of one side of a dimension."""
 
-    Attributes
-    ----------
-    term
-        The wording that a prompt shows ("a Latina"); for no persona its name, which no prompt shows.
-    group
-        What the term belongs to; for an intersection the groups joined; for a baseline its name.
-    groups
-        The group in each crossed dimension, in their order; empty for a baseline.
-    stem
-        What the term turns on, in one spelling; several are joined by ``+``. Terms share a stem if one of theirs is the
-        same. None where the term is the only one of its group, and in what earlier versions wrote.
-    cue
-        How the term tells the group.
-    forms
-        The term in further :data:`CASES`, where a language pack words it: pairs of case and wording.
-    """
-
-    term: str
-    group: str
-    groups: tuple[str, ...]
+    term: str  # the wording that a prompt shows ("a Latina"); for no persona its name, which no prompt shows
+    group: str  # what the term belongs to; for an intersection the groups joined; for a baseline its name
+    groups: tuple[str, ...]  # the group in each crossed dimension, in their order; empty for a baseline
+    # What the term turns on, in one spelling; several are joined by +. Terms share a stem if one of theirs is the same.
+    # None where the term is the only one of its group, and in what earlier versions wrote.
     stem: str | None = None
-    cue: Cue = "label"
-    forms: tuple[tuple[str, str], ...] = ()
+    cue: Cue = "label"  # how the term tells the group
+    forms: tuple[tuple[str, str], ...] = ()  # in further CASES, if a language pack words it: case and wording
 
     @property
     def is_baseline(self) -> bool:
@@ -214,28 +197,15 @@ class Identity:
 
 @dataclass(frozen=True)
 class Dimension:
-    """What perceiver and experiencer may differ in; one dimension of a study or several crossed.
+    """What perceiver and experiencer may differ in; one dimension of a study or several crossed."""
 
-    Attributes
-    ----------
-    name
-        E.g. ``religion``, or ``race_ethnicity+religion`` for an intersection.
-    perceivers, experiencers
-        The identities of each side, baselines last.
-    in_group_pairs
-        For each crossed dimension the pairs (perceiver's group, experiencer's group) that share a group.
-    clusters
-        The cultural cluster of each group that has one.
-    placebo
-        Whether its groups are invented, or trivial: what δ is held against, and no δ of its own.
-    """
-
-    name: str
-    perceivers: tuple[Identity, ...]
+    name: str  # e.g. religion, or race_ethnicity+religion for an intersection
+    perceivers: tuple[Identity, ...]  # baselines last, as of experiencers
     experiencers: tuple[Identity, ...]
+    # for each crossed dimension the pairs (perceiver's group, experiencer's group) that share a group
     in_group_pairs: tuple[frozenset[tuple[str, str]], ...]
-    clusters: Mapping[str, str]
-    placebo: bool = False
+    clusters: Mapping[str, str]  # the cultural cluster of each group that has one
+    placebo: bool = False  # whether its groups are invented, or trivial: what δ is held against, and no δ of its own
 
     @property
     def stems(self) -> dict[str, str]:
@@ -287,19 +257,7 @@ def _placebos() -> dict[str, _Dimension]:
 def load_placebos(wanted: int | Sequence[str], *, n_terms: int, seed: int) -> tuple[Dimension, ...]:
     """Return dimensions of groups that do not exist, or do not matter: what δ is held against.
 
-    Parameters
-    ----------
-    wanted
-        How many sets of invented groups, drawn without replacement; or which sets, by name.
-    n_terms
-        Terms of each group, in the order of the file.
-    seed
-        Of the draw.
-
-    Raises
-    ------
-    StimulusError
-        If there are fewer sets, a set is unknown or named twice, or a group has fewer terms.
+    ``wanted`` is how many sets of invented groups, drawn without replacement, or which, by name.
 
     Examples
     --------
@@ -314,7 +272,8 @@ def load_placebos(wanted: int | Sequence[str], *, n_terms: int, seed: int) -> tu
     if isinstance(wanted, int):
         if not 0 <= wanted <= len(invented):
             raise StimulusError(
-                f"stimuli.placebo={wanted}: there are {len(invented)} sets of invented groups; ask for so many at most"
+                f"stimuli.placebo={wanted}: there are {len(invented)} sets of invented groups; ask for at most "
+                "that many"
             )
         drawn = np.random.default_rng([seed, zlib.crc32(PLACEBO.encode())]).choice(len(invented), wanted, replace=False)
         names = [invented[place] for place in sorted(drawn.tolist())]
@@ -325,7 +284,7 @@ def load_placebos(wanted: int | Sequence[str], *, n_terms: int, seed: int) -> tu
         if name not in known:
             raise StimulusError(f"stimuli.placebo names {name!r}: {suggest(name, known)}")
         if names.count(name) > 1:
-            raise StimulusError(f"stimuli.placebo names {name!r} twice; name it once")
+            raise StimulusError(f"stimuli.placebo lists {name!r} twice; keep one")
         groups = known[name].groups or {}
         fewest = min(len(group.terms) for group in groups.values())
         if not 1 <= n_terms <= fewest:
@@ -358,25 +317,25 @@ def packaged_terms() -> dict[str, frozenset[str]]:
 def _parse(content: object, *, place: str, path: Path | None = None) -> dict[str, _Dimension]:
     """Return the dimensions that a mapping says; ``path`` is the user's file that it is of, whose lines are named."""
     if not isinstance(content, dict) or not content:
-        raise StimulusError(f"{place}: has no dimension, and needs at least one: a name, and its groups below it")
+        raise StimulusError(f"{place}: has no dimension; write at least one: a name, with its groups below it")
     dimensions: dict[str, _Dimension] = {}
     for name, body in content.items():
         where = at_line(path, name) if path is not None and isinstance(name, str) else place
         if not isinstance(name, str):
             raise StimulusError(
-                f"{where}: the dimension name {shown(name)} is no text; put it in quotes (YAML reads yes, no, on and "
-                "off as true and false)"
+                f"{where}: the dimension name {shown(name)} is not text; put it in quotes (YAML reads yes, no, on "
+                "and off as true and false)"
             )
         if not name or any(c in name for c in f"{CROSS}/\\ "):
             raise StimulusError(f"{where}: the dimension name {name!r} must be a word without {CROSS!r}, '/' or spaces")
         if not isinstance(body, dict) or name in _Dimension.model_fields:
             raise StimulusError(
-                f"{where}: {name!r} is no dimension; at the left edge stands a dimension's name, below it `groups:`, "
-                "and below that the groups"
+                f"{where}: {name!r} is not a dimension; write a dimension's name at the left edge, below it "
+                "`groups:`, and below that the groups"
             )
         stripped = [str(key) for side in body.values() if isinstance(side, dict) for key in side]
         if twice := next((key for key in stripped if key != key.strip()), None):
-            raise StimulusError(f"{where}: {name}: the name {twice!r} begins or ends with a space; leave the space out")
+            raise StimulusError(f"{where}: {name}: the name {twice!r} begins or ends with a space; remove the space")
         try:
             dimensions[name] = _Dimension.model_validate(body)
         except ValidationError as error:
@@ -404,9 +363,9 @@ def _check_stems(dimension: _Dimension, name: str, *, place: str, path: Path | N
             side = "groups" if dimension.groups else "perceivers" if group == own else "experiencers"
             where = place if path is None else at_line(path, name, side, group)
             raise StimulusError(
-                f"{where}: {name}: the term {lacking.term!r} needs a stem, since {group!r} is worded in other ways "
-                f"too; write {{term: {_in_yaml(lacking.term)}, stem: WORD}}, with the same WORD for terms that repeat "
-                "a word in any form (Jew, Jewish), and another one for those that do not"
+                f"{where}: {name}: the term {lacking.term!r} needs a stem, because {group!r} has other wordings "
+                f"too; write {{term: {_in_yaml(lacking.term)}, stem: WORD}}, with the same WORD for terms that "
+                "share a word in any form (Jew, Jewish), and another WORD for the others"
             )
 
 
@@ -416,40 +375,17 @@ def _in_yaml(text: str) -> str:
 
 
 def load_dimensions(
-    study: str,
+    study: str,  # of data/identities.yaml
     *,
-    own: Path | None = None,
-    names: Sequence[str] | None = None,
+    own: Path | None = None,  # a user's YAML file of further dimensions, in the form of the packaged file's
+    names: Sequence[str] | None = None,  # which, in this order; a+b crosses two; None: all that are no intersections
     unspecified: bool = True,
     no_persona: bool = False,
-    cues: Sequence[str] | None = None,
-    perceiver_terms: int | None = None,
+    cues: Sequence[str] | None = None,  # keep only terms that tell their group by these
+    perceiver_terms: int | None = None,  # let perceivers have the first so many terms of each group
     experiencer_terms: int | None = None,
 ) -> tuple[Dimension, ...]:
     """Return the dimensions of a packaged study and of a user's own file, and intersections of them.
-
-    Parameters
-    ----------
-    study
-        A study of ``data/identities.yaml``: ``geneva``, ``hou2025`` or ``wide``; ``personas`` or ``us-them``.
-    own
-        A user's YAML file whose top level are further dimensions, in the form of the packaged file's dimensions.
-    names
-        Which dimensions, in this order; ``a+b`` crosses two. None takes all that are not intersections.
-    unspecified
-        Whether each side has the unspecified baseline.
-    no_persona
-        Whether perceivers have the baseline of no persona at all.
-    cues
-        Keep only terms that tell their group by these; None keeps all.
-    perceiver_terms, experiencer_terms
-        Let perceivers, or experiencers, have the first so many terms of each group; None takes all.
-
-    Raises
-    ------
-    StimulusError
-        If a name is unknown or given twice, a file is malformed, a term stands twice in a dimension, a group has no
-        terms, no or every pair of a dimension is in-group, or an intersection has no wording.
 
     Examples
     --------
@@ -481,13 +417,13 @@ def load_dimensions(
     dimensions: list[Dimension] = []
     for name in wanted:
         if wanted.count(name) > 1:
-            raise StimulusError(f"dimensions names {name!r} twice; name it once")
+            raise StimulusError(f"dimensions lists {name!r} twice; keep one")
         parts = name.split(CROSS)
         for part in parts:
             if part not in known:
                 raise StimulusError(f"dimensions: {part!r} is not a dimension; {suggest(part, known)}")
         if len(set(parts)) < len(parts):
-            raise StimulusError(f"dimensions: {name!r} crosses a dimension with itself; name two different ones")
+            raise StimulusError(f"dimensions: {name!r} crosses a dimension with itself; give two different ones")
         try:
             dimensions.append(
                 _build(
@@ -525,8 +461,8 @@ def _with_terms(part: _Dimension, *, cues: Sequence[str] | None, limits: tuple[i
             if not terms:
                 there = list(dict.fromkeys(term.cue for term in group.terms))
                 raise StimulusError(
-                    f"stimuli.cues={list(cues or ())}: the terms of {name!r} tell it by {there}; name one of these, or "
-                    "null for all"
+                    f"stimuli.cues={list(cues or ())}: the terms of {name!r} show their group by {there}; give one of "
+                    "these, or null for all"
                 )
             kept[name] = group.model_copy(update={"terms": terms})
         return kept
@@ -592,7 +528,7 @@ def _build(
             if True in verdicts
             else "give perceivers and experiencers groups of the same names, or list pairs in in_group"
         )
-        raise StimulusError(f"{which} pair is in-group, so there is no gap; {remedy}")
+        raise StimulusError(f"{which} pair is in-group, so no gap can be computed; {remedy}")
     return dimension
 
 
@@ -612,7 +548,7 @@ def _intersections(side: Sequence[_Groups], part_names: Sequence[str]) -> list[I
             else:
                 raise StimulusError(
                     f"the group {group_name!r} of {part_names[k]} has no `adjective` or `place`, so it cannot be "
-                    "worded together with another dimension; add one to its entry"
+                    "combined with another dimension; add one to its entry"
                 )
         groups = tuple(group_name for group_name, _ in combination)
         identities.append(Identity(_with_article(" ".join([*before, noun, *after])), " + ".join(groups), groups))

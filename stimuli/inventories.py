@@ -28,8 +28,7 @@ from stimuli.prompts import Prompt, Scale
 from stimuli.yaml_files import read_yaml
 
 AFFECT_FILE: Final = Path(__file__).parent / "data" / "affect.yaml"
-TOTAL: Final = "total"
-"""In place of a subscale: all items."""
+TOTAL: Final = "total"  # in place of a subscale: all items
 
 Presentation: TypeAlias = Literal["single", "list"]
 
@@ -44,73 +43,47 @@ _IMAGINE: Final = 'Imagine that you are the person in this situation:\n"{}"\n\n'
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One statement or word of an inventory.
+    """One statement or word of an inventory."""
 
-    Attributes
-    ----------
-    item_id
-        Unique in its inventory; no prompt shows it.
-    text
-        What is rated, in one line.
-    subscale
-        The one subscale that it belongs to.
-    reverse
-        Whether it is keyed in reverse: an answer x counts low + high − x.
-    """
-
-    item_id: str
-    text: str
-    subscale: str
-    reverse: bool = False
+    item_id: str  # unique in its inventory; no prompt shows it
+    text: str  # what is rated, in one line
+    subscale: str  # the one that it belongs to
+    reverse: bool = False  # whether it is keyed in reverse: an answer x counts low + high − x
 
 
 @dataclass(frozen=True)
 class Inventory:
-    """A questionnaire.
+    """A questionnaire."""
 
-    Attributes
-    ----------
-    name
-        What reports call it.
-    source
-        Where the items are from.
-    scale
-        Of an answer: every item has the same.
-    instruction
-        What is asked of every item, shown before it.
-    total
-        Whether a score over all items has a meaning.
-    items
-        In the file's order; two or more a subscale.
-    """
-
-    name: str
-    source: str
-    scale: Scale
-    instruction: str
-    total: bool
-    items: tuple[Item, ...]
+    name: str  # what reports call it
+    source: str  # where the items are from
+    scale: Scale  # of an answer: every item has the same
+    instruction: str  # what is asked of every item, shown before it
+    total: bool  # whether a score over all items has a meaning
+    items: tuple[Item, ...]  # in the file's order; two or more a subscale
 
     def __post_init__(self) -> None:
         """Raise StimulusError if an item stands twice, a subscale has one item, or there can be no total."""
         for what, values in (("id", [i.item_id for i in self.items]), ("text", [i.text for i in self.items])):
             value, times = Counter(values).most_common(1)[0] if values else ("", 0)
             if times > 1:
-                raise StimulusError(f"items: the {what} {value!r} is given to {times} items; each needs its own")
+                raise StimulusError(f"items: the {what} {value!r} is given to {times} items; give each item its own")
         sizes = Counter(item.subscale for item in self.items)
         if not sizes:
-            raise StimulusError("items is empty; give two or more for each subscale")
+            raise StimulusError("items is empty; give at least 2 for each subscale")
         for subscale, n_items in sizes.items():
             if n_items < 2:
                 raise StimulusError(
-                    f"the subscale {subscale!r} has one item, and a score needs two; check how its name is written "
+                    f"the subscale {subscale!r} has 1 item, but a score needs 2; check the spelling of its name "
                     f"({suggest(subscale, set(sizes) - {subscale})})"
                 )
             if subscale.casefold() == TOTAL:
-                raise StimulusError(f"a subscale is called {subscale!r}, as the score over all items is; rename it")
+                raise StimulusError(
+                    f"a subscale is called {subscale!r}, the name of the score over all items; rename it"
+                )
         if self.total and _IRI.search(self.name.casefold()):
             raise StimulusError(
-                f"total: true, but {self.name} has no total score: the IRI's four subscales are scored apart "
+                f"total: true, but {self.name} has no total score: the IRI's 4 subscales are scored separately "
                 "(Davis 1983); write total: false"
             )
 
@@ -165,17 +138,10 @@ class _File(BaseModel):
 def read_inventory(path: Path) -> Inventory:
     """Read an inventory.
 
-    Parameters
-    ----------
-    path
-        A YAML file with ``name``, ``source``, ``scale: {low, high, low_label, high_label}``, ``instruction``, ``total``
-        (false if left out) and ``items``, a list of ``{id, text, subscale, reverse}`` (``reverse`` false if left out).
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read; a key is unknown, missing or of the wrong kind; two items have one id or one text;
-        a subscale has one item; or ``total`` is true of the IRI, which has no total score.
+    A YAML file with ``name``, ``source``, ``scale: {low, high, low_label, high_label}``, ``instruction``, ``total``
+    (false if left out) and ``items``, a list of ``{id, text, subscale, reverse}`` (``reverse`` false if left out).
+    StimulusError if two items have one id or one text, a subscale has one item, or ``total`` is true of the IRI, which
+    has no total score.
     """
     body = _validated(_File, read_yaml(path), place=str(path))
     ends = _validated(_ScaleBody, body.scale, place=f"{path}: scale")
@@ -195,7 +161,7 @@ def _validated(kind: type[_Body], value: object, *, place: str) -> _Body:
     """Return what a mapping of the file says; its keys first, since the likeliest fault is a misspelt one."""
     if not isinstance(value, dict):
         raise StimulusError(
-            f"{place}: {shown(value)} has no names with values; write {{{', '.join(kind.model_fields)}}}"
+            f"{place}: {shown(value)} must have NAME: VALUE pairs; write {{{', '.join(kind.model_fields)}}}"
         )
     for key in value:
         if key not in kind.model_fields:
@@ -224,24 +190,7 @@ def load_affect() -> Inventory:
 def orders(n_items: int, n_orders: int, seed: int) -> npt.NDArray[np.int64]:
     """Return the orders in which items are shown: the file's own, then random ones, no two alike.
 
-    Parameters
-    ----------
-    n_items
-        Items of the inventory.
-    n_orders
-        Orders, the file's own included.
-    seed
-        Of the random ones. Asking for more orders changes none of the first.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (n_orders, n_items): which item, from 0, stands at each place.
-
-    Raises
-    ------
-    StimulusError
-        If ``n_orders`` is below 1, or more than so many items have.
+    Shape (n_orders, n_items): which item, from 0, stands at each place. More orders change none of the first.
 
     Examples
     --------
@@ -250,7 +199,8 @@ def orders(n_items: int, n_orders: int, seed: int) -> npt.NDArray[np.int64]:
     """
     if n_orders < 1 or (n_items < 20 and n_orders > math.factorial(n_items)):
         raise StimulusError(
-            f"n_orders={n_orders}: {n_items} items have 1 to {math.factorial(min(n_items, 20))} orders; choose as many"
+            f"n_orders={n_orders}: {n_items} items have 1 to {math.factorial(min(n_items, 20))} orders; choose at "
+            "most that many"
         )
     rng = np.random.default_rng(seed)
     drawn = {tuple(range(n_items)): None}
@@ -261,40 +211,16 @@ def orders(n_items: int, n_orders: int, seed: int) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class QuestionnaireSheet:
-    """One prompt's worth of an inventory, whoever fills it in.
-
-    Attributes
-    ----------
-    inventory
-        Whose items they are.
-    presentation
-        ``single``, one item and a number to answer; or ``list``, all items and lines to answer.
-    order
-        The number of the order, from 0.
-    items
-        Those shown, from first to last.
-    descending
-        Whether the scale is described from its high end.
-    """
+    """One prompt's worth of an inventory, whoever fills it in."""
 
     inventory: Inventory
-    presentation: Presentation
-    order: int
-    items: tuple[Item, ...]
-    descending: bool = False
+    presentation: Presentation  # `single`: one item and a number to answer; `list`: all items and lines to answer
+    order: int  # its number, from 0
+    items: tuple[Item, ...]  # those shown, from first to last
+    descending: bool = False  # whether the scale is described from its high end
 
     def prompt(self, perceiver: Identity, *, persona: str, situation: str = "") -> Prompt:
-        """Return the prompt in which a perceiver fills it in.
-
-        Parameters
-        ----------
-        perceiver
-            The identity that the model is given; none where its group is ``no persona``.
-        persona
-            The sentence that gives it, with ``{perceiver}``: ``PromptVariant.persona``.
-        situation
-            A narrative that the perceiver is told to imagine before it answers; empty for none.
-        """
+        """Return the prompt in which a perceiver fills it in, once it has imagined the situation, if there is one."""
         given = "" if perceiver.group == NO_PERSONA else persona.format(perceiver=perceiver.term)
         scale = self.inventory.scale
         ends = [f"{scale.low} ({scale.low_label})", f"{scale.high} ({scale.high_label})"]
@@ -311,23 +237,9 @@ class QuestionnaireSheet:
 def sheets(inventory: Inventory, *, presentation: str, n_orders: int, seed: int) -> tuple[QuestionnaireSheet, ...]:
     """Return the sheets that one perceiver fills in.
 
-    Parameters
-    ----------
-    inventory
-        What is asked.
-    presentation
-        ``single``: a sheet for each item, and since an item alone has no order, the second order describes the scale
-        from its high end. ``list``: a sheet for each order, with all items.
-    n_orders
-        Orders, the file's own included; at most 2 for ``single``: a third would be the first prompt again, and no
-        observation of its own.
-    seed
-        Of the orders of ``list``.
-
-    Raises
-    ------
-    StimulusError
-        If the presentation is unknown, or there are not so many orders.
+    ``single``: a sheet for each item, and since an item alone has no order, the second order describes the scale from
+    its high end; at most 2, since a third would be the first prompt again, and no observation of its own. ``list``: a
+    sheet for each order, with all items.
     """
     if presentation == "list":
         return tuple(
@@ -338,7 +250,7 @@ def sheets(inventory: Inventory, *, presentation: str, n_orders: int, seed: int)
         raise StimulusError(f"presentation={presentation!r}: {suggest(presentation, get_args(Presentation))}")
     if n_orders not in (1, 2):
         raise StimulusError(
-            f"n_orders={n_orders}: an item shown alone has 2 orders, of the scale's ends; choose 1 or 2, or "
+            f"n_orders={n_orders}: an item shown alone has 2 orders (of the scale's ends); choose 1 or 2, or "
             "presentation: list"
         )
     return tuple(
@@ -373,22 +285,9 @@ def read_list_answers(
 ) -> list[float | None]:
     r"""Read the answers of a ``list`` from lines such as ``1: 3``; when in doubt there is none.
 
-    Parameters
-    ----------
-    text
-        What the model wrote, without its thinking.
-    n_items
-        Items that were shown, numbered from 1.
-    low, high
-        The ends of the scale, whole numbers.
-    texts
-        The items' texts as they were shown: a line may then repeat its own item before the answer.
-
-    Returns
-    -------
-    list
-        Length ``n_items``, the answers by place, not keyed. None where no line answers the item, or one does so
-        unclearly, with a number that is not whole or not on the scale, or otherwise than another line.
+    The answers, not keyed, are by place. None where no line answers the item, or one does so unclearly, with a number
+    that is not whole or not on the scale, or otherwise than another line. A line may repeat its own item, as shown in
+    ``texts``, before the answer.
 
     Notes
     -----

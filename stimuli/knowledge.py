@@ -20,52 +20,31 @@ from stimuli.yaml_files import may_be_file
 RELATIONS: Final = ("xIntent", "xNeed", "xWant", "xEffect", "xReact")
 """What the person of a narrative meant to do, needed before, wants now, undergoes and feels; a file may have others."""
 
-_REMEDY: Final = "strategy.knowledge.relations, and out of the templates that show it"
+_REMEDY: Final = "strategy.knowledge.relations, and from the templates that show it"
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What is known of the narratives of a run.
+    """What is known of the narratives of a run."""
 
-    Attributes
-    ----------
-    source
-        The path of the file as it was given.
-    texts
-        For each narrative's identifier, in the order of the run, the text of each relation that was asked for.
-    sha256
-        Of ``texts``: of what is used, not of the file.
-    """
-
-    source: str
+    source: str  # the path of the file as it was given
+    # for each narrative's identifier, in the order of the run, the text of each relation that was asked for
     texts: Mapping[str, Mapping[str, str]]
-    sha256: str
+    sha256: str  # of texts: of what is used, not of the file
 
 
 def read_knowledge(path: Path, narratives: Narratives, relations: Sequence[str]) -> Knowledge:
-    """Return the knowledge of the narratives of a run.
+    """Return the knowledge of the narratives of a run from a CSV or TSV file.
 
-    Parameters
-    ----------
-    path
-        A CSV file, or TSV if it ends in ``.tsv``, with the column ``narrative_id`` and one for each relation. It may
-        hold further columns, and narratives that the run does not ask about, whose cells may be empty.
-    narratives
-        Those that the run asks about.
-    relations
-        The relations to read, e.g. of :data:`RELATIONS`.
-
-    Raises
-    ------
-    StimulusError
-        If the file or a relation's column is missing, a narrative stands twice or is not there, or its cell is empty.
+    It has the column ``narrative_id`` and one for each relation. It may hold further columns, and narratives that the
+    run does not ask about, whose cells may be empty.
     """
     if not may_be_file(path):
         raise StimulusError(
-            f"strategy.knowledge.path={path} is not a file; it is a CSV with narrative_id and relations"
+            f"strategy.knowledge.path={path} is not a file; give a CSV file with narrative_id and relations"
         )
     columns = {name: name for name in ("narrative_id", *relations)}
-    also = f"add a column for each relation, or take one out of {_REMEDY}"
+    also = f"add a column for each relation, or remove one from {_REMEDY}"
     rows = read_cells(path, columns, of="knowledge", may_be_empty=relations, remedy=also)
     check_unique((cells["narrative_id"] for _, cells in rows), of="narrative", place=str(path))
     known = {cells["narrative_id"]: (place, cells) for place, cells in rows}
@@ -73,7 +52,7 @@ def read_knowledge(path: Path, narratives: Narratives, relations: Sequence[str])
     absent = [narrative_id for narrative_id in asked if narrative_id not in known]
     if absent:
         raise StimulusError(
-            f"{path}: {len(absent)} of the {len(asked)} narratives of this run are not there (first: {absent[0]!r}); "
+            f"{path}: {len(absent)} of the {len(asked)} narratives of this run are missing (first: {absent[0]!r}); "
             "add a row for each, or ask fewer narratives"
         )
     texts: dict[str, dict[str, str]] = {}
@@ -83,8 +62,8 @@ def read_knowledge(path: Path, narratives: Narratives, relations: Sequence[str])
         for relation in relations:
             if not cells[relation]:
                 raise StimulusError(
-                    f"{place}: narrative {narrative_id!r} has no text for the relation {relation}; fill the cell, or "
-                    f"take the relation out of {_REMEDY}"
+                    f"{place}: narrative {narrative_id!r} has no text for the relation {relation}; fill the cell, "
+                    f"or remove the relation from {_REMEDY}"
                 )
         texts[narrative_id] = {relation: cells[relation] for relation in relations}
         digest.update(json.dumps([narrative_id, list(texts[narrative_id].items())]).encode() + b"\n")

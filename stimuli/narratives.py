@@ -38,12 +38,9 @@ GENEVA20_FILE: Final = _DATA / "geneva20_narratives.csv"
 _WORDS: Final = ("emotion_noun", "emotion_adjective")
 _NO_VALUE: Final = frozenset({"na", "n/a", "#n/a", "nan", "null"})
 """What R, pandas, spreadsheets and data banks write where there is no value."""
-_SHOWN: Final = 50
-"""Letters of a text that a message shows."""
-_PLACES: Final = 50
-"""Rows that a message names beside the first."""
-INTENSITIES: Final = ("mild", "middle", "strong")
-"""The intensities that each situation of ``geneva20`` is written in."""
+_SHOWN: Final = 50  # letters of a text that a message shows
+_PLACES: Final = 50  # rows that a message names beside the first
+INTENSITIES: Final = ("mild", "middle", "strong")  # the intensities that each situation of `geneva20` is written in
 HOU2025_COUNTS: Final = {
     "anger": 550, "disgust": 550, "fear": 550, "sadness": 550, "boredom": 550, "joy": 550, "pride": 550,
     "trust": 550, "relief": 550, "surprise": 550, "guilt": 275, "shame": 275,
@@ -56,8 +53,8 @@ _HOU2025_COLUMNS: Final = {
     "third_person": "third_person_text",
 }
 _HOU2025_ORIGIN: Final = (
-    "the files come with the released code of Hou, Daumé III and Rudinger (2025), arXiv:2503.01030; "
-    "point stimuli.path at the folder that holds them"
+    "the files come with the released code of Hou, Daumé III and Rudinger (2025), arXiv:2503.01030; set "
+    "stimuli.path to the folder with the files"
 )
 
 
@@ -75,11 +72,7 @@ def emotion_valence() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Narrative:
-    """One situation in which somebody felt an emotion; a wording that the source lacks is empty.
-
-    ``situation`` is what narratives of one event in several intensities share, ``intensity`` which of
-    :data:`INTENSITIES` it was written for; both are empty where the source has no such design.
-    """
+    """One situation in which somebody felt an emotion; a wording that the source lacks is empty."""
 
     narrative_id: str
     emotion: str
@@ -87,8 +80,8 @@ class Narrative:
     neutral: str
     first_person: str
     third_person: str
-    situation: str = ""
-    intensity: str = ""
+    situation: str = ""  # what narratives of one event in several intensities share
+    intensity: str = ""  # which of INTENSITIES it was written for
 
     def wording(self, name: str, *, experiencer: str = "the person") -> str:
         """Return the text in one of :data:`WORDINGS`, with these words in the experiencer's place, if it has one."""
@@ -97,33 +90,16 @@ class Narrative:
 
 @dataclass(frozen=True)
 class Narratives:
-    """The narratives of a run and where they came from.
+    """The narratives of a run and where they came from."""
 
-    Attributes
-    ----------
-    source
-        ``geneva``, ``hou2025``, ``csv`` or ``conversations``.
-    narratives
-        In the order of their file.
-    n_available
-        How many the source holds for the emotions asked, of which ``narratives`` may be a subset.
-    sha256
-        Of the texts, identifiers and emotion words of ``narratives``, in their order.
-    said
-        What was taken for words of emotions that a user's file does not give: a line for each emotion.
-    others
-        What else the source holds, in the order of its file; no part of the run, and not kept with it.
-    n_not_asked
-        Utterances of a corpus that have an emotion and are only shown, since they are marks alone, as "!" is.
-    """
-
-    source: str
-    narratives: tuple[Narrative, ...]
-    n_available: int
-    sha256: str
-    said: tuple[str, ...] = ()
+    source: str  # geneva, hou2025, csv or conversations
+    narratives: tuple[Narrative, ...]  # in the order of their file
+    n_available: int  # in the source for the emotions asked, of which narratives may be a subset
+    sha256: str  # of the texts, identifiers and emotion words, in their order
+    said: tuple[str, ...] = ()  # what was taken for words of emotions that a user's file lacks: a line each
+    # what else the source holds, in the order of its file; no part of the run, and not kept with it
     others: tuple[Narrative, ...] = field(default=(), repr=False, compare=False)
-    n_not_asked: int = 0
+    n_not_asked: int = 0  # utterances that have an emotion and are only shown, since they are marks alone
 
     @property
     def remark(self) -> str:
@@ -131,8 +107,8 @@ class Narratives:
         if not self.said:
             return ""
         return (
-            f"words for emotions that your file does not give: {'; '.join(self.said)}. To give others, add the columns "
-            "emotion_noun and emotion_adjective; one row of each emotion is enough"
+            f"your file gives no words for these emotions, so these are used: {'; '.join(self.said)}. To use "
+            "others, add the columns emotion_noun and emotion_adjective; one row per emotion is enough"
         )
 
     @property
@@ -165,45 +141,24 @@ def load_narratives(
 ) -> Narratives:
     """Return the narratives of a source, or an emotion-stratified random subset of them.
 
-    Parameters
-    ----------
-    source
-        ``geneva`` or ``geneva20`` (packaged), ``hou2025`` (the folder with the study's TSV files) or ``csv`` (a user's
-        file).
-    path
-        The folder or file; not for the packaged ones.
-    columns
-        For ``csv``: the file's column for each of ``narrative_id emotion neutral first_person third_person
-        emotion_noun emotion_adjective``; None where the file has none. Several columns may make an identifier. The last
-        two are also taken from columns of these names, and from one row of an emotion for its others; see
-        :func:`stimuli.emotion_names.words_of_emotion` for what is taken where there are none.
-    emotions
-        Keep only these, in the source's order; None keeps all.
-    situations_per_emotion
-        Draw so many of each emotion without replacement, each emotion from its own random stream, so that leaving
-        out an emotion changes no other's draw. None keeps all.
-    seed
-        Of the draw.
-    intensity
-        Of ``geneva20``: ``mild``, ``middle`` or ``strong``, or ``rotate``: each situation in one of them, every third
-        of an emotion's situations in the same. Never in several, since versions of one event are no independent
-        narratives.
-    shown
-        For ``csv``: the wording that prompts show, whose texts are checked: told by the experiencer or, in the third
-        person, with a place for them; see :mod:`stimuli.person`. None checks none. Packaged texts are so by their
-        tests, and those of the study by its own columns.
-    third_person_fits
-        Whether ``prompt=3-person`` is a remedy where such a text is refused: what is asked is a rating.
-    missing
-        For ``csv``: what stands for an empty cell.
+    ``source`` is ``geneva`` or ``geneva20`` (packaged), ``hou2025`` (the folder with the study's TSV files) or ``csv``
+    (a user's file). ``columns`` has the file's column for each of ``narrative_id emotion neutral first_person
+    third_person emotion_noun emotion_adjective``; None where the file has none. Several columns may make an identifier.
+    The last two are also taken from columns of these names, and from one row of an emotion for its others; see
+    :func:`stimuli.emotion_names.words_of_emotion` for what is taken where there are none.
 
-    Raises
-    ------
-    StimulusError
-        If a file or column is missing, a file is not UTF-8, a cell is empty, an identifier or a column that is read
-        stands twice, an emotion is unknown or has too few situations, or no emotion is asked for. Of a user's file also
-        if a cell has no letter or stands for no value, an emotion is spelt in two ways, two rows tell the same, or a
-        text that is shown is of nobody whom a prompt could name.
+    ``situations_per_emotion`` are drawn without replacement, each emotion from its own random stream, so that leaving
+    out an emotion changes no other's draw. ``intensity`` is of ``geneva20``: ``mild``, ``middle`` or ``strong``, or
+    ``rotate``: each situation in one of them, every third of an emotion's situations in the same. Never in several,
+    since versions of one event are no independent narratives.
+
+    ``shown`` is the wording of a user's file that prompts show, whose texts are checked: told by the experiencer or, in
+    the third person, with a place for them; see :mod:`stimuli.person`. Packaged texts are so by their tests, and those
+    of the study by its own columns. ``third_person_fits`` says whether ``prompt=3-person`` is a remedy where such a
+    text is refused. ``missing`` is what stands for an empty cell.
+
+    StimulusError for what a user can mend: also a cell that stands for no value, an emotion that is spelt in two ways,
+    two rows that tell the same, and a text of nobody whom a prompt could name.
 
     Examples
     --------
@@ -214,11 +169,13 @@ def load_narratives(
     68
     """
     if emotions is not None and not emotions:
-        raise StimulusError("stimuli.emotions is empty; name at least one emotion, or null for all")
+        raise StimulusError("stimuli.emotions is empty; give at least one emotion, or null for all")
     said: Mapping[str, str] = {}
     match source:
         case "geneva" | "geneva20" if path is not None:
-            raise StimulusError(f"stimuli.path={path}: the {source} narratives are packaged; stimuli=csv reads a file")
+            raise StimulusError(
+                f"stimuli.path={path}: the {source} narratives are packaged; to read a file, use stimuli=csv"
+            )
         case "geneva20":
             rows = in_intensity(geneva20_versions(), intensity)
         case "geneva":
@@ -245,11 +202,6 @@ def geneva20_versions() -> list[Narrative]:
 def in_intensity(versions: Sequence[Narrative], intensity: str) -> list[Narrative]:
     """Return each situation in one of its intensities; see :func:`load_narratives`.
 
-    Raises
-    ------
-    StimulusError
-        If the intensity is unknown.
-
     Examples
     --------
     >>> versions = geneva20_versions()
@@ -275,13 +227,7 @@ def in_intensity(versions: Sequence[Narrative], intensity: str) -> list[Narrativ
 def choose_narratives(
     source: str, rows: Sequence[Narrative], *, emotions: Sequence[str] | None, per_emotion: int | None, seed: int
 ) -> Narratives:
-    """Return the narratives of some emotions, or a random subset of each; see :func:`load_narratives`.
-
-    Raises
-    ------
-    StimulusError
-        If an emotion is unknown or has too few narratives.
-    """
+    """Return the narratives of some emotions, or a random subset of each; see :func:`load_narratives`."""
     if emotions is not None:
         known = {r.emotion for r in rows}
         for emotion in emotions:
@@ -334,7 +280,7 @@ def _read_hou2025(path: Path | None, emotions: Sequence[str] | None) -> list[Nar
     present = [e for e, file in files.items() if file.is_file()]
     missing = [files[e].name for e in wanted if e not in present]
     if missing:
-        subset = f"; to use what is there: stimuli.emotions=[{','.join(present)}]" if present else ""
+        subset = f"; to use the files you have: stimuli.emotions=[{','.join(present)}]" if present else ""
         raise StimulusError(
             f"stimuli.path={path}: {len(missing)} of {len(wanted)} files are missing: {', '.join(missing)}; "
             f"{_HOU2025_ORIGIN}{subset}"
@@ -375,7 +321,7 @@ def _read_csv(
         may_be_empty=_WORDS,
         may_be_missing=[word for word in _WORDS if word not in named],
         missing=missing,
-        remedy="or name your own: stimuli.columns.OURS=COLUMN",
+        remedy="or give your own: stimuli.columns.OURS=COLUMN",
     )
     _check_own(read, path, named)
     if shown in named:
@@ -393,14 +339,7 @@ def _read_csv(
 def _check_own(
     read: Sequence[tuple[str, Mapping[str, str]]], path: Path, named: Mapping[str, str | Sequence[str]]
 ) -> None:
-    """Refuse what a model would be shown and nobody meant: no value, two spellings of one emotion, a row given twice.
-
-    Raises
-    ------
-    StimulusError
-        If a cell says that there is no value or has no letter, or a row differs from an earlier one in its spelling or
-        its identifier alone.
-    """
+    """Refuse what nobody meant a model to see: no value, two spellings of one emotion, a row given twice."""
     faults = Faults(str(path))
     spelt: dict[str, tuple[str, str]] = {}
     told: dict[tuple[str, ...], str] = {}
@@ -410,8 +349,7 @@ def _check_own(
             if cell.casefold() in _NO_VALUE:
                 faults.add(
                     place,
-                    f"{cell!r} in column {named.get(name, name)!r} stands for no value; fill the cell or leave the row "
-                    "out",
+                    f"{cell!r} in column {named.get(name, name)!r} means no value; fill the cell, or leave the row out",
                 )
             if cell and not any(map(str.isalnum if name in WORDINGS else str.isalpha, cell)):
                 faults.add(
@@ -424,13 +362,12 @@ def _check_own(
         first, where = spelt.setdefault(same, (emotion, place))
         if emotion != first:
             earlier = where.removeprefix(f"{path}: ")
-            faults.add(place, f"the emotion {emotion!r} is {first!r} on {earlier}; write it in one way")
+            faults.add(place, f"the emotion {emotion!r} is {first!r} on {earlier}; write it one way")
         texts = (same, *(cells.get(name, "") for name in WORDINGS))
         twin = told.setdefault(texts, cells["narrative_id"])
         if twin != cells["narrative_id"]:
             faults.add(
-                place,
-                f"narrative {cells['narrative_id']!r} has the text and the emotion of {twin!r}; keep one of them",
+                place, f"narrative {cells['narrative_id']!r} has the text and the emotion of {twin!r}; keep one of them"
             )
     faults.check()
 
@@ -451,24 +388,24 @@ def _check_told(
     more = _others(faults[1:])
     if fault == "article":
         raise StimulusError(
-            f"{where} has {article_before(text)!r}; leave the article out: the words that take the place of "
-            f"{{experiencer}} bring their own{more}"
+            f"{where} has {article_before(text)!r}; remove the article: the words that replace {{experiencer}} "
+            f"have their own{more}"
         )
     if fault == "no place":
         raise StimulusError(
-            f"{where} is in the third person, and has no place for the experiencer; write {{experiencer}} where the "
-            f"person is named, as in '{{experiencer}} opened a letter'{more}"
+            f"{where} is in the third person, but does not name the experiencer; write {{experiencer}} for the "
+            f"person, as in '{{experiencer}} opened a letter'{more}"
         )
     if fault == "third":
         raise StimulusError(
-            f"{where} has {{experiencer}}, and the prompt shows it as what the experiencer tells; "
+            f"{where} has {{experiencer}}, but the prompt shows it as what the experiencer tells; "
             f"{f'ask such texts by {by}' if third_person_fits else told}{more}"
         )
-    placed_there = f"; or write {{experiencer}} where the person is named, and add {by}" if third_person_fits else ""
+    placed_there = f"; or write {{experiencer}} for the person, and add {by}" if third_person_fits else ""
     raise StimulusError(
-        f"{where} is not in the first person (it has no I, my, we or the like; what is in quotation marks, or after a "
-        "colon or a dash, does not count), and the prompt shows it as what the experiencer tells; "
-        f"{told}{placed_there}; if you have looked, and that person tells every row, as in notes without I: "
+        f"{where} is not in the first person (it has no I, my, we or the like; what is in quotation marks, or "
+        "after a colon or a dash, does not count), but the prompt shows it as what the experiencer tells; "
+        f"{told}{placed_there}; if you have checked that this person tells every row, as in notes without I: "
         f"stimuli.check_person=false{more}"
     )
 

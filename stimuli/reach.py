@@ -7,8 +7,7 @@ from typing import Final
 
 from stimuli.identities import CROSS, Dimension
 
-LEAST_GROUPS: Final = 5
-"""Of fewer groups nothing is said about groups: the test takes them for a sample, see docs/statistics.md."""
+LEAST_GROUPS: Final = 5  # fewer are no sample for the test, so nothing is said about groups: docs/statistics.md
 
 
 def reach_remarks(dimensions: Sequence[Dimension]) -> list[str]:
@@ -31,19 +30,19 @@ def reach_remarks(dimensions: Sequence[Dimension]) -> list[str]:
     for n_groups in sorted({_n_groups(each) for each in few}):
         names = ", ".join(each.name for each in few if _n_groups(each) == n_groups)
         lines.append(
-            f"{names}: {n_groups} groups; a result can speak of these pairs of words and not of groups, which takes "
-            f"{LEAST_GROUPS} groups or more, such as those of stimuli.identities=six-groups"
+            f"{names}: {n_groups} groups; a result holds for these pairs of words, not for groups; for groups, use "
+            f"at least {LEAST_GROUPS}, such as those of stimuli.identities=six-groups"
         )
     if echoing:
         lines.append(
-            f"{', '.join(echoing)}: every in-group pair repeats a word, so that a gap may be its echo; a claim between "
-            "groups takes two terms a group without a common stem (stimuli.experiencer_terms=null, "
+            f"{', '.join(echoing)}: every in-group pair repeats a word, so a gap may be its echo; a claim about "
+            "groups needs 2 terms per group without a common stem (stimuli.experiencer_terms=null, "
             "stimuli.identities=six-groups, or terms of your own)"
         )
     if crossed:
         lines.append(
-            f"{', '.join(crossed)}: an intersection has one term a group, so that a gap may be the echo of a word; ask "
-            "its dimensions one by one for a claim between groups"
+            f"{', '.join(crossed)}: an intersection has 1 term per group, so a gap may be the echo of a word; ask "
+            "its dimensions one by one for a claim about groups"
         )
     return lines
 

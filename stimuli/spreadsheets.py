@@ -12,64 +12,41 @@ from typing import Final
 from stimuli.errors import StimulusError
 from stimuli.files import LARGEST_TABLE, unpacked_size
 
-SUFFIXES: Final = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})
-"""What the names of spreadsheets end with."""
+SUFFIXES: Final = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})  # what the names of spreadsheets end with
 
 
 @dataclass(frozen=True)
 class Worksheet:
-    """A sheet that is not empty.
+    """A sheet that is not empty."""
 
-    Attributes
-    ----------
-    name
-        As its tab has it.
-    first
-        The number of the row that ``rows`` begin with, as the spreadsheet counts.
-    rows
-        The cells of each row as texts, without outer white space, from the first row that has any.
-    """
-
-    name: str
-    first: int
-    rows: list[list[str]]
+    name: str  # as its tab has it
+    first: int  # the number of the row that rows begin with, as the spreadsheet counts
+    rows: list[list[str]]  # the cells of each row as texts, without outer white space, from the first row that has any
 
 
 def read_sheets(path: Path, content: bytes) -> list[Worksheet]:
     """Return the sheets of a spreadsheet that have anything in them.
 
-    Parameters
-    ----------
-    path
-        What messages call it.
-    content
-        The file's bytes.
-
     A number without decimals is written without any, a date as YYYY-MM-DD. Of a formula it is the value that the
     spreadsheet stored; where it stored none, or an error, the cell is empty.
-
-    Raises
-    ------
-    StimulusError
-        If python-calamine is not installed, or the file cannot be read.
     """
     try:
         import python_calamine
     except ImportError as error:
         raise StimulusError(
-            f"{path}: to read spreadsheets: pip install 'empathy-audit[excel]'; or save the sheet as CSV (UTF-8)"
+            f"{path}: reading spreadsheets needs: pip install 'empathy-audit[excel]'; or save the sheet as CSV (UTF-8)"
         ) from error
     try:
         _check_packed(path, content)
         with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
             read = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in book.sheet_names}
     except python_calamine.PasswordError as error:
-        raise StimulusError(f"{path}: is protected by a password; save it without one") from error
+        raise StimulusError(f"{path}: is protected by a password; save it without a password") from error
     except OSError as error:
         raise StimulusError(f"{path}: cannot be read ({error.strerror or error})") from error
     except python_calamine.CalamineError as error:
         raise StimulusError(
-            f"{path}: is no spreadsheet that can be read ({' '.join(str(error).split())}); save it again as .xlsx, or "
+            f"{path}: cannot be read as a spreadsheet ({' '.join(str(error).split())}); save it again as .xlsx, or "
             "as CSV (UTF-8)"
         ) from error
     sheets = []
@@ -82,15 +59,9 @@ def read_sheets(path: Path, content: bytes) -> list[Worksheet]:
 
 
 def choose_sheet(path: Path, sheets: Sequence[Worksheet], wanted: Sequence[str]) -> Worksheet:
-    """Return the one sheet that has the wanted columns; the only one if there are no more.
-
-    Raises
-    ------
-    StimulusError
-        If there is no sheet, or several have the columns, or several are there and none has them.
-    """
+    """Return the one sheet that has the wanted columns; the only one if there are no more."""
     if not sheets:
-        raise StimulusError(f"{path}: has no sheet with anything in it; save the table again, in its first sheet")
+        raise StimulusError(f"{path}: has only empty sheets; save the table again, in the first sheet")
     if len(sheets) == 1:
         return sheets[0]
     having = [sheet for sheet in sheets if set(wanted) <= set(sheet.rows[0])]
@@ -99,15 +70,15 @@ def choose_sheet(path: Path, sheets: Sequence[Worksheet], wanted: Sequence[str])
     columns = ", ".join(map(repr, wanted))
     names = ", ".join(repr(sheet.name) for sheet in (having or sheets))
     what = f"several sheets have the columns {columns}" if having else f"no sheet has all of the columns {columns}"
-    raise StimulusError(f"{path}: {what}: {names}; save the sheet that you mean in a file of its own")
+    raise StimulusError(f"{path}: {what}: {names}; save the sheet you want as a separate file")
 
 
 def _check_packed(path: Path, content: bytes) -> None:
     """Refuse a workbook of which a few bytes stand for more than can be held."""
     if (size := unpacked_size(content)) > LARGEST_TABLE:
         raise StimulusError(
-            f"{path}: unpacks to {size >> 20:,} MiB, and at most {LARGEST_TABLE >> 20:,} are read; save the sheet as "
-            "CSV (UTF-8)"
+            f"{path}: unpacks to {size >> 20:,} MiB, and at most {LARGEST_TABLE >> 20:,} can be read; save the "
+            "sheet as CSV (UTF-8)"
         )
 
 

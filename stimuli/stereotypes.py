@@ -18,26 +18,18 @@ from stimuli.errors import StimulusError
 from stimuli.yaml_files import read_yaml
 
 STEREOTYPES_FILE: Final = Path(__file__).parent / "data" / "stereotypes.yaml"
-MIN_STEM: Final = 3
-"""Letters that must stand before a ``*``: shorter stems take in words by accident."""
+MIN_STEM: Final = 3  # letters that must stand before a `*`: shorter stems take in words by accident
 _NAME: Final = re.compile(r"[a-z][a-z_]*")
 _STEM: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*\*?")
 
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Stereotype words by theme.
+    """Stereotype words by theme."""
 
-    Attributes
-    ----------
-    source
-        The file that they come from.
-    themes
-        Theme → its stems, in lower case; one that ends in ``*`` stands for every word that begins so. A word may be in
-        several themes.
-    """
-
-    source: str
+    source: str  # the file that they come from
+    # Theme → its stems, in lower case; one that ends in * stands for every word that begins so. A word may be in
+    # several themes.
     themes: Mapping[str, tuple[str, ...]]
 
     @property
@@ -52,17 +44,7 @@ class Lexicon:
 
 
 def load_stereotypes(path: Path | None = None) -> Lexicon:
-    """Read a lexicon of stereotype words.
-
-    Parameters
-    ----------
-    path
-        A YAML file of ``theme: [stem, stem*, ...]``; None reads the packaged one.
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, or a theme or stem cannot be used.
+    """Read a lexicon of stereotype words, a YAML file of ``theme: [stem, stem*, ...]``; None reads the packaged one.
 
     Examples
     --------
@@ -77,8 +59,8 @@ def load_stereotypes(path: Path | None = None) -> Lexicon:
     for theme, stems in read_yaml(file).items():
         if not isinstance(theme, str) or not _NAME.fullmatch(theme):
             raise StimulusError(
-                f"{file}: theme {theme!r}: a name is lower-case letters a-z and underscores; rename it, in quotes if "
-                "YAML reads it as something else"
+                f"{file}: theme {theme!r}: a name has lower-case letters a-z and underscores; rename it, and quote "
+                "it if YAML reads it as something else"
             )
         if not isinstance(stems, list) or not stems:
             raise StimulusError(f"{file}: {theme} has no list of words; write {theme}: [word, stem*]")
@@ -95,12 +77,16 @@ def _takes(stem: str, word: str) -> bool:
 def _check(stem: object, earlier: list[object], *, place: str) -> None:
     """Raise StimulusError, with place, value and remedy, unless the stem can be counted."""
     if not isinstance(stem, str):
-        raise StimulusError(f"{place}: {stem!r} is no word; put it in quotes")
+        raise StimulusError(f"{place}: {stem!r} is not a word; put it in quotes")
     if stem in earlier:
         raise StimulusError(f"{place}: {stem!r} is given twice; keep one")
     if stem != stem.lower():
-        raise StimulusError(f"{place}: {stem!r} has capitals, and texts are read in lower case; write {stem.lower()!r}")
+        raise StimulusError(
+            f"{place}: {stem!r} has capitals, but texts are compared in lower case; write {stem.lower()!r}"
+        )
     if not _STEM.fullmatch(stem):
-        raise StimulusError(f"{place}: {stem!r} is not one word, with * at its end at most; give the words one by one")
+        raise StimulusError(
+            f"{place}: {stem!r} is not one word (with at most a * at its end); give the words one by one"
+        )
     if stem.endswith("*") and len(stem) <= MIN_STEM:
-        raise StimulusError(f"{place}: {stem!r} is too short a stem; write {MIN_STEM} letters or more before *")
+        raise StimulusError(f"{place}: {stem!r} is too short a stem; write at least {MIN_STEM} letters before *")

@@ -9,32 +9,13 @@ from typing import Final
 from stimuli.errors import StimulusError
 from stimuli.tables import check_unique, column_names, read_cells
 
-LEVELS: Final = ("0", "1", "2")
-"""No, weak and strong communication of a mechanism."""
+LEVELS: Final = ("0", "1", "2")  # no, weak and strong communication of a mechanism
 
 
 def read_levels(path: Path, narrative_ids: Collection[str], mechanisms: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Read the levels of a reference reply to each narrative.
+    """Read the levels, 0, 1 or 2, of a reference reply to each narrative: narrative → mechanism → level.
 
-    Parameters
-    ----------
-    path
-        A CSV file with ``narrative_id`` and a column for each mechanism. Rows of other narratives are not read.
-    narrative_ids
-        The run's.
-    mechanisms
-        The columns to read, of those that the file has.
-
-    Returns
-    -------
-    dict
-        Narrative → mechanism → level; only narratives that have a row.
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, a level is none of 0, 1 and 2, a narrative stands twice, none is of the run,
-        or there is no column of a mechanism.
+    A CSV file with ``narrative_id`` and a column for each mechanism that it has. Rows of other narratives are not read.
     """
     there = column_names(path)
     mechanisms = [name for name in mechanisms if name in there] or mechanisms
@@ -48,8 +29,8 @@ def read_levels(path: Path, narrative_ids: Collection[str], mechanisms: Sequence
             continue
         for name in mechanisms:
             if cells[name] not in LEVELS:
-                raise StimulusError(f"{place}: {name} is {cells[name]!r}; a level is 0, 1 or 2")
+                raise StimulusError(f"{place}: {name} is {cells[name]!r}, but a level must be 0, 1 or 2")
         found[cells["narrative_id"]] = {name: int(cells[name]) for name in mechanisms}
     if not found:
-        raise StimulusError(f"{path}: names none of this run's {len(wanted):,} narratives in narrative_id")
+        raise StimulusError(f"{path}: has none of this run's {len(wanted):,} narratives in narrative_id")
     return found

@@ -29,40 +29,22 @@ PARQUET: Final = frozenset({".parquet"})
 SPSS: Final = frozenset({".sav", ".zsav"})
 SUFFIXES: Final = frozenset({*DELIMITED, *SPREADSHEETS, *LINES, *PARQUET, *SPSS})
 """What the names of tables end with; another file is taken for delimited text where any may be given."""
-WRITTEN_AS: Final = ".csv, .tsv or .txt, a spreadsheet (.xlsx), .parquet, .jsonl, or SPSS's .sav"
-"""The same in words."""
-_MOST_CELLS: Final = 100_000_000
-"""Cells of a packed table: a few bytes can stand for any number of them."""
+WRITTEN_AS: Final = ".csv, .tsv or .txt, a spreadsheet (.xlsx), .parquet, .jsonl, or SPSS's .sav"  # the same in words
+_MOST_CELLS: Final = 100_000_000  # cells of a packed table: a few bytes can stand for any number of them
 
 Rows: TypeAlias = Iterator[tuple[int, Sequence[str]]]
 
 
 @dataclass(frozen=True, eq=False)
 class TableFile:
-    """An open table.
+    """An open table."""
 
-    Attributes
-    ----------
-    header
-        Names of the columns, without outer white space; none where the file is empty.
-    rows
-        The number of each row, as :attr:`counts` them, and its cells. Of text and of sheets, empty rows are none.
-    sha256
-        Of the file's bytes.
-    counts
-        ``line`` or ``row``.
-    sheet
-        Of a spreadsheet with its name.
-    delimiter
-        Of delimited text.
-    """
-
-    header: list[str]
-    rows: Rows
-    sha256: str
-    counts: str
-    sheet: str = ""
-    delimiter: str = ""
+    header: list[str]  # names of the columns, without outer white space; none where the file is empty
+    rows: Rows  # The number of each row, as `counts` says, and its cells. Of text and of sheets, empty rows are none.
+    sha256: str  # of the file's bytes
+    counts: str  # `line` or `row`
+    sheet: str = ""  # of a spreadsheet with its name
+    delimiter: str = ""  # of delimited text
 
     def place(self, number: int) -> str:
         """Return where a row stands within the file."""
@@ -122,9 +104,9 @@ def json_lines(text: str) -> tuple[list[str], Rows]:
         try:
             read = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise MalformedRowError(f"it is no JSON ({error}); each line is one object", number) from error
+            raise MalformedRowError(f"it is not JSON ({error}); each line is one object", number) from error
         if not isinstance(read, dict):
-            raise MalformedRowError("it is no object of JSON; write names with values in braces", number)
+            raise MalformedRowError("it is not a JSON object; write NAME: VALUE pairs in braces", number)
         objects.append((number, {name.strip(): value for name, value in read.items()}))
     header = list(dict.fromkeys(name for _, row in objects for name in row))
     return header, ((number, [_json_text(row.get(name)) for name in header]) for number, row in objects)
@@ -170,7 +152,7 @@ def parquet_columns(path: Path, content: bytes, wanted: set[str], numbers: set[s
         if isinstance(error, StimulusError):
             raise
         reason = next(iter(str(error).splitlines()), "").rstrip(".")
-        raise StimulusError(f"{path} cannot be read as Parquet ({reason}); write it anew, or as CSV") from error
+        raise StimulusError(f"{path} cannot be read as Parquet ({reason}); write it again, or as CSV") from error
     return [name.strip() for name in header], _numbered(header, columns, read.num_rows)
 
 
@@ -180,7 +162,7 @@ def spss_columns(path: Path, content: bytes, wanted: set[str], numbers: set[str]
         import pyreadstat
     except ImportError as error:
         raise StimulusError(
-            f"{path}: to read data files of SPSS: pip install 'empathy-audit[spss]'; or save it as CSV (UTF-8)"
+            f"{path}: reading SPSS data files needs: pip install 'empathy-audit[spss]'; or save it as CSV (UTF-8)"
         ) from error
     try:
         _, told = pyreadstat.read_sav(path, metadataonly=True)
@@ -193,7 +175,7 @@ def spss_columns(path: Path, content: bytes, wanted: set[str], numbers: set[str]
         raise
     except Exception as error:  # whatever the library says of damage
         reason = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise StimulusError(f"{path}: is no data file of SPSS that can be read ({reason}); save it again") from error
+        raise StimulusError(f"{path}: cannot be read as an SPSS data file ({reason}); save it again") from error
     columns = {
         name: _told(list(read[name]), {} if plain_name(name) in numbers else told.variable_value_labels.get(name, {}))
         for name in names
@@ -214,4 +196,4 @@ def _numbered(header: Sequence[str], columns: Mapping[str, Sequence[str]], n_row
 
 def _check_size(path: Path, n_cells: int) -> None:
     if n_cells > _MOST_CELLS:
-        raise StimulusError(f"{path}: stands for {n_cells:,} cells, and at most {_MOST_CELLS:,} are read; split it")
+        raise StimulusError(f"{path}: has {n_cells:,} cells, but at most {_MOST_CELLS:,} can be read; split it")

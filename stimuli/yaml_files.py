@@ -16,16 +16,15 @@ _DEEPEST: Final = 100
 """Brackets, or levels of indentation, that may stand within each other: PyYAML takes minutes over some thousands."""
 _REMEDIES: Final[Mapping[str, str]] = {
     "<stream end>": "a bracket or a quote is not closed",
-    "'\\t'": "a tab stands before a name; write spaces",
-    "mapping values are not allowed": "a text with a colon in it must be in quotes, and after a name's colon stands a "
-    "space",
+    "'\\t'": "a tab comes before a name; use spaces",
+    "mapping values are not allowed": "text with a colon must be in quotes, and a name's colon needs a space after it",
     "expected ',' or": "a bracket is not closed, or a comma is missing",
-    "another document": "a line --- begins another document; leave it out",
+    "another document": "a line --- starts another document; leave it out",
     "undefined alias": "a text that begins with * must be in quotes",
-    "2002:merge": "<< is not read; write out what is meant",
+    "2002:merge": "<< cannot be read; write the values out",
     "a constructor for the tag": "a text that begins with ! must be in quotes",
     "could not find expected ':'": "a colon is missing after a name",
-    "expected <block end>": "names of one level must begin at the same place of their lines",
+    "expected <block end>": "names of one level must start in the same column",
     "cannot start any token": "a text that begins with this character must be in quotes",
 }
 """What is likeliest meant, by what PyYAML says."""
@@ -47,7 +46,7 @@ class _StrictLoader(yaml.SafeLoader):
         return bool(super().add_indent(column))
 
     def _too_deep(self) -> StimulusError:
-        return StimulusError(f"line {self.line + 1}: is nested more than {_DEEPEST} levels deep; write it flatter")
+        return StimulusError(f"line {self.line + 1}: is nested more than {_DEEPEST} levels deep; use fewer levels")
 
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -58,7 +57,7 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
         if not isinstance(key, Hashable):
             raise StimulusError(f"line {line}: a key must be a word, not a {type(key).__name__}")
         if key in seen:
-            raise StimulusError(f"line {line}: {key!r} is given a second time, first on line {seen[key]}; keep one")
+            raise StimulusError(f"line {line}: {key!r} occurs twice, first on line {seen[key]}; keep one")
         seen[key] = line
     return dict(loader.construct_mapping(node, deep=True))
 
@@ -75,21 +74,7 @@ def may_be_file(path: Path) -> bool:
 
 
 def read_text(path: Path, *, at_most: int = LARGEST_TEXT) -> str:
-    """Return a file's text, which must be UTF-8, or UTF-16 that says so by the mark that it begins with.
-
-    Parameters
-    ----------
-    path
-        A regular file.
-    at_most
-        Its greatest size in bytes.
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, is no regular file or too large, is not UTF-8, or holds a NUL character: names the
-        line.
-    """
+    """Return a file's text, which must be UTF-8, or UTF-16 that says so by the mark that it begins with."""
     return decoded(path, _bytes_of(path, at_most))
 
 
@@ -104,8 +89,8 @@ def decoded(path: Path, raw: bytes) -> str:
     """Return the text that a file's bytes are, see :func:`read_text`."""
     if raw.startswith(b"PK\x03\x04"):
         raise StimulusError(
-            f"{path}: is no text, but packed as .xlsx, .ods and .docx files are; give a spreadsheet the ending of its "
-            "kind, or save it as text in UTF-8"
+            f"{path}: is not text, but packed like .xlsx, .ods and .docx files; give a spreadsheet its own file "
+            "ending, or save it as UTF-8 text"
         )
     try:
         text = raw.decode(_encoding(raw))
@@ -117,7 +102,7 @@ def decoded(path: Path, raw: bytes) -> str:
         ) from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise StimulusError(f"{path}: line {line} holds a NUL character, which no text has; save the file as UTF-8")
+        raise StimulusError(f"{path}: line {line} has a NUL character, which no text has; save the file as UTF-8")
     return text
 
 
@@ -131,13 +116,7 @@ def _encoding(raw: bytes) -> str:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the mapping in a YAML file.
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, is not YAML, holds no mapping, or gives a key twice.
-    """
+    """Return the mapping in a YAML file."""
     text = read_text(path)
     try:
         content = _loaded(text)
@@ -148,10 +127,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         raise StimulusError(
-            f"{path}: {where}not YAML ({_in_words(getattr(error, 'problem', None) or error)})"
+            f"{path}: {where}is not YAML ({_in_words(getattr(error, 'problem', None) or error)})"
         ) from error
     if not isinstance(content, dict) or not content:
-        raise StimulusError(f"{path}: is empty, or has no names with values; write lines such as NAME: VALUE")
+        raise StimulusError(f"{path}: is empty, or has no NAME: VALUE pairs; write lines such as NAME: VALUE")
     return content
 
 
@@ -168,11 +147,6 @@ def check_size(path: Path) -> None:
     """Refuse a YAML file that is none, is nested too deeply, or whose aliases stand for more than can be held.
 
     For files that another library loads, which would not end; what else is wrong with one is left to that library.
-
-    Raises
-    ------
-    StimulusError
-        If it is so.
     """
     if not may_be_file(path) and not path.exists():
         return

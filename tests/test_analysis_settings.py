@@ -79,11 +79,11 @@ def test_settings_that_are_stored_and_read_back_are_the_same(content):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ({"margin": "2"}, "margin is '2', and should be a number"),
-        ({"margin": "2", "power": 3}, "margin is '2', and should be a number"),
-        ({"n_permutations": True}, "n_permutations is True, and should be a number"),
-        ({"human": 5}, "human is 5, and should be a path"),
-        ("margin=2", " is 'margin=2', and should be names with values"),
+        ({"margin": "2"}, "margin is '2', but must be a number"),
+        ({"margin": "2", "power": 3}, "margin is '2', but must be a number"),
+        ({"n_permutations": True}, "n_permutations is True, but must be a number"),
+        ({"human": 5}, "human is 5, but must be a path"),
+        ("margin=2", " is 'margin=2', but must be a JSON object"),
     ],
 )
 def test_what_no_version_recorded_is_named(content, said):

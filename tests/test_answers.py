@@ -226,7 +226,7 @@ def test_what_says_that_a_text_is_not_whole_reaches_its_reader_from_every_form_o
         line |= {"text": text, "finishReason": why}
     write("a.jsonl", lines) if form == "a.jsonl" else pd.DataFrame(lines).to_csv(form, index=False)
     assert audit("report", f"answers={form}", "prompts=p.jsonl", "run_dir=run") == 0
-    assert "3 without a sign of being whole" in capsys.readouterr().err
+    assert "3 without a sign of being complete" in capsys.readouterr().err
     ratings = pd.read_parquet("run/ratings.parquet").head(5)
     assert ratings["cut"].isna().tolist() == [False, False, True, True, True]
     assert ratings["cut"][:2].tolist() == [True, False]
@@ -268,7 +268,7 @@ def test_what_is_no_answer_is_missing_and_told(there, audit, capsys):
     assert audit("report", "answers=a.jsonl", "prompts=p.jsonl", "run_dir=run") == 0
     said = capsys.readouterr().err
     assert f"answers to {len(own) - 4:,} of {len(own):,} prompts; 1 without a line; 3 with a line that has no" in said
-    assert "1 with the same line again" in said
+    assert "1 with a repeated line" in said
     assert f"4 prompts of {len(own):,} have no answer" in said
     ratings = pd.read_parquet("run/ratings.parquet")
     assert ratings["status"].astype(str).tolist()[:5] == ["failed"] * 4 + ["refused"]
@@ -276,20 +276,20 @@ def test_what_is_no_answer_is_missing_and_told(there, audit, capsys):
 
 
 FAULTY = {
-    "no JSON": (b"{", r"a\.jsonl: line 3 is no JSON"),
-    "no UTF-8": (b'{"id": "\xff"}', r"a\.jsonl: line 3 is no JSON"),
-    "no object": (b"[1]", r"line 3 is no JSON object but a list"),
+    "no JSON": (b"{", r"a\.jsonl: line 3 is not JSON"),
+    "no UTF-8": (b'{"id": "\xff"}', r"a\.jsonl: line 3 is not JSON"),
+    "no object": (b"[1]", r"line 3 must be a JSON object, but is a list"),
     "no id": (b'{"text": "7"}', r"line 3 has no id; give each answer the id of its prompt"),
-    "another export": (b'{"id": "abc-0", "text": "7"}', r"line 3: id 'abc-0' is of other prompts, .* begin 'abc'"),
-    "no such place": (b'{"id": "EXPORT-99999", "text": "7"}', r"line 3: there is no prompt with the id .*-99999'"),
-    "another number": (b'{"id": "EXPORT-007", "text": "7"}', r"line 3: there is no prompt with the id"),
-    "no text": (b'{"id": "EXPORT-0", "rating": 7}', r"line 3 has no text of a model; name it text, response"),
-    "a number": (b'{"id": "EXPORT-0", "text": 7}', r"line 3: text is a number, and should be a text"),
-    "two texts": (b'{"id": "EXPORT-0", "text": "7", "output": "8"}', r"line 3 has text and output; keep the one"),
+    "another export": (b'{"id": "abc-0", "text": "7"}', r"line 3: id 'abc-0' belongs to other prompts, .* begin 'abc'"),
+    "no such place": (b'{"id": "EXPORT-99999", "text": "7"}', r"line 3: no prompt has the id .*-99999'"),
+    "another number": (b'{"id": "EXPORT-007", "text": "7"}', r"line 3: no prompt has the id"),
+    "no text": (b'{"id": "EXPORT-0", "rating": 7}', r"line 3 has no model text; call it text, response"),
+    "a number": (b'{"id": "EXPORT-0", "text": 7}', r"line 3: text is a number, but must be text"),
+    "two texts": (b'{"id": "EXPORT-0", "text": "7", "output": "8"}', r"line 3 has text and output; keep only the one"),
     "two choices": (
         b'{"id": "EXPORT-0", "response": {"choices": [{}, {}]}}', r"line 3: response has 2 choices; .* ask with n=1",
     ),
-    "other JSON": (b'{"id": "EXPORT-0", "response": {"output": []}}', r"line 3: response is no chat completion"),
+    "other JSON": (b'{"id": "EXPORT-0", "response": {"output": []}}', r"line 3: response is not a chat completion"),
     "another answer": (b'{"id": "EXPORT-0", "text": "other"}', r"line 3: prompt .*-0 has another answer on line 1"),
 }  # fmt: skip
 
@@ -318,11 +318,11 @@ def test_files_that_do_not_belong_together_are_refused(there, audit, capsys):
 
 
 def test_options_of_other_forms_are_refused(there, audit, capsys):
-    assert "low= is of ratings=FILE" in refused(audit, capsys, "low=0")
+    assert "low= is for ratings=FILE" in refused(audit, capsys, "low=0")
     assert audit("report", "answers=a.jsonl") == 2
     assert "prompts= must be given to read answers" in capsys.readouterr().err
     Path("a.jsonl").write_text("\n")
-    assert "answers=a.jsonl has no answer; it takes a line of JSON a prompt" in refused(audit, capsys)
+    assert "answers=a.jsonl has no answer; it needs one line of JSON per prompt" in refused(audit, capsys)
 
 
 def test_a_folder_with_other_answers_is_not_mixed_with_these(there, audit, capsys):
@@ -370,9 +370,9 @@ def test_a_strategy_that_only_words_the_question_otherwise_goes_the_same_way(aud
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["task=inventory"], "answers of task=inventory are not read from a file"),
-        (["strategy=two-stage"], "asks after what the model itself writes before, which stands in brackets"),
-        (["strategy=few-shot-1-random", f"strategy.examples.pool={EXAMPLES_FILE}"], "brings examples or knowledge"),
+        (["task=inventory"], "answers to task=inventory cannot be read from a file"),
+        (["strategy=two-stage"], "asks after the model's own earlier texts, shown in brackets"),
+        (["strategy=few-shot-1-random", f"strategy.examples.pool={EXAMPLES_FILE}"], "uses examples or knowledge"),
         (["-m", "seed=0,1"], "it has the prompts of several runs"),
     ],
 )
@@ -389,12 +389,12 @@ def test_a_sample_is_said_also_where_prompts_go_to_a_pipe(audit, capsys):
     said, _, shown = err.partition("the first prompt:\n")
     assert shown == first_prompt(out)
     assert said == (
-        "note: a sample: 12 of 408 narratives, 1 of 3 dimensions, 6 of 12 identities as perceivers, no unspecified "
-        "baseline, in each narrative some pairs of religion, invented_2; to have all: "
-        "stimuli.situations_per_emotion=all dimensions=null stimuli.perceiver_terms=null stimuli.unspecified=true "
-        "stimuli.pairs=all\n"
+        "note: a sample: 12 of 408 narratives, 1 of 3 dimensions, 6 of 12 identities as perceivers, "
+        "no unspecified baseline, in each narrative some pairs of religion, invented_2; for all of "
+        "them: stimuli.situations_per_emotion=all dimensions=null stimuli.perceiver_terms=null "
+        "stimuli.unspecified=true stimuli.pairs=all\n"
     )
-    remedy = re.search("to have all: (.*)", err)[1].split()
+    remedy = re.search("for all of them: (.*)", err)[1].split()
     one = [*remedy[1:], "stimuli.emotions=[sad]"]
     assert audit("prompts", *one, "stimuli.situations_per_emotion=all") == 0
     out, err = capsys.readouterr()

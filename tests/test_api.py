@@ -105,7 +105,7 @@ def test_a_run_that_is_opened_tells_what_was_asked():
 def test_what_was_asked_is_refused_where_it_cannot_be_told(tmp_path):
     run = audit.open_run(shutil.copytree(ORIGIN, tmp_path / "run"))
     (tmp_path / "run" / "prompts.json.gz").write_bytes(b"not gzip")
-    with pytest.raises(audit.AuditError, match=r"what was asked cannot be told: .*prompts\.json\.gz"):
+    with pytest.raises(audit.AuditError, match=r"the prompts cannot be rebuilt: .*prompts\.json\.gz"):
         run.asked(0)
 
 
@@ -151,7 +151,7 @@ def test_the_gap_of_a_table_of_ratings_is_the_planted_one():
     assert f"{row['delta']:+.2f} points" in repr(found)
     assert "12 narratives, 108 ratings" in repr(found)
     # Each group has one term, which all its in-group pairs repeat.
-    assert "Not controlled for repetition of words" in repr(found)
+    assert "Repeated words are not controlled" in repr(found)
     assert found.scale == (0, 100)
     assert {"gaps", "cells-identity-outside"} <= set(found.figures)
     assert not any(name.startswith(("null", "published")) for name in found.figures)
@@ -197,7 +197,7 @@ def test_several_dimensions_have_no_one_gap():
     both = pd.concat([rated(seed=k).assign(dimension=name) for k, name in enumerate(("faith", "heritage"))])
     found = audit.empathy_gap(both, GROUPS, low=0, high=100, n_permutations=100)
     assert set(found.headline["dimension"]) >= {"faith", "heritage"}
-    with pytest.raises(audit.AuditError, match="headline has them all"):
+    with pytest.raises(audit.AuditError, match="use headline, which lists them all"):
         found.delta  # noqa: B018
 
 
@@ -220,7 +220,7 @@ def test_a_run_is_verified_and_gated_as_by_the_commands(tmp_path):
     assert {row.verdict for row in gated.rows} <= {"passed", "undecided", "failed"}
     with pytest.raises(audit.AuditError, match="holds the same run"):
         run.gate(margin=2, baseline=run)
-    with pytest.raises(audit.AuditError, match="margin=-1: a number above 0 is wanted"):
+    with pytest.raises(audit.AuditError, match="margin=-1: must be a number above 0, the largest"):
         run.gate(margin=-1)
     (tmp_path / "run" / "tables" / "gap.csv").write_text("delta\n14\n")
     assert [finding.name for finding in run.verify()] == ["tables/gap.csv", "tables/gap.csv"]
@@ -236,7 +236,7 @@ def test_a_run_is_exported_as_by_the_command(audit, tmp_path):
     }
     for words, said in (
         ({"form": "word"}, "form='word': there are csv, spss"),
-        ({"form": "csv", "text": True}, "no form has an option 'text'; there are license"),
+        ({"form": "csv", "text": True}, "no export form has the option 'text'; there are license"),
         ({"form": "card", "texts": True}, "texts= is not of form=card"),
     ):
         with pytest.raises(api.AuditError, match=said):

@@ -139,4 +139,4 @@ def test_a_folder_of_choices_is_no_run(runs, capsys):
     assert main(["report", "out"]) == 2
     assert "it holds a choice of people between two runs' replies" in capsys.readouterr().err
     assert main(["people", "import", "out", "anna.csv", "form=norming"]) == 2
-    assert "form: a choice between two runs has no such option" in capsys.readouterr().err
+    assert "form: a choice between two runs does not take this option" in capsys.readouterr().err

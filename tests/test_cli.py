@@ -105,9 +105,9 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
     [
         (
             "xyz",
-            "'xyz' is no command; there are: completion, consolidate, doctor, export, gate, index, init, ",
+            "'xyz' is not a command; there are: completion, consolidate, doctor, export, gate, index, init, ",
         ),
-        ("reprot x", "'reprot' is no command; did you mean 'report'?"),
+        ("reprot x", "'reprot' is not a command; did you mean 'report'?"),
         ("report", "takes one run folder, got none; see python -m audit report --help"),
         ("report a b", "a is not a run folder: it has no manifest.json"),
         ("report --all", "report has no flag --all; see python -m audit report --help"),
@@ -117,49 +117,53 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("report a-file", "a-file is not a run folder"),
         (
             "report a-run statistics.marginn=2",
-            "statistics.marginn: report has no such option; did you mean 'statistics.m",
+            "statistics.marginn: report does not take this option; did you mean 'statistics.m",
         ),
-        ("report a-run margin=2", "margin: report has no such option; "),
+        ("report a-run margin=2", "margin: report does not take this option; "),
         ("report a-run statistics.power=2", "statistics.power: must be below 1 (given: '2')"),
         ("report a-run statistics.margin=-1", "statistics.margin: must be above 0 (given: '-1')"),
-        ("report a-run statistics.margin=", "statistics.margin: a number is wanted"),
-        ("report a-run statistics.margin=inf", "statistics.margin: a number is wanted that is not infinite"),
-        ("report a-run statistics.wanted=nan", "statistics.wanted: a number is wanted that is not infinite"),
+        ("report a-run statistics.margin=", "statistics.margin: must be a number"),
+        ("report a-run statistics.margin=inf", "statistics.margin: must be a finite number"),
+        ("report a-run statistics.wanted=nan", "statistics.wanted: must be a finite number"),
         ("report a-run statistics.least_response=0", "statistics.least_response: must be above 0 (given: '0')"),
         ("report a-run statistics.least_response=1", "statistics.least_response: must be below 1 (given: '1')"),
-        ("report a-run statistics.least_response=null", "statistics.least_response: a number is wanted"),
+        ("report a-run statistics.least_response=null", "statistics.least_response: must be a number"),
         ("report a-run statistics.least_response=true", "statistics.least_response: "),
-        ("report a-run statistics.confidence=abc", "statistics.confidence: a number is wanted"),
+        ("report a-run statistics.confidence=abc", "statistics.confidence: must be a number"),
         ("report a-run statistics.confidence=1", "statistics.confidence: must be below 1 (given: '1')"),
         ("report a-run statistics.power=.9 statistics.power=.8", "statistics.power is given twice, as '.9' and '.8'"),
-        ("report a-run statistics.formula=intensity~in_grup", "there is no column or function 'in_grup'; did you mean"),
-        ("report a-run statistics.fit=lm", "statistics.fit: mixed or ols is wanted (given: 'lm')"),
+        ("report a-run statistics.formula=intensity~in_grup", "unknown column or function 'in_grup'; did you mean"),
+        ("report a-run statistics.fit=lm", "statistics.fit: must be mixed or ols (given: 'lm')"),
         (
             "report a-run ratings=a-file",
-            "ratings=a-file is for ratings=FILE, answers=FILE or several run folders, and there is one, a-run; ",
+            "ratings=a-file is for ratings=FILE, answers=FILE or several run folders, but one run folder "
+            "is given, a-run; ",
         ),
         ("report ratings=a-file answers=b", "ratings= and answers= cannot be given together; keep one"),
-        ("report nowhere", "it has no manifest.json; there is no such folder; check its name"),
-        ("report a-file", "it has no manifest.json; it is a file; name the run's folder"),
-        ("report a-run run_dir=", "leave out the one or the other"),
-        ("gate a-run statistics.margin=2", "statistics.margin: gate has no such option; did you mean margin=2?"),
+        ("report nowhere", "it has no manifest.json; the folder does not exist; check its name"),
+        ("report a-file", "it has no manifest.json; it is a file; give the run's folder"),
+        ("report a-run run_dir=", "leave out one of them"),
+        ("gate a-run statistics.margin=2", "statistics.margin: gate does not take this option; did you mean margin=2?"),
         (
             "gate a-run --margin=2",
-            "gate has no flag --margin=2; an option has no dashes: margin=2; see python -m audit",
+            "gate has no flag --margin=2; options are written without dashes: margin=2; see python -m audit",
         ),
-        ("run --seed=1", "--seed=1: there is no such flag; an option has no dashes: seed=1"),
-        ("run -- seed=1", "--: no word needs it; leave it out"),
-        ("run +seed=1", "+seed=1: seed is an option already; leave out the plus sign: seed=1"),
-        ("run measures=none", "measures=none: there is no such choice; there are: default"),
-        ("run model=none", "model=none: there is no such choice; there are: gemma3-270m"),
-        ("run stimuli.csv=x", "stimuli.csv: there is no such option; did you mean stimuli=csv?"),
-        ("run model=SMOLLM2", "model=SMOLLM2: there is no such choice; did you mean 'smollm2'?"),
+        ("run --seed=1", "--seed=1: unknown flag; options are written without dashes: seed=1"),
+        ("run -- seed=1", "--: it is not needed; leave it out"),
+        ("run +seed=1", "+seed=1: seed is already an option; leave out the plus sign: seed=1"),
+        ("run measures=none", "measures=none: unknown choice; there are: default"),
+        ("run model=none", "model=none: unknown choice; there are: gemma3-270m"),
+        ("run stimuli.csv=x", "stimuli.csv: unknown option; did you mean stimuli=csv?"),
+        ("run model=SMOLLM2", "model=SMOLLM2: unknown choice; did you mean 'smollm2'?"),
         ("run strategy=nobody", "knowledge-self, none, perspective"),
-        ("run out=", "out= is empty; name a path, or leave it out"),
-        ("plan probe=-1", "probe=-1: must be a number from 0 up"),
-        ("plan like=nowhere", "like=nowhere has no manifest.json, so it is no run; name the folder of one"),
-        ("options stimuli=cvs", "stimuli=cvs: there is no such choice; did you mean 'csv'?"),
-        ("completion powershell", "completion powershell: there is no script for it; there are: bash, fish, zsh"),
+        ("run out=", "out= is empty; give a path, or leave it out"),
+        ("plan probe=-1", "probe=-1: must be a number of at least 0"),
+        ("plan like=nowhere", "like=nowhere has no manifest.json, so it is not a run; give a run folder"),
+        ("options stimuli=cvs", "stimuli=cvs: unknown choice; did you mean 'csv'?"),
+        (
+            "completion powershell",
+            "completion powershell: no completion script exists for this shell; there are: bash, fish, zsh",
+        ),
         (
             "report ratings=a-file",
             "groups= must be given to analyse outside ratings; see python -m audit report --help",
@@ -168,39 +172,42 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("report groups=a-file run_dir=new", "ratings= must be given to analyse outside ratings"),
         ("report ratings= groups=a-file run_dir=new", "ratings= must be given to analyse outside ratings"),
         ("report ratings=nowhere.csv groups=nowhere.csv run_dir=new", "ratings=nowhere.csv is not a file"),
-        ("report ratings=x groups=x run_dir=new low=a", "low=a: a number is wanted"),
-        ("report ratings=x groups=x run_dir=new high=inf", "high=inf: a number is wanted"),
+        ("report ratings=x groups=x run_dir=new low=a", "low=a: must be a number"),
+        ("report ratings=x groups=x run_dir=new high=inf", "high=inf: must be a number"),
         ("report ratings=x groups=x run_dir=new low=5 high=1", "low=5 high=1: low must be below high"),
         ("report ratings=x groups=x run_dir=new missing=[-1,x]", "ratings=x has no suffix; give a table"),
-        ("report ratings=x groups=x run_dir=new missing=[-1,-99", "missing=[-1,-99: a number is wanted, or numbers in"),
-        ("report ratings=x groups=x run_dir=new missing=[-1,]", "missing=: a number is wanted"),
-        ("report ratings=x groups=x run_dir=new seed=-1", "seed=-1: a whole number from 0 on is wanted"),
-        ("consolidate", "consolidate takes run folders, got none; see python -m audit consolidate --help"),
+        (
+            "report ratings=x groups=x run_dir=new missing=[-1,-99",
+            "missing=[-1,-99: must be a number, a text, or a list of these in brackets",
+        ),
+        ("report ratings=x groups=x run_dir=new missing=[-1,]", "missing=: must be a number"),
+        ("report ratings=x groups=x run_dir=new seed=-1", "seed=-1: must be a whole number of at least 0"),
+        ("consolidate", "consolidate needs one run folder or more, got none; see python -m audit consolidate --help"),
         ("consolidate nowhere", "nowhere is not a run folder: it has no manifest.json"),
-        ("consolidate a-run", "a-run is not finished; give its command again, which consolidates it at its end"),
-        ("consolidate a-run seed=1", "seed: consolidate has no such option"),
-        ("run statistics.margin=inf", "statistics.margin: a number is wanted that is not infinite"),
+        ("consolidate a-run", "a-run is not finished; run its command again, which merges the parts when it finishes"),
+        ("consolidate a-run seed=1", "seed: consolidate does not take this option"),
+        ("run statistics.margin=inf", "statistics.margin: must be a finite number"),
         (
             "run model=nonsense",
-            "model=nonsense: there is no such choice; there are: gemma3-270m, llama-cpp, llama3, llama3-70b, mistral, ",
+            "model=nonsense: unknown choice; there are: gemma3-270m, llama-cpp, llama3, llama3-70b, mistral, ",
         ),
-        ("run +model=nonsense", "model=nonsense: there is no such choice"),
-        ("run prompt=orign", "prompt=orign: there is no such choice; did you mean 'origin'?"),
-        ("run -m prompt=origin,orign", "prompt=orign: there is no such choice; did you mean 'origin'?"),
-        ("run seed=1,2", "seed=1,2: several values; run -m seed=1,2 makes a run of each"),
-        ("run seed=range(1,3)", "seed=range(1,3): several values; run -m 'seed=range(1,3)' makes a run of each"),
+        ("run +model=nonsense", "model=nonsense: unknown choice"),
+        ("run prompt=orign", "prompt=orign: unknown choice; did you mean 'origin'?"),
+        ("run -m prompt=origin,orign", "prompt=orign: unknown choice; did you mean 'origin'?"),
+        ("run seed=1,2", "seed=1,2: several values; run -m seed=1,2 runs each"),
+        ("run seed=range(1,3)", "seed=range(1,3): several values; run -m 'seed=range(1,3)' runs each"),
         ("run prompt=origin,scale-10", "prompt=origin,scale-10: several values; run -m prompt=origin,scale-10 makes"),
         (
             "run strategy=[ecn,empathise-first]",
-            "strategy=[ecn,empathise-first]: one choice is wanted, and a list is several; run -m "
-            "strategy=ecn,empathise-first makes a run of each",
+            "strategy=[ecn,empathise-first]: must be one choice, not a list; run -m "
+            "strategy=ecn,empathise-first runs each",
         ),
-        ("run -m strategy=none,[ecn,two-stage]", "run -m strategy=ecn,two-stage makes a run of each"),
-        ("prompts model=[smollm2,llama3]", "model=[smollm2,llama3]: one choice is wanted"),
-        ("run task=1", "task=1: there is no such choice; there are: cause, emotion, intensity, inventory, reply"),
-        ("run task=null", "task=null: there is no such choice"),
-        ("run -m strategy=5,none", "strategy=5,none: there is no such choice; there are: basic-empathy"),
-        ("run strategy={a:1}", "strategy={a:1}: there is no such choice"),
+        ("run -m strategy=none,[ecn,two-stage]", "run -m strategy=ecn,two-stage runs each"),
+        ("prompts model=[smollm2,llama3]", "model=[smollm2,llama3]: must be one choice, not a list"),
+        ("run task=1", "task=1: unknown choice; there are: cause, emotion, intensity, inventory, reply"),
+        ("run task=null", "task=null: unknown choice"),
+        ("run -m strategy=5,none", "strategy=5,none: unknown choice; there are: basic-empathy"),
+        ("run strategy={a:1}", "strategy={a:1}: unknown choice"),
         (
             "run statistics.n_permutations=1000000000000",
             "n_permutations=1000000000000: at most 10,000,000; the smallest",
@@ -211,26 +218,26 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ),
         ("run run_dir=größe", """with its value in quotes it is one: 'run_dir="größe"'"""),
         ("run run_dir=it's", """with its value in quotes it is one: 'run_dir="it'"'"'s"'"""),
-        ("run engine=vlm", "engine=vlm: there is no such choice; did you mean 'vllm'?"),
-        ("run promt=origin", "promt: there is no such option; did you mean 'prompt'?"),
-        ("run model.dtpye=float32", "model.dtpye: there is no such option; did you mean 'model.dtype'?"),
-        ("run +model.dtpye=float32", "model.dtpye: there is no such option; did you mean 'dtype'?"),
+        ("run engine=vlm", "engine=vlm: unknown choice; did you mean 'vllm'?"),
+        ("run promt=origin", "promt: unknown option; did you mean 'prompt'?"),
+        ("run model.dtpye=float32", "model.dtpye: unknown option; did you mean 'model.dtype'?"),
+        ("run +model.dtpye=float32", "model.dtpye: unknown option; did you mean 'dtype'?"),
         (
             "run strategy=ecn strategy.examples.n=3",
-            "strategy.examples.n: there is no such option; strategy.examples is null",
+            "strategy.examples.n: unknown option; strategy.examples is null",
         ),
-        ("run +sede=1", "sede: there is no such option; did you mean 'seed'?"),
-        ("run model.path", "'model.path' is no option, KEY=VALUE is wanted"),
-        ("run dimensions=[a", "'dimensions=[a' is no option, KEY=VALUE is wanted"),
-        ("run model.path=a=b", "'model.path=a=b' is no option, KEY=VALUE is wanted"),
+        ("run +sede=1", "sede: unknown option; did you mean 'seed'?"),
+        ("run model.path", "'model.path' is not an option:"),
+        ("run dimensions=[a", "'dimensions=[a' is not an option:"),
+        ("run model.path=a=b", "'model.path=a=b' is not an option:"),
         ("run seed=1,2", "seed"),
-        ("run seed=abc", "seed: a whole number is wanted"),
+        ("run seed=abc", "seed: a whole must be a number"),
         ("run seed=-1", "seed: must be at least 0 (given: -1)"),
         ("run shard_size=0", "shard_size: must be at least 1 (given: 0)"),
-        ("run shard_size=1.5", "shard_size: a whole number is wanted"),
+        ("run shard_size=1.5", "shard_size: a whole must be a number"),
         (
             "run model.dtype=float99",
-            "model.dtype: auto or bfloat16 or float16 or float32 is wanted; did you mean 'float32'? (given: 'float99')",
+            "model.dtype: must be auto or bfloat16 or float16 or float32; did you mean 'float32'? (given: 'float99')",
         ),
         ("run engine.batch_size=0", "engine.batch_size: must be at least 1"),
         ("run statistics.confidence=95", "statistics.confidence: must be below 1 (given: 95)"),
@@ -246,23 +253,23 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("run stimuli=csv", "stimuli=csv needs stimuli.path"),
         ("run stimuli=hou2025", "stimuli=hou2025 needs stimuli.path"),
         ("run model=own", "model.path must be given: model.path=VALUE"),
-        ("run model.path=null", "model.path: a text is wanted"),
+        ("run model.path=null", "model.path: must be text"),
         ("run prompt=published", "prompt=published needs prompt.path"),
         ("run prompt=published prompt.path=nowhere.py", "prompt.path=nowhere.py is not a file"),
         ("run prompt.user=hello", "prompt origin: user lacks the placeholder {narrative}"),
         ("run prompt.scale.high=-3", "low=0 and high=-3 must be whole numbers"),
-        ("run --config-dir=nowhere", "--config-dir=nowhere is not there; name a folder that holds groups of yours"),
+        ("run --config-dir=nowhere", "--config-dir=nowhere is not there; give a folder with your own groups, such as"),
         ("run --cfg job -m seed=1,2", "--cfg and -m cannot be given together; keep one"),
-        ("run --frobnicate", "--frobnicate: there is no such flag"),
-        ("prompts --mulitrun", "--mulitrun: there is no such flag; did you mean '--multirun'?"),
-        ("prompts model=nonsense", "model=nonsense: there is no such choice"),
+        ("run --frobnicate", "--frobnicate: unknown flag; "),
+        ("prompts --mulitrun", "--mulitrun: unknown flag; did you mean '--multirun'?"),
+        ("prompts model=nonsense", "model=nonsense: unknown choice"),
         ("prompts out=no/such/folder", "out=no/such/folder cannot be written (No such file or directory)"),
         ("prompts out=.", "out=. cannot be written (Is a directory)"),
-        ("run run_dir=a-file", "run_dir=a-file is a file; name a folder"),
+        ("run run_dir=a-file", "run_dir=a-file is a file; give a"),
         pytest.param(
             "run model.path=a-file",
-            "model.path=a-file is a file, and not a GGUF file; a model is a folder with config.json and weights, a "
-            "GGUF file, or a hub id",
+            "model.path=a-file is a file, but not a GGUF file; a model is a folder with config.json and "
+            "weights, a GGUF file, or a hub id",
             marks=pytest.mark.model,
         ),
         pytest.param(
@@ -403,7 +410,7 @@ def test_the_jobs_of_a_sweep_follow_each_other_in_one_file(audit, tmp_path):
 
 
 def test_a_sweep_whose_first_job_fails_keeps_nothing_of_an_earlier_file(audit, tmp_path):
-    (tmp_path / "p.jsonl").write_text("of another day\n")
+    (tmp_path / "p.jsonl").write_text("differ from day to day\n")
     assert audit("prompts", *SMALL, "-m", "prompt=published,origin", "out=p.jsonl", "reports_dir=r") == 2
     lines = (tmp_path / "p.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(lines) == N_SMALL
@@ -442,7 +449,7 @@ def test_a_choice_of_ones_own_that_is_no_yaml_ends_in_one_line(audit, tmp_path, 
     assert audit("run", f"--config-dir={tmp_path}", "strategy=mine") == 2
     [line] = capsys.readouterr().err.splitlines()
     assert "mine.yaml" in line
-    assert "'name' is given a second time, first on line 2" in line
+    assert "'name' occurs twice, first on line 2" in line
 
 
 def test_an_override_whose_value_needs_quotes_is_taken_in_those_that_are_named(audit, capsys, tmp_path):
@@ -450,7 +457,7 @@ def test_an_override_whose_value_needs_quotes_is_taken_in_those_that_are_named(a
 
     for value in ("a=b", "größe", "it's", 'say "x"', "a&b"):
         assert audit("prompts", "dimensions=religion", f"out={value}") == 2
-        [quoted] = shlex.split(capsys.readouterr().err.rpartition("it is one: ")[2])
+        [quoted] = shlex.split(capsys.readouterr().err.rpartition("quote its value: ")[2])
         assert audit("prompts", "dimensions=religion", "stimuli.situations_per_emotion=1", quoted) == 0
         assert (tmp_path / value).is_file()
 

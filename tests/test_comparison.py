@@ -240,22 +240,25 @@ def test_what_differs_beside_the_choices_is_said(audit, drawn, two, tmp_path, ca
         ("A again", "A and again hold the same run; give each run once"),
         ("A nowhere", "nowhere is not a run folder: it has no manifest.json"),
         ("A other", "other is not a run folder: it has no manifest.json"),
-        ("A done", "done is not a run folder: it holds a comparison of runs"),
-        ("done", "done is not a run folder: it holds a comparison of runs"),
+        ("A done", "done is not a run folder: it has a comparison of runs"),
+        ("done", "done is not a run folder: it has a comparison of runs"),
         ("A half", "half holds 0 of 24 prompts in 0 rows; run the command in its manifest.json again to complete it"),
-        ("A B run_dir=other", "run_dir=other has files in it that are no comparison's; name an empty or new folder"),
-        ("A B run_dir=A", "run_dir=A has files in it that are no comparison's; name an empty or new folder"),
-        ("A B run_dir=a-file", "run_dir=a-file is a file; name a folder"),
+        ("A B run_dir=other", "run_dir=other has files that do not comparison; give an empty or new folder"),
+        ("A B run_dir=A", "run_dir=A has files that do not comparison; give an empty or new folder"),
+        ("A B run_dir=a-file", "run_dir=a-file is a file; give a"),
         ("A B statistics.wanted=2", "statistics.wanted: a comparison of runs has no use for it; it takes confidence, "),
         ("A B statistics.confidence=2", "statistics.confidence: must be below 1 (given: '2')"),
-        ("A B statistics.margn=1", "statistics.margn: report has no such option; did you mean 'statistics.margin'?"),
+        (
+            "A B statistics.margn=1",
+            "statistics.margn: report does not take this option; did you mean 'statistics.margin'?",
+        ),
         (
             "A B ratings=a-file",
-            "report takes run folders, ratings=FILE or answers=FILE, and one kind alone; got A B ratings=a-file",
+            "report needs run folders, ratings=FILE or answers=FILE, and only one of these; got A B ratings=a-file",
         ),
         (
             "A run_dir=new",
-            "run_dir=new is for ratings=FILE, answers=FILE or several run folders, and there is one, A; ",
+            "run_dir=new is for ratings=FILE, answers=FILE or several run folders, but one run folder is given, A; ",
         ),
     ],
 )
@@ -347,7 +350,7 @@ def test_jobs_that_failed_are_left_out_and_named(sweep, tmp_path, capsys):
 def test_a_sweep_that_ends_with_one_run_compares_nothing_and_says_so(sweep, tmp_path, capsys, overrides):
     assert sweep("run_dir=s", overrides) == (2 if "13" in overrides else 0)
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "note: no comparison, which takes two runs: this sweep ended with 1"
+        "note: no comparison was made (it needs 2 finished runs): this sweep ended with 1"
     )
     assert os.listdir(tmp_path / "s") == ["origin-0"]
 
@@ -386,5 +389,5 @@ def test_a_run_that_failed_its_manipulation_check_has_no_verdict_beside_others(t
     head, _, *lines = (made.path / "table.md").read_text("utf-8").splitlines()
     place = [cell.strip() for cell in head.split("|")].index("verdict")
     verdicts = [line.split("|")[place].strip() for line in lines]
-    within = "No average gap larger than 99.00 points in these pairs of words, repeated words included"
+    within = "No average gap larger than 99.00 points in these pairs of words, including repeated words"
     assert [words.partition(":")[0] for words in verdicts] == [within, "No verdict" if failed else within]

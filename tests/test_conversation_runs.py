@@ -130,11 +130,11 @@ def test_causes_are_held_against_the_marked_words(audit, make_model, corpus, tmp
         (["task=cause"], "needs a column of causes: stimuli.conversations.cause=COLUMN"),
         (
             ["task=emotion", "strategy=two-stage-oracle"],
-            "strategy two-stage-oracle, or task.user, tells the emotion",
+            "strategy two-stage-oracle, or task.user, reveals the emotion",
         ),
         (["task=emotion", "stimuli.path=null"], "stimuli=conversations needs stimuli.path"),
         (["task=emotion", "stimuli.conversations.speaker=whom"], "no column 'whom' (for speaker)"),
-        (["task=emotion", "stimuli.conversations.synonyms={happy: [glad]}"], "'happy' is no emotion of"),
+        (["task=emotion", "stimuli.conversations.synonyms={happy: [glad]}"], "'happy' is not an emotion in"),
     ],
 )
 def test_what_can_not_be_asked_is_said_before_the_model_is_loaded(more, said, audit, corpus, capsys):

@@ -103,7 +103,7 @@ def test_a_damaged_parquet_file_is_named_by_all_that_read_it(damage, runs, capsy
     for name in named:
         line = refused(READERS[name], capsys)
         assert "run/ratings.parquet cannot be read (" in line
-        assert "python -m audit recover run sets it aside, and the same run command collects all of it anew" in line
+        assert "python -m audit recover run sets it aside, and the same run command collects all of it again" in line
 
 
 def test_whatever_byte_of_a_footer_is_changed_no_command_ends_in_an_unforeseen_error(runs, capsys):
@@ -118,7 +118,7 @@ def test_whatever_byte_of_a_footer_is_changed_no_command_ends_in_an_unforeseen_e
         path.write_bytes(content)
         assert main(["consolidate", "run"]) in (0, 2)
         assert main(["gate", "run", "margin=2"]) in (0, 1, 2, 3)
-    assert "not foreseen" not in capsys.readouterr().err
+    assert "unexpected error" not in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs names that are bytes")
@@ -153,10 +153,16 @@ def test_names_that_are_no_utf_8_are_taken_or_refused_in_one_line(runs, capsys):
     capsys.readouterr()
     for words, said in (
         (["report", f"{name}x"], "caf\\udce9x is not a run folder: it has no manifest.json"),
-        (["judge", name, "other", f"model={name}"], "model='caf\\udce9': it is no UTF-8; write it in letters"),
-        (["run", f"run_dir={name}"], "run_dir='caf\\udce9': a path that is no UTF-8 cannot be written into a manif"),
+        (
+            ["judge", name, "other", f"model={name}"],
+            "model='caf\\udce9': is not valid UTF-8; rename the file, or give another value",
+        ),
+        (
+            ["run", f"run_dir={name}"],
+            "run_dir='caf\\udce9': the path is not valid UTF-8, so a manifest cannot record it",
+        ),
         (["run", f"prompt={name}"], "caf\\udce9"),
-        ([name], "'caf\\udce9' is no command"),
+        ([name], "'caf\\udce9' is not a command"),
     ):
         assert said in refused(words, capsys)
 

@@ -162,7 +162,7 @@ def test_a_run_that_was_made_anew_whole_is_not_the_expected_one(how, command, an
         assert command("verify", "run") == 0
     code, out, _ = said_by(command, capsys, "verify", "run", f"expect={digest}")
     assert code == 1
-    said = f"wrong: digest is {digest_in(analysed)}, and not the expected {digest}"
+    said = f"wrong: digest is {digest_in(analysed)}, not the expected {digest}"
     assert any(line.startswith(said) for line in out)
     assert "verified: run" not in out
 

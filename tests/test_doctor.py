@@ -11,7 +11,7 @@ from audit.extras.doctor.examination import Tried, _compared
 
 TINY = ("engine=transformers", "engine.device=cpu", "elicitation=expected", "stimuli.emotions=[sad]")
 Usage = namedtuple("Usage", "total used free")
-NOT_ASKED = "Nothing was found that keeps a run from working, but nothing was asked"
+NOT_ASKED = "No problem was found, but no question was asked"
 
 
 @pytest.fixture
@@ -75,7 +75,9 @@ def test_of_a_task_without_numbers_no_engine_is_tried_and_none_is_blamed(examine
         "audit.extras.doctor.examination.try_engine", lambda *_, **__: pytest.fail("an engine was tried")
     )
     page = examined("task=reply")
-    assert "no engine was tried, since the task's answers are no numbers" in page
+    assert (
+        "no engine was tried, because this task's answers are not numbers; leave out task= to try the engines"
+    ) in page
     assert NOT_ASKED in page
 
 
@@ -128,26 +130,26 @@ def test_engines_that_disagree_are_told_and_those_that_agree_too():
     assert not notes
     lines, wrong, notes = _compared([one, far], "transformers", scale=100)
     assert lines[-1].endswith("they do NOT agree")
-    assert "fault of one of them" in notes[0]
+    assert "one engine has a fault:" in notes[0]
     _, wrong, notes = _compared([Tried("transformers", "signal 9"), near], "transformers", scale=100)
-    assert wrong == ["engine=transformers did not answer: signal 9"]
+    assert wrong == ["engine=transformers: no answer: signal 9"]
     _, wrong, notes = _compared([one, Tried("vllm", "signal 9")], "transformers", scale=100)
     assert not wrong
-    assert notes == ["engine=vllm did not answer: signal 9"]
+    assert notes == ["engine=vllm: no answer: signal 9"]
 
 
 def test_what_a_run_has_beside_the_process_that_is_tried_is_said_or_refused(examined, monkeypatch):
     monkeypatch.setattr("audit.extras.doctor.examination._import_fault", lambda *_: "left out by a test")
     page = examined("probe=0", "engine.replicas=3")
     assert "engine.replicas=3: 3 workers" in page
-    assert "engine.replicas=3: what is tried is one process" in page
+    assert "engine.replicas=3: one process is tried" in page
     monkeypatch.setattr("audit.engines.transformers.choose_device", lambda _: "cuda")
     monkeypatch.setattr("audit.asking.workers.devices.visible_gpus", lambda: ["0"])
-    assert "this machine shows 1" in examined("probe=0", "engine.replicas=3", code=1)
+    assert "this machine has 1" in examined("probe=0", "engine.replicas=3", code=1)
     monkeypatch.setitem(sys.modules, "ray", None)
     page = examined("probe=0", "engine=ray", "engine.name=transformers", code=1)
     assert "**Mend:** engine=ray: Ray is not installed" in page
-    assert "Ray's cluster was not looked at" in page
+    assert "Ray's cluster was not checked:" in page
 
 
 @pytest.mark.slow
@@ -155,11 +157,11 @@ def test_the_engine_of_a_run_is_tried_in_a_process_of_its_own(examined, monkeypa
     monkeypatch.setattr("audit.extras.doctor.examination._import_fault", lambda *_: "left out by a test")
     page = examined("limit_s=120")
     assert "20 of 20 prompts rated" in page
-    assert "A run would work: what it asks has answered." in page
+    assert "A run would work: the model answered." in page
 
 
 def test_bad_options_end_in_one_line(audit, capsys):
     assert audit("doctor", "limit_s=0") == 2
     assert capsys.readouterr().err.splitlines()[-1] == "audit: limit_s=0: must be above 0"
     assert audit("doctor", "-m", "seed=0,1") == 2
-    assert "doctor looks at one run" in capsys.readouterr().err
+    assert "doctor checks one run" in capsys.readouterr().err

@@ -139,6 +139,8 @@ def test_the_pieces_of_a_drawn_run_can_be_had_back(command, run, capsys):
 def test_what_a_run_cannot_say_is_told_before_it_asks(command, capsys):
     assert command("run", *WORDS, "stimuli.identities=geneva", "run_dir=four") == 0
     err = capsys.readouterr().err
-    assert "note: religion: 4 groups; a result can speak of these pairs of words and not of groups" in err
+    assert (
+        "note: religion: 4 groups; a result holds for these pairs of words, not for groups; for groups, use at"
+    ) in err
     assert command("run", *WORDS, "run_dir=run") == 0
-    assert "not of groups" not in capsys.readouterr().err
+    assert "not for groups; for groups, use at" not in capsys.readouterr().err

@@ -216,7 +216,7 @@ def test_the_noise_sample_is_asked_in_another_format_where_that_is_asked_for(
     assert audit("run", *checked(number_model, *more)) == 0
     said = capsys.readouterr().err
     assert "asking a sample in bfloat16: 16 of 16 prompts" in said
-    assert "asking a sample in float32: left out, since float32 is the format that the model is computed in" in said
+    assert "asking a sample in float32: left out, since float32 is the format the model already runs in" in said
     assert "elicitation.noise_formats=[] asks for none" in said
     pd.testing.assert_frame_equal(ratings_of(run), before)
     manifest = manifest_of(run)
@@ -257,8 +257,11 @@ def test_a_format_in_which_the_model_fails_costs_nothing_of_the_run(number_model
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["elicitation.noise_formats=[bfloat16]"], "it is the noise sample that is asked in other formats"),
-        (["elicitation.noise_sample=4", "elicitation.noise_formats=[float16,float16]"], "a format is named twice"),
+        (["elicitation.noise_formats=[bfloat16]"], "other formats are asked in the noise sample, which is empty; set"),
+        (
+            ["elicitation.noise_sample=4", "elicitation.noise_formats=[float16,float16]"],
+            "a format is given twice; keep one",
+        ),
         (["elicitation.noise_sample=4", "elicitation.noise_formats=[float64]"], "noise_formats"),
     ],
 )
@@ -319,7 +322,7 @@ def test_an_engine_that_can_not_write_leaves_the_sample_out_and_says_so(
 
     monkeypatch.setattr(TransformersEngine, "generate", generate)
     assert audit("run", *checked(number_model)) == 0
-    assert "left out, since the engine cannot write text" in capsys.readouterr().err
+    assert "left out, because the engine cannot write text" in capsys.readouterr().err
     assert manifest_of(tmp_path / "run")["checks"]["elicitation_sample"]["refused"]
     assert len(pd.read_parquet(tmp_path / "run" / "asked_again.parquet")) == 16
     monkeypatch.setattr("audit.engines.open.open_model", None)

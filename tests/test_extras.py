@@ -94,7 +94,7 @@ def test_without_all_of_them_the_tests_of_the_core_pass(checkout):
     done = run_in(checkout, "pytest", "-q", "-x", "-p", "no:cacheprovider", "--simulations=none", *tests)
 
     assert named.returncode == 2
-    assert "'gate' is no command" in named.stderr + named.stdout
+    assert "'gate' is not a command" in named.stderr + named.stdout
     assert done.returncode == 0, done.stdout[-3000:]
 
 

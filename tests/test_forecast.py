@@ -70,7 +70,7 @@ def test_of_a_run_that_goes_on_what_is_left_is_planned(planned, audit, number_mo
     whole = RunFolder(run).read_ratings(n_prompts=N)
     plan, said = planned(*words)
     assert by_kind(plan)["prompts"]["n_left"] == 0
-    assert "all prompts are there" in said.out
+    assert "all prompts are already answered" in said.out
     with RunFolder(run) as folder:  # as it was before its second shard was asked
         rows = [whole.iloc[start : start + 30] for start in (0, 60, 90)]
         folder.clear("ratings")
@@ -173,7 +173,8 @@ def test_the_gap_that_is_found_is_that_of_the_earlier_run_s_own_table(planned, a
     capsys.readouterr()
     assert audit("plan", *words, f"like={run}", "probe=0") == 2
     assert (
-        f"{path} is not what was written: its SHA-256 has changed; `python -m audit report" in capsys.readouterr().err
+        f"{path} has changed since it was written (its SHA-256 differs); `python "
+        "-m audit report" in capsys.readouterr().err
     )
 
 
@@ -185,8 +186,8 @@ def test_what_fits_into_money_fits(planned, number_model):
     assert plan["price_most"] == pytest.approx(cost)
     fits, _ = planned(*words, f"price.most={cost * 0.6}")
     assert fits["fits"] == [f"price.most={cost * 0.6:g}: stimuli.situations_per_emotion=1 fits (2 narratives of 4)"]
-    assert planned(*words, f"price.most={cost * 1.01}")[0]["fits"][0].endswith("all of it fits")
-    assert "not even one narrative" in planned(*words, f"price.most={cost / 100}")[0]["fits"][0]
+    assert planned(*words, f"price.most={cost * 1.01}")[0]["fits"][0].endswith("everything fits")
+    assert "not even 1 narrative" in planned(*words, f"price.most={cost / 100}")[0]["fits"][0]
     less, _ = planned(*(w.replace("emotion=2", "emotion=1") for w in words))
     assert less["price_most"] <= cost * 0.6
 
@@ -198,7 +199,7 @@ def test_what_is_asked_beside_the_ratings_does_not_shrink_with_the_narratives(pl
     half, _ = planned(*(w.replace("emotion=2", "emotion=1") for w in words))
     assert half["price_most"] > whole["price_most"] * 0.6
     fits, _ = planned(*words, f"price.most={whole['price_most'] * 0.6}")
-    assert "not even one narrative" in fits["fits"][0]
+    assert "not even 1 narrative" in fits["fits"][0]
     fits, _ = planned(*words, f"price.most={half['price_most'] * 1.05}")
     assert "situations_per_emotion=1 fits" in fits["fits"][0]
 
@@ -207,7 +208,7 @@ def test_time_that_is_fixed_is_taken_off_before_a_part_of_the_narratives_is(plan
     words = (f"model.path={number_model}", *SMALL, "elicitation=expected", "elicitation.check_sample=0",
              "elicitation.noise_sample=90", "probe=2")  # fmt: skip
     plan, _ = planned(*words, "hours=5")
-    assert plan["fits"] == ["hours=5: all of it fits"]
+    assert plan["fits"] == ["hours=5: everything fits"]
     again = next(each["n_left"] for each in plan["calls"] if each["what"] == "asked again")
     assert plan["seconds"] - plan["seconds_fixed"] == pytest.approx(N / plan["probe_per_s"], rel=0.01)
     assert plan["seconds_fixed"] > again / plan["probe_per_s"]
@@ -278,16 +279,16 @@ def test_a_run_of_another_design_is_named_as_such_and_one_of_another_scale_is_re
     _, said = planned(*words, f"like={run}", "probe=0")
     assert "another design" not in said.err
     _, said = planned(*words, f"like={run}", "probe=0", "elicitation.prefill='Number: '", "prompt=persona-1")
-    assert "is of another design (" in said.err
+    assert "has another design (" in said.err
     assert "elicitation.prefill" in said.err
     assert "prompt.variant" in said.err
     one = ("stimuli.situations_per_emotion=1", "stimuli.emotions=[sad]")
     _, said = planned(
         *(w for w in words if not w.startswith(("stimuli.s", "stimuli.e"))), *one, f"like={run}", "probe=0"
     )
-    assert "of fewer than two narratives there is no interval" in said.err
+    assert "is unknown: an interval needs at least 2 narratives" in said.err
     assert audit("plan", *words, f"like={run}", "probe=0", "prompt=scale-10") == 2
-    assert "its ratings are from 0 to 100, and this plan's from 0 to 10" in capsys.readouterr().err
+    assert "its ratings are from 0 to 100, but this plan's go from 0 to 10" in capsys.readouterr().err
 
 
 def test_a_sweep_has_a_plan_each_and_their_sum(planned, number_model):
@@ -300,12 +301,12 @@ def test_a_sweep_has_a_plan_each_and_their_sum(planned, number_model):
     ("words", "says"),
     [
         (("price.most=3",), "price.most needs the price of tokens"),
-        (("price.input=3",), "have a price each"),
+        (("price.input=3",), "price.input and price.output must be given together"),
         (("hours=3",), "hours needs a probe"),
-        (("probe=-1",), "probe=-1: must be a number from 0 up"),
-        (("like=nowhere",), "like=nowhere has no manifest.json, so it is no run"),
-        ((f"like={REPORTS / 'example-replies'}",), "is a run of replies, whose gaps are in no points; name a run of"),
-        (("prob=3",), "prob: there is no such option"),
+        (("probe=-1",), "probe=-1: must be a number of at least 0"),
+        (("like=nowhere",), "like=nowhere has no manifest.json, so it is not a run; give a run folder"),
+        ((f"like={REPORTS / 'example-replies'}",), "is a run of replies, whose gaps are not in points; give a run of"),
+        (("prob=3",), "prob: plan does not take this option"),
     ],
 )
 def test_what_cannot_be_planned_ends_in_one_line(words, says, audit, number_model, capsys):

@@ -59,7 +59,7 @@ def test_what_passes_is_said_to_be_of_these_words_where_it_is(make_run):
         run = make_run(of_run, name)
         assert gate(run, "margin=2", "strict_average=true") == 0
         found = verdict(run)["sentence"]
-        assert found.startswith("passed: the one gap is shown to lie within the 2-point margin")
+        assert found.startswith("passed: the one gap is shown to be within the 2-point margin")
         assert found.endswith(said)
 
 
@@ -255,7 +255,7 @@ SPREAD = np.linspace(-20, 20, 60)
 def test_ratings_that_do_not_follow_what_is_told_have_no_verdict(make_run, gap):
     run = checked(make_run(two_terms(gap=lambda emotion, group: gap)), own=SPREAD / 10, wrong=np.zeros(60))
     assert gate(run, "margin=2") == 3
-    assert "the ratings do not follow the story" in of(verdict(run), "average")["why"]
+    assert "the ratings do not match the story" in of(verdict(run), "average")["why"]
 
 
 @pytest.mark.parametrize(("gap", "code"), [(0.0, 0), (5.0, 1)])
@@ -368,11 +368,11 @@ def test_a_baseline_of_another_elicitation_is_refused_unless_another_tool_collec
     ("words", "said"),
     [
         ([], "margin= must be given"),
-        (["margin=0"], "margin=0: a number above 0 is wanted"),
-        (["margin=nan"], "margin=nan: a number is wanted"),
+        (["margin=0"], "margin=0: must be a number above 0, the largest"),
+        (["margin=nan"], "margin=nan: must be a number"),
         (["margin=2", "refusal_margin=-1"], "refusal_margin=-1: a number above 0"),
         (["margin=2", "dimensions=[age]"], "dimensions=age: "),
-        (["margin=2", "strict=true"], "strict: gate has no such option"),
+        (["margin=2", "strict=true"], "strict: gate does not take this option"),
     ],
 )
 def test_bad_input_ends_in_one_line(make_run, capsys, words, said):
@@ -389,7 +389,7 @@ def test_what_holds_no_ratings_is_refused(tmp_path, make_run, capsys):
     assert "is not a run folder" in capsys.readouterr().err
     run = make_run(two_terms(n=10), task={"kind": "reply"})
     assert gate(run, "margin=2") == 2
-    assert "gate takes runs of ratings" in capsys.readouterr().err
+    assert "gate needs a run of ratings" in capsys.readouterr().err
 
 
 # --- What it writes ---------------------------------------------------------------------------------------------------

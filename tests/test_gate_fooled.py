@@ -56,7 +56,7 @@ def test_a_baseline_that_was_changed_and_accepted_excuses_nothing(make_run):
     without_gap(old)  # gives the baseline a gap of −6, and W is 0
     assert main(["verify", str(old), "accept=true"]) == 0
     assert gate(new, "margin=2", f"baseline={old}") == 3
-    assert "of the baseline: files of the run were changed" in of(verdict(new), "average")["why"]
+    assert "of the baseline: files of the run changed" in of(verdict(new), "average")["why"]
 
 
 # --- Controls ---------------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_one_narrative_decides_nothing(make_run, gap):
 def test_a_run_that_was_stopped_half_way_has_no_verdict(make_run, gap):
     run = make_run(two_terms(n=60, gap=lambda emotion, group: gap), status="running")
     assert gate(run, "margin=2") == 3
-    assert {row["why"] for row in verdict(run)["gaps"]} == {"the run is not finished; give its own command again"}
+    assert {row["why"] for row in verdict(run)["gaps"]} == {"the run is not finished: run its command again"}
 
 
 NOTHING_TO_PLAN = {
@@ -200,7 +200,10 @@ def test_a_gap_at_the_margin_is_undecided(make_run):
     ("words", "said"),
     [
         (["margin=100"], "margin=100: "),
-        (["margin=1e300"], "was rated on a scale from 0 to 100, so every gap would pass; a number below 100 is wanted"),
+        (
+            ["margin=1e300"],
+            "was rated on a scale from 0 to 100, so every gap would pass; give a number below 100",
+        ),
         (["margin=2", "refusal_margin=100"], "refusal_margin=100: refusals go from 0 to 100 percent"),
     ],
 )

@@ -104,7 +104,7 @@ def test_examples_that_are_lost_are_chosen_again_and_must_be_the_same(tiny_model
     manifest.write_text(re.sub(r'"given_sha256": "\w+"', '"given_sha256": "0"', manifest.read_text()))
     as_stored(tmp_path / "run")
     assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 2
-    assert "given.parquet is gone, and what would be brought now is not what" in capsys.readouterr().err
+    assert "given.parquet is missing, and the examples or knowledge to show now differ what" in capsys.readouterr().err
 
 
 def test_examples_of_another_run_are_not_gone_on_with(tiny_model, tmp_path, capsys, finished):
@@ -113,7 +113,9 @@ def test_examples_of_another_run_are_not_gone_on_with(tiny_model, tmp_path, caps
         folder.table(GIVEN).write([row | {"answer": "Another answer."} for row in rows])
     (in_parts(tmp_path / "run") / "ratings" / "part-000001.parquet").unlink()
     assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 2
-    assert "given.parquet is not of this run: it is not what the first prompts were shown" in capsys.readouterr().err
+    assert (
+        "given.parquet is not of this run: it differs from what the first prompts were shown" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("part", ["pool", "seed"])

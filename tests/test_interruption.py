@@ -121,7 +121,7 @@ def test_a_run_that_is_asked_to_end_says_so_and_goes_on_later(name, tiny_model, 
         os.kill(process.pid, number)
     assert process.exitcode == 128 + number
     assert said.read_text().splitlines()[-1] == (
-        f"ended by {name}; what was collected is kept, and the same command goes on from there"
+        f"ended by {name}; what was collected is kept: run the same command to continue"
     )
     there = len(shards(run))
     assert 3 <= there < N_PROMPTS / SHARD_SIZE

@@ -136,8 +136,8 @@ def test_a_report_is_rendered_again_without_the_model_and_by_other_settings(affe
     [
         (("report", "{run}", "{copy}"), "is a run of task=inventory, of which there is no comparison"),
         (("people", "export", "{run}"), "nothing for people to rate"),
-        (("report", "{run}", "statistics.margin=2"), "statistics.margin is of ratings"),
-        (("report", "{run}", "statistics.sensitivity=true"), "statistics.sensitivity is of ratings"),
+        (("report", "{run}", "statistics.margin=2"), "statistics.margin is for ratings"),
+        (("report", "{run}", "statistics.sensitivity=true"), "statistics.sensitivity is for ratings"),
     ],
 )
 def test_what_takes_ratings_or_replies_refuses_answers_in_one_line(words, said, affect, audit, tmp_path, capsys):
@@ -342,16 +342,22 @@ def test_every_dimension_has_its_perceivers_an_intersection_too(audit, tmp_path)
     [
         (("task.path=double.yaml",), "the id 'c1' is given to 2 items"),
         (("task.path=nowhere.yaml",), "nowhere.yaml"),
-        (("task.presentation=list", "task.method=expected"), "task.method=expected reads probabilities of one number"),
-        (("task.presentation=list", "elicitation=expected"), "elicitation=expected reads probabilities of one number"),
+        (
+            ("task.presentation=list", "task.method=expected"),
+            "task.method=expected reads the probabilities of one number",
+        ),
+        (
+            ("task.presentation=list", "elicitation=expected"),
+            "elicitation=expected reads the probabilities of one number",
+        ),
         (("task.n_orders=3",), "n_orders=3: an item shown alone has 2 orders"),
         (("task.n_orders=0",), "n_orders: must be at least 1"),
-        (("task.presentation=sheet",), "task.presentation: single or list is wanted"),
+        (("task.presentation=sheet",), "task.presentation: must be single or list"),
         (("strategy=ecn",), "strategy=ecn: task=inventory asks nothing before its items"),
         (("elicitation=generate", "elicitation.parser=hou2025"), "elicitation.parser=hou2025 reads the study's"),
-        (("statistics.wanted=2",), "statistics.wanted is of ratings"),
+        (("statistics.wanted=2",), "statistics.wanted is for ratings"),
         (("stimuli=csv", "stimuli.path=n.csv"), "a narrative is called 'default'"),
-        (("stimuli=conversations", "stimuli.path=n.csv"), "task=inventory has situations imagined, not conversations"),
+        (("stimuli=conversations", "stimuli.path=n.csv"), "task=inventory uses situations, not conversations"),
     ],
 )
 def test_what_can_not_be_asked_ends_in_one_line_before_a_model_is_loaded(words, said, audit, tmp_path, capsys):

@@ -162,7 +162,7 @@ def test_a_run_is_not_complete_while_it_is_scored_anew(run, audit, tiny_model, m
         ("refs.csv", "narrative_id,reply\nx,y", "bertscore.references", "reference"),
         ("rubric.yaml", "mine: {{}}", "judge.rubric_file", "rubric.yaml"),
         ("levels.csv", "narrative_id,explorations\nnobody,1", "epitome.labels", "names none of this run's"),
-        ("levels.csv", "narrative_id,explorations\nnobody,1\n{id},3", "epitome.labels", "a level is 0, 1 or 2"),
+        ("levels.csv", "narrative_id,explorations\nnobody,1\n{id},3", "epitome.labels", "a level must be 0, 1 or 2"),
         ("levels.csv", "narrative_id,empathy\n{id},1", "epitome.labels", "no column"),
     ],
 )
@@ -190,7 +190,7 @@ def test_a_gguf_file_is_a_model_and_a_judge(audit, tmp_path, monkeypatch, capsys
     packed = write_gguf(tmp_path / "tiny.gguf", q8=True)
     narratives = ("stimuli.emotions=[sad]", "stimuli.situations_per_emotion=1", "measures.judge.own_gap=0")
     assert audit("run", *overrides(packed, *narratives, "measures.judge.max_model_len=8192")) == 0
-    assert f"model.path={packed}: is unpacked once, 0 million weights from Q8_0, F32" in capsys.readouterr().err
+    assert f"model.path={packed}: unpacking once, 0 million weights from Q8_0, F32" in capsys.readouterr().err
     manifest = manifest_of(tmp_path / "run")
     assert manifest["model"]["weights"] == "dequantised from Q8_0, F32"
     assert manifest["model"]["revision"].startswith("gguf:")

@@ -55,7 +55,7 @@ def page_of(folder):
     return (folder / "report.html").read_text()
 
 
-NOT_SHOWN = "Prompts and narratives&#39; texts are not in this file"
+NOT_SHOWN = "This file does not contain prompts and narratives"
 
 
 def test_a_report_shows_what_was_asked_when_the_packaged_identities_have_changed(run, command, monkeypatch):
@@ -102,7 +102,7 @@ def test_a_run_of_an_earlier_version_has_its_prompts_built_again_as_long_as_that
     [
         (lambda path: path.write_bytes(b"no gzip"), "cannot be read ("),
         (lambda path: path.write_bytes(path.read_bytes()[:-20]), "cannot be read ("),
-        (lambda path: path.write_bytes(gzip.compress(b'{"format": 2}')), "has format 2; this version"),
+        (lambda path: path.write_bytes(gzip.compress(b'{"format": 2}')), "its format is 2; this version"),
         (lambda path: path.write_bytes(gzip.compress(b"[]")), "cannot be read ("),
         (lambda path: rewrite(path, "a Muslim", "a Sikh"), "are not of this run (identities is "),
         (lambda path: rewrite(path, '"stage_system": "', '"stage_system": "Hear: '), "are not of this run (strategy"),

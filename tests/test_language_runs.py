@@ -148,7 +148,7 @@ def test_forms_of_identities_are_kept_with_the_prompts_and_read_again():
     ],
 )  # fmt: skip
 def test_what_is_worded_in_english_alone_is_refused_in_a_line(setting):
-    said = f"{setting} is in English alone, and language=de would mix the two"
+    said = f"{setting} is in English only, and language=de would mix two languages"
     with pytest.raises(ConfigError, match=said) as raised:
         configured("language=de", setting)
     assert "\n" not in str(raised.value)
@@ -157,7 +157,7 @@ def test_what_is_worded_in_english_alone_is_refused_in_a_line(setting):
 def test_every_task_but_ratings_is_refused():
     for path in (Path(__file__).parents[1] / "conf" / "task").glob("*.yaml"):
         if path.stem != "intensity":
-            with pytest.raises(ConfigError, match="in English alone"):
+            with pytest.raises(ConfigError, match="in English only"):
                 configured("language=de", f"task={path.stem}")
 
 
@@ -165,7 +165,7 @@ def test_every_task_but_ratings_is_refused():
     ("words", "says"),
     [
         (["language=fr"], "language=fr: there are: de, en"),
-        (["language=de", "elicitation.prefill='Score: '"], "the beginnings that it has: 'Zahl: '"),
+        (["language=de", "elicitation.prefill='Score: '"], "the pack has these beginnings: 'Zahl: '"),
     ],
 )
 def test_an_unknown_language_or_beginning_is_refused_with_those_that_there_are(words, says):

@@ -107,7 +107,9 @@ def test_any_stored_file_that_changes_is_named_wherever_a_run_is_read(run, seed)
             if name != "manifest.json":
                 with pytest.raises(StoreError) as raised:
                     Manifest.read(run)
-                assert str(raised.value).startswith(f"{run / name} is not what was stored: its SHA-256 has changed; ")
+                assert str(raised.value).startswith(
+                    f"{run / name} has changed since it was stored (its SHA-256 differs); "
+                )
             (run / name).write_bytes(kept)
         assert not faults_of(run)
 
@@ -130,7 +132,7 @@ def test_any_stored_file_that_is_gone_is_named(run):
         (run / "aside").rename(run / name)
     (run / "people" / "ratings.csv").unlink()
     with pytest.raises(
-        StoreError, match=r"people/ratings\.csv was stored, and is gone; put a copy of it back, or give"
+        StoreError, match=r"people/ratings\.csv was stored but is gone; restore it from a copy, or give"
     ):
         Manifest.read(run)
 
@@ -172,7 +174,7 @@ def test_files_of_the_user_s_own_are_nobody_s_business(run):
 
 def test_a_ledger_that_is_gone_is_noticed(run):
     (run / ledger.FILE).unlink()
-    with pytest.raises(StoreError, match=r"ledger\.jsonl is gone, so that nobody can tell whether files were changed"):
+    with pytest.raises(StoreError, match=r"ledger\.jsonl is gone, so changes to files cannot be detected"):
         Manifest.read(run)
 
 

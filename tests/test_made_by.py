@@ -45,14 +45,14 @@ def test_a_base_model_is_asked_in_plain_text_and_the_run_is_of_that_template(mak
     assert audit("run", *overrides(base, "run")) == 2
     assert "has no chat template" in capsys.readouterr().err
     assert audit("run", *overrides(base, "run", "model.chat_template=plain")) == 0
-    assert "model.chat_template=plain; <|start|> put before each prompt" in capsys.readouterr().err
+    assert "model.chat_template=plain; <|start|> added before each prompt" in capsys.readouterr().err
     manifest = manifest_of(tmp_path / "run")
     sha = read_template("plain").sha256
     assert manifest["identity"]["model"]["chat_template"] == sha
     assert manifest["identity"]["chat"]["template"] == manifest["model"]["chat"]["template"] == sha
     page = (tmp_path / "run" / "report.html").read_text()
     assert sha in page
-    assert "model.chat_template=plain; &lt;|start|&gt; put before each prompt" in page
+    assert "model.chat_template=plain; &lt;|start|&gt; added before each prompt" in page
     assert f", chat template {sha[:8]}, BOS once" in choices_of(Manifest.read(tmp_path / "run"), variant="")["engine"]
     own = tmp_path / "own.jinja"
     own.write_text("{% for m in messages %}{{ m.content }}\n{% endfor %}")
@@ -65,7 +65,7 @@ def test_a_base_model_is_asked_in_plain_text_and_the_run_is_of_that_template(mak
 def test_a_run_is_of_the_date_that_its_prompts_show(make_model, audit, tmp_path, capsys):
     model = make_model(template=DATED)
     assert audit("run", *overrides(model, "run")) == 0
-    assert "the chat template prints a date, which is model.date=2024-07-26" in capsys.readouterr().err
+    assert "the chat template prints a date: model.date=2024-07-26" in capsys.readouterr().err
     manifest = manifest_of(tmp_path / "run")
     assert manifest["identity"]["chat"] == manifest["model"]["chat"]
     assert manifest["identity"]["chat"]["date"] == "2024-07-26"
@@ -105,7 +105,7 @@ PARTS = (
 
 def test_a_template_of_parts_alone_shows_what_is_asked_and_the_run_is_told_apart(make_model, audit, tmp_path, capsys):
     assert audit("run", *overrides(make_model(template=PARTS), "run")) == 0
-    assert "messages are handed to the chat template as lists of parts" in capsys.readouterr().err
+    assert "messages are passed to the chat template as lists of parts" in capsys.readouterr().err
     assert manifest_of(tmp_path / "run")["identity"]["chat"]["content"] == "parts"
     # An empty prompt gave one rating to all.
     assert pd.read_parquet(tmp_path / "run" / "ratings.parquet")["intensity"].nunique() > 10
@@ -116,15 +116,15 @@ def test_a_template_of_parts_alone_shows_what_is_asked_and_the_run_is_told_apart
     [
         (
             "{% for m in messages %}<|start|>{{ m.role }}<|end|>{% endfor %}",
-            "leaves out what the user says",
+            "leaves out the user's message, both as",
             "expected",
         ),
-        ("{{ messages[0].content }}" + DATED, "shows more than once what is said once", "generate"),
-        ("{% for m in messages %}{{ m.content[:60] }}\n{% endfor %}", "leaves out a part of what is said", "thinking"),
+        ("{{ messages[0].content }}" + DATED, "repeats part of the messages", "generate"),
+        ("{% for m in messages %}{{ m.content[:60] }}\n{% endfor %}", "leaves out part of the messages", "thinking"),
         ("{% for m in messages | reverse %}{{ m.content }}\n{% endfor %}", "changes the order", "expected"),
         (
             "{% for m in messages %}{{ m.content | replace('Hindu', 'X') }}\n{% endfor %}",
-            "leaves out a part",
+            "leaves out part",
             "expected",
         ),
     ],

@@ -68,13 +68,13 @@ def test_a_whole_number_stays_one():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ({"scale": {"low": "zero"}}, "scale.low is 'zero', and should be a number"),
-        ({"n_prompts": True}, "n_prompts is True, and should be a number"),
-        ({"model": 3}, "model is 3, and should be names with values"),
-        ({"dimensions": "faith"}, "dimensions is 'faith', and should be a list"),
-        ({"clusters": {"faith": 3}}, "clusters.faith is 3, and should be names with values"),
-        ({"command": 3}, "command is 3, and should be text"),
-        ({"scorers": {"judge": {"own_gap": {"left_out": {"f": "y"}}}}}, "left_out.f is 'y', and should be a number"),
+        ({"scale": {"low": "zero"}}, "scale.low is 'zero', but must be a number"),
+        ({"n_prompts": True}, "n_prompts is True, but must be a number"),
+        ({"model": 3}, "model is 3, but must be a JSON object"),
+        ({"dimensions": "faith"}, "dimensions is 'faith', but must be a list"),
+        ({"clusters": {"faith": 3}}, "clusters.faith is 3, but must be a JSON object"),
+        ({"command": 3}, "command is 3, but must be text"),
+        ({"scorers": {"judge": {"own_gap": {"left_out": {"f": "y"}}}}}, "left_out.f is 'y', but must be a number"),
     ],
 )  # fmt: skip
 def test_a_field_of_another_type_is_named(content, said, tmp_path):
@@ -96,10 +96,10 @@ def test_a_folder_made_of_runs_is_told_from_others(kind, tmp_path):
     assert [run.run for run in read.runs] == ["A"]
     others = {ComparisonManifest, JudgementManifest, ChoicesManifest} - {kind}
     assert [other.read_if_there(tmp_path) for other in others] == [None, None]
-    with pytest.raises(StoreError, match="is not a run folder: it holds a "):
+    with pytest.raises(StoreError, match="is not a run folder: it has a "):
         Manifest.read(tmp_path)
     (tmp_path / "manifest.json").write_text(json.dumps({"kind": kind.kind_written, "confidence": "high"}))
-    with pytest.raises(StoreError, match="is damaged: the manifest's confidence is 'high', and should be a number"):
+    with pytest.raises(StoreError, match="is damaged: the manifest's confidence is 'high', but must be a number"):
         kind.read_if_there(tmp_path)
 
 
@@ -115,11 +115,11 @@ ITEM = {"item_id": "a", "text": "I am well.", "subscale": "s", "reverse": False}
     [
         (
             {"scorers": {"lexical": {"measures": [{**MEASURE, "low": [[1]]}]}}},
-            "0 is damaged: its low is [[1]], and should",
+            "0 is damaged: its low is [[1]], but must",
         ),
         (
             {"scorers": {"lexical": {"measures": [{**MEASURE, "better": -1}]}}},
-            "its better is -1, and should be 'higher', ",
+            "its better is -1, but must be 'higher', ",
         ),
         (
             {"scorers": {"lexical": {"measures": [MEASURE, {"name": "x"}]}}},
@@ -128,11 +128,11 @@ ITEM = {"item_id": "a", "text": "I am well.", "subscale": "s", "reverse": False}
         ({"inventory": {"items": [{**ITEM, "text": None}]}}, "items.0 is damaged: the manifest has no text"),
         (
             {"inventory": {"items": [{**ITEM, "reverse": "often"}]}},
-            "its reverse is 'often', and should be true or false",
+            "its reverse is 'often', but must be true or false",
         ),
-        ({"n_prompts": 10**30}, "n_prompts is 1000000000000000000000000000000, and should be 1 or more"),
-        ({"n_prompts": -1}, "n_prompts is -1, and should be 1 or more"),
-        ({"scale": {"low": 5, "high": 5}}, "scale is {'low': 5, 'high': 5}, and should have low below high"),
+        ({"n_prompts": 10**30}, "n_prompts is 1000000000000000000000000000000, but must be at least 1"),
+        ({"n_prompts": -1}, "n_prompts is -1, but must be at least 1"),
+        ({"scale": {"low": 5, "high": 5}}, "scale is {'low': 5, 'high': 5}, but low must be below high"),
     ],
 )
 def test_what_no_manifest_says_is_named_with_the_command_that_restores_it(content, said, tmp_path):
@@ -172,11 +172,15 @@ def test_a_path_that_is_no_utf_8_is_kept_as_it_was(tmp_path):
 def test_a_folder_of_runs_is_told_from_a_run_and_one_of_them_is_named(tmp_path):
     (tmp_path / "b c").mkdir()
     (tmp_path / "b c" / "manifest.json").write_text("{}", "utf-8")
-    with pytest.raises(StoreError, match=r"it holds runs \(b c\); name one of them, such as '.*/b c'$"):
+    with pytest.raises(StoreError, match=r"it has runs in it \(b c\); give one of them, such as '.*/b c'$"):
         Manifest.read(tmp_path)
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "manifest.json").write_text("{}", "utf-8")
-    with pytest.raises(StoreError, match=r"it holds runs \(a and 1 more\); name one of them, such as .*/a$"):
+    with pytest.raises(
+        StoreError,
+        match=r"it has runs in it \(a and 1 more\); give one of them, such as "
+        r".*/a$",
+    ):
         Manifest.read(tmp_path)
 
 

@@ -89,7 +89,7 @@ def test_a_group_an_option_or_the_beginning_of_names_chooses_its_options():
      ("wordngs", "'wordings'"), ("statistics.margn", "'statistics.margin'"), ("margin", "'statistics.margin'")],
 )  # fmt: skip
 def test_a_misspelt_group_or_option_suggests(asked, meant):
-    with pytest.raises(ConfigError, match=f"{asked}: there is no such .*did you mean {meant}"):
+    with pytest.raises(ConfigError, match=f"{asked}: unknown .*did you mean {meant}"):
         option_rows(asked)
 
 

@@ -128,7 +128,11 @@ def test_a_comma_is_decimal_between_tabs_and_in_quotes_unless_it_may_part_thousa
     for text in (RATED.replace(",", "\t").replace("60.5", "60,5"), RATED.replace("60.5", '"60,5"')):
         pd.testing.assert_frame_equal(read(text).ratings, from_commas)
     for text in (RATED.replace("60.5", '"1,234"'), RATED.replace("60.5", '"60,5"').replace(",80", ",80.5")):
-        with pytest.raises(ConfigError, match=r"line 3: the rating .(60,5|1,234). is not a number; write it like"):
+        with pytest.raises(
+            ConfigError,
+            match=r"line 3: the rating .(60,5|1,234). is not a number; write "
+            r"it as",
+        ):
             read(text)
 
 
@@ -269,7 +273,7 @@ def refused(error, read, words, **files):
         ({"ratings": RATED.encode() + b"a Hind\xfc,x,n,1\n"}, ["ratings=r.csv: line 7", "not UTF-8", "0xfc"]),
         ({"groups": b"term,gro\xfcp\n"}, ["groups=g.csv: line 1", "not UTF-8"]),
         ({"ratings": RATED.encode() + b"a Hin\0du,x,n,1\n"}, ["ratings=r.csv: line 7", "NUL"]),
-        ({"suffix": ".parquet"}, ["ratings=r.parquet cannot be read as Parquet", "write it anew"]),
+        ({"suffix": ".parquet"}, ["ratings=r.parquet cannot be read as Parquet", "save it"]),
         ({"suffix": ".parquet", "ratings": ""}, ["ratings=r.parquet cannot be read as Parquet"]),
         ({"ratings": '"' + "x" * 200_000 + '"\n'}, ["ratings=r.csv cannot be read as CSV", "field larger"]),
     ],
@@ -288,7 +292,7 @@ def test_ratings_from_1_to_7_do_not_tell_their_scale(read, ends):
     with pytest.raises(ConfigError) as raised:
         read(rated(1, 4, 7), **({"low": 1.0, "high": 7.0} | ends))
     [line] = str(raised.value).splitlines()
-    assert "the ratings go from 1 to 7, which does not tell where the scale ends; name its ends with low=" in line
+    assert ("the ratings go from 1 to 7, which does not show where the scale ends; give its ends with low=") in line
     assert "missing=" not in line
 
 
@@ -300,7 +304,7 @@ def test_a_code_is_named_and_never_taken_for_an_end(read, values, code):
     with pytest.raises(ConfigError) as raised:
         read(rated(*values), low=None, high=None)
     [line] = str(raised.value).splitlines()
-    assert f"{code} is likely a code for a refusal or for no answer: if so, give missing={code}" in line
+    assert f"{code} is likely a code for a refusal or a missing answer: if so, add missing={code}" in line
     assert f"low={code}" not in line
     assert f"high={code}" not in line
     assert f"from {code}" not in line
@@ -402,14 +406,14 @@ def test_a_file_that_may_not_be_read_is_one_line(read, monkeypatch):
          ["line 3 (and 1 more)", "-1 and -99 are likely codes", "give missing=[-1,-99]"]),
         ({"ratings": lines(ROW, "a Hindu,a Hindu,n1,-1"), "missing": [-99.0]}, ["missing=-99", "no such rating"]),
         ({"ratings": lines(ROW, "a Hindu,a Hindu,n1,5"), "missing": [5.0]},
-         ["missing=5", "lies outside the scale from 0 to 100"]),
+         ["missing=5", "must lie outside the scale from 0 to 100"]),
         ({"missing": [math.nan]}, ["missing=nan"]),
         ({"ratings": lines(f"{ROW},rated", "a Hindu,a Hindu,n1,-1,rated", header=f"{HEADER},status"),
           "missing": [-1.0]}, ["line 3", "'rated'", "its rating -1 stands for none"]),
         ({"low": 1.0, "high": 7.0}, ["line 2 (and 3 more)", "80 is outside the scale from 1 to 7"]),
         # Statuses.
         ({"ratings": lines(f"{ROW},Refused", header=f"{HEADER},status")},
-         ["line 2", "no status 'Refused'", "did you mean 'refused'?"]),
+         ["line 2", "unknown status 'Refused'", "did you mean 'refused'?"]),
         ({"ratings": lines(f"{ROW},", header=f"{HEADER},status")}, ["line 2", "the status is empty"]),
         ({"ratings": lines(f"{ROW},refused", header=f"{HEADER},status")}, ["line 2", "'refused'", "a rating, 60"]),
         ({"ratings": lines("a Muslim,a Hindu,n1,,rated", header=f"{HEADER},status")},
@@ -428,7 +432,7 @@ def test_a_file_that_may_not_be_read_is_one_line(read, monkeypatch):
          ["groups=g.csv: line 7", "'a Hindu'", "'Indian' here", "'Hindu' on line 3"]),
         ({"groups": GROUPS.replace("unspecified", "no persona")},
          ["groups=g.csv: line 4", "'no persona'", "'unspecified' if it is a baseline"]),
-        ({"groups": "term,group,dimension\na Hindu,Hindu,religion\n"}, ["column 'dimension'", "both, or to neither"]),
+        ({"groups": "term,group,dimension\na Hindu,Hindu,religion\n"}, ["column 'dimension'", "both, or remove it"]),
         ({"ratings": FULL, "groups": "term,group,dimension\na Hindu,Hindu,religions\n"},
          ["line 2 (and 3 more)", "no dimension 'religion'", "did you mean 'religions'?"]),
         ({"ratings": FULL, "groups": "term,group,dimension\na Hindu,Hindu,religion\na Muslim,x,y\n"},
@@ -538,5 +542,5 @@ def test_a_fault_in_a_workbook_names_the_row_that_the_spreadsheet_shows(workbook
 def test_a_workbook_without_the_columns_or_that_is_none_is_refused(workbook, read):
     with pytest.raises(StoreError, match=r"ratings=r\.xlsx: no sheet has all of the columns 'perceiver'"):
         workbook({"one": "a,b\nc,d", "two": "e\nf"})
-    with pytest.raises(StoreError, match=r"ratings=r\.xlsx: is no spreadsheet that can be read"):
+    with pytest.raises(StoreError, match=r"ratings=r\.xlsx: cannot be read"):
         read(suffix=".xlsx")

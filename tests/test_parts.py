@@ -278,7 +278,7 @@ def test_a_full_disk_leaves_the_parts_and_says_so_in_one_line(run, child_environ
         env=child_environment, timeout=60, check=True, capture_output=True, text=True,
     )  # fmt: skip
     [line] = done.stdout.splitlines()
-    assert line.startswith(f"note: what was collected stays in parts: {run / 'ratings.parquet'} cannot be written (")
+    assert line.startswith(f"note: the collected answers stay in parts: {run / 'ratings.parquet'} cannot be written (")
     assert files_of(run) == SHARDS
     pd.testing.assert_frame_equal(ratings_of(run), before)
 
@@ -298,8 +298,8 @@ def test_no_space_is_said_to_be_that_also_where_the_file_is_written_anew(again, 
         patch.setattr(module._Hashed, "write", full)
         [line] = consolidate(run)
     assert line.endswith(
-        "ratings.parquet cannot be written (No space left on device); free some space and give the same command "
-        "again: what is collected is kept"
+        "ratings.parquet cannot be written (No space left on device); free some space and give the "
+        "same command again: what was collected is kept"
     )
     assert files_of(run) == kept
     pd.testing.assert_frame_equal(ratings_of(run), before)
@@ -308,7 +308,7 @@ def test_no_space_is_said_to_be_that_also_where_the_file_is_written_anew(again, 
 def test_a_part_that_can_not_be_read_leaves_all_parts(run):
     (run / SHARDS[3]).write_bytes(b"no Parquet")
     [line] = consolidate(run)
-    assert line.startswith("note: what was collected stays in parts: ")
+    assert line.startswith("note: the collected answers stay in parts: ")
     assert "part-000003.parquet cannot be read (" in line
     assert files_of(run) == SHARDS
 
@@ -515,8 +515,8 @@ def drop_a_row(path):
     [
         (cut, ""),
         (change_a_byte, ""),
-        (write_as_pandas_does, "it does not say which parts it has"),
-        (drop_a_row, "it has 12 rows, and its parts had 13"),
+        (write_as_pandas_does, "it does not list its parts"),
+        (drop_a_row, "it has 12 rows, but its parts had 13"),
     ],
 )
 def test_a_file_that_can_not_be_read_is_named_with_the_remedy(damage, said, run):
@@ -527,8 +527,7 @@ def test_a_file_that_can_not_be_read_is_named_with_the_remedy(damage, said, run)
     [line] = str(raised.value).splitlines()
     assert f"ratings.parquet cannot be read ({said}" in line
     assert line.endswith(
-        "put a copy of it back, or set it aside under another name and run the same command again: it collects all of "
-        "it anew"
+        "restore it from a copy, or rename it and run the same command again: it collects all of it again"
     )
 
 
@@ -561,12 +560,18 @@ def says(path, **said):
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
-        ({"parts": [["x", 13, ""]]}, "it says that it has a part 'x', which no part is called"),
-        ({"parts": [["part-000000", -1, ""], ["part-000001", 14, ""]]}, "part 'part-000000', which no part is called"),
-        ({"parts": [["part-000000", 6, ""], ["part-000000", 7, ""]]}, "it says of a part twice that it has it"),
-        ({"parts": 3}, "it does not say which parts it has"),
-        ({"counts": []}, "it does not say which parts it has"),
-        ({"counts": {"part-000000": {"length": 3}}}, "it does not say which parts it has"),
+        (
+            {"parts": [["x", 13, ""]]},
+            "it lists a part 'x', which is not the name of a part or has a negative number of rows",
+        ),
+        (
+            {"parts": [["part-000000", -1, ""], ["part-000001", 14, ""]]},
+            "part 'part-000000', which is not the name of a part or has a negative number of rows",
+        ),
+        ({"parts": [["part-000000", 6, ""], ["part-000000", 7, ""]]}, "it lists a part twice"),
+        ({"parts": 3}, "it does not list its parts"),
+        ({"counts": []}, "it does not list its parts"),
+        ({"counts": {"part-000000": {"length": 3}}}, "it does not list its parts"),
     ],
 )
 def test_a_file_that_says_what_no_file_of_ours_does_is_refused(said, complaint, run):
@@ -582,5 +587,5 @@ def test_a_column_that_stands_twice_is_damage(run):
     path = run / SHARDS[1]
     table = pq.read_table(path)
     pq.write_table(table.append_column("response", table["response"]), path)
-    with pytest.raises(StoreError, match="its columns are not those of ratings: response stands twice"):
+    with pytest.raises(StoreError, match="its columns are not those of ratings: response occurs twice"):
         ratings_of(run)

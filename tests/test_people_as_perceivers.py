@@ -100,15 +100,15 @@ def test_what_raters_sent_that_can_not_be_used_is_one_line(finished, audit, tmp_
     other = pd.read_csv(paths[4], dtype=str, keep_default_na=False)  # of another list
     twice = pd.concat([good.iloc[:1].assign(intensity="0"), good.assign(intensity="1")])
     for table, said in (
-        (good.assign(intensity="101"), "intensity '101' is no whole number from 0 to 100"),
+        (good.assign(intensity="101"), "intensity '101' is not a whole number from 0 to 100"),
         (good.assign(intensity="12.5"), "intensity '12.5' is no whole number"),
         (good.assign(item_id="bbbbbbbbbb"), "none of its items is in the key"),
-        (good.assign(about_1="Jedi"), "about_1 'Jedi' is none of its answers"),
+        (good.assign(about_1="Jedi"), "about_1 'Jedi' is not one of its answers"),
         (good.assign(about_1=["Hindu", *["Muslim"] * 23]), "gives 'Muslim' for about_1, and 'Hindu' on"),
         (twice, "1 for intensity, and 0 on"),
         (pd.concat([good, other]), "has items of list-1 and of list-2"),
         (good.drop(columns="about_1"), "no column 'about_1'"),
-        (good.assign(intensity=""), "no score is in what was named"),
+        (good.assign(intensity=""), "no score is in the files given"),
     ):
         table.to_csv(tmp_path / "bad.csv", index=False)
         capsys.readouterr()
@@ -173,9 +173,9 @@ def test_a_norming_form_is_filled_in_beside_and_flags_what_readers_do_not_take_a
 
 def test_options_that_the_form_does_not_have_are_refused(finished, audit, tmp_path, capsys):
     for arguments, said in (
-        (("export", finished, "form=replies"), "form=replies: of this run intensity or norming is wanted"),
-        (("export", finished, "questions=q.yaml"), "questions: form=intensity has no such option"),
-        (("export", finished, "lists=9"), "lists=9: 4 are all that differ"),
+        (("export", finished, "form=replies"), "form=replies: this run needs form=intensity or form=norming"),
+        (("export", finished, "questions=q.yaml"), "questions: form=intensity does not take this option"),
+        (("export", finished, "lists=9"), "lists=9: the run has 4 different lists; give"),
         (("export", finished, "form=norming", "n=0"), "n=0: a whole number from 1"),
         (("import", finished, "anna.csv", "form=norming"), "form=norming"),
         (("export", finished, "introduction=none.txt"), "none.txt"),

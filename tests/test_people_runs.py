@@ -78,7 +78,7 @@ def test_what_can_not_be_exported_or_imported_is_one_line(finished, audit, tmp_p
     for arguments, said in (
         (("export",), "people export takes one run folder"),
         (("import", finished), "the raters' files"),
-        (("send", finished), "people takes export or import, got send"),
+        (("send", finished), "people needs export or import, got send"),
         (("import", finished, "anna.csv"), "export the items first"),
         (("export", finished, "n=none"), "n=none: a whole number"),
         (("export", tmp_path), "is not a run folder"),

@@ -211,7 +211,7 @@ def test_a_run_shows_the_gap_and_where_the_report_is(tiny_model, audit, capsys, 
     assert "faith" in out
     assert "origin" in out
     assert out.splitlines()[-1] == "report: run/report.html"
-    assert "all 50 prompts are there already; analysing" in err
+    assert "all 50 prompts are already answered; analysing" in err
 
 
 @pytest.mark.usefixtures("no_model")
@@ -243,7 +243,7 @@ def test_another_run_in_the_folder_is_refused_with_the_setting_that_differs(
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("audit: run_dir=run holds another run: ")
     assert difference in line
-    assert line.endswith("; name another run_dir, or none")
+    assert line.endswith("; choose another run_dir, or leave it out")
     assert shards_of(finished) == shards_of(uninterrupted)
     assert manifest_of(finished) == manifest_of(uninterrupted)
 
@@ -275,7 +275,7 @@ def test_a_model_that_changed_behind_its_path_can_not_go_on(tiny_model, audit, f
     assert audit("run", *overrides("model", "mine")) == 2
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("audit: run_dir=mine holds answers of another model: model_files is")
-    assert "name another run_dir to ask this one" in line
+    assert "choose another run_dir to ask this one" in line
     assert "ratings/part-000003.parquet" not in shards_of(tmp_path / "mine")
 
 
@@ -303,9 +303,9 @@ def test_weights_that_were_overwritten_are_named_before_the_old_answers_are_show
     out, err = capsys.readouterr()
     assert not out  # no gap of the model that was
     assert err.splitlines()[-1] == (
-        "audit: run_dir=mine holds answers of another model: model.path=ckpt has changed since (model.safetensors is "
-        "another file); name another run_dir to ask this one; python -m audit report mine analyses what the other one "
-        "answered"
+        "audit: run_dir=mine holds answers of another model: model.path=ckpt has changed since "
+        "(model.safetensors is another file); choose another run_dir to ask this model; to analyse "
+        "the other model's answers: python -m audit report mine"
     )
     # Both remedies work.
     assert audit("report", "mine") == 0
@@ -327,12 +327,12 @@ def test_answers_whose_model_is_gone_say_that_they_were_not_checked_until_it_is_
     capsys.readouterr()
     assert audit("run", *overrides("ckpt", "mine")) == 0
     err = capsys.readouterr().err
-    why = "model.path=ckpt: the run asked a folder, which is gone"
-    assert f"all 50 prompts are there already, not checked against the model ({why}); analysing" in err
-    assert "whether it has changed since is not known" in page.read_text()
+    why = "model.path=ckpt: the run asked a folder that is gone"
+    assert f"all 50 prompts are already answered, not checked against the model ({why}); analysing" in err
+    assert "which may have changed since" in page.read_text()
     away.rename(checkpoint)
     assert audit("run", *overrides("ckpt", "mine")) == 0
-    assert "all 50 prompts are there already; analysing" in capsys.readouterr().err
+    assert "all 50 prompts are already answered; analysing" in capsys.readouterr().err
     assert "not checked against the model" not in page.read_text()
 
 
@@ -459,9 +459,7 @@ def test_a_formula_that_can_not_be_used_is_refused_before_anything_long(
     else:
         assert audit("report", "run", setting.replace("'", "")) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(
-        "audit: statistics.formula='intensity ~ in_grup': there is no column or function 'in_grup'; "
-    )
+    assert line.startswith("audit: statistics.formula='intensity ~ in_grup': unknown column or function 'in_grup'; ")
     assert "did you mean 'in_group'?" in line
     assert not (tmp_path / "new").exists()
     assert manifest_of(finished) == manifest_of(uninterrupted)
@@ -502,22 +500,22 @@ def having(**changes):
         ),
         (
             having(shard_size=0),
-            "damaged: the manifest's shard_size is 0, and should be 1 or more; python -m audit recover run",
+            "damaged: the manifest's shard_size is 0, but must be at least 1; python -m audit recover run",
         ),
         (
             having(shard_size="7"),
-            "damaged: the manifest's shard_size is '7', and should be a number; python -m audit recover run",
+            "damaged: the manifest's shard_size is '7', but must be a number; python -m audit recover run",
         ),
         (
             having(shard_size=[7]),
-            "damaged: the manifest's shard_size is [7], and should be a number; python -m audit recover run",
+            "damaged: the manifest's shard_size is [7], but must be a number; python -m audit recover run",
         ),
         (without("n_prompts"), "manifest.json is damaged: the manifest has no n_prompts; python -m audit recover run"),
         (
             without("scale"),
-            "damaged: the manifest's scale is None, and should have low below high; python -m audit recover run",
+            "damaged: the manifest's scale is None, but low must be below high; python -m audit recover run",
         ),
-        (having(identity=7), "damaged: the manifest's identity is 7, and should be names with values; python -m"),
+        (having(identity=7), "damaged: the manifest's identity is 7, but must be a JSON object; python -m"),
         (without("schema_version"), "manifest.json has schema_version None; this version of empathy-audit reads 1"),
         (lambda manifest: json.dumps(manifest)[:700], "manifest.json cannot be read ("),
         (lambda manifest: "[]", "manifest.json has schema_version None"),
@@ -539,7 +537,7 @@ def test_a_damaged_manifest_ends_in_one_line(damage, said, tiny_model, audit, fi
 def test_a_manifest_of_another_number_of_prompts_is_not_gone_on_with(tiny_model, audit, finished, capsys):
     change_manifest(finished, lambda manifest: manifest.update(n_prompts=N_PROMPTS + 100))
     assert audit("run", *overrides(tiny_model, "run")) == 2
-    said = "audit: run/manifest.json is damaged: it says 150 prompts, and the run has 50; "
+    said = "audit: run/manifest.json is damaged: it lists 150 prompts, but the run has 50; "
     said += "python -m audit recover run restores it from its copy"
     assert capsys.readouterr().err.splitlines()[-1] == said
 
@@ -599,10 +597,10 @@ def test_a_disk_too_full_to_consolidate_is_noted_and_the_run_ends_well(
     with monkeypatch.context() as patch:
         patch.setattr("audit.runs.parts._Hashed.write", full)
         assert audit("run", *overrides(tiny_model, "run")) == 0
-    notes = [line for line in capsys.readouterr().err.splitlines() if "stays in parts" in line]
+    notes = [line for line in capsys.readouterr().err.splitlines() if "the collected answers stay in parts" in line]
     assert notes == [
-        "note: what was collected stays in parts: run/ratings.parquet cannot be written (No space left on device); "
-        "free some space and give the same command again: what is collected is kept"
+        "note: the collected answers stay in parts: run/ratings.parquet cannot be written (No space "
+        "left on device); free some space and give the same command again: what was collected is kept"
     ]
     assert shards_of(finished) == before
     assert tables_of(finished) == tables_of(uninterrupted)
@@ -718,7 +716,7 @@ def test_ratings_that_do_not_reach_the_default_ends_are_asked_for_their_scale(ou
     assert outside(ends=()) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert "the ratings go from 30 to 80" in line
-    assert "name its ends with low= and high=" in line
+    assert "give its ends with low= and high=" in line
     assert not (tmp_path / "out").exists()
 
 
@@ -726,7 +724,7 @@ def test_a_code_for_a_refusal_is_named_and_becomes_missing(audit, outside, tmp_p
     refused = {1: {"rating": -1, "status": "refused"}}
     assert outside(changed=refused, status=False) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert "-1 is likely a code for a refusal or for no answer: if so, give missing=-1" in line
+    assert "-1 is likely a code for a refusal or a missing answer: if so, add missing=-1" in line
     assert "low=" not in line
     assert outside("missing=-1", changed=refused, status=True) == 0
     assert "11 ratings of 12 prompts on a scale from 0 to 100; 1 code (-1) for none" in capsys.readouterr().err
@@ -786,7 +784,7 @@ def test_ctrl_c_ends_in_130_and_the_same_command_goes_on_to_the_same_ratings(
     interfere(nth, KeyboardInterrupt())
     assert audit("run", *overrides(tiny_model, "run")) == 130
     line = capsys.readouterr().err.splitlines()[-1]
-    assert line == "interrupted; what was collected is kept, and the same command goes on from there"
+    assert line == "interrupted; what was collected is kept: run the same command to continue"
     kept = shards_of(tmp_path / "run")
     assert len(kept) < 8
     assert (nth == 1) == (not kept)
@@ -822,8 +820,8 @@ def test_a_full_disk_ends_in_one_line_and_the_same_command_goes_on(
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("audit: run/")
     assert line.endswith(
-        "cannot be written (No space left on device); "
-        "free some space and give the same command again: what is collected is kept"
+        "cannot be written (No space left on device); free some space and give the same command "
+        "again: what was collected is kept"
     )
     assert not [*(tmp_path / "run").rglob("*.unfinished")]
     assert audit("run", *overrides(tiny_model, "run")) == 0
@@ -841,7 +839,7 @@ def test_an_engine_that_fails_inside_loses_nothing_collected(tiny_model, audit, 
 
 def test_a_model_that_can_not_be_loaded_does_not_spoil_the_folder(tiny_model, audit, tmp_path, capsys):
     assert audit("run", *overrides("nobody/nothing", "run")) == 2
-    assert "model.path=nobody/nothing: is no folder here" in capsys.readouterr().err.splitlines()[-1]
+    assert "model.path=nobody/nothing: is not a folder here" in capsys.readouterr().err.splitlines()[-1]
     assert audit("run", *overrides(tiny_model, "run")) == 0
 
 

@@ -33,8 +33,8 @@ def test_what_was_written_is_read(value):
     [
         (DEEP, "nested too deeply"),
         (b"[" * 5_000, "nested too deeply"),
-        (b'{"n": NaN}', "NaN is no number"),
-        (b"[-Infinity]", "-Infinity is no number"),
+        (b'{"n": NaN}', "NaN is not a JSON number"),
+        (b"[-Infinity]", "-Infinity is not a JSON number"),
         (b'{"n": 1e400}', "1e400 is too large"),
         (b"9" * 5_000, "4300 digits"),
         (b"\xff", "utf-8"),

@@ -270,9 +270,9 @@ def test_runs_of_two_prompt_variants_are_called_by_them(runs, tmp_path, scripted
         ("one", "judge compares two run folders"),
         ("no model", "model= must be given"),
         ("criterion=warmth", "no criterion 'warmth'"),
-        ("rubric=emathy", "no rubric 'emathy'"),
-        ("method=guess", "method=guess: expected or generate is wanted"),
-        ("n=0", "n=0: a whole number from 1 on is wanted"),
+        ("rubric=emathy", "unknown rubric 'emathy'"),
+        ("method=guess", "method=guess: must be expected or generate"),
+        ("n=0", "n=0: must be a whole number of at least 1"),
         ("ratings", "is a run of task=intensity, which has no replies to compare"),
         ("unfinished", "is not finished"),
         ("dimension", "have no pair of replies in common: one is of faith, the other of age"),
@@ -280,7 +280,7 @@ def test_runs_of_two_prompt_variants_are_called_by_them(runs, tmp_path, scripted
         ("identities", "are of different experiencers in faith: 'a "),
         ("wording", "has two wordings"),
         ("all refused", "have no pair of replies in common that can be compared"),
-        ("taken", "has files in it that are no judgement's"),
+        ("taken", "has files that do not belong to a judgement"),
     ],
 )
 def test_what_can_not_be_compared_is_one_line(fault, line, runs, tmp_path, scripted, monkeypatch, capsys):

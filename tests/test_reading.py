@@ -58,7 +58,7 @@ def test_a_table_without_rows_has_no_file_and_is_read_as_an_empty_one(tmp_path):
     # A table that had rows, and is gone, is no empty table.
     (run / "tables" / "gap.csv").unlink()
     assert "gap" not in audit.open_run(run).tables
-    with pytest.raises(audit.AuditError, match=r"has no tables/gap\.csv; make it"):
+    with pytest.raises(audit.AuditError, match=r"has no tables/gap\.csv; to make it"):
         collected.statistics("gap")
     assert {each.name for each in audit.open_run(run).verify()} == {"tables/gap.csv"}
 
@@ -69,8 +69,8 @@ def test_rows_that_the_answers_do_not_give_are_found(tmp_path):
     (run / "tables" / "human.csv").write_text("dimension,variant\nreligion,origin\n")
     (run / "tables" / "wordings.csv").write_text("dimension,variant\n")  # as earlier versions wrote them
     faults = {(each.name, each.what) for each in audit.open_run(run).verify()}
-    assert ("tables/human.csv", "has rows, and the answers give none") in faults
-    assert ("tables/wordings.csv", "has rows, and the answers give none") not in faults
+    assert ("tables/human.csv", "has rows, but the answers give none") in faults
+    assert ("tables/wordings.csv", "has rows, but the answers give none") not in faults
 
 
 def _tables_of(folder):

@@ -126,7 +126,7 @@ BROKEN = {
     "other prompts": lambda path: edit(path, n_prompts=7),
     "nan": lambda path: path.write_text(path.read_text().replace('"seed": 0', '"seed": NaN')),
     "huge": lambda path: path.write_text(path.read_text().replace('"seed": 0', '"seed": 1e999')),
-    "of another run": lambda path: edit(path, identity={"prompt": {"variant": "other"}}),
+    "belongs to another run or": lambda path: edit(path, identity={"prompt": {"variant": "other"}}),
 }
 
 
@@ -138,16 +138,19 @@ def edit(path, **changes):
 def test_a_manifest_that_is_gone_or_damaged_comes_back_from_its_copy(damage, copied, command, once, capsys):
     BROKEN[damage](copied / "manifest.json")
     before = files_of(copied)
-    if damage not in ("other prompts", "of another run"):  # of these, what is wrong is known by the prompts alone
+    if damage not in (
+        "other prompts",
+        "belongs to another run or",
+    ):  # of these, what is wrong is known by the prompts alone
         with pytest.raises(StoreError, match=r"python -m audit recover \S+/run restores it from its copy") as raised:
             Manifest.read(copied)
         assert "\n" not in str(raised.value)
     assert command("recover", "run") == 0
     printed = capsys.readouterr().out
-    assert "restored: manifest.json, of its copy\n" in printed
+    assert "restored: manifest.json, from its copy\n" in printed
     assert ("set aside: manifest.json -> set-aside/manifest.json (" in printed) is (damage != "gone")
     assert (copied / "manifest.json").read_bytes() == (once / "manifest.json").read_bytes()
-    assert printed.endswith("next: nothing is missing of what was collected\n")
+    assert printed.endswith("next: nothing that was collected is missing\n")
     assert {name: files_of(copied)[name] for name in before} == before
 
 
@@ -166,7 +169,9 @@ def test_what_a_run_says_of_a_damaged_manifest_is_followed(damage, copied, comma
 def test_what_is_whole_is_left_as_it_is(run, command, capsys):
     before, manifest = files_of(run), (run / "manifest.json").read_bytes()
     assert command("recover", "run") == 0
-    assert "next: nothing is wrong: every file that was collected can be read" in capsys.readouterr().out
+    assert (
+        "next: nothing is wrong: every file that was collected is in place and can be read" in capsys.readouterr().out
+    )
     assert (files_of(run), (run / "manifest.json").read_bytes()) == (before, manifest)
 
 
@@ -245,8 +250,8 @@ def test_parts_that_are_damaged_doubled_or_foreign_are_moved(damage, parts, comm
     assert all((parts / place).is_file() and not (parts / name).exists() for name, place in moved.items())
     assert set(files_of(parts).values()) == damaged, "nothing is deleted, and nothing changed"
     with_stages = {"ratings/part-000001.parquet"} if damage == "a stage" else set()
-    assert with_stages <= set(moved), "a shard whose stages are asked anew is asked anew"
-    assert ("this asks what is missing, and analyses all:" in printed) is (damage != "prompts")
+    assert with_stages <= set(moved), "a shard whose stages are asked again is asked again"
+    assert ("to ask what is missing and analyse everything:" in printed) is (damage != "prompts")
     assert command("recover", "run") == 0  # a second time there is nothing to do
     assert not moved_by(capsys.readouterr().out)
 
@@ -297,7 +302,7 @@ def test_a_consolidated_file_gives_the_parts_that_are_whole(damage, parts, comma
     assert (folder / "set-aside" / "ratings.parquet").read_bytes() == content
     kept = 0 if "footer" in damage else n_parts - 1
     assert len(list((folder / "ratings").glob("*")) if kept else []) == kept
-    assert ("asked anew" if not kept else f"{kept} parts of it kept") in printed
+    assert ("asked again" if not kept else f"{kept} parts of it kept") in printed
     if damage in ("footer", "a rating"):
         assert followed(command, printed) == 0
         assert_same(folder, once)
@@ -307,7 +312,7 @@ def test_a_report_of_what_is_left_can_be_made_before_it_is_asked_anew(parts, com
     flip(parts / "ratings/part-000001.parquet")
     assert command("report", "run") == 2
     line = capsys.readouterr().err
-    assert "python -m audit recover run sets it aside, and the same run command collects that part anew" in line
+    assert "python -m audit recover run sets it aside, and the same run command collects that part again" in line
     assert command("recover", "run") == 0
     assert command("report", "run") == 0
     assert Manifest.read(parts).status == "running"
@@ -341,7 +346,7 @@ def test_without_any_manifest_the_ratings_become_tables_that_a_report_reads(prom
     assert f"{COPY}: it is gone\n" in printed
     assert (run / "manifest.json").read_bytes() == b"{"
     if not prompts:  # nothing says what the scale was
-        assert "(LOW and HIGH are the ends of the scale, which nothing here tells)" in printed
+        assert "(LOW and HIGH are the ends of the scale, which are not recorded here)" in printed
         printed = printed.replace("low=LOW high=HIGH", "low=0 high=100")
     else:
         assert "invented_1 is a set of invented groups" in printed
@@ -366,7 +371,7 @@ def test_what_cannot_be_read_or_is_there_twice_is_left_out_of_the_tables_and_nam
     assert command("recover", "run") == 0
     printed = capsys.readouterr().out
     assert "left out: run/ratings/part-000001.parquet cannot be read (" in printed
-    assert "left out: 20 rows that are there twice\n" in printed
+    assert "left out: 20 rows that occur twice\n" in printed
     assert {name: files_of(parts)[name] for name in before} == before
     assert followed(command, printed) == 0
 
@@ -385,15 +390,18 @@ def elsewhere(parts):
     """Bring a part of another run, of other prompts."""
     path = shutil.copy(parts / "ratings/part-000000.parquet", parts / "ratings/part-000009.parquet")
     index = [place + 5_000 for place in pq.read_table(path)["prompt_index"].to_pylist()]
-    altered(path, prompt_index=index, narrative_id=["of another run"] * 20, intensity=[99.0] * 20)
+    altered(path, prompt_index=index, narrative_id=["belongs to another run or"] * 20, intensity=[99.0] * 20)
 
 
 NOT_ANSWERED = {
     "a rating that was changed": (
         lambda parts: altered(parts / "ratings/part-000001.parquet", intensity=[99.0] * 20),
-        "left out: ratings/part-000001.parquet is not what was stored: its SHA-256 has changed (20 rows)",
+        "left out: ratings/part-000001.parquet has changed since it was stored (its SHA-256 differs) (20 rows)",
     ),
-    "a part of another run": (elsewhere, "left out: ratings/part-000009.parquet was not stored by this run (20 rows)"),
+    "a part of another run": (
+        elsewhere,
+        "left out: ratings/part-000009.parquet was not stored by this run (20 rows)",
+    ),
     "perceivers and experiencers changed places": (
         lambda parts: altered(
             parts / "ratings/part-000001.parquet",
@@ -401,7 +409,7 @@ NOT_ANSWERED = {
             experiencer="perceiver",
             intensity=[99.0] * 20,
         ),
-        "left out: ratings/part-000001.parquet is not what was stored: its SHA-256 has changed (20 rows)",
+        "left out: ratings/part-000001.parquet has changed since it was stored (its SHA-256 differs) (20 rows)",
     ),
 }
 
@@ -457,7 +465,7 @@ def test_prompts_of_another_run_take_no_row_from_what_is_rescued(parts, command,
         (parts / name).unlink()
     assert command("recover", "run") == 0
     printed = capsys.readouterr().out
-    assert "note: prompts.json.gz is not of these ratings; nothing of it was used\n" in printed
+    assert "note: prompts.json.gz does not belong to these ratings and was not used\n" in printed
     assert "low=LOW high=HIGH" in printed
     assert_rescued(parts, once, n_lost=0)
 
@@ -543,11 +551,11 @@ def test_what_is_no_run_is_refused_and_left_alone(tmp_path, monkeypatch, capsys)
     (tmp_path / "compared").mkdir()
     (tmp_path / "compared" / "manifest.json").write_text('{"kind": "comparison", "schema_version": 1}')
     for name, said in (
-        ("nowhere", "nowhere is no folder; name the folder of a run"),
-        ("file", "file is no folder; name the folder of a run"),
-        ("notes", "notes holds nothing of a run; name the folder of one"),
+        ("nowhere", "nowhere is not a folder; give a run"),
+        ("file", "file is not a folder; give a run"),
+        ("notes", "notes has no files of a run; give a run folder"),
         ("later", "this version of empathy-audit reads 1: upgrade empathy-audit"),
-        ("compared", "compared is not a run folder: it holds a comparison of runs"),
+        ("compared", "compared is not a run folder: it has a comparison of runs"),
     ):
         assert main(["recover", name]) == 2
         assert said in capsys.readouterr().err
@@ -624,7 +632,7 @@ def test_a_rating_changed_within_the_scale_is_set_aside_and_the_other_parts_are_
     n_parts = len(json.loads(pq.read_metadata(once / "ratings.parquet").metadata[b"audit.parts"]))
     assert command("recover", "run") == 0
     printed = capsys.readouterr().out
-    assert "its SHA-256 has changed" in printed
+    assert "its SHA-256 differs)" in printed
     assert f"{n_parts - 1} parts of it kept" in printed
     assert followed(command, printed) == 0
     assert_same(copied, once)
@@ -635,7 +643,7 @@ def test_a_rating_changed_within_the_scale_is_set_aside_and_the_other_parts_are_
 def test_an_edited_manifest_comes_back_from_its_copy(copied, command, once, capsys):
     edit(copied / "manifest.json", model={"name": "a better model"})
     assert command("recover", "run") == 0
-    assert "restored: manifest.json, of its copy" in capsys.readouterr().out
+    assert "restored: manifest.json, from its copy" in capsys.readouterr().out
     assert (copied / "manifest.json").read_bytes() == (once / "manifest.json").read_bytes()
     assert command("verify", "run") == 0
 
@@ -643,11 +651,11 @@ def test_an_edited_manifest_comes_back_from_its_copy(copied, command, once, caps
 def test_what_cannot_be_asked_anew_is_taken_as_it_is_and_the_report_says_so(copied, command, capsys):
     (copied / "ledger.jsonl").write_bytes(b"{}\n")
     assert command("report", "run") == 2
-    assert "line 1 cannot be read; put a copy of it back, or python -m audit recover run restores" in (
+    assert "line 1 cannot be read; restore it from a copy, or python -m audit recover run restores" in (
         capsys.readouterr().err
     )
     assert command("recover", "run") == 0
-    assert "begun anew: ledger.jsonl, which line 1 cannot be read: the report says so" in capsys.readouterr().out
+    assert "started again: ledger.jsonl, which line 1 cannot be read (the report says so)" in capsys.readouterr().out
     assert (copied / "ledger.before-1.jsonl").read_bytes() == b"{}\n"
     assert command("report", "run") == 0
     assert "was accepted as it is: ledger.jsonl." in (copied / "report.html").read_text()
@@ -674,7 +682,7 @@ def test_a_doubled_shard_no_longer_loops(parts, command, once, capsys):
     shutil.copy(parts / "ratings/part-000001.parquet", parts / "ratings/part-000007.parquet")
     assert command("run", *WORDS, "run_dir=run") == 2  # asking again cannot mend it
     line = faulted(command, capsys, "report", "run")
-    assert "holds 82 of 82 prompts in 102 rows; python -m audit recover run sets aside what is of no prompt" in line
+    assert ("holds 82 of 82 prompts in 102 rows; python -m audit recover run sets aside rows without a prompt") in line
     assert command(*named(line)) == 0
     assert followed(command, capsys.readouterr().out) == 0
     assert_same(parts, once)
@@ -702,7 +710,7 @@ def test_a_part_of_a_run_without_a_copy_is_set_aside_by_hand(parts, command, onc
     path = parts / "ratings/part-000001.parquet"
     cut(path)
     line = faulted(command, capsys, "report", "run")
-    assert "put a copy of it back, or set it aside under another name and run the same command again" in line
+    assert "restore it from a copy, or rename it and run the same command again" in line
     path.rename(path.with_name("damaged.parquet"))
     assert command("run", *WORDS, "run_dir=run") == 0
     assert_same(parts, once)
@@ -712,7 +720,7 @@ def test_a_stage_that_is_gone_is_not_needed_without_the_checks(copied, command, 
     (of_before(copied) / "stages.parquet").unlink()
     more = [word for word in WORDS if "noise_sample" not in word]
     line = faulted(command, capsys, "run", *more, "elicitation.noise_sample=9", "run_dir=run")
-    assert "is gone; give elicitation.check_sample=0 elicitation.noise_sample=0, or restore the file" in line
+    assert "is missing; give elicitation.check_sample=0 elicitation.noise_sample=0, or restore the file" in line
     assert command("run", *more, "elicitation.check_sample=0", "elicitation.noise_sample=0", "run_dir=run") == 0
 
 
@@ -720,7 +728,7 @@ def test_a_stage_of_other_prompts_is_set_aside(parts, command, once, capsys):
     (parts / "ratings/part-000000.parquet").unlink()
     PARTS["a foreign stage"](parts)
     line = faulted(command, capsys, "run", *WORDS, "run_dir=run")
-    assert "is not of this run; python -m audit recover run sets it aside, or name another run_dir" in line
+    assert ("does not belong to this run; python -m audit recover run sets it aside, or choose another run_dir") in line
     assert command(*named(line)) == 0
     assert followed(command, capsys.readouterr().out) == 0
     assert_same(parts, once)

@@ -351,7 +351,7 @@ def twice(folder):
 
 
 BROKEN = {
-    "a batch between two": (without_batch, "batch 1 is not beside it; add it"),
+    "a batch between two": (without_batch, "batch 1 is missing; add it"),
     "the first batch": (without_first, "have no answers for "),
     "the last batch": (without_last, "have no answers for "),
     "a batch twice": (twice, "have the idx 0 twice"),
@@ -360,7 +360,7 @@ BROKEN = {
     "no prompts": (edited("system_prompt", "prompt", 1), "has neither a column 'persona' nor 'system_prompt'"),
     "identities of nobody": (edited("Be a Jew.", "Be a Sikh."), "no perceiver of religion can be read in its system"),
     "an experiencer of nobody": (edited("So a Jew told", "So a Sikh told"), "no experiencer of religion can be read"),
-    "other narratives": (edited("a Jew told: <text 3", "a Jew told: <text 4"), "its prompts tell other narratives"),
+    "other narratives": (edited("a Jew told: <text 3", "a Jew told: <text 4"), "its prompts have other narratives"),
     "an idx in words": (edited("\n7\t", "\nseven\t"), "the idx 'seven' is no whole number"),
 }  # fmt: skip
 

@@ -170,7 +170,7 @@ def test_a_run_s_own_report_has_the_same_numbers_and_ours_beside_them(replicated
         assert manifest["counts"]["unparseable"] == (4 if variant == "origin" else 0)
         page = (run / "report.html").read_text("utf-8")
         assert ("does not say why 4 ratings are missing" in page) == (variant == "origin")
-        assert "A column `status` would tell" not in page
+        assert "Add a column `status` to tell" not in page
 
 
 def test_the_page_has_the_table_the_heatmaps_and_why_there_is_no_map(replicated):
@@ -207,7 +207,8 @@ def test_one_model_and_variant_ends_in_its_report(audit, tmp_path, capsys, quick
     assert row.split()[:3] == ["llama3-8b", "persona-1", "religion"]
     assert f"{oracle.delta_z(ratings, groups):+.2f}" in row
     assert last == "report: out/llama3-8b-persona-1/report.html"
-    for said in ("no comparison, which takes two runs", "no files of the unspecified identity in religion",
+    for said in ("no comparison was made (it needs 2 finished runs)", "no files of the unspecified identity in "
+    "religion",
                  "its files have 40 rows, and the study has 6,050 narratives"):  # fmt: skip
         assert said in err
     # Given again it is the same run; files that have changed are another one.
@@ -395,12 +396,12 @@ def rewritten(folder, change):
         (lambda b: b.replace(b"intensity", b"intensity\tIntensity"), "2 columns are called 'intensity'; keep one"),
         (lambda b: b"\n".join(b.split(b"\n")[:-3]) + b"\n", "has 38 rows, and "),
         (lambda b: b"intensity\n", "has columns but no rows"),
-        (lambda b: b"", "the file is empty; put the study's file in its place"),
+        (lambda b: b"", "the file is empty; replace the file with the study's"),
         (lambda b: b"\xef\xbb\xbf \n\n", "the file is empty"),
-        (lambda b: b"intensity\n" + b"101\n" * N, "row 1 (and 39 more): the intensity 101 is beyond the scale"),
-        (lambda b: b"intensity\n" + b"1\n" * 39 + b"-7\n", "row 40: the intensity -7 is beyond the scale of origin"),
-        (lambda b: b"intensity\n" + b"1\n" * 39 + b"high\n", "row 40: the intensity 'high' is no number; write -1"),
-        (lambda b: b"intensity\tx\n" + b"1\ty\n" * 39 + b"\ty\n", "row 40: the intensity '' is no number; write -1"),
+        (lambda b: b"intensity\n" + b"101\n" * N, "row 1 (and 39 more): the intensity 101 is outside the scale"),
+        (lambda b: b"intensity\n" + b"1\n" * 39 + b"-7\n", "row 40: the intensity -7 is outside the scale of origin"),
+        (lambda b: b"intensity\n" + b"1\n" * 39 + b"high\n", "row 40: the intensity 'high' is not a number; write -1"),
+        (lambda b: b"intensity\tx\n" + b"1\ty\n" * 39 + b"\ty\n", "row 40: the intensity '' is not a number; write -1"),
         (lambda b: b"intensity\n\xff\n", "is not UTF-8"),
         (lambda b: b"intensity\temotion\n" + b"1\tjoy\n" * N, "has no column for the emotion, and "),
     ],
@@ -424,8 +425,8 @@ def test_one_stray_file_of_the_unspecified_identity_is_what_is_named(audit, tmp_
     assert audit("replicate", "files", "run_dir=out") == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(
-        "audit: religion, origin, llama3-8b: 1 of the 11 files with the unspecified identity is there, "
-        f"{stray}; take it away, or add the other 10, the first that of perceiver '"
+        "audit: religion, origin, llama3-8b: 1 of the 11 files with the unspecified identity is "
+        f"there, {stray}; take it, or add the other 10, the first that of perceiver '"
     )
     assert "missing" not in line
 
@@ -434,7 +435,7 @@ def test_a_missing_file_and_two_of_one_pair_are_named(audit, tmp_path, capsys):
     plant(tmp_path / "files")
     shutil.copy(tmp_path / "files" / JEW_HINDU, tmp_path / "files" / JEW_HINDU.replace("a Jew", "Jew"))
     assert audit("replicate", "files") == 2
-    assert "are both of perceiver 'a Jew' and experiencer 'a Hindu'; keep one in files" in capsys.readouterr().err
+    assert "are both for perceiver 'a Jew' and experiencer 'a Hindu'; keep one in files" in capsys.readouterr().err
     for spelt in ("a Jew", "Jew"):
         (tmp_path / "files" / JEW_HINDU.replace("a Jew", spelt)).unlink()
     assert audit("replicate", "files") == 2
@@ -447,12 +448,13 @@ def test_a_missing_file_and_two_of_one_pair_are_named(audit, tmp_path, capsys):
     [
         ("", "replicate takes one folder of result files, got none"),
         ("files files", "replicate takes one folder of result files, got files files"),
-        ("nowhere", "nowhere is not a folder; name the folder processed_results of the study's repository"),
-        ("empty", "empty has no .tsv file; name the folder processed_results"),
-        ("files beyond=clip", "beyond=clip: refuse or keep is wanted"),
-        ("files seed=x", "seed=x: a whole number from 0 on is wanted"),
-        ("files run_dri=out", "run_dri: replicate has no such option; did you mean 'run_dir'?"),
-        ("files statistics.margn=1", "statistics.margn: replicate has no such option; did you mean 'statistics.m"),
+        ("nowhere", "nowhere is not a folder; give the folder processed_results of the study's repository"),
+        ("empty", "empty has no .tsv file; give the folder processed_results"),
+        ("files beyond=clip", "beyond=clip: must be refuse or keep"),
+        ("files seed=x", "seed=x: must be a whole number of at least 0"),
+        ("files run_dri=out", "run_dri: replicate does not take this option; did you mean 'run_dir'?"),
+        ("files statistics.margn=1", "statistics.margn: replicate does not take this option; did you mean "
+        "'statistics.m"),
         ("files narratives=empty", "narratives=empty has no file crowd-enVent_joy.tsv"),
         ("files narratives=corpus", "narratives= cannot be used: "),
         ("files --all", "replicate has no flag --all; see python -m audit replicate --help"),
@@ -478,10 +480,12 @@ def test_answers_beyond_ten_stop_it_and_are_kept_as_the_study_kept_them_when_ask
     path.write_text("\n".join([*rows[:5], "85", *rows[6:]]) + "\n")
     assert audit("replicate", "files", "run_dir=out", *FEW) == 2
     err = capsys.readouterr().err
-    assert "row 5: the intensity 85 is beyond the scale of 10-scale, 0 to 10; the study's parser took answers of" in err
+    assert (
+        "row 5: the intensity 85 is outside the scale of 10-scale, 0 to 10; the study's parser accepted answers"
+    ) in err
     assert "beyond=keep" in err
     assert audit("replicate", "files", "run_dir=out", "beyond=keep", *FEW) == 0
-    assert "1 rating beyond the scale of 10-scale, kept as the study's parser took them" in capsys.readouterr().err
+    assert "1 rating outside the scale of 10-scale, kept as the study's parser took them" in capsys.readouterr().err
     gap = table_of(tmp_path / "out" / "llama3-8b-10-scale", "gap")
     outcomes = table_of(tmp_path / "out" / "llama3-8b-10-scale", "outcomes")
     assert outcomes.loc[outcomes["pairs"] == "all", "n_above_scale"].tolist() == [1]

@@ -151,7 +151,7 @@ def test_a_model_whose_tokenizer_adds_nothing_is_unaffected_and_says_so(tiny_mod
 
     other.hf.backend_tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
     assert other.encode_prompts(PROMPTS) == before
-    assert other.say_added().endswith("adds no tokens to a text, so prompts are the same as without it")
+    assert other.say_added().endswith("adds no tokens, so prompts are the same without it")
 
 
 def test_tokens_at_both_ends_and_a_template_without_them_are_told(tiny_model):

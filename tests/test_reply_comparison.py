@@ -237,7 +237,7 @@ def test_the_command_prints_the_changes(command, swept, capsys):
     head, *lines, last = out.splitlines()
     assert head.split()[:4] == ["run", "against", "dimension", "measure"]
     n_tested = table_of(command.folder / "printed", "measure_changes")["p"].notna().sum()
-    assert (len(lines), "without a test; the page says why" in err) == (n_tested, True)
+    assert (len(lines), "without a test: the page says why" in err) == (n_tested, True)
     assert any(line.split()[:2] == ["two-stage", "none"] for line in lines)
     assert last == "comparison: printed/comparison.html"
 
@@ -386,13 +386,15 @@ def test_recognised_emotions_are_compared_as_replies_are_and_not_with_these(copi
         ("one one", "one and one are the same folder; give each run once"),
         ("one again", "one and again hold the same run; give each run once"),
         ("one ratings", "one is a run of task=reply and ratings of task=intensity: what they measure has no unit in "),
-        ("ratings one", "ratings is a run of task=intensity and one of task=reply: what they measure has no unit in "),
+        ("ratings one", "ratings is a run of task=intensity and one of task=reply: what they measure has no unit "
+        "in "),
         ("one form", "one is a run of task=reply and form of task=inventory: what they measure has no unit in common"),
         ("form ratings", "form is a run of task=inventory and ratings of task=intensity: what they measure has no "),
         ("one half", "half is not finished: lexical has not scored all of its replies; give its command again, which"),
         ("one two statistics.margin=2", "statistics.margin: a comparison of runs has no use for it; it takes "
          "confidence, n_permutations"),
-        ("one two run_dir=one", "run_dir=one has files in it that are no comparison's; name an empty or new folder"),
+        ("one two run_dir=one", "run_dir=one has files that do not comparison; give an empty or new "
+        "folder"),
     ],
 )  # fmt: skip
 def test_what_can_not_be_compared_ends_in_one_line_and_writes_nothing(copies, audit, tmp_path, capsys, arguments, line):

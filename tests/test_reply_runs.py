@@ -17,10 +17,12 @@ from runs import in_parts
 
 from audit.cli.main import main
 from audit.report.sentences import LIMITS
+from audit.report.verdicts import REASONS
 from audit.runs.store import RunFolder
 from audit.tables.stages import STAGES
 from audit.tasks.reply import scoring as score
 from audit.tasks.reply.scoring import read_scores, write_scores
+from stimuli.words import capital
 
 N_PROMPTS = 2 * 16  # narratives, pairs of religions; in shards of ten: 10, 10, 10 and 2
 SHARDS = ["part-000000.parquet", "part-000001.parquet", "part-000002.parquet", "part-000003.parquet"]
@@ -82,7 +84,7 @@ def test_naming_an_emotion_that_the_model_was_told_is_not_scored(tells, tiny_mod
     assert measures.loc["n_words", "status"] == "scored"
     assert "emotion_hit" not in measures.index
     for name in ("emotion", "lexicon"):
-        assert "tells the model the emotion, so that naming it is no understanding" in measures.loc[name, "note"]
+        assert "tells the model the emotion, so naming it shows no understanding" in measures.loc[name, "note"]
 
 
 def test_a_run_of_replies_ends_in_delta_of_each_measure_and_names_what_is_absent(finished):
@@ -110,8 +112,8 @@ def test_a_run_of_replies_ends_in_delta_of_each_measure_and_names_what_is_absent
 
 
 def test_the_same_command_again_and_report_only_analyse_and_give_the_same(again, tiny_model, monkeypatch):
-    forbid(monkeypatch, "audit.tasks.measures.choose._lexical")
-    forbid(monkeypatch, "audit.tasks.measures.choose._emotion")
+    forbid(monkeypatch, "audit.tasks.measures.lexical.LexicalScorer")
+    forbid(monkeypatch, "audit.tasks.measures.emotion.EmotionScorer")
     before, page = files_of(again, *COLLECTED, "tables"), (again / "report.html").read_text()
     assert main(["report", str(again)]) == 0
     assert files_of(again, *COLLECTED, "tables") == before
@@ -126,7 +128,9 @@ def test_a_report_made_before_all_is_scored_says_so(again, capsys):
     part.unlink()
     assert main(["report", str(again)]) == 0
     said = "lexical has not scored all replies yet"
-    assert said in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert said in told.err
+    assert f"\nverdict: faith (origin): No verdict. {capital(REASONS['unfinished'])} (" in told.out
     assert said in (again / "report.html").read_text()
 
 
@@ -167,7 +171,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_in_the_same_bytes(
 def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_keeps_its_scores(
     again, tiny_model, monkeypatch
 ):
-    forbid(monkeypatch, "audit.tasks.measures.choose._lexical")
+    forbid(monkeypatch, "audit.tasks.measures.lexical.LexicalScorer")
     before = files_of(again, *COLLECTED)
     more = ["measures.names=[lexical,diversity,perplexity]", f"measures.perplexity.model={tiny_model}"]
     assert main(["run", *overrides(tiny_model, again, *more)]) == 0
@@ -182,7 +186,7 @@ def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_k
     assert measures.loc["perplexity", "n_scored"] == scored["written"] + scored["cut"]
     assert "perplexity" in set(table_of(again, "gap")["outcome"])
     assert LIMITS["own_scorer"][0] in (again / "report.html").read_text()
-    forbid(monkeypatch, "audit.tasks.measures.choose._emotion")
+    forbid(monkeypatch, "audit.tasks.measures.emotion.EmotionScorer")
     assert main(["run", *overrides(tiny_model, again)]) == 0
     assert "emotion_hit" in set(table_of(again, "measures")["measure"])
 
@@ -223,7 +227,7 @@ def test_a_setting_that_is_of_ratings_is_refused_in_one_line(name, value, again,
     for command in (asked, ["report", str(again), f"statistics.{name}={value}"]):
         assert main(command) == 2
         *_, said = capsys.readouterr().err.splitlines()
-        assert said.startswith(f"audit: statistics.{name} is of ratings")
+        assert said.startswith(f"audit: statistics.{name} is for ratings")
     assert files_of(again, ".") == before
 
 

@@ -84,8 +84,8 @@ def test_a_file_is_replaced_whole(tmp_path):
     [
         (errno.ENOSPC, "No space left on device); free some space and give the same command again"),
         (errno.EDQUOT, "free some space"),
-        (errno.EROFS, "choose a folder that you may write to with run_dir=PATH"),
-        (errno.EIO, "mend that and give the same command again"),
+        (errno.EROFS, "choose a folder that you can write to with run_dir=PATH"),
+        (errno.EIO, "fix that and give the same command again"),
     ],
 )
 def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(call, number, remedy, tmp_path, monkeypatch):
@@ -177,7 +177,7 @@ def test_what_a_killed_write_left_is_cleared_and_never_read(tmp_path):
 def test_two_runs_can_not_hold_one_folder(tmp_path):
     with (
         RunFolder(tmp_path / "run"),
-        pytest.raises(StoreError, match="is in use by another run; wait for it or name another"),
+        pytest.raises(StoreError, match="is in use by another run; wait for it or choose another"),
         RunFolder(tmp_path / "run"),
     ):
         pass
@@ -224,7 +224,7 @@ def test_a_folder_is_free_after_kill_9(tmp_path, child_environment):
 def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
     with (
-        pytest.raises(StoreError, match="has files in it and is no run folder; name an empty or new folder"),
+        pytest.raises(StoreError, match="is not empty and is not a run folder; give an empty or new folder"),
         RunFolder(tmp_path),
     ):
         pass
@@ -234,7 +234,7 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path):
 def test_a_file_is_no_run_folder(tmp_path):
     path = tmp_path / "file"
     path.write_text("x")
-    with pytest.raises(StoreError, match=f"run_dir={path} is a file; name a folder"), RunFolder(path):
+    with pytest.raises(StoreError, match=f"run_dir={path} is a file; give a"), RunFolder(path):
         pass
 
 
@@ -275,7 +275,9 @@ def test_a_folder_that_may_not_be_written_names_the_remedy(tmp_path, child_envir
     lines = done.stdout.splitlines()
     assert len(lines) == 2, done.stderr
     for line in lines:
-        assert "cannot be written (Permission denied); choose a folder that you may write to with run_dir=PATH" in line
+        assert (
+            "cannot be written (Permission denied); choose a folder that you can write to with run_dir=PATH"
+        ) in line
 
 
 # --- The manifest ----------------------------------------------------------------------------------------------------
@@ -448,7 +450,7 @@ def test_a_shard_that_can_not_be_read_is_named_with_the_remedy(damage, tmp_path)
             folder.read_ratings(n_prompts=120)
     [line] = str(raised.value).splitlines()
     assert "part-000001.parquet cannot be read (" in line
-    assert "put a copy of it back, or set it aside under another name and run the same command again" in line
+    assert "restore it from a copy, or rename it and run the same command again" in line
 
 
 def test_damage_inside_a_shard_does_not_go_unnoticed(tmp_path):
@@ -526,8 +528,9 @@ def test_a_shard_of_a_newer_version_is_said_to_be_one(tmp_path):
         with pytest.raises(StoreError) as raised:
             folder.read_ratings(n_prompts=1)
     assert str(raised.value) == (
-        f"{path} was written by a newer version of empathy-audit: its ratings are of format "
-        f"{RATINGS.version + 1}, this version reads up to {RATINGS.version}; upgrade empathy-audit"
+        f"{path} was written by a newer version of empathy-audit: its ratings have format "
+        f"{RATINGS.version + 1}, but this version reads formats up to {RATINGS.version}; upgrade "
+        "empathy-audit"
     )
 
 
@@ -540,7 +543,7 @@ def test_a_column_that_no_version_had_is_named(tmp_path):
             folder.read_ratings(n_prompts=1)
         folder.write_shard(0, [row(0)])
         rewrite(path, RATINGS.version, lambda table: table.set_column(0, "prompt_index", pa.array([0.0])))
-        with pytest.raises(StoreError, match="its column prompt_index is of another type than that of ratings"):
+        with pytest.raises(StoreError, match="its column prompt_index has another type than in ratings"):
             folder.read_ratings(n_prompts=1)
 
 
@@ -565,7 +568,7 @@ def test_rows_with_other_columns_are_not_written(change, named, typed, tmp_path)
         del made["spread"]
     rows = {"rows": [made], "columns": {name: [value] for name, value in made.items()}, "table": pd.DataFrame([made])}
     with RunFolder(tmp_path / "run") as folder:
-        with pytest.raises(ValueError, match=f"rows of ratings have not just its columns: {named}"):
+        with pytest.raises(ValueError, match=f"rows of ratings have other columns than the table: {named}"):
             folder.write_shard(0, rows[typed])
         assert folder.shards() == set()
 
@@ -591,7 +594,7 @@ def test_a_table_that_nothing_declares_is_not_passed_over(tmp_path):
     with RunFolder(tmp_path / "run") as folder:
         folder.write_shard(0, [row(0)])
         folder.write_file("asked_in_int4.parquet", b"PAR1")
-        with pytest.raises(StoreError, match=r"asked_in_int4\.parquet is of no table"):
+        with pytest.raises(StoreError, match=r"asked_in_int4\.parquet belongs to no table"):
             folder.consolidate()
         assert folder.shards() == {0}
 

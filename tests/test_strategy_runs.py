@@ -214,7 +214,7 @@ def test_stages_of_another_run_are_not_gone_on_with(of, led, tiny_model, capsys)
         changed = {"stage": "reasons"} if of == "another stage" else {"prompt_index": 0}
         folder.parts(STAGES).write(part_name(1, 1), [row | changed for row in rows])
     assert main(["run", *overrides(tiny_model, "led", *COE)]) == 2
-    said = "what shard 1 holds as stage 2 is not factors of its prompts, so it is not of this run; python"
+    said = "what shard 1 holds as stage 2 is not factors of its prompts, so it does not belong to this run; python"
     assert said in capsys.readouterr().err
 
 
@@ -246,10 +246,10 @@ def test_a_prompt_whose_stages_do_not_fit_fails_and_the_run_goes_on(tiny_model, 
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["strategy=ecnn"], "strategy=ecnn: there is no such choice; did you mean 'ecn'?"),
+        (["strategy=ecnn"], "strategy=ecnn: unknown choice; did you mean 'ecn'?"),
         (["strategy=ecn", "strategy.stages.reflection.prompt='{narativ}'"], "unknown placeholder {narativ}"),
         (["strategy=ecn", "strategy.stages.perspective.prompt='{stage_synthesis}'"], "is not written yet"),
-        (["strategy.question='How much?'"], "strategy none: changes what is asked; give it a name of its own"),
+        (["strategy.question='How much?'"], "strategy none: changes what is asked; give it its own name"),
         (["strategy=ecn", "strategy.history=none"], "strategy ecn: no later call sees stages.perspective, so"),
         (
             ["strategy=ecn", "strategy.stages.synthesis.max_tokens=2048"],
@@ -270,4 +270,4 @@ def test_strategy_files_that_lead_back_to_each_other_are_one_line(files, tmp_pat
         (tmp_path / "own" / "strategy" / f"{name}.yaml").write_text(f"defaults: [{other}]\nname: {name}\n")
     assert main(["run", "--config-dir=own", "strategy=mine", "model.path=no-such-model"]) == 2
     [said] = capsys.readouterr().err.splitlines()
-    assert "the defaults of strategy=mine lead back to where they began; end the loop" in said
+    assert "the defaults of strategy=mine form a loop; remove one of them" in said

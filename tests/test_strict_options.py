@@ -137,32 +137,32 @@ def _check_meant(name, what, given, taken):
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("wordings=true", "wordings: a whole number is wanted (given: true)"),
-        ("seed=true", "seed: a whole number is wanted (given: true)"),
-        ("elicitation.max_pruned_points=inf", "elicitation.max_pruned_points: a number is wanted that is not infinite"),
-        ("statistics.margin=101", "statistics.margin=101: no gap on a scale from 0 to 100 can be as large"),
-        ("statistics.margin=100", "statistics.margin=100: no gap on a scale from 0 to 100 can be as large"),
-        ("statistics.wanted=100.5", "statistics.wanted=100.5: no gap on a scale from 0 to 100 can be as large"),
-        ("statistics.least_gap=101", "statistics.least_gap=101: no gap on a scale from 0 to 100 can be as large"),
+        ("wordings=true", "wordings: must be a whole number (given: true)"),
+        ("seed=true", "seed: must be a whole number (given: true)"),
+        ("elicitation.max_pruned_points=inf", "elicitation.max_pruned_points: must be a finite number"),
+        ("statistics.margin=101", "statistics.margin=101: no gap on a scale from 0 to 100 can be that large"),
+        ("statistics.margin=100", "statistics.margin=100: no gap on a scale from 0 to 100 can be that large"),
+        ("statistics.wanted=100.5", "statistics.wanted=100.5: no gap on a scale from 0 to 100 can be that large"),
+        ("statistics.least_gap=101", "statistics.least_gap=101: no gap on a scale from 0 to 100 can be that large"),
         (
             "statistics.missing_shift=1000",
-            "statistics.missing_shift=1000: no rating on a scale from 0 to 100 lies",
+            "statistics.missing_shift=1000: no two ratings on a scale from 0 to 100 lies",
         ),
         ("elicitation.max_pruned_points=101", "elicitation.max_pruned_points=101: no gap on a scale from 0 to 100"),
-        ("prompt.name=../../x", "prompt.name: is a path, and a name is wanted"),
-        ("strategy.name=/x", "strategy.name: is a path, and a name is wanted"),
-        ("model.name=a/../../b", "model.name: is a path, and a name is wanted"),
-        (f"prompt.name={LONG}", "prompt.name: has 300 letters; a name has 100 at most"),
-        (f"run_dir={LONG}", "is longer than the name of a file can be"),
-        (f"model.path={LONG}", "is longer than the name of a file can be"),
-        ("hydra.run.dir=../../x", "hydra.run.dir=../../x is a setting of Hydra's own, and it writes nothing here"),
-        ("hydra.sweep.dir=/tmp/x", "is a setting of Hydra's own"),
-        ("hydra.output_subdir=../x", "is a setting of Hydra's own"),
-        ("+hydra.job_logging={handlers:{file:{filename:/tmp/x}}}", "is a setting of Hydra's own"),
-        ("hydra/job_logging=default", "is a setting of Hydra's own"),
-        (f"stimuli.emotions=[{','.join(MANY)}]", "is too long for a word of the command line"),
-        (f"dimensions=[{','.join(MANY)}]", "is too long for a word of the command line"),
-        (f"prompt.user='{'x' * 200_000}'", "is too long for a word of the command line"),
+        ("prompt.name=../../x", "prompt.name: is a path"),
+        ("strategy.name=/x", "strategy.name: is a path"),
+        ("model.name=a/../../b", "model.name: is a path"),
+        (f"prompt.name={LONG}", "prompt.name: has 300 letters; use at most 100"),
+        (f"run_dir={LONG}", "is too long for a file name"),
+        (f"model.path={LONG}", "is too long for a file name"),
+        ("hydra.run.dir=../../x", "hydra.run.dir=../../x is one of Hydra's own settings and has no effect here"),
+        ("hydra.sweep.dir=/tmp/x", "is one of Hydra's own"),
+        ("hydra.output_subdir=../x", "is one of Hydra's own"),
+        ("+hydra.job_logging={handlers:{file:{filename:/tmp/x}}}", "is one of Hydra's own"),
+        ("hydra/job_logging=default", "is one of Hydra's own"),
+        (f"stimuli.emotions=[{','.join(MANY)}]", "is too long for the command line"),
+        (f"dimensions=[{','.join(MANY)}]", "is too long for the command line"),
+        (f"prompt.user='{'x' * 200_000}'", "is too long for the command line"),
     ],
 )
 def test_on_the_command_line_it_ends_at_once_in_one_line_and_code_2(word, said, audit, capsys):
@@ -177,7 +177,7 @@ def test_on_the_command_line_it_ends_at_once_in_one_line_and_code_2(word, said, 
 def test_a_long_text_in_quotes_is_a_text(audit, capsys):
     text = "Say, " * 3000
     assert audit("run", f"prompt.user='{text}'", "prompt.name=../x") == 2
-    assert "is a path, and a name is wanted" in capsys.readouterr().err
+    assert "is a path" in capsys.readouterr().err
 
 
 def test_a_margin_is_held_against_the_scale_that_is_asked_on():
@@ -232,7 +232,7 @@ def test_words_of_settings_are_read_as_what_they_say():
     values = composed(())["statistics"]
     assert load_statistics(values | {"confidence": "0.9", "n_permutations": "200"}).confidence == 0.9
     for word in ("inf", "nan", "true", "1e999"):
-        with pytest.raises(ConfigError, match=r"statistics\.margin: a number is wanted"):
+        with pytest.raises(ConfigError, match=r"statistics\.margin: must be a number"):
             load_statistics(values | {"margin": word})
 
 

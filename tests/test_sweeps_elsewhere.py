@@ -169,8 +169,8 @@ def test_a_job_that_fails_elsewhere_is_named_and_the_others_are_made(tiny_model,
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("run", "hydra/launcher=submitit_local"), "is of the jobs of a sweep, and this is one run; give -m"),
-        (("prompts", "-m", "hydra/launcher=slurm", "seed=0,1"), "only `run -m` hands its jobs to others"),
+        (("run", "hydra/launcher=submitit_local"), "is for the jobs of a sweep, and this is a single run; add -m"),
+        (("prompts", "-m", "hydra/launcher=slurm", "seed=0,1"), "only `run -m` sends jobs to a cluster"),
         (("run", "-m", "hydra/launcher=slurm", "seed=0,1"), "Could not detect"),
         (("run", "-m", "hydra/launcher=slrum", "seed=0,1"), "slrum"),
     ],

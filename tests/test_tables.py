@@ -101,9 +101,9 @@ def test_a_value_of_another_type_is_named(column, values, held):
 
 def test_a_table_with_other_columns_is_named():
     table = pd.DataFrame(ROWS)
-    with pytest.raises(ValueError, match="has not the columns that it is to have: n, sd"):
+    with pytest.raises(ValueError, match="does not have the right columns: n, sd"):
         EXAMPLE.check(table.rename(columns={"n": "sd"}))
-    with pytest.raises(ValueError, match="has not the columns that it is to have: their order"):
+    with pytest.raises(ValueError, match="does not have the right columns: their order"):
         EXAMPLE.check(table[list(table)[::-1]])
 
 
@@ -112,7 +112,7 @@ def test_columns_are_composed():
     assert list(EXAMPLE.without("said", "n")) == ["name", "right", "mean"]
     column = number("a gap", "points", since=2, before=0)
     assert column.adding("; more") == Column("a gap; more", Type.FLOAT, "points", 2, 0)
-    assert column.saying("a mean").reworded("mean", "sum").meaning == "a sum"
+    assert column.reworded("gap", "sum").meaning == "a sum"
     assert Table("t", "r", {"a": whole("a place"), "b": column}).version == 2
 
 

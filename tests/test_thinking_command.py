@@ -77,7 +77,7 @@ def test_marks_of_the_users_own_reach_the_model_and_tell_the_run(make_model, aud
         *FOUR_RELIGIONS, "run_dir=run", "thinking.marks=['<|muse|>','<|/muse|>']",
     ]  # fmt: skip
     assert audit("run", *words) == 0
-    assert "thoughts are closed at once by the marks of thinking.marks" in capsys.readouterr().err
+    assert "thoughts are closed at once with the marks of thinking.marks" in capsys.readouterr().err
     manifest = Manifest.read(tmp_path / "run")
     assert manifest.identity.content["model"]["thinks_in"] == ["<|muse|>", "<|/muse|>"]
     assert manifest.identity.content["chat"]["closes"] == "thinking.marks"
@@ -96,24 +96,28 @@ def test_marks_of_the_users_own_reach_the_model_and_tell_the_run(make_model, aud
         (
             ["thinking=budget", "thinking.max_tokens=2048"],
             "thinking.max_tokens=2048 and an answer of 24 tokens leave no room for a prompt in "
-            "model.max_model_len=1024 tokens; let it think less, or raise max_model_len as far as the model goes",
+            "model.max_model_len=1024 tokens; lower thinking.max_tokens, or raise model.max_model_len if "
+            "the model allows it",
         ),
         (["thinking=budget", "thinking.max_tokens=984"], "thinking.max_tokens=984 and an answer of 24 tokens leave"),
         (
             ["thinking=on", "strategy=perspective", "+strategy.stages.thought={prompt: x, max_tokens: 5}"],
-            "strategy perspective: a stage is called thought, as what the model thinks is with thinking=on; give the "
-            "stage another name",
+            "strategy perspective: a stage is called thought, the name of the model's own thoughts with "
+            "thinking=on; rename the stage",
         ),
         (
             ["thinking=on", "task=inventory"],
             "thinking=on: task=inventory asks for numbers without a thought before them; use thinking=off",
         ),
         (["thinking=maybe"], "maybe"),
-        (["thinking.marks=['<a>','<a>']"], "thinking.marks=['<a>', '<a>']: give what stands before a thought and what"),
-        (["thinking.marks=['<a>','']"], "two texts of 2 characters or more that differ"),
+        (
+            ["thinking.marks=['<a>','<a>']"],
+            "thinking.marks=['<a>', '<a>']: must be the mark before a thought and the mark",
+        ),
+        (["thinking.marks=['<a>','']"], "two different texts of at least 2 characters"),
         (["thinking.marks=['<a>']"], "thinking.marks"),
         (["thinking.marks=<a>"], "thinking.marks"),
-        (["thinking.marks=['<a>','</a>']", "model.thinks_in=kimi"], "both name the marks of thoughts; give one"),
+        (["thinking.marks=['<a>','</a>']", "model.thinks_in=kimi"], "both set the marks of thoughts; keep one"),
         (["thinking.max_tokens=5"], "thinking.max_tokens"),
         (["thinking=on", "thinking.temperature=-1"], "thinking.temperature"),
     ],
@@ -128,8 +132,8 @@ def test_a_sweep_over_thinking_takes_how_long_as_it_is_told_to(audit, capsys):
     words = ("plan", "-m", "probe=0", "tokens=0", "model.path=x", *FOUR_RELIGIONS, "thinking=off,on,budget")
     assert audit(*words, "thinking.max_tokens=40") == 2
     [line] = capsys.readouterr().err.strip().splitlines()
-    assert "thinking.max_tokens: there is no such option; what is chosen as thinking= has none; choose another" in line
-    assert "in a sweep over thinking= in which others have it, write ++thinking.max_tokens=VALUE" in line
+    assert "thinking.max_tokens: unknown option; the thinking= chosen does not have it; choose another" in line
+    assert "in a sweep over thinking= where only some have it, write ++thinking.max_tokens=VALUE" in line
     assert audit(*words, "++thinking.max_tokens=40") == 0
     said = capsys.readouterr().err
     assert said.count("thinking on (at most 40 tokens)") == said.count("thinking budget (at most 40 tokens)") == 1
@@ -138,5 +142,5 @@ def test_a_sweep_over_thinking_takes_how_long_as_it_is_told_to(audit, capsys):
 
 def test_prompts_for_another_stack_are_without_thoughts(audit, capsys):
     assert audit("prompts", "thinking=on", *FOUR_RELIGIONS, "thinking.max_tokens=99", "out=prompts.jsonl") == 0
-    said = "thinking=on asks after a thought of the model's own, which is not there yet"
-    assert f"`report answers=` does not take prompts.jsonl: {said}" in capsys.readouterr().err
+    said = "thinking=on asks after the model's own thought, which does not exist yet"
+    assert f"`report answers=` cannot read prompts.jsonl: {said}" in capsys.readouterr().err

@@ -257,7 +257,11 @@ def test_what_the_user_says_stands_for_none_does_and_nothing_else(outside):
     with pytest.raises(ConfigError, match=r"missing=none of these: .* has no such rating"):
         outside(content=delimited(), missing=["none of these"])
     # Asked for, a mark stands for none in every column.
-    with pytest.raises(ConfigError, match=r"line 3 .*the experiencer is 'NA', which stands for none \(missing=\)"):
+    with pytest.raises(
+        ConfigError,
+        match=r"line 3 .*the experiencer is 'NA', which counts as missing "
+        r"\(missing=\)",
+    ):
         outside(content=delimited(none="NA"), missing=["NA"])
     stems = GROUPS.replace("group\n", "group,stem\n").replace("Muslim\n", "Muslim,-\n").replace("NA\n", "NA,x\n")
     assert len(outside(content=delimited(none="-"), groups=stems, missing=["-"])) == 4
@@ -384,7 +388,7 @@ def test_content_may_be_a_list_of_parts(line, text, tmp_path):
 def test_a_part_that_is_no_text_is_refused_and_a_refusal_is_one(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"id": "e-0", "content": [{"type": "image_url", "image_url": "x"}]}) + "\n")
-    with pytest.raises(ConfigError, match="line 1: content: is a list with a part that is no text"):
+    with pytest.raises(ConfigError, match="line 1: content: is a list with a part that is not text"):
         read_answers_file(path, export="e", n_prompts=1)
     path.write_text(json.dumps({"id": "e-0", "content": [{"type": "refusal", "refusal": "No."}]}) + "\n")
     assert read_answers_file(path, export="e", n_prompts=1).texts[0].refused

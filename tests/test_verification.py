@@ -90,10 +90,10 @@ def test_a_run_that_nobody_touched_is_verified_and_not_written_to(command, run, 
     assert err[1:] == [
         f"digest: {of['digest']}",
         f"ratings: of {of['n_prompts']} prompts, one each, within 0 to 100",
-        "labels: whom every answer is about, as prompts.json.gz has it",
-        f"generation: manifest, tables and page are of one analysis, {of['generation']}",
-        f"statistics: {n_tables} of {n_tables} tables computed again and equal",
-        "page and figures: 1 of 1 file made again and the same to the byte",
+        "labels: every answer is about the identities and narrative in prompts.json.gz",
+        f"generation: manifest, tables and page belong to one analysis, {of['generation']}",
+        f"statistics: {n_tables} of {n_tables} tables computed again: equal",
+        "page and figures: 1 of 1 file made again: identical to the byte",
     ]
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in run.rglob("*") if path.is_file()} == before
 
@@ -140,7 +140,7 @@ SILENT = {
     "one rating set to 5000": (rated(5000.0), "ratings.parquet is not what was stored"),
     "what stages wrote deleted": (
         lambda run, command: (run / "stages.parquet").unlink(),
-        "stages.parquet was stored, and is gone",
+        "stages.parquet was stored but is gone",
     ),
     "a strategy's text edited": (
         lambda run, command: (run / "stages.parquet").write_bytes((run / "stages.parquet").read_bytes()[:-1] + b"x"),
@@ -174,7 +174,7 @@ def test_what_was_silent_is_named_by_every_command_that_reads_a_run(how, command
         code, _, err = said_by(command, capsys, *words)
         assert code == 2, words
         assert err[-1].startswith(f"audit: run/{said}"), words
-        assert err[-1].endswith("; `python -m audit verify run` lists all that is wrong")
+        assert err[-1].endswith("; `python -m audit verify run` lists everything that is wrong")
     assert (run / "report.html").read_bytes() == before
     assert not (command.folder / "both").exists()
 
@@ -206,8 +206,8 @@ def test_a_rating_changed_with_its_ledger_is_found_by_the_tables(command, run, c
     assert code == 1
     assert any(line.startswith("wrong: manifest.json is of an analysis of other answers") for line in out)
     [gap] = [line for line in out if line.startswith("wrong: tables/gap.csv ")]
-    assert "is not what the answers give: delta in row 1 is " in gap
-    assert gap.endswith("`python -m audit report run` makes it anew")
+    assert "differs from what the answers give: delta in row 1 is " in gap
+    assert gap.endswith("`python -m audit report run` makes it again")
     assert command("report", "run") == 0  # the remedy
     assert command("verify", "run") == 0
 
@@ -255,10 +255,14 @@ def test_a_table_or_a_page_that_was_changed_is_named_and_made_anew_by_report(com
     assert code == 1
     named = [line.split()[1] for line in out]
     assert named[:2] == ["report.html", "tables/gap.csv"]
-    assert any("is not what the answers give" in line for line in out)
+    assert any("differs from what the answers give" in line for line in out)
     import audit
 
-    with pytest.raises(audit.AuditError, match=r"tables/gap\.csv is not what was written.*report .*run` makes it anew"):
+    with pytest.raises(
+        audit.AuditError,
+        match=r"tables/gap\.csv has changed since it was written.*report .*run` "
+        r"makes it again",
+    ):
         _ = audit.open_run(run).tables["gap"]
     assert command("report", "run") == 0
     assert said_by(command, capsys, "verify", "run")[:2] == (0, ["verified: run"])
@@ -269,7 +273,7 @@ def test_figures_that_were_not_carried_along_are_no_fault(command, once, tmp_pat
     shutil.rmtree(run / "figures", ignore_errors=True)
     code, out, err = said_by(command, capsys, "verify", run)
     assert (code, out) == (0, [f"verified: {run}"])
-    assert any("figures that are not there, which `report` draws again" in line for line in err)
+    assert any("figures that are missing (`report` draws them again" in line for line in err)
 
 
 # --- Remedies ---------------------------------------------------------------------------------------------------------
@@ -277,13 +281,13 @@ def test_figures_that_were_not_carried_along_are_no_fault(command, once, tmp_pat
 
 def test_what_is_put_back_or_set_aside_is_well_again(command, run, once, capsys):
     rated(99.0)(run, command)
-    shutil.copy(once / "ratings.parquet", run)  # "put a copy of it back"
+    shutil.copy(once / "ratings.parquet", run)  # "restore it from a copy"
     assert command("verify", "run") == 0
     rated(99.0)(run, command)
     (run / "ratings.parquet").rename(run / "ratings-aside")  # "set it aside under another name and run ... again"
     code, _, err = said_by(command, capsys, "run", *ASKED, "run_dir=run")
     assert code == 0
-    assert "note: run/ratings.parquet was stored, and is gone: it is collected anew" in err
+    assert "note: run/ratings.parquet was stored but is now missing: it is collected again" in err
     assert (run / "ratings.parquet").read_bytes() == (once / "ratings.parquet").read_bytes()
     assert command("verify", "run") == 0
 
@@ -293,7 +297,7 @@ def test_what_cannot_be_collected_anew_is_accepted_by_a_command_and_the_report_s
     assert command("run", *ASKED, "run_dir=run") == 2  # its answers are there, so that it is not asked again
     code, out, _ = said_by(command, capsys, "verify", "run", "accept=true")
     assert code == 0
-    assert out[0] == "accepted: stages.parquet was stored, and is gone"
+    assert out[0] == "accepted: stages.parquet was stored but is gone"
     assert command("report", "run") == 0
     page = (run / "report.html").read_text()
     said = "1 file of the run had changed since it was stored, and was accepted as it is: stages.parquet."
@@ -302,7 +306,7 @@ def test_what_cannot_be_collected_anew_is_accepted_by_a_command_and_the_report_s
     code, out, err = said_by(command, capsys, "verify", "run")
     assert (code, out) == (0, ["verified: run"])
     assert any(line.startswith("accepted although changed: stages.parquet") for line in err)
-    assert said_by(command, capsys, "verify", "run", "accept=true")[1] == ["run: nothing had changed"]
+    assert said_by(command, capsys, "verify", "run", "accept=true")[1] == ["run: nothing has changed"]
 
 
 def test_a_page_says_nothing_of_accepted_files_where_none_were(once):
@@ -313,11 +317,11 @@ def test_a_run_of_an_earlier_version_is_not_called_verified_before_it_has_a_ledg
     of_before(run)
     code, out, _ = said_by(command, capsys, "verify", "run")
     assert code == 1
-    assert out[0].startswith("wrong: ledger.jsonl is not there, as in runs of an earlier version")
+    assert out[0].startswith("wrong: ledger.jsonl is missing, as in runs of an earlier version")
     assert command("report", "run") == 0
     code, out, err = said_by(command, capsys, "verify", "run")
     assert (code, out) == (0, ["verified: run"])
-    assert any(line.startswith("not known: what became of ") for line in err)
+    assert any(line.startswith("unknown: what became of ") for line in err)
 
 
 def test_a_ledger_that_is_deleted_is_no_way_out(command, run, capsys):
@@ -366,9 +370,9 @@ def test_what_is_said_to_help_helps_when_it_is_followed(name, change, remedy, co
 def test_what_was_accepted_is_said_by_gate_comparison_and_exports_before_any_report_is_made(command, run, capsys):
     folder = command.folder
     assert command("run", *ASKED, "seed=3", "run_dir=other") == 0
-    held = "files of the run were changed after they were stored and accepted as they are"
+    held = "files of the run changed after they were stored and were accepted as they are"
     assert held not in "\n".join(said_by(command, capsys, "gate", "run", "margin=50")[1])
-    assert said_by(command, capsys, "verify", "run", "accept=true")[1] == ["run: nothing had changed"]
+    assert said_by(command, capsys, "verify", "run", "accept=true")[1] == ["run: nothing has changed"]
     change_ratings(run, lambda columns: columns["intensity"].__setitem__(5, 99.0))
     assert command("verify", "run", "accept=true") == 0
     said = "FILES HAD CHANGED since they were stored, and were accepted as they are (ratings.parquet)"
@@ -391,8 +395,7 @@ def test_what_was_accepted_is_said_by_gate_comparison_and_exports_before_any_rep
 def test_figures_and_tables_are_not_accepted_but_made_anew(command, run, capsys):
     (run / "tables" / "gap.csv").write_text("dimension\n")
     assert said_by(command, capsys, "verify", "run", "accept=true")[1] == [
-        "run: nothing that was collected had changed; what `verify` says of tables and pages, "
-        "`python -m audit report run` makes anew"
+        "run: nothing that was collected has changed; for tables and pages, run `python -m audit report run`"
     ]
     assert "accepted" not in json.loads((run / "manifest.json").read_text())
     assert said_by(command, capsys, "verify", "run")[0] == 1
@@ -409,7 +412,10 @@ def test_an_export_takes_no_number_from_a_table_that_was_changed(command, run, c
     told = ["organization=us", "relationship=third_party", "model_id=a/b"]
     code, _, err = said_by(command, capsys, "export", "run", "form=every-eval-ever", "to=eee", *told)
     assert code == 2
-    assert "run/tables/gap.csv is not what was written: its SHA-256 has changed; make it anew: " in err[-1]
+    assert (
+        "run/tables/gap.csv is not what was writtenhas changed since it was stored (its SHA-256 "
+        "differs); make it again: "
+    ) in err[-1]
 
 
 def test_a_page_that_no_ledger_vouches_for_is_held_against_the_one_that_is_made_again(command, run, capsys):
@@ -418,7 +424,9 @@ def test_a_page_that_no_ledger_vouches_for_is_held_against_the_one_that_is_made_
     code, out, _ = said_by(command, capsys, "verify", "run")
     assert code == 1
     [said] = [line for line in out if "report.html" in line]
-    assert said.startswith("wrong: report.html is not what the answers give, and is in no ledger; `python -m audit ")
+    assert said.startswith(
+        "wrong: report.html differs from what the answers give, and is in no ledger; `python -m audit "
+    )
     assert command("report", "run") == 0
     assert command("verify", "run") == 0
 
@@ -450,10 +458,10 @@ def test_a_comparison_is_made_again_from_its_runs(command, compared, capsys):
     assert (code, out) == (0, ["verified: sides/both"])
     n = len(list((compared / "both" / "tables").glob("*.csv")))
     assert err == [
-        "not kept: a ledger of a comparison; so all of it is made again from its runs",
+        "a comparison has no ledger, so all of it is made again from its runs",
         "runs: 2 of 2 have the answers that were compared, as their ledgers say",
-        f"statistics: {n} of {n} tables computed again and equal",
-        "page and figures: 5 of 5 files made again and the same",
+        f"statistics: {n} of {n} tables computed again: equal",
+        "page and figures: 5 of 5 files made again: identical",
     ]
     assert {path: path.read_bytes() for path in compared.rglob("*") if path.is_file()} == before
 
@@ -466,25 +474,25 @@ def other_answers(place):
 OF_COMPARISONS = {
     "a number of a table": (
         lambda place: (place / "both" / "tables" / "gap.csv").write_text("a\n1\n"),
-        "wrong: tables/gap.csv is not what the runs give: its columns are a; ",
+        "wrong: tables/gap.csv differs from what the runs give: its columns are a; ",
     ),
     "its page": (
         lambda place: (place / "both" / "comparison.html").write_text("<p>No gap.</p>"),
-        "wrong: comparison.html is not what the runs give; ",
+        "wrong: comparison.html differs from what the runs give; ",
     ),
     "no page": (lambda place: (place / "both" / "comparison.html").unlink(), "wrong: comparison.html is gone; "),
     "a table that it has not": (
         lambda place: (place / "both" / "tables" / "more.csv").write_text("a\n1\n"),
         "wrong: tables/more.csv is not of this comparison; move it out of the folder",
     ),
-    "other answers of a run, with a new ledger": (other_answers, "wrong: manifest.json is of other answers than "),
+    "other answers of a run, with a new ledger": (other_answers, "wrong: manifest.json has other answers than "),
     "a run that was changed": (
         lambda place: (place / "one" / "ratings.parquet").write_bytes(b"x"),
         "wrong: manifest.json names runs that cannot be compared now: sides/one/ratings.parquet is not what was stored",
     ),
     "a run that is gone": (
         lambda place: (place / "one").rename(place / "gone"),
-        "wrong: manifest.json names runs that are not there (sides/one): whether it is what they give cannot be told; ",
+        "wrong: manifest.json names runs that are missing (sides/one): whether it matches them is unknown; ",
     ),
 }
 
@@ -518,10 +526,10 @@ def test_judged_pairs_are_checked_and_each_remedy_works(command, tmp_path, capsy
     place = judged(tmp_path / "judged")
     code, out, err = said_by(command, capsys, "verify", place)
     assert (code, out) == (0, [f"verified: {place}"])
-    assert err[-1].startswith("not checked: whether its tables are what the judge's answers give; ")
+    assert err[-1].startswith("not checked: whether its tables match the judge's answers; run the same ")
     (place / "parts" / "part-000000.parquet").write_bytes(b"others")
     code, out, _ = said_by(command, capsys, "verify", place)
-    remedy = "put a copy of it back, or move it out of the folder and give the same judge command again"
+    remedy = "restore it from a copy, or move it out of the folder and give the same judge command again"
     assert code == 1
     assert remedy in out[0]
     with pytest.raises(StoreError, match=remedy), JudgementFolder(place):
@@ -535,8 +543,8 @@ def test_judged_pairs_are_checked_and_each_remedy_works(command, tmp_path, capsy
         pass
     (place / "tables" / "preference.csv").write_bytes(b"a\n2\n")
     assert said_by(command, capsys, "verify", place)[1] == [
-        "wrong: tables/preference.csv is not what was stored: its SHA-256 has changed; the command that made it, "
-        "`judge` or `people import`, makes it anew"
+        "wrong: tables/preference.csv has changed since it was stored (its SHA-256 differs); the "
+        "command that made it, `judge` or `people import`, makes it again"
     ]
 
 

@@ -42,30 +42,21 @@ from stimuli.prompts import Prompt, PromptCell
 from stimuli.strategies import strategy_values
 
 if TYPE_CHECKING:
-    from audit.asking.elicitation.base import ElicitedRating
     from audit.asking.strategies.run import StageText
     from audit.engines.base import Done, OpenModel
+    from audit.tables.ratings import ElicitedRating
 _WRITTEN: Final = ("text", "status", "n_prompt_tokens", "n_tokens", "n_dropped")
 """Columns of ``tables.STAGES`` that later stages need."""
 
 
 @dataclass(frozen=True)
 class PromptBatch:
-    """Prompts that are asked together, with what came before each.
-
-    Attributes
-    ----------
-    values
-        What fills the prompt's templates, one mapping a prompt.
-    earlier
-        What the strategy's stages wrote: for each stage, one entry a prompt. Empty if there were no stages.
-    thoughts
-        The model's thought before each answer; ``failed`` if no answer may follow it. None if the model does not think.
-    """
+    """Prompts that are asked together, with what came before each."""
 
     cells: Sequence[PromptCell]
-    values: Sequence[Mapping[str, str]]
-    earlier: Sequence[Sequence[StageText]]
+    values: Sequence[Mapping[str, str]]  # what fills each prompt's templates
+    earlier: Sequence[Sequence[StageText]]  # what the strategy's stages wrote: for each stage, one entry a prompt
+    # the thought before each answer; `failed` if no answer may follow it; None if the model does not think
     thoughts: Sequence[StageText] | None = None
 
 
@@ -74,12 +65,10 @@ Answer: TypeAlias = "Callable[[Plan, OpenModel, PromptBatch, Done], dict[str, li
 
 
 class Shared:
-    """What all jobs of a run share, in whichever process they run.
-
-    ``given`` holds the strategy's examples and knowledge, by narrative.
-    """
+    """What all jobs of a run share, in whichever process they run."""
 
     def __init__(self, plan: Plan, given: Mapping[str, Mapping[str, str]], answer: Answer) -> None:
+        # given: the strategy's examples and knowledge, by narrative
         self.plan, self.given, self.answer = plan, given, answer
         self._last: tuple[Sequence[int], list[dict[str, str]]] | None = None
 
@@ -103,10 +92,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Session:
-    """A run whose prompts are all answered, and the workers that can still ask its model more.
-
-    The workers' jobs get a :class:`Shared`.
-    """
+    """A run whose prompts are all answered, and the workers that can still ask its model more."""
 
     plan: Plan
     folder: RunFolder
@@ -124,35 +110,31 @@ class Session:
             rows = {row["prompt_index"]: row for shard in shards for row in _stage_of(folder, shard, number) or []}
             if lacking := [place for place in places if place not in rows]:
                 raise StoreError(
-                    f"{folder.path}/stages: what stage {number + 1} wrote for prompt {lacking[0]} is gone; give "
-                    "elicitation.check_sample=0 elicitation.noise_sample=0, or restore the file"
+                    f"{folder.path}/stages: the text that stage {number + 1} wrote for prompt {lacking[0]} is "
+                    "missing; give elicitation.check_sample=0 elicitation.noise_sample=0, or restore the file"
                 )
             earlier.append([StageText(**{field: rows[place][field] for field in _WRITTEN}) for place in places])
         return earlier
 
 
 def earlier_manifest(plan: Planned, folder: RunFolder, *, say: Say | None = None) -> Manifest | None:
-    """Read the manifest of the run in a folder; None if the folder is new.
-
-    Refuses a folder that holds another run, a damaged manifest, or answers without a manifest. ``say`` gets a line for
-    each stored file that has gone and will be collected again. The folder's lock is not needed.
-    """
+    """Read the manifest of a folder's run; None if new. Refuses another run, damage, or answers without a manifest."""
     manifest, gone = folder.read_lacking()
     if manifest is not None:
         check_same_run(plan_difference(manifest.identity.content, plan), folder.path)
         if manifest.n_prompts != len(plan.grid):
             raise StoreError(
-                f"{folder.path}/manifest.json is damaged: it says {manifest.n_prompts:,} prompts, and the run has "
+                f"{folder.path}/manifest.json is damaged: it lists {manifest.n_prompts:,} prompts, but the run has "
                 f"{len(plan.grid):,}; {recovery(folder.path, 'restores it from its copy')}"
             )
         if say is not None:
             for name in gone:
-                say(f"note: {folder.path / name} was stored, and is gone: it is collected anew")
+                say(f"note: {folder.path / name} was stored but is now missing: it is collected again")
     elif folder.shards(plan.kind) or folder.parts(STAGES).names():
         does = "restores it from its copy, or saves what was collected"
         raise StoreError(
-            f"{folder.path} has {plan.kind} or stages but no manifest.json; {recovery(folder.path, does)}, or name "
-            "another run_dir"
+            f"{folder.path} has {plan.kind} or stages but no manifest.json; {recovery(folder.path, does)}, or "
+            "choose another run_dir"
         )
     return manifest
 
@@ -167,11 +149,7 @@ def missing_shards(plan: Planned, manifest: Manifest, folder: RunFolder) -> dict
 def nothing_to_ask(
     plan: Planned, folder: RunFolder, manifest: Manifest, *, say: Say, opened: OpenModel | None = None
 ) -> Manifest:
-    """Report that nothing is left to ask. Raise StoreError if the model changed.
-
-    Without ``opened`` the model is not loaded: its files or revision are compared. The returned manifest says if that
-    was not possible.
-    """
+    """Report that nothing is left to ask; StoreError if the model (or its files, if not ``opened``) changed."""
     from audit.engines.unchanged import compare_model
 
     unknown = ""
@@ -184,7 +162,7 @@ def nothing_to_ask(
         check_same_model(changed, folder.path)
         unknown = compared.unknown
     told = f", not checked against the model ({unknown})" if unknown else ""
-    say(f"all {len(plan.grid):,} prompts are there already{told}; analysing")
+    say(f"all {len(plan.grid):,} prompts are already answered{told}; analysing")
     return _seen_as(manifest, unknown)
 
 
@@ -206,12 +184,7 @@ def collect(
     say: Say,
     opened: OpenModel | None = None,
 ) -> Session:
-    """Open the model, ask the missing shards, and return the session, whose workers stay open.
-
-    ``folder`` is entered and ``earlier`` comes from :func:`earlier_manifest`. ``how`` and ``writes`` are those of
-    :func:`audit.asking.workers.open.open_workers`; a strategy's stages are always written. A model that is ``opened``
-    is not loaded again. After an error, what was collected is kept.
-    """
+    """Open the model, ask the missing shards, and return the session; after an error, what was collected is kept."""
     from audit.asking.strategies.given import give, given_sha256, values_of
     from audit.asking.workers.open import open_workers
 
@@ -225,8 +198,8 @@ def collect(
     if shown and given_sha256(given) != shown:
         raise StoreError(
             f"{folder.path}/given.parquet is "
-            + ("gone, and what would be brought now is not" if gone else "not of this run: it is not")
-            + " what the first prompts were shown; name another run_dir"
+            + ("missing, and the examples or knowledge to show now differ" if gone else "not of this run: it differs")
+            + " from what the first prompts were shown; choose another run_dir"
         )
     if gone:
         folder.table(GIVEN).write(given)
@@ -276,11 +249,7 @@ def manifest_of(
     command: str,
     say: Say,
 ) -> Manifest:
-    """Describe a new run once its model is loaded, or check that an earlier run's model is the same.
-
-    ``example``, ``given`` and ``command`` are those of :func:`audit.runs.provenance.describe_run`. ``say`` gets a line
-    on special tokens if the engine adds any.
-    """
+    """Describe a new run once its model is loaded, or check that an earlier run's model is the same."""
     fed: dict[str, str] = {}
     if plan.config.engine.add_special_tokens:
         fed = workers.ask(Job("the example", partial(_fed, example=example), lambda: unwatched))
@@ -309,8 +278,8 @@ def end_parts(manifest: Manifest, workers: Workers, folder: RunFolder, *, say: S
     manifest = with_sight(manifest, workers.known)
     if len(states := states_seen(manifest)) > 1:
         say(
-            f"the server told {len(states)} fingerprints in the course of this run ({', '.join(states)}): its answers "
-            "may not be all of one model, nor its prompts of one day"
+            f"the server reported {len(states)} fingerprints during this run ({', '.join(states)}), so its answers "
+            "may come from more than one model"
         )
     return manifest
 
@@ -327,9 +296,8 @@ def ask_shards(
 ) -> Manifest:
     """Ask the missing shards; return the manifest with this session counted and timed.
 
-    The manifest is written before anything is asked. ``ask`` runs one shard, given its number, places and progress, and
-    returns whether this session asked all of it. Shards that an earlier session had begun are not timed, because part
-    of their time was spent there. ``load_s`` is in seconds.
+    The manifest is written before anything is asked. ``ask`` runs one shard and returns whether this session asked all
+    of it. Shards that an earlier session had begun are not timed, because part of their time was spent there.
     """
     manifest = manifest.having(n_sessions=manifest.n_sessions + 1)
     folder.write_manifest(manifest)
@@ -337,8 +305,8 @@ def ask_shards(
     missing = missing_shards(plan, manifest, folder)
     if workers.n > len(missing) > 0:
         say(
-            f"note: {plural(len(missing), 'shard')} of {size:,} prompts for {workers.n} workers, so that some have "
-            f"nothing to do; in a new run_dir, shard_size={-(-n_prompts // workers.n)} has work for all of them"
+            f"note: {plural(len(missing), 'shard')} of {size:,} prompts for {workers.n} workers, so some are idle; "
+            f"in a new run_dir, shard_size={-(-n_prompts // workers.n)} gives all of them work"
         )
     timings: Mapping[str, float] = manifest.timings.content
     n_asked, of_whole, of_all, clock = 0, 0.0, 0.0, time.perf_counter()
@@ -396,7 +364,8 @@ def _lead(
         if kept is not None and [(row["prompt_index"], row["stage"]) for row in kept] != own:
             raise StoreError(
                 f"{folder.path}/stages: what shard {shard} holds as stage {number + 1} is not {name} of its "
-                f"prompts, so it is not of this run; {recovery(folder.path, 'sets it aside')}, or name another run_dir"
+                f"prompts, so it does not belong to this run; {recovery(folder.path, 'sets it aside')}, or choose "
+                "another run_dir"
             )
         if kept is None:
             job = partial(_write_stage, number=number, places=places, earlier=list(earlier))

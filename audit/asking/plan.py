@@ -25,24 +25,14 @@ from stimuli.strategies import CLOSING, NO_STRATEGY, THOUGHT, Strategy, check_st
 
 @dataclass(frozen=True)
 class Plan:
-    """The prompts of a run and the strategy that leads the model to them.
-
-    Attributes
-    ----------
-    pool
-        The pool of examples; None if the strategy shows none.
-    knowledge
-        Knowledge from a user's file; None if there is none or a model infers it.
-    conversations
-        The corpus that the narratives come from; None for other narratives.
-    """
+    """The prompts of a run and the strategy that leads the model to them."""
 
     config: AuditConfig
     grid: PromptGrid
     strategy: Strategy
-    pool: ExamplePool | None = None
-    knowledge: Knowledge | None = None
-    conversations: Conversations | None = None
+    pool: ExamplePool | None = None  # of examples; None if the strategy shows none
+    knowledge: Knowledge | None = None  # from a user's file; None if there is none or a model infers it
+    conversations: Conversations | None = None  # the corpus that the narratives come from
 
     def __post_init__(self) -> None:
         # The configuration knows the scale of templates only: a published prompt brings its own.
@@ -156,11 +146,7 @@ class Plan:
 
 
 def make_plan(config: AuditConfig) -> Plan:
-    """Build the prompts of a configuration and check that its parts fit together.
-
-    Refuses examples that are among the narratives asked about or replies where a rating is asked, and narratives that
-    lack knowledge.
-    """
+    """Build the prompts of a configuration and check that its parts fit together."""
     conversations = _read_corpus(config)
     grid = build_grid(config, conversations)
     strategy = config.strategy.strategy(replies=config.task.may_be_led)
@@ -171,8 +157,8 @@ def make_plan(config: AuditConfig) -> Plan:
     if (examples := config.strategy.examples) is not None:
         if examples.pool is None and config.task.stores == "ratings":
             raise ConfigError(
-                f"strategy={config.strategy.name}: its examples are replies, and a rating is asked; add task=reply, or "
-                "name a pool of yours whose answers are ratings (strategy.examples.pool=FILE)"
+                f"strategy={config.strategy.name}: its examples are replies, but this task asks for ratings; add "
+                "task=reply, or give your own pool of rated examples (strategy.examples.pool=FILE)"
             )
         pool = load_pool(examples.pool, examples.columns.model_dump())
         check_unseen(pool, grid.narratives)
@@ -180,7 +166,7 @@ def make_plan(config: AuditConfig) -> Plan:
         shown = f"{examples.user}{examples.assistant}"
         if "{example_emotion}" in shown and not all(each.emotion for each in pool.examples):
             raise ConfigError(
-                f"strategy.examples shows {{example_emotion}}, which {pool.where} does not tell; set "
+                f"strategy.examples shows {{example_emotion}}, which {pool.where} does not have; set "
                 "strategy.examples.columns.emotion"
             )
     if (known := config.strategy.knowledge) is not None:
@@ -198,8 +184,8 @@ def _check_wordings(config: AuditConfig, strategy: Strategy) -> None:
     """Refuse several wordings for a strategy with stages: the texts of stages are compared in one wording only."""
     if config.wordings > 1 and strategy.stages:
         raise ConfigError(
-            f"wordings={config.wordings}: strategy {strategy.name} has stages, whose texts are compared in one wording "
-            "alone; leave wordings=1, or take a strategy without stages"
+            f"wordings={config.wordings}: strategy {strategy.name} has stages, which are compared in one wording "
+            "only; leave wordings=1, or choose a strategy without stages"
         )
 
 
@@ -210,14 +196,14 @@ def _check_thinking(plan: Plan) -> None:
         return
     if any(stage.name == THOUGHT for stage in plan.strategy.stages):
         raise ConfigError(
-            f"strategy {plan.strategy.name}: a stage is called {THOUGHT}, as what the model thinks is with "
-            f"thinking={thinking.mode}; give the stage another name"
+            f"strategy {plan.strategy.name}: a stage is called {THOUGHT}, the name of the model's own thoughts "
+            f"with thinking={thinking.mode}; rename the stage"
         )
     if thinking.max_tokens + plan.room + CLOSING >= longest:
         raise ConfigError(
-            f"thinking.max_tokens={thinking.max_tokens} and an answer of {plural(plan.room, 'token')} leave no room "
-            f"for a prompt in model.max_model_len={longest} tokens; let it think less, or raise max_model_len as far "
-            "as the model goes"
+            f"thinking.max_tokens={thinking.max_tokens} and an answer of {plural(plan.room, 'token')} leave no "
+            f"room for a prompt in model.max_model_len={longest} tokens; lower thinking.max_tokens, or raise "
+            "model.max_model_len if the model allows it"
         )
 
 
@@ -228,7 +214,7 @@ def _check_room(config: AuditConfig, strategy: Strategy) -> None:
         if stage.max_tokens >= room:
             raise ConfigError(
                 f"strategy.stages.{stage.name}.max_tokens={stage.max_tokens} leaves no room for a prompt in "
-                f"model.max_model_len={room} tokens; let it write less, or raise max_model_len as far as the model goes"
+                f"model.max_model_len={room} tokens; lower it, or raise model.max_model_len if the model allows it"
             )
 
 
@@ -238,7 +224,7 @@ def _read_corpus(config: AuditConfig) -> Conversations | None:
     if stimuli.source != "conversations":
         return None
     if stimuli.path is None or stimuli.conversations is None:
-        raise ConfigError("stimuli=conversations needs stimuli.path: a CSV file with an utterance a row")
+        raise ConfigError("stimuli=conversations needs stimuli.path: a CSV file with one utterance per row")
     columns = stimuli.conversations.model_dump(exclude={"history", "keep_names", "synonyms"})
     own = stimuli.conversations
     return read_conversations(

@@ -45,11 +45,7 @@ def export_id(plan: Planned) -> str:
 
 
 def with_ids(records: Iterator[dict[str, Any]], export: str) -> Iterator[dict[str, Any]]:
-    """Add an id to each prompt, and its messages in the usual chat format.
-
-    The beginning of an answer becomes a last assistant message. A prompt with parts that only a model can supply has no
-    messages, because it cannot be asked as it is.
-    """
+    """Add to each prompt an id and its chat messages; none if only a model can supply a part of them."""
     for place, record in enumerate(records):
         named = {"id": f"{export}-{place}", **record}
         yield named if "stages" in record else named | {"messages": _messages(record)}
@@ -77,27 +73,17 @@ def messages_in(prompts: Path) -> list[list[tuple[str, str]]]:
             return [[(each["role"], each["content"]) for each in json.loads(line)["messages"]] for line in lines]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"prompts={prompts} cannot be read ({error}); write the prompts anew, their ids stay"
+            f"prompts={prompts} cannot be read ({error}); write the prompts again (their ids stay the same)"
         ) from error
 
 
 @dataclass(frozen=True)
 class Export:
-    """What is stored beside exported prompts.
+    """What is stored beside exported prompts."""
 
-    Attributes
-    ----------
-    id
-        Prefix of the prompts' ids.
-    prompts_sha256
-        Of the file of prompts.
-    preset
-        Name of the experiment.
-    """
-
-    id: str
-    prompts_sha256: str
-    preset: str
+    id: str  # prefix of the prompts' ids
+    prompts_sha256: str  # of the file of prompts
+    preset: str  # name of the experiment
     config: AuditConfig
     asked: PromptsAsked
 
@@ -126,10 +112,12 @@ class Export:
         try:
             content = parse_json(read_file(beside))
             if content["format"] != _FORMAT:
-                raise ValueError(f"it has format {content['format']!r}; this version of empathy-audit reads {_FORMAT}")
+                raise ValueError(
+                    f"its format is {content['format']!r}; this version of empathy-audit reads format {_FORMAT}"
+                )
             told = {name: content[name] for name in ("id", "prompts_sha256", "preset")}
             if wrong := next((name for name, text in told.items() if not isinstance(text, str)), None):
-                raise ValueError(f"its {wrong} is {told[wrong]!r:.40}, and should be text")
+                raise ValueError(f"its {wrong} is {told[wrong]!r:.40}, but must be text")
             found = cls(
                 told["id"],
                 told["prompts_sha256"],
@@ -139,15 +127,17 @@ class Export:
             )
         except FileNotFoundError as error:
             raise StoreError(
-                f"prompts={prompts}: there is no {beside.name} beside it, which says whose answers they are; write "
-                f"both by: python -m audit prompts ... out={prompts.name}"
+                f"prompts={prompts}: there is no {beside.name} beside it, which says what the answers belong to; "
+                f"write both with: python -m audit prompts ... out={prompts.name}"
             ) from error
         except (OSError, ValueError, LookupError, TypeError, AttributeError, ConfigError) as error:
-            raise StoreError(f"{beside} cannot be read ({error}); write the prompts anew, their ids stay") from error
+            raise StoreError(
+                f"{beside} cannot be read ({error}); write the prompts again (their ids stay the same)"
+            ) from error
         if sha256 != found.prompts_sha256:
             raise StoreError(
-                f"prompts={prompts} is not the file that {beside.name} was written with (SHA-256 {sha256[:12]}, not "
-                f"{found.prompts_sha256[:12]}): it was changed; restore it, or write both anew"
+                f"prompts={prompts} is not the file that {beside.name} was written with (SHA-256 {sha256[:12]}, "
+                f"not {found.prompts_sha256[:12]}): it has changed; restore it, or write both files again"
             )
         return found
 
@@ -188,19 +178,16 @@ class Export:
 
 
 def why_not_elsewhere(plan: Planned, *, kind: str, readable: bool) -> str:
-    """Say why the answers to a run's prompts cannot be read from a file; empty if they can.
-
-    ``kind`` is the task's name, ``readable`` whether answers of this task can be read at all.
-    """
+    """Say why the answers to a run's prompts cannot be read from a file; empty if they can."""
     strategy = plan.strategy
     if not readable:
-        return f"answers of task={kind} are not read from a file; task=intensity and task=reply are"
+        return f"answers to task={kind} cannot be read from a file; only task=intensity and task=reply can"
     if plan.config.thinking.is_on:
-        return f"thinking={plan.config.thinking.mode} asks after a thought of the model's own, which is not there yet"
+        return f"thinking={plan.config.thinking.mode} asks after the model's own thought, which does not exist yet"
     if strategy.stages:
-        return f"strategy {strategy.name} asks after what the model itself writes before, which stands in brackets here"
+        return f"strategy {strategy.name} asks after the model's own earlier texts, shown in brackets here"
     if strategy.brings:
-        return f"strategy {strategy.name} brings examples or knowledge, which are settled when a run begins"
+        return f"strategy {strategy.name} uses examples or knowledge, which are chosen when a run starts"
     return ""
 
 
@@ -229,11 +216,10 @@ def sample_of(plan: Planned) -> str:
     if drawn := getattr(plan.grid, "drawn", None):
         left_out.append(f"in each narrative some pairs of {', '.join(drawn)}")
         remedies.append("stimuli.pairs=all")
-    return f"a sample: {', '.join(left_out)}; to have all: {' '.join(remedies)}" if left_out else ""
+    return f"a sample: {', '.join(left_out)}; for all of them: {' '.join(remedies)}" if left_out else ""
 
 
 def _dimensions(config: AuditConfig, names: list[str] | None = None) -> tuple[Dimension, ...]:
-    """Return dimensions with all their terms."""
     stimuli = config.stimuli
     own = stimuli.own_identities
     return load_dimensions(stimuli.identities, own=own, names=names, unspecified=False, cues=stimuli.cues)

@@ -14,8 +14,8 @@ from audit.errors import ConfigError
 _USAGE: Final = Usage("consolidate", "RUN_DIR ...")
 
 _HELP: Final = """
-Writes each table of a finished run that lies in parts, as in runs of earlier versions, into one file: ratings/ becomes
-ratings.parquet, of the same rows. What `run` finishes is so already. Nothing is analysed, and no model is needed.
+Merges tables that runs of earlier versions stored in parts: ratings/ becomes ratings.parquet, with the same rows. Runs
+of this version are merged already when they finish. Nothing is analysed, and no model is needed.
 """
 
 
@@ -28,7 +28,7 @@ def _consolidate(words: Sequence[str]) -> int:
 
     given = _USAGE.read(words)
     if not given.places:
-        raise ConfigError(f"consolidate takes run folders, got none; {see('consolidate')}")
+        raise ConfigError(f"consolidate needs one run folder or more, got none; {see('consolidate')}")
     for path in map(Path, given.places):
         consolidate_run(path)
         tell(f"consolidated: {path}")
@@ -36,5 +36,9 @@ def _consolidate(words: Sequence[str]) -> int:
 
 
 COMMAND: Final = Command(
-    "consolidate", "put the parts of finished runs together, one file a table", _help, _consolidate, usages=(_USAGE,)
+    "consolidate",
+    "merge the parts of finished runs of earlier versions into one file per table",
+    _help,
+    _consolidate,
+    usages=(_USAGE,),
 )

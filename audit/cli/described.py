@@ -16,14 +16,13 @@ from audit.tables.formatting import plural
 from stimuli.errors import suggest
 
 _USAGE: Final = Usage("options", "[GROUP ...]")
-_LONGEST: Final = 60
-"""Most characters shown of a default: a prompt's text may fill a page."""
+_LONGEST: Final = 60  # most characters shown of a default: a prompt's text may fill a page
 _HELP: Final = """
-Says what the options of `run`, `plan`, `prompts` and `doctor` mean, with their defaults and choices. GROUP is a group
-of them, such as statistics, an option, such as model.dtype, or the beginning of names, such as stimuli.columns. Without
-one, all are listed, and the groups at the end.
+Explains the options of `run`, `plan`, `prompts` and `doctor`, with their defaults and choices. GROUP is a group of
+options (statistics), one option (model.dtype), or the start of several names (stimuli.columns). Without GROUP, lists
+all options, then the groups.
 
-A value that an option has with other choices, such as another model's card, is shown by run ... --cfg job.
+To see the values that another choice sets, such as another model card: run ... --cfg job
 """
 
 
@@ -53,10 +52,10 @@ def _say_whose_values(word: str) -> None:
     if not (usual and choice):
         return
     if choice not in offered()[group]:
-        raise ConfigError(f"{word}: there is no such choice; {suggest(choice, offered()[group])}")
+        raise ConfigError(f"{word}: unknown choice; {suggest(choice, offered()[group])}")
     if choice != usual:
         note(
-            f"values are those of {group}={usual}; those of {word}: "
+            f"defaults shown are those of {group}={usual}; for those of {word}: "
             f"{command_line('run', word, '--cfg=job', f'--package={group}')}"
         )
 
@@ -72,7 +71,7 @@ def _show(group: GroupRow, rows: Sequence[OptionRow], *, whole: bool) -> None:
         tell(f"  {row.name}={default}")
         takes = row.type.replace("one of the choices", " | ".join(row.choices))
         more = f" ({', '.join(row.choices)})" if row.choices and "one of the choices" not in row.type else ""
-        must = "" if row.default else "; its default is the choice's own, or it must be given"
+        must = "" if row.default else "; the default depends on the choice, or a value must be given"
         _paragraph(row.meaning, indent=6)
         _paragraph(f"takes: {takes}{more}{must}", indent=6)
     tell("")
@@ -92,7 +91,7 @@ def _heading(group: GroupRow) -> None:
 
 
 def _show_index(groups: Sequence[GroupRow]) -> None:
-    tell("groups, each alone by its name:")
+    tell("groups (give a name to see one alone):")
     for group in groups:
         n = len([row for row in option_rows() if row.group == group.name])
         counted = [*([plural(len(group.choices), "choice")] if group.choices else ()), plural(n, "option")]
@@ -109,6 +108,6 @@ def _paragraph(text: str, *, indent: int, head: str = "") -> None:
 
 
 COMMAND: Final = Command(
-    "options", "say what every option of a run means, with its default and its choices", _help, _options,
+    "options", "explain every option of a run, with its default and choices", _help, _options,
     usages=(_USAGE,),
 )  # fmt: skip

@@ -17,9 +17,9 @@ _USAGE: Final = Usage("init", "FOLDER")
 _FILES: Final = Path(__file__).parent / "starter"
 _DIMENSION: Final = "football"
 _HELP: Final = """
-Makes a folder to begin an audit of your own with: vignettes.csv (situations), identities.yaml (groups) and README.md,
-which explains them. Prints the command that audits the embedded model on them; it works at once. FOLDER must be new or
-empty: nothing is ever overwritten.
+Creates a folder to start your own audit from: vignettes.csv (situations), identities.yaml (groups) and README.md,
+which explains both. Prints the command that audits the embedded model with them; it works as it is. FOLDER must be new
+or empty: nothing is ever overwritten.
 """
 
 
@@ -40,11 +40,11 @@ def _init(words: Sequence[str]) -> int:
             with (folder / name).open("x", encoding="utf-8") as file:
                 file.write(text)
     except OSError as error:
-        raise StoreError(f"{folder} cannot be written ({error.strerror or error}); name another folder") from error
+        raise StoreError(f"{folder} cannot be written ({error.strerror or error}); choose another folder") from error
     for name in texts:
         tell(f"written: {folder / name}")
     tell("")
-    tell("change the files as you like, and then:")
+    tell("edit the files, then run:")
     tell(f"  {command}")
     return OK
 
@@ -77,20 +77,20 @@ def _check_empty(folder: Path) -> None:
         str(folder).encode()
     except UnicodeEncodeError as error:
         raise ConfigError(
-            f"{str(folder)!r}: it is no UTF-8, and a manifest cannot name it; name another one"
+            f"{str(folder)!r}: is not valid UTF-8, so a manifest cannot record it; choose another folder"
         ) from error
     try:
         if folder.exists() and not folder.is_dir():
-            raise ConfigError(f"{shlex.quote(str(folder))} is a file; name a folder that is new or empty")
+            raise ConfigError(f"{shlex.quote(str(folder))} is a file; give a new or empty folder")
         if folder.is_dir() and any(folder.iterdir()):
             raise ConfigError(
-                f"{shlex.quote(str(folder))} is not empty, and nothing is overwritten; name a new or empty folder"
+                f"{shlex.quote(str(folder))} is not empty, and init overwrites nothing; give a new or empty folder"
             )
     except OSError as error:
-        raise StoreError(f"{folder} cannot be read ({error.strerror or error}); name another folder") from error
+        raise StoreError(f"{folder} cannot be read ({error.strerror or error}); choose another folder") from error
 
 
 COMMAND: Final = Command(
-    "init", "make a folder with situations and groups of your own, and the command to audit a model on them", _help,
+    "init", "create a folder with situations and groups to edit, and the command that audits a model on them", _help,
     _init, usages=(_USAGE,),
 )  # fmt: skip

@@ -21,30 +21,30 @@ _METHOD: Final[Option[Literal["expected", "generate"]]] = Option(
     "method",
     one_of("expected", "generate"),
     "expected",
-    "expected takes the probabilities of the answers A and B; generate what the judge writes",
+    "expected = use the probabilities of the answers A and B; generate = read what the judge writes",
 )
 _RUBRIC: Final = Option("rubric", a_text, "empathy", "one of the packaged rubrics")
 _RUBRIC_FILE: Final[Option[Path | None]] = Option("rubric_file", a_path, None, "a rubric of your own", "FILE")
 _CRITERION: Final[Option[str | None]] = Option(
-    "criterion", a_text, None, "of the rubric; its first unless given", "NAME"
+    "criterion", a_text, None, "a criterion of the rubric; default: the first", "NAME"
 )
 _N: Final[Option[int | None]] = Option(
-    "n", whole_from(1), None, "how many narratives, drawn by seed; all unless given", "NARRATIVES"
+    "n", whole_from(1), None, "number of narratives, drawn by seed; default: all", "NARRATIVES"
 )
-_SEED: Final = Option("seed", whole_from(0), 0, "draws the narratives, and seeds the engine")
+_SEED: Final = Option("seed", whole_from(0), 0, "random seed of the narratives and the engine")
 _ENGINE: Final[Option[Literal["own", "auto", "vllm", "transformers"]]] = Option(
     "engine",
     one_of("own", "auto", "vllm", "transformers"),
     "own",
-    "vllm, transformers or auto; own, the default, is the first run's",
+    "vllm, transformers or auto; own = the engine of the first run",
 )
 _BASE_URL: Final[Option[str | None]] = Option(
-    "base_url", a_text, None, "the address of an OpenAI-compatible server whose model the judge is", "URL"
+    "base_url", a_text, None, "the address of an OpenAI-compatible server that runs the judge", "URL"
 )
 _API_KEY_ENV: Final[Option[str | None]] = Option(
-    "api_key_env", a_text, None, "the name of the variable of the environment that holds the server's key", "NAME"
+    "api_key_env", a_text, None, "the environment variable with the server's key", "NAME"
 )
-_RUN_DIR: Final[Option[Path | None]] = Option("run_dir", a_path, None, "where the comparison is kept", "OUT")
+_RUN_DIR: Final[Option[Path | None]] = Option("run_dir", a_path, None, "folder for the comparison", "OUT")
 _USAGE: Final = Usage(
     "judge",
     "RUN_A RUN_B",
@@ -53,11 +53,11 @@ _USAGE: Final = Usage(
 )
 
 _HELP: Final = """
-A model as judge compares the replies of two runs with task=reply on the same narratives and identities (two models, or
-two strategies): which is better by a criterion, each pair asked twice with the order swapped. Writes how far the first
-run's replies are preferred, in-group and out-group, and how far the judge leans to a place, to OUT/judgement.html and
-OUT/tables (OUT is reports/judged-<hash> unless given). Given the same command again, an interrupted comparison goes on
-where it stopped.
+A judge model compares the replies of two runs with task=reply on the same narratives and identities (two models, or
+two strategies): which reply is better by a criterion. Each pair is asked twice, in both orders. Writes how often the
+first run's replies are preferred, in-group and out-group, and how much the judge favours a position, to
+OUT/judgement.html and OUT/tables (OUT defaults to reports/judged-<hash>). To continue an interrupted comparison, give
+the same command again.
 
 {options}
 """

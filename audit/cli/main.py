@@ -11,8 +11,7 @@ import signal
 import sys
 import textwrap
 import threading
-from collections import UserDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib.metadata import entry_points
@@ -44,21 +43,21 @@ _GROUP: Final = "empathy_audit.commands"
 """The entry points of further commands: ``NAME = "MODULE:COMMAND"``, in pyproject.toml or in any installed package."""
 
 
-class _Commands(UserDict[str, Command]):
+class _Commands(Mapping[str, Command]):
     """All commands by name, the core's first. Others are imported when a name is looked for that the core has not."""
 
-    def __init__(self) -> None:
-        pass  # ``data`` is made when it is first needed
-
     @cached_property
-    def data(self) -> dict[str, Command]:  # type: ignore[override]
+    def _all(self) -> dict[str, Command]:
         return {command.name: command for command in completing((*_CORE.values(), *_of_extras()))}
 
-    def __contains__(self, name: object) -> bool:
-        return name in _CORE or name in self.data
-
     def __getitem__(self, name: str) -> Command:
-        return _CORE[name] if name in _CORE and "data" not in self.__dict__ else self.data[name]
+        return _CORE[name] if name in _CORE else self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
 
 
 COMMANDS: Final = _Commands()
@@ -126,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         number = interrupt.number if isinstance(interrupt, _Ended) else signal.SIGINT
         how = "interrupted" if number == signal.SIGINT else f"ended by {number.name}"
         with suppress(OSError):  # the terminal may be gone
-            say(f"\n{how}; what was collected is kept, and the same command goes on from there")
+            say(f"\n{how}; what was collected is kept: run the same command to continue")
         return INTERRUPTED - signal.SIGINT + number
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); Python must not complain again when it closes the pipe.
@@ -167,7 +166,7 @@ def _dispatch(words: Sequence[str]) -> int:
     flags = ("-h", "--help", "--version")
     name, *rest = words or ["help"]
     if name not in (*flags, "help") and name not in COMMANDS:
-        raise ConfigError(f"{name!r} is no command; {suggest(name, COMMANDS)}")
+        raise ConfigError(f"{name!r} is not a command; {suggest(name, COMMANDS)}")
     parser = _Parser(text=_help, prog=" ".join(PROGRAM))
     parser.add_argument("--version", action="version", version=f"empathy-audit {__version__}")
     commands = parser.add_subparsers()

@@ -25,26 +25,26 @@ from audit.tables.formatting import bare_p, count, coverage, dimension_title
 if TYPE_CHECKING:
     from audit.comparing.preference.human_choices import PeopleChoices
 
-_SEED: Final = Option("seed", whole_from(0), 0, "of what is drawn")
-_N: Final = Option("n", whole_from(1), 100, "how many replies, or pairs of them")
+_SEED: Final = Option("seed", whole_from(0), 0, "random seed")
+_N: Final = Option("n", whole_from(1), 100, "number of replies, or of pairs")
 _MASK: Final = Option(
-    "mask_experiencer", true_or_false, False, "true: raters are not told the experiencer's identity either"
+    "mask_experiencer", true_or_false, False, "true = also hide the experiencer's identity from raters"
 )
 _QUESTIONS: Final[Option[Path | None]] = Option("questions", a_path, None, "your own questions", "FILE")
 _FORM: Final[Option[str | None]] = Option(
-    "form", a_text, None, "what is asked, as above; intensity unless given", "intensity|norming"
+    "form", a_text, None, "what is asked, see above; default intensity", "intensity|norming"
 )
-_PER_LIST: Final[Option[int | None]] = Option("n", whole_from(1), None, "narratives a list", "24")
+_PER_LIST: Final[Option[int | None]] = Option("n", whole_from(1), None, "narratives per list", "24")
 _LISTS: Final[Option[int | None]] = Option(
-    "lists", whole_from(1), None, "how many lists; as many as a full rotation, or all narratives, take", "N"
+    "lists", whole_from(1), None, "number of lists; default: enough for a full rotation, or for all narratives", "N"
 )
 _INTRODUCTION: Final[Option[Path | None]] = Option(
-    "introduction", a_path, None, "a text that raters read first, such as what they consent to", "FILE"
+    "introduction", a_path, None, "a text that raters read first, such as a consent form", "FILE"
 )
 _RUN_DIR: Final[Option[Path | None]] = Option(
-    "run_dir", a_path, None, "the folder that is made, with the pairs and the forms", "OUT"
+    "run_dir", a_path, None, "the new folder, with the pairs and the forms", "OUT"
 )
-_OF_FORM: Final[Option[str | None]] = Option("form", a_text, None, "which form they filled in", "norming")
+_OF_FORM: Final[Option[str | None]] = Option("form", a_text, None, "the form that raters filled in", "norming")
 
 _REPLIES: Final = Usage("people export", "RUN_DIR", options=(_N, _SEED, _MASK, _QUESTIONS))
 _NARRATIVES: Final = Usage("people export", "RUN_DIR", options=(_FORM, _PER_LIST, _LISTS, _SEED, _INTRODUCTION))
@@ -54,31 +54,31 @@ _PAIRS: Final = Usage("people export", "RUN_A RUN_B", options=(_N, _SEED, _MASK,
 _IMPORT_PAIRS: Final = Usage("people import", "OUT FILE ...")
 
 _HELP: Final = """
-Of a run with task=reply the first draws n replies, half of them in-group, and writes into RUN_DIR/people:
+For a run with task=reply, export draws n replies, half of them in-group, and writes to RUN_DIR/people:
   raters/form.html   a page for raters, which works offline and saves a CSV; raters/items.csv is for spreadsheets
-  key.csv            which reply is whose: never send it to raters
+  key.csv            which reply belongs to which identities: never send it to raters
   questions.yaml     what is asked
 
 {replies}
 
-Of a run of ratings the second writes a page and a spreadsheet for each list, raters/list-1.html and so on:
-  form=intensity   raters say which groups they belong to, read narratives by experiencers of all groups and rate
-                   them, as the model did; a narrative's experiencer rotates over the lists. Into RUN_DIR/people
-  form=norming     readers say which emotion a narrative, without any identity, is of, how intense it is, and how
-                   plausible. Into RUN_DIR/norming
+For a run of ratings, export writes a page and a spreadsheet for each list, raters/list-1.html and so on:
+  form=intensity   raters say which groups they belong to, then rate narratives by experiencers of all groups, as the
+                   model did; a narrative's experiencer rotates over the lists. Written to RUN_DIR/people
+  form=norming     readers say which emotion a narrative without any identity expresses, how intense it is, and how
+                   plausible. Written to RUN_DIR/norming
 
 {narratives}
 
-The third reads the CSV files that raters saved, all of them, and analyses the run again. Replies: how far raters agree,
-the gap of their mean scores beside that of every measure, and how far measures order replies as people do. Intensities:
-people's gap beside the model's, and agreement by emotion. Norming: what readers made of each narrative. docs/people.md
-says what such a study can show.
+import reads all CSV files that raters saved and analyses the run again. Replies: how far raters agree, the gap of their
+mean scores next to that of every measure, and how far measures order replies as people do. Intensities: people's gap
+next to the model's, and agreement by emotion. Norming: how readers judged each narrative. docs/people.md says what such
+a study can show.
 
 """
 _PAIRS_HELP: Final = """
-Of two runs the first draws n pairs of replies to the same prompt, whose order is drawn too, for people who say which of
-the two shows more empathy, or that neither does. What they chose, imported, gives the share that prefers RUN_A's
-replies, in-group, out-group and the gap between, with intervals over raters and narratives (tables/preference.csv).
+For two runs, export draws n pairs of replies to the same prompt, in random order; people say which of the two shows
+more empathy, or neither. import gives the share of choices for RUN_A's replies, in-group, out-group and the gap between
+them, with intervals over raters and narratives (tables/preference.csv).
 
 {pairs}
 """
@@ -95,7 +95,7 @@ def _people(words: Sequence[str]) -> int:
     if step == "import":
         _import(more)
     elif step != "export":
-        raise ConfigError(f"people takes export or import, got {step or 'nothing'}; {see('people')}")
+        raise ConfigError(f"people needs export or import, got {step or 'nothing'}; {see('people')}")
     elif sum("=" not in word for word in more) > 1:
         _export_pairs(more)
     else:
@@ -114,19 +114,14 @@ def _export(words: Sequence[str]) -> None:
     known = {_FORM.name, *(_REPLIES if form == "replies" else _NARRATIVES).names}
     for name in given.texts:
         if name not in known:
-            raise ConfigError(f"{name}: form={form} has no such option; {see('people')}")
+            raise ConfigError(f"{name}: form={form} does not take this option; {see('people')}")
     if form == "replies":
         place, counted = export_items(
             path, n=given[_N], seed=given[_SEED], questions=given[_QUESTIONS], mask_experiencer=given[_MASK]
         )
     else:
         place, counted = export_lists(
-            path,
-            form,
-            n=given[_PER_LIST],
-            n_lists=given[_LISTS],
-            seed=given[_SEED],
-            introduction=given[_INTRODUCTION],
+            path, form, n=given[_PER_LIST], n_lists=given[_LISTS], seed=given[_SEED], introduction=given[_INTRODUCTION]
         )
     for text in counted:
         note(text)
@@ -158,10 +153,10 @@ def _import(words: Sequence[str]) -> None:
     given = _IMPORT.read(words)
     folder, *files = map(Path, given.places or [""])
     if not given.places or not files:
-        raise ConfigError(f"people import takes a run folder and the raters' files; {see('people')}")
+        raise ConfigError(f"people import needs a run folder and the raters' files; {see('people')}")
     if holds_choices(folder):
         if given.texts:
-            raise ConfigError(f"form: a choice between two runs has no such option; {see('people')}")
+            raise ConfigError(f"form: a choice between two runs does not take this option; {see('people')}")
         _show_choices(import_choices(folder, files))
         return
     outcome, counted = import_people(folder, files, form=given[_OF_FORM])
@@ -201,7 +196,7 @@ def _show_choices(chosen: PeopleChoices) -> None:
 
 COMMAND: Final = Command(
     "people",
-    "have people rate a run's replies, or its narratives as perceivers: export forms, import what raters saved",
+    "have people rate a run's replies or its narratives: export forms, import what raters saved",
     _help,
     _people,
     usages=(_REPLIES, _NARRATIVES, _IMPORT, _PAIRS),

@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 _HELP: Final = """\
 usage: python -m audit prompts [OVERRIDE ...]
 
-Writes one JSON object a prompt (id, dimension, variant, narrative_id, emotion, perceiver, experiencer, system, user,
-messages) to standard output or to out=FILE, for the same overrides that `run` takes. No model is loaded.
+Writes one JSON object per prompt (id, dimension, variant, narrative_id, emotion, perceiver, experiencer, system, user,
+messages) to standard output or to out=FILE. Takes the same overrides as `run`. No model is loaded.
 
-With out=FILE.jsonl, FILE.jsonl.run.json beside it keeps what an analysis needs: have any stack answer the messages,
-write a line {"id": ..., "text": ...} for each, and give `python -m audit report answers=ANSWERS.jsonl
-prompts=FILE.jsonl`.
+out=FILE.jsonl also writes FILE.jsonl.run.json, which the analysis needs. Collect the answers with any tool, write one
+line {"id": ..., "text": ...} for each, then run `python -m audit report answers=ANSWERS.jsonl prompts=FILE.jsonl`.
 
 """
 
@@ -79,15 +78,16 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
     say(f"{plural(len(plan.grid), 'prompt')}: {out}")
     why_not = why_not_elsewhere(plan, kind=task.kind, readable=task.asked_elsewhere)
     if follows:
-        why_not = "it has the prompts of several runs; give each an out= of its own"
+        why_not = "it has the prompts of several runs; give each its own out="
     if why_not:
-        note(f"`report answers=` does not take {out}: {why_not}")
+        note(f"`report answers=` cannot read {out}: {why_not}")
         return
     Export(export, digest.hexdigest(), preset, config, PromptsAsked(plan.grid, plan.strategy)).write(out)
     if config.elicitation.prefill and plan.grid.variant.scale is not None:
         note(
-            f"answers are begun with {config.elicitation.prefill!r}, the last message: a stack must go on with it "
-            "(vLLM: continue_final_message=true, add_generation_prompt=false); elicitation.prefill= asks without"
+            f"answers are begun with {config.elicitation.prefill!r}, the last message: your server must continue "
+            "it (vLLM: continue_final_message=true, add_generation_prompt=false); write the prompts with "
+            "elicitation.prefill= to leave it out"
         )
 
 

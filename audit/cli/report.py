@@ -26,13 +26,13 @@ from audit.tables.formatting import bare_p, coverage, dimension_title, interval,
 if TYPE_CHECKING:
     from audit.comparing.comparison import Comparison
 
-_RUN_DIR: Final[Option[Path | None]] = Option("run_dir", a_path, None, "the run folder that is made", "OUT")
+_RUN_DIR: Final[Option[Path | None]] = Option("run_dir", a_path, None, "the new run folder", "OUT")
 _RATINGS: Final[Option[Path | None]] = Option(
     "ratings",
     a_path,
     None,
-    "a table (.csv .tsv .txt .xlsx .sav .parquet .jsonl) with perceiver, experiencer, narrative_id, rating (empty = "
-    "missing), and, if there are, emotion, dimension, variant and status (rated, refused, unparseable, failed or "
+    "a table (.csv .tsv .txt .xlsx .sav .parquet .jsonl) with perceiver, experiencer, narrative_id, rating (empty "
+    "= missing) and, optionally, emotion, dimension, variant and status (rated, refused, unparseable, failed or "
     "inexact)",
     "FILE",
 )
@@ -40,7 +40,7 @@ _GROUPS: Final[Option[Path | None]] = Option(
     "groups",
     a_path,
     None,
-    "the same with term, group, and dimension where a term's group depends on it; 'unspecified' is the baseline",
+    "a table with term, group and, if a term's group depends on it, dimension; 'unspecified' is the baseline",
     "FILE",
 )
 _LOW: Final[Option[float | None]] = Option("low", a_number, None, "the lower end of the rating scale, in points", "0")
@@ -48,35 +48,35 @@ _HIGH: Final[Option[float | None]] = Option(
     "high",
     a_number,
     None,
-    "the upper end; low= and high= may be left out where the ratings reach from 0 to 100",
+    "the upper end; low= and high= may be left out if the ratings reach from 0 to 100",
     "100",
 )
 _MISSING: Final[Option[Sequence[float | str]]] = Option(
     "missing",
     numbers,
     (),
-    "numbers that stand for a refusal or no answer in the ratings: missing=-1, missing=[-1,-99]",
+    "numbers that mean a refusal or no answer in the ratings: missing=-1, missing=[-1,-99]",
     "-1",
 )
-_MODEL: Final[Option[str | None]] = Option("model", a_text, None, "what the model is called in the report", "NAME")
-_SEED: Final = Option("seed", whole_from(0), 0, "of the permutations")
+_MODEL: Final[Option[str | None]] = Option("model", a_text, None, "the model's name in the report", "NAME")
+_SEED: Final = Option("seed", whole_from(0), 0, "random seed of the permutations")
 
 _ANSWERS: Final[Option[Path | None]] = Option(
     "answers",
     a_path,
     None,
-    'JSON lines with the id of a prompt and what the model wrote: {"id": ..., "text": ...}, or a batch\'s output; or a '
-    "log of Inspect (.eval)",
+    'JSON lines with the id of a prompt and what the model wrote: {"id": ..., "text": ...}, or a batch\'s output; or '
+    "an Inspect log (.eval)",
     "FILE",
 )
 _PROMPTS: Final[Option[Path | None]] = Option(
     "prompts",
     a_path,
     None,
-    "the prompts that were asked, as `prompts out=FILE` wrote them, with the file beside",
+    "the prompts that were asked, written by `prompts out=FILE`, with FILE.run.json in the same folder",
     "FILE",
 )
-_BY: Final = Option("by", a_text, "", "what asked the model; neither this nor model= is checked", "STACK")
+_BY: Final = Option("by", a_text, "", "the tool that asked the model; neither this nor model= is checked", "STACK")
 
 _AGAIN: Final = Usage("report", "RUN_DIR", settings=True)
 _SIDE_BY_SIDE: Final = Usage("report", "RUN_DIR RUN_DIR ...", options=(_RUN_DIR,), settings=True)
@@ -95,20 +95,20 @@ _ALL: Final = Usage(
 """The options of all forms."""
 
 _HELP: Final = """
-Reads the ratings of a run, writes tables/, figures/ and report.html anew and prints the gap; of a run that is not
-finished, what there is. No model is loaded.
+Reads the ratings of a run, writes tables/, figures/ and report.html again, and prints the gap. For an unfinished run,
+analyses the ratings there are. No model is loaded.
 
-The second form puts runs side by side, analysed alike: their gaps, the differences between them on the narratives they
-share, and a table for a paper, in OUT/comparison.html (OUT is reports/comparison-<hash> unless given). Of the settings
-it takes confidence, margin, n_permutations and min_number_mass, and the first run's where they are not given. Of runs
-with task=reply: what changes in the gap of each measure against the run without a strategy, or else the first; it takes
-confidence and n_permutations.
+The second form compares runs, analysed with the same settings: their gaps, the differences between them on the
+narratives they share, and a table for a paper, in OUT/comparison.html (OUT defaults to reports/comparison-<hash>). It
+takes the settings confidence, margin, n_permutations and min_number_mass; those not given are the first run's. For runs
+with task=reply it compares the gap of each measure with that of the run without a strategy, or else of the first run;
+it takes confidence and n_permutations.
 
-The third form takes ratings that another tool collected:
+The third form reads ratings collected by another tool:
 
 {options}
 
-The fourth form takes what a model wrote to prompts of ours, whoever asked it, and makes of it a run like any other:
+The fourth form reads a model's answers to exported prompts, collected with any tool, and makes a run of them:
 
 {answers}
 
@@ -147,16 +147,21 @@ def _report(words: Sequence[str]) -> int:
     elif given.places:
         first = next(word for word in words if word.partition("=")[0] in own)
         raise ConfigError(
-            f"{first} is for ratings=FILE, answers=FILE or several run folders, and there is one, "
-            f"{shlex.quote(given.places[0])}; leave out the one or the other"
+            (
+                f"{first} is for ratings=FILE, answers=FILE or several run folders, but one run folder is given, "
+                f"{shlex.quote(given.places[0])}; leave out one of them"
+            )
             if len(given.places) == 1
-            else f"report takes run folders, ratings=FILE or answers=FILE, and one kind alone; got {shlex.join(words)}"
+            else (
+                "report needs run folders, ratings=FILE or answers=FILE, and only one of these; got "
+                f"{shlex.join(words)}"
+            )
         )
     elif own & {_ANSWERS.name, _PROMPTS.name, _BY.name}:
         if _RATINGS.name in own:
             raise ConfigError("ratings= and answers= cannot be given together; keep one")
         if more := sorted(own - set(_ELSEWHERE.names)):
-            raise ConfigError(f"{more[0]}= is of ratings=FILE, and these are answers; leave it out")
+            raise ConfigError(f"{more[0]}= is for ratings=FILE, not for answers=FILE; leave it out")
         purpose = "read answers"
         outcome = report_answers(
             given.need(_ANSWERS, to=purpose),
@@ -234,15 +239,14 @@ def _show_changes(comparison: Comparison) -> None:
         )
     print_table(lines)
     if len(tested) < len(comparison.gap):
-        note(f"{plural(len(comparison.gap) - len(tested), 'change')} without a test; the page says why")
+        note(f"{plural(len(comparison.gap) - len(tested), 'change')} without a test: the page says why")
 
 
-_SHOWN: Final = {"gaps": _show_gaps, "measures": _show_changes}
-"""How to print a comparison, by what is compared."""
+_SHOWN: Final = {"gaps": _show_gaps, "measures": _show_changes}  # how to print a comparison, by what is compared
 COMMAND: Final = Command(
     "report",
-    "analyse and render a run folder again, without its model; or ratings that another tool collected; or put several "
-    "run folders side by side in one page",
+    "analyse a run folder again, without its model; or analyse ratings from another tool; or compare several run "
+    "folders",
     _help,
     _report,
     usages=(_AGAIN, _SIDE_BY_SIDE, _OUTSIDE, _ELSEWHERE),

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 _HELP: Final = """\
 usage: python -m audit run [-m] [OVERRIDE ...]
 
-Asks the model every prompt, computes the gap per dimension with its uncertainty and writes the run folder:
-manifest.json, ratings.parquet, tables/, figures/, report.html. Given the same command again, an interrupted run goes
-on where it stopped.
+Asks the model every prompt, computes the gap of each dimension with its uncertainty, and writes the run folder:
+manifest.json, ratings.parquet, tables/, figures/, report.html. To continue an interrupted run, give the same command
+again.
 
--m runs a sweep over all comma-separated values, with the model loaded once: -m prompt=origin,persona-1,scale-10
-At its end the runs are put side by side, as `report` does with several run folders, in comparison/ of run_dir, or in
-reports/comparison-<hash>. With hydra/launcher=slurm the runs of a sweep are jobs of Slurm, with
-hydra/launcher=submitit_local processes of this machine, each with a model of its own.
+-m runs a sweep over all comma-separated values and loads the model once: -m prompt=origin,persona-1,scale-10
+At the end the runs are compared, as `report` compares several run folders, in comparison/ of run_dir, or in
+reports/comparison-<hash>. With hydra/launcher=slurm the runs of a sweep are Slurm jobs; with
+hydra/launcher=submitit_local they are processes on this machine. Each loads its own model.
 
 """
 
@@ -64,7 +64,7 @@ def _compare_jobs(jobs: Sequence[JobOutcome]) -> None:
         if job.fault is not None
     ]
     if len(folders) < 2:
-        note(f"no comparison, which takes two runs: this sweep ended with {len(folders)}")
+        note(f"no comparison was made (it needs 2 finished runs): this sweep ended with {len(folders)}")
         return
     configs = [job.config for job in jobs if job.config is not None]
     places = {config.run_dir for config in configs}
@@ -83,7 +83,7 @@ def _compare_jobs(jobs: Sequence[JobOutcome]) -> None:
 
 COMMAND: Final = Command(
     "run",
-    "elicit ratings from a model, compute the gap, render a report",
+    "ask a model for ratings, compute the gap, write a report",
     _help,
     _run,
     unread=FAILED,

@@ -14,12 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from audit.errors import ConfigError, check_margin
 
-MOST_PERMUTATIONS: Final = 10_000_000
-"""More would only separate smaller p-values, which no corrected test needs."""
-_RECORDED: Final = "recorded"
-"""Validation context of settings that a manifest holds."""
-_IN_POINTS: Final = "may_be_all"
-"""The mark of a setting in points: whether it may be as large as the whole scale."""
+MOST_PERMUTATIONS: Final = 10_000_000  # more would only separate smaller p-values, which no corrected test needs
+_RECORDED: Final = "recorded"  # validation context of settings that a manifest holds
+_IN_POINTS: Final = "may_be_all"  # the mark of a setting in points: whether it may be as large as the whole scale
 _BOUNDS: Final = frozenset({
     "greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number", "string_too_short",
     "literal_error",
@@ -29,12 +26,7 @@ _BOUNDS: Final = frozenset({
 
 def _points(meaning: str, *, may_be_all: bool = False) -> Any:
     """Make the field of a setting in points; ``may_be_all`` says whether it may be as large as the whole scale."""
-    return Field(
-        default=None,
-        gt=0,
-        description=f"in points: {meaning}",
-        json_schema_extra={_IN_POINTS: may_be_all},
-    )
+    return Field(default=None, gt=0, description=f"in points: {meaning}", json_schema_extra={_IN_POINTS: may_be_all})
 
 
 class AnalysisSettings(BaseModel):
@@ -46,56 +38,55 @@ class AnalysisSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     n_permutations: int = Field(
-        default=10_000, ge=100, description="how many random sign flips and relabellings the tests draw"
+        default=10_000, ge=100, description="number of random sign flips and relabellings in the tests"
     )
     confidence: float = Field(default=0.95, gt=0.5, lt=1, description="the coverage of all intervals")
     margin: float | None = _points(
-        "is there no gap larger than this? null = only the largest gap that the data allow is shown"
+        "test whether every gap is smaller than this; null = only report the largest gap that the data allow"
     )
-    least_gap: float | None = _points("a gap that is surely smaller is called tiny; null = 1% of the scale")
+    least_gap: float | None = _points("a gap shown to be smaller is called tiny; null = 1% of the scale")
     missing_shift: float | None = _points(
-        "how far missing ratings may lie from what is expected of them, at most; null = anywhere on the scale",
+        "largest distance of missing ratings from their expected values; null = anywhere on the scale",
         may_be_all=True,
     )
-    wanted: float | None = _points("how many narratives would show a gap of this size? null = not asked")
-    power: float = Field(default=0.8, ge=0.5, lt=1, description="the power of the tests that margin and wanted plan")
+    wanted: float | None = _points("report how many narratives would detect a gap of this size; null = not reported")
+    power: float = Field(default=0.8, ge=0.5, lt=1, description="the power used for planning with margin and wanted")
     min_number_mass: float = Field(
         default=0.5,
         ge=0,
         le=1,
-        description="elicitation=expected: an answer whose numbers have less probability than this is of low number "
-        "mass",
+        description="elicitation=expected: an answer has low number mass if its numbers have less probability than "
+        "this",
     )
     sensitivity: bool = Field(
         default=False,
-        description="true = δ is also estimated in four ways that no verdict uses, into sensitivity.csv: "
+        description="true = also estimate δ in 4 other ways, in sensitivity.csv (no verdict uses them): "
         "equal_narratives, within_narratives, mixed_crossed, ranks",
     )
     least_response: float = Field(
         default=0.01,
         gt=0,
         lt=1,
-        description="a share of the scale: ratings that answer to the story by less than this do not follow it",
+        description="a share of the scale: ratings that change with the story by less than this do not follow it",
     )
     formula: str | None = Field(
         default=None,
-        description="a model of yours on the ratings, e.g. 'intensity ~ in_group * C(emotion)'; null = none",
+        description="your own model of the ratings, e.g. 'intensity ~ in_group * C(emotion)'; null = none",
     )
     fit: Literal["mixed", "ols"] = Field(
         default="mixed",
-        description="how the formula is fitted: mixed (random terms of each cluster) or ols (standard errors by "
-        "cluster)",
+        description="how to fit the formula: mixed (random terms for each cluster) or ols (standard errors by cluster)",
     )
     random: str | None = Field(
         default=None, description="with fit=mixed, the random terms, e.g. '~ in_group'; null = an intercept"
     )
-    cluster: str = Field(default="narrative_id", description="the column whose values are the clusters of the formula")
+    cluster: str = Field(default="narrative_id", description="the column with the clusters for the formula")
     stereotypes: Path | None = Field(
         default=None, description="a YAML file of stereotype words (theme: [word, stem*]); null = the packaged ones"
     )
     human: Path | None = Field(
         default=None,
-        description="a CSV or TSV file of people's intensities: does the model order narratives as they do? "
+        description="a CSV or TSV file of people's intensities, to compare how model and people order narratives; "
         "null = none",
     )
     human_id: str = Field(
@@ -106,7 +97,7 @@ class AnalysisSettings(BaseModel):
     human_rating: str = Field(
         default="intensity",
         min_length=1,
-        description="the column of that file with the ratings; several rows of a narrative are averaged",
+        description="the column of that file with the ratings; several rows per narrative are averaged",
     )
 
     @field_validator("n_permutations")
@@ -115,8 +106,8 @@ class AnalysisSettings(BaseModel):
         # Earlier versions had no limit, and their runs open.
         if n > MOST_PERMUTATIONS and info.context != _RECORDED:
             raise ConfigError(
-                f"n_permutations={n}: at most {MOST_PERMUTATIONS:,}; the smallest p is 1 / (n_permutations + 1), so "
-                "that more would tell p apart below one in ten million alone"
+                f"n_permutations={n}: at most {MOST_PERMUTATIONS:,}; the smallest p is 1 / (n_permutations + 1), "
+                "so more would only separate p values below 1 in 10 million"
             )
         return n
 

@@ -40,23 +40,13 @@ _SHOWN: Final = ("stimuli", "prompt", "task", "strategy", "elicitation", "thinki
 
 @dataclass(frozen=True)
 class Composed:
-    """A configuration as Hydra composed it, not yet validated.
+    """A configuration as Hydra composed it, not yet validated."""
 
-    Attributes
-    ----------
-    number
-        Its place in a sweep; None outside a sweep.
-    preset
-        The experiment chosen, or "defaults".
-    own_files
-        The files of ``--config-dir`` that it uses.
-    """
-
-    number: int | None
+    number: int | None  # its place in a sweep; None outside a sweep
     overrides: tuple[str, ...]
-    preset: str
+    preset: str  # the experiment chosen, or "defaults"
     _values: Any
-    own_files: tuple[Path, ...] = ()
+    own_files: tuple[Path, ...] = ()  # the files of `--config-dir` that it uses
 
     def validated(self) -> AuditConfig:
         """Resolve and validate the configuration."""
@@ -70,7 +60,7 @@ class Composed:
             _check_no_environment(self._values)
             values = OmegaConf.to_container(self._values, resolve=True, throw_on_missing=True)
         except MissingMandatoryValue as error:
-            raise ConfigError(f"{error.full_key} must be given: {error.full_key}=VALUE") from error
+            raise ConfigError(f"{error.full_key} must be set: {error.full_key}=VALUE") from error
         except OmegaConfBaseException as error:
             raise ConfigError(stands_for(str(error), self.overrides) or " ".join(str(error).split())) from error
         assert isinstance(values, dict)
@@ -96,17 +86,14 @@ class Composed:
 
 
 def _check_no_environment(values: Any) -> None:
-    """Refuse texts that would show a model or server an environment variable, which may be a key.
-
-    Prompt files may come from anybody. The variable may be reached through another option, so all texts are resolved
-    once with a resolver that refuses.
-    """
+    """Refuse texts that would show a model or server an environment variable, which may be a key."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
     from omegaconf.resolvers import oc
 
     from audit.errors import ConfigError
 
+    # Prompt files may come from anybody, and may reach a variable through another option: all texts are resolved once.
     asked: list[str] = []
 
     def refuse(name: str, *_: object) -> str:
@@ -122,18 +109,15 @@ def _check_no_environment(values: Any) -> None:
                 continue  # reported when everything is resolved
             if asked:
                 raise ConfigError(
-                    f"{group}: shows ${{oc.env:{asked[0]}}}, a variable of your environment, which may be secret; what "
-                    "models are shown takes none: write its value instead, if it may be seen"
+                    f"{group}: shows ${{oc.env:{asked[0]}}}, a variable of your environment, which may be secret; "
+                    "prompts cannot contain one: write the value itself, if others may see it"
                 )
     finally:
         OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
 
 
 def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Callable[[str], None] = print) -> None:
-    """Compose the configuration, or each of a sweep, and call ``task`` with it.
-
-    Passes on a BrokenPipeError or RecursionError of the task, which Hydra would report as its own.
-    """
+    """Compose the configuration, or each of a sweep, and call ``task`` with it."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # get exceptions from Hydra, not text and exit code 1
     import hydra
     from hydra.core.hydra_config import HydraConfig
@@ -200,9 +184,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Call
         else:
             job(*_composed_once(words))
     except RecursionError as error:
-        raise ConfigError(
-            f"the defaults of {_chosen(overrides)} lead back to where they began; end the loop"
-        ) from error
+        raise ConfigError(f"the defaults of {_chosen(overrides)} form a loop; remove one of them") from error
     except YAMLError as error:
         said = _not_yaml(words) or f"a file of --config-dir is not YAML: {' '.join(str(error).split())}"
         raise ConfigError(said) from error
@@ -215,9 +197,9 @@ def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Call
         own = next((word for word in words if word.lstrip("+~").startswith("hydra")), None)
         if own is not None:
             raise ConfigError(
-                f"{own} is a setting of Hydra's own, which it cannot use so ({said}); leave it out"
+                f"{own} is one of Hydra's own settings, and Hydra cannot use this value ({said}); leave it out"
             ) from error
-        raise ConfigError(f"{_chosen(overrides)} cannot be composed: {said}; mend the file that says so") from error
+        raise ConfigError(f"{_chosen(overrides)} cannot be composed: {said}; correct the file named") from error
     if gone:
         raise gone[0]
 
@@ -229,11 +211,7 @@ def _chosen(overrides: Sequence[str]) -> str:
 
 
 def _composed_once(words: list[str]) -> tuple[Any, Any]:
-    """Compose one configuration; return it and Hydra's own settings.
-
-    Faster than ``hydra.main``, which composes everything an extra time to detect a sweep; words without a flag never
-    ask for one.
-    """
+    """Compose one configuration and Hydra's own settings; ``hydra.main`` composes twice, to detect a sweep."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from omegaconf import open_dict
@@ -312,15 +290,12 @@ def _check_parsed(words: Sequence[str], parser: Any) -> None:
         except HydraException:
             continue
         except (ValueError, RecursionError) as error:
-            what = "is nested too deeply" if isinstance(error, RecursionError) else "holds a number of too many digits"
-            raise ConfigError(f"{word[:60]}...: {what}; a value is a word, a number or a short list of them") from error
+            what = "is nested too deeply" if isinstance(error, RecursionError) else "has a number with too many digits"
+            raise ConfigError(f"{word[:60]}...: {what}; a value is a word, a number or a short list") from error
 
 
 def _check_choices(words: Sequence[str], parse: Parse) -> None:
-    """Refuse a choice that is not a name: Hydra would merge a list under its last name.
-
-    Words that cannot be parsed are left to Hydra.
-    """
+    """Refuse a choice that is no name: Hydra would merge a list under its last name."""
     from hydra.core.override_parser.types import ChoiceSweep, RangeSweep
 
     from audit.errors import ConfigError
@@ -339,11 +314,9 @@ def _check_choices(words: Sequence[str], parse: Parse) -> None:
         for value in values:
             if isinstance(value, list):
                 each = ",".join(map(str, value))
-                raise ConfigError(
-                    f"{word}: one choice is wanted, and a list is several; run -m {name}={each} makes a run of each"
-                )
+                raise ConfigError(f"{word}: must be one choice, not a list; run -m {name}={each} runs each")
             if not isinstance(value, str):
-                raise ConfigError(f"{word}: there is no such choice; there are: {', '.join(groups[name])}")
+                raise ConfigError(f"{word}: unknown choice; there are: {', '.join(groups[name])}")
 
 
 def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Options) -> str:
@@ -358,30 +331,30 @@ def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Opti
             return why_unread(word, words[place + 1 :], parse, options)
         name = parsed.key_or_group
         if not name:
-            return f"{word!r} is no option, KEY=VALUE is wanted; nothing stands before the equals sign"
+            return f"{word!r} is not an option: nothing stands before the equals sign; write KEY=VALUE"
         if parsed.is_sweep_override() and not sweeps:
             return several_values(word, name, word.partition("=")[2], options, parse)
         if name in options.groups:
             for value in parsed.sweep_string_iterator() if parsed.is_sweep_override() else [parsed.value()]:
                 own = any(place.joinpath(name, f"{value}.yaml").is_file() for place in _folders(words))
                 if isinstance(value, str) and value not in options.groups[name] and not own:
-                    return f"{name}={value}: there is no such choice; {suggest(value, options.groups[name])}"
+                    return f"{name}={value}: unknown choice; {suggest(value, options.groups[name])}"
         if "Could not append" in str(error) and word.startswith("+") and name in options.takes:
-            return f"{word}: {name} is an option already; leave out the plus sign: {shlex.quote(word.lstrip('+'))}"
+            return f"{word}: {name} is already an option; leave out the plus sign: {shlex.quote(word.lstrip('+'))}"
         if parsed.is_delete():
-            return f"{word}: no option can be taken away; {name}=null leaves empty what may be empty"
+            return f"{word}: options cannot be removed; {name}=null empties an option that may be empty"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     key = _unknown_key(lines)
     if key is not None:
         group, _, choice = key.partition(".")
         if choice in options.groups.get(group, ()):
-            return f"{key}: there is no such option; did you mean {group}={choice}?"
-        return f"{key}: there is no such option; {_near_option(key)}see python -m audit options"
+            return f"{key}: unknown option; did you mean {group}={choice}?"
+        return f"{key}: unknown option; {_near_option(key)}see python -m audit options"
     if (said := stands_for(str(error), words)) or not lines:
         return said
     merged = next((word for word in words if lines[0] == f"Error merging override {word}"), None)
     if merged is not None:
-        return f"{merged}: a value of another kind is wanted; python -m audit options shows all options and values"
+        return f"{merged}: its value has the wrong type; python -m audit options lists every option and its values"
     return " ".join(lines)
 
 
@@ -403,8 +376,8 @@ def _near_option(key: str) -> str:
         of = key.rpartition(".")[0]
         if of in choices():
             return (
-                f"what is chosen as {of}= has none; choose another one, or, in a sweep over {of}= in which others have "
-                f"it, write ++{key}=VALUE; "
+                f"the {of}= chosen does not have it; choose another {of}=, or, in a sweep over {of}= where only "
+                f"some have it, write ++{key}=VALUE; "
             )
-        return f"{of} is null among these choices; choose another one, or give it whole; "
+        return f"{of} is null in this choice; choose another one, or give all of its values; "
     return did_you_mean(key, names)

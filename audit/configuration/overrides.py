@@ -18,24 +18,21 @@ from typing import Any, Final, TypeAlias
 from audit.errors import ConfigError
 from stimuli.errors import suggest
 
-Parse: TypeAlias = Callable[[str], Any | None]
-"""Parses a word; None if it cannot be parsed."""
+Parse: TypeAlias = Callable[[str], Any | None]  # parses a word; None if it cannot be parsed
 
 _LONG: Final = {"-m": "--multirun", "-c": "--cfg", "-cd": "--config-dir", "-p": "--package"}
 _SWITCHES: Final = ("--multirun", "--resolve")
-_VALUED: Final = {"--cfg": "job", "--config-dir": "FOLDER", "--package": "GROUP"}
-"""Flags that take a value, with its placeholder."""
+_VALUED: Final = {"--cfg": "job", "--config-dir": "FOLDER", "--package": "GROUP"}  # flags that take a value, and which
 _FLAGS: Final = ("-m", "-c", "-cd", "-p", *_SWITCHES, *_VALUED)
 FLAGS: Final[Mapping[str, str]] = {
-    "-m": "runs a sweep over all values with commas between them: -m prompt=origin,persona-1",
-    "--config-dir=FOLDER": "adds choices of yours to the groups: FOLDER/prompt/mine.yaml is prompt=mine",
-    "--cfg=job": "shows all options and their values as YAML, and runs nothing",
-    "--resolve": "with --cfg: shows what stands for another option's value as that value",
-    "--package=GROUP": "with --cfg: shows the options of one group alone",
+    "-m": "runs a sweep over all comma-separated values: -m prompt=origin,persona-1",
+    "--config-dir=FOLDER": "adds your own choices to the groups: FOLDER/prompt/mine.yaml is prompt=mine",
+    "--cfg=job": "shows all options and their values as YAML; runs nothing",
+    "--resolve": "with --cfg: replaces references to other options by their values",
+    "--package=GROUP": "with --cfg: shows only the options of one group",
 }
 """The flags of commands that take overrides, as they are typed, with their meaning."""
-_SHOWN: Final = ("job", "hydra", "all")
-"""Values of ``--cfg``."""
+_SHOWN: Final = ("job", "hydra", "all")  # values of `--cfg`
 _OF_HYDRA: Final = ("--info", "--hydra-help", "--shell-completion", "-sc", "--config-path", "-cp", "--config-name",
                     "-cn", "--experimental-rerun", "--run", "-r")  # fmt: skip
 _FEW: Final = 3
@@ -55,13 +52,10 @@ _CLOSED_BY: Final = {"[": "]", "{": "}", "(": ")"}
 
 @dataclass(frozen=True)
 class Options:
-    """What an override may name.
-
-    ``takes`` maps full option names to what they take, see :func:`audit.configuration.schema.option_types`.
-    """
+    """What an override may name."""
 
     groups: Mapping[str, Sequence[str]]
-    takes: Mapping[str, frozenset[str]]
+    takes: Mapping[str, frozenset[str]]  # full option names → what they take, see option_types
 
     def of(self, name: str) -> frozenset[str]:
         """Return what an option takes; empty if there is no such option."""
@@ -100,24 +94,25 @@ def arranged(words: Sequence[str]) -> list[str]:
             made.append(f"{flag}={_checked(given, flag, value)}")
         elif given in _OF_HYDRA:
             raise ConfigError(
-                f"{given} is a flag of Hydra's that is of no use here; python -m audit options explains every option, "
-                "run --cfg job shows their values, and python -m audit doctor the machine and the packages"
+                f"{given} is a flag of Hydra's that has no use here; python -m audit options explains every "
+                "option, run --cfg job shows their values, and python -m audit doctor shows the machine and the "
+                "packages"
             )
         elif given == "--":
-            raise ConfigError("--: no word needs it; leave it out")
+            raise ConfigError("--: it is not needed; leave it out")
         elif sign and (name := given.lstrip("-")) and _NAME.fullmatch(name):
             plain = shlex.quote(f"{name}={value}")
-            raise ConfigError(f"{word}: there is no such flag; an option has no dashes: {plain}")
+            raise ConfigError(f"{word}: unknown flag; options are written without dashes: {plain}")
         else:
-            raise ConfigError(f"{word}: there is no such flag; {suggest(given, _FLAGS)}; an option is KEY=VALUE")
+            raise ConfigError(f"{word}: unknown flag; {suggest(given, _FLAGS)}; options are written KEY=VALUE")
     names = [word.partition("=")[0] for word in made if word.startswith("-")]
     short = {flag: "-m" if flag == "--multirun" else flag for flag in names}
     if {"--cfg", "--multirun"} <= short.keys():
-        raise ConfigError(f"{' and '.join(short[f] for f in short if f in ('--cfg', '--multirun'))} cannot be given "
-                          "together; keep one")  # fmt: skip
+        raise ConfigError(f"{' and '.join(short[f] for f in short if f in ('--cfg', '--multirun'))} cannot be "
+                          "combined; keep one")  # fmt: skip
     for flag in ("--resolve", "--package"):
         if flag in short and "--cfg" not in short:
-            raise ConfigError(f"{flag} says how --cfg shows the configuration; give --cfg job too, or leave it out")
+            raise ConfigError(f"{flag} changes what --cfg shows; add --cfg job, or leave it out")
     return made
 
 
@@ -131,10 +126,12 @@ def _checked(given: str, flag: str, value: str) -> str:
     if not value:
         raise ConfigError(f"{given} needs a value: {given}={_VALUED[flag]}")
     if flag == "--cfg" and value not in _SHOWN:
-        raise ConfigError(f"{given}={value}: job, hydra or all is wanted; --cfg job shows all options and their values")
+        raise ConfigError(f"{given}={value}: must be job, hydra or all; --cfg job shows all options and their values")
     if flag == "--config-dir" and not Path(value).is_dir():
-        what = "is a file" if Path(value).exists() else "is not there"
-        raise ConfigError(f"{given}={value} {what}; name a folder that holds groups of yours: FOLDER/prompt/mine.yaml")
+        what = "is a file" if Path(value).exists() else "does not exist"
+        raise ConfigError(
+            f"{given}={value} {what}; give a folder with your own groups, such as FOLDER/prompt/mine.yaml"
+        )
     return value
 
 
@@ -143,12 +140,10 @@ def check_lengths(words: Sequence[str]) -> None:
     for word in words:
         if len(word) > _LONGEST or len(_SIGN.findall(_QUOTED.sub("", word))) > _MOST_SIGNS:
             if _NESTED.search(word):
-                raise ConfigError(
-                    f"{word[:60]}...: is nested too deeply; a value is a word, a number or a short list of them"
-                )
+                raise ConfigError(f"{word[:60]}...: is nested too deeply; a value is a word, a number or a short list")
             raise ConfigError(
-                f"{word[:60]}...: is too long for a word of the command line; write it in a file of yours, and name "
-                "its folder: --config-dir=FOLDER"
+                f"{word[:60]}...: is too long for the command line; write it in a file, and give its folder: "
+                "--config-dir=FOLDER"
             )
 
 
@@ -158,36 +153,33 @@ def check_of_hydra(words: Sequence[str]) -> None:
         bare = word.lstrip("+~")
         if _HYDRAS.match(bare) and not _HANDED.match(bare):
             raise ConfigError(
-                f"{word} is a setting of Hydra's own, and it writes nothing here; leave it out: run_dir= and "
-                "reports_dir= say where runs are kept"
+                f"{word} is one of Hydra's own settings and has no effect here; leave it out: run_dir= and "
+                "reports_dir= set where runs are stored"
             )
 
 
 def check_texts(words: Sequence[str], parse: Parse, options: Options) -> None:
-    """Refuse a path that Hydra would read as a number, a list or null, and show how to quote it.
-
-    A word that cannot be parsed is left to :func:`why_unread`.
-    """
+    """Refuse a path that Hydra would read as a number, a list or null, and show how to quote it."""
     for word in words:
         name, sign, text = word.partition("=")
         if word.startswith("-") or not sign or "path" not in options.of(name):
             continue
         if not _is_unicode(text):
             raise ConfigError(
-                f"{name}={text!r}: a path that is no UTF-8 cannot be written into a manifest; rename it, or give it "
-                f"another name by ln -s: {name}=NAME"
+                f"{name}={text!r}: the path is not valid UTF-8, so a manifest cannot record it; rename it, or link "
+                f"it under another name (ln -s): {name}=NAME"
             )
         parsed = parse(word)
         if parsed is None or parsed.is_sweep_override() or parsed.is_delete():
             continue
         value = parsed.value()
         if not text:
-            raise ConfigError(f"{word} is empty; name a path, or leave it out")
+            raise ConfigError(f"{word} is empty; give a path, or leave it out")
         if isinstance(value, (bool, int, float, list, dict)):
             what = (
                 "a list" if isinstance(value, list) else "names with values" if isinstance(value, dict) else "no text"
             )
-            raise ConfigError(f"{word}: a path is wanted, and this is {what}; {_in_quotes(word, parse)}")
+            raise ConfigError(f"{word}: must be a path, but is {what}; {_in_quotes(word, parse)}")
 
 
 def given_twice(words: Sequence[str]) -> list[str]:
@@ -205,58 +197,55 @@ def given_twice(words: Sequence[str]) -> list[str]:
             continue
         given.setdefault(name, []).append(value)
     return [
-        f"{name} is given more than once; the last one counts: {shlex.quote(f'{name}={values[-1]}')}"
+        f"{name} is given more than once; the last one is used: {shlex.quote(f'{name}={values[-1]}')}"
         for name, values in given.items()
         if len(set(values)) > 1
     ]
 
 
 def why_unread(word: str, rest: Sequence[str], parse: Parse, options: Options) -> str:
-    """Explain why a word is no override, and how to write it.
-
-    ``rest`` are the words after it, where a list that was written with spaces would continue.
-    """
-    said = f"{word!r} is no option, KEY=VALUE is wanted"
+    """Explain why a word is no override, and how to write it."""
+    said = f"{word!r} is not an option; options are written KEY=VALUE"
     name, sign, value = word.partition("=")
     bare = name.lstrip("+~")
     if not sign:
         if bare in options.groups or bare in options.takes:
-            return f"{said}; it has no value: {bare}=VALUE, without spaces about the equals sign"
+            return f"{said}; it has no value; write {bare}=VALUE, without spaces around the equals sign"
         owners = [group for group, choices in options.groups.items() if word in choices]
         if owners:
             return f"{said}; did you mean {owners[0]}={word}?"
         return f"{said}; {options.near(word)}see python -m audit options"
     if not _NAME.fullmatch(bare):
-        return f"{said}; {name!r} is no name of an option; {options.near(bare)}see python -m audit options"
+        return f"{said}; {name!r} is not an option; {options.near(bare)}see python -m audit options"
     if bare in options.groups:
-        return f"{said}; {bare}= takes one name; {suggest(value.strip(',; '), options.groups[bare])}"
+        return f"{said}; {bare}= needs one name; {suggest(value.strip(',; '), options.groups[bare])}"
     if "path" in options.of(bare) and value.startswith("~/") and not value.startswith("~/~"):
         at_home = quoted_override(f"{name}={Path(value).expanduser()}", parse)
-        return f"{said}; a shell makes ~ the home folder at the beginning of a word alone: {at_home}"
+        return f"{said}; a shell replaces ~ by the home folder only at the start of a word: {at_home}"
     is_list = options.of(bare) >= {"list"} and value.endswith("]")
     if is_list and parse(without := re.sub(r",\s*\]$", "]", word)) is not None:
-        return f"{said}; a list ends without a comma: {shlex.quote(without)}"
+        return f"{said}; a list must not end with a comma: {shlex.quote(without)}"
     if "${" in value and (quoted := quoted_override(word.replace("${", "\\${"), parse)):
-        return f"{said}; in quotes, and with a backslash before ${{, it is text: {quoted}"
+        return f"{said}; to use it as text, quote it and put a backslash before ${{: {quoted}"
     is_text = "path" in options.of(bare) or not (is_list or value.lstrip().startswith((*_CLOSED_BY, "'", '"')))
     if is_text and (quoted := quoted_override(word, parse)):
-        return f"{said}; with its value in quotes it is one: {quoted}"
+        return f"{said}; quote its value: {quoted}"
     if (closed := _closed(word, rest, parse)) is not None:
-        return f"{said}; its value is not closed, or lies in several words: {closed}"
+        return f"{said}; its value is not closed, or has spaces: {closed}"
     if quoted := quoted_override(word, parse):
-        return f"{said}; its value is no list, and with its value in quotes it is a text: {quoted}"
-    return f"{said}; its value cannot be read: a list is [a,b], and a text with other signs stands in quotes"
+        return f"{said}; its value is not a list; to use it as text, quote it: {quoted}"
+    return f"{said}; its value cannot be read: write a list as [a,b], and put text with other characters in quotes"
 
 
 def several_values(word: str, name: str, values: str, options: Options, parse: Parse) -> str:
     """Explain what a word with several values may mean outside a sweep."""
-    sweep = f"run {shlex.join(['-m', word])} makes a run of each"
+    sweep = f"run {shlex.join(['-m', word])} runs each"
     takes = options.of(name)
     if name not in options.groups and "(" not in values:
         if "list" in takes:
             return f"{word}: several values; did you mean {shlex.quote(f'{name}=[{values}]')}? {sweep}"
         if takes & {"text", "path"} and (quoted := quoted_override(word, parse)):
-            sweep += f"; {quoted} is one text"
+            sweep += f"; for one text, write {quoted}"
     return f"{word}: several values; {sweep}"
 
 
@@ -267,8 +256,8 @@ def stands_for(reason: str, words: Sequence[str]) -> str:
         return ""
     literal = shlex.quote(shown.replace("${", "\\${"))
     return (
-        f"{shown}: ${{...}} stands for the value of another option, and there is none of that name "
-        f"({reason.splitlines()[0]}); with a backslash before it it is text: {literal}"
+        f"{shown}: ${{...}} refers to another option, but no option has that name ({reason.splitlines()[0]}); to "
+        f"use it as text, put a backslash before it: {literal}"
     )
 
 
@@ -286,7 +275,7 @@ def quoted_override(word: str, parse: Parse) -> str:
 
 def _in_quotes(word: str, parse: Parse) -> str:
     quoted = quoted_override(word, parse)
-    return f"in quotes it is one: {quoted}" if quoted else "name another path"
+    return f"quote it: {quoted}" if quoted else "choose another path"
 
 
 def _closed(word: str, rest: Sequence[str], parse: Parse) -> str | None:

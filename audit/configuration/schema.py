@@ -81,12 +81,12 @@ def _is_a_name_of_a_hub(text: str) -> str:
 def _checked_name(text: str, *, may_have: str) -> str:
     """Return ``text`` if it can name a file or folder. Raise ValueError if it is empty, invisible or a path."""
     if len(text) > _LONGEST_NAME:
-        raise ValueError(f"has {len(text):,} letters; a name has {_LONGEST_NAME} at most")
+        raise ValueError(f"has {len(text):,} letters; use at most {_LONGEST_NAME}")
     if not text.isprintable() or not text.strip():
-        raise ValueError("has a character that cannot be seen; write a name in letters")
+        raise ValueError("has an invisible character; write the name in letters")
     parts = text.split("/")
     if "\\" in text or (len(parts) > 1 and not may_have) or not all(part.strip(". ") for part in parts):
-        raise ValueError("is a path, and a name is wanted; leave out slashes, and dots without letters between them")
+        raise ValueError("must be a name, but is a path; leave out slashes, and dots without letters between them")
     return text
 
 
@@ -181,12 +181,11 @@ class _AtServer(_Elsewhere):
         except ValueError:
             told = False
         if not told or re.search(r"\s", url):
-            raise ConfigError("base_url: it is no address of a server; write one such as http://localhost:8000/v1")
+            raise ConfigError("base_url: is not a server's address; write one such as http://localhost:8000/v1")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ConfigError(
-                "base_url: holds more than an address (a user, a password, or what follows ? or #), and would be "
-                "written to manifests; leave it out, and name the variable of the environment that holds the key: "
-                "api_key_env=NAME"
+                "base_url: has more than an address (a user, a password, or text after ? or #), and manifests "
+                "would record it; leave that out, and put the key in an environment variable: api_key_env=NAME"
             )
         return url.rstrip("/")
 
@@ -195,8 +194,8 @@ class _AtServer(_Elsewhere):
     def _names_a_variable(cls, name: str | None) -> str | None:
         if name is not None and not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
             raise ConfigError(
-                "api_key_env: is no name of a variable of the environment (capital letters, digits and _); "
-                "export the key as one, and give its name: api_key_env=OPENAI_API_KEY"
+                "api_key_env: is not the name of an environment variable (capital letters, digits and _); export "
+                "the key, and give the variable's name: api_key_env=OPENAI_API_KEY"
             )
         return name
 
@@ -213,41 +212,40 @@ class ModelConfig(_AtServer):
     )
     api_key_env: str | None = Field(
         default=None,
-        description="engine=openai: the name of the variable of the environment that holds the server's key; "
-        "null = no key",
+        description="engine=openai: the environment variable with the server's key; null = no key",
     )
     name: ModelName = Field(
-        description="a name of yours, which reports put before what was asked; a packaged card's name is not shown"
+        description="your own name for the model, shown first in reports; a packaged card's name is not shown"
     )
     path: str = Field(
         min_length=1,
-        description="which model: a hub id, a local folder, a GGUF file, embedded:smollm2, or a server's name for "
-        "it: docs/models.md",
+        description="the model: a hub id, a local folder, a GGUF file, embedded:smollm2, or its name at a server: "
+        "docs/models.md",
     )
     revision: str | None = Field(description="a commit, branch or tag of the hub; null = the newest")
     tokenizer: str | None = Field(description="another hub id or folder for the tokenizer; null = the model's own")
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = Field(
-        description="the number format that the model runs in; auto = the files' own on a GPU, float32 on a CPU "
+        description="the number format that the model runs in; auto = the files' own on a GPU; on a CPU float32, "
         "unless bfloat16 is native and no slower"
     )
-    quantization: str | None = Field(description="vllm: awq, gptq, fp8, ...; null = as the model's files say")
-    max_model_len: int = Field(ge=16, description="tokens of prompt and answer together, at most")
-    trust_remote_code: bool = Field(description="true = code from the model's repository runs on this machine")
-    elicitation: Literal["generate", "expected"] = Field(description="what elicitation=auto means for this model")
+    quantization: str | None = Field(description="vllm: awq, gptq, fp8, ...; null = as in the model's files")
+    max_model_len: int = Field(ge=16, description="maximum tokens of prompt and answer together")
+    trust_remote_code: bool = Field(description="true = run code from the model's repository on this machine")
+    elicitation: Literal["generate", "expected"] = Field(description="the meaning of elicitation=auto for this model")
     chat_template: str | None = Field(
         default=None,
         min_length=1,
-        description="null = the model's own; plain = a base model is asked in plain text; or a Jinja file",
+        description="null = the model's own; plain = plain text, for a base model; or a Jinja file",
     )
     date: str = Field(
         default=DATE,
-        description="the day that chat templates are told which print today's date, so that prompts are the same "
-        "tomorrow",
+        description="the date for chat templates that print today's date, so that prompts do not change from day to "
+        "day",
     )
     thinks_in: ThinksIn = Field(
         default="auto",
-        description="by which marks its thoughts are told from its answers: think, gpt-oss, gemma and others, "
-        "docs/thinking.md; auto = as template or vocabulary tell",
+        description="the marks that separate its thoughts from its answers: think, gpt-oss, gemma and others "
+        "(docs/thinking.md); auto = found in its template or vocabulary",
     )
 
     @field_validator("date", mode="before")
@@ -258,7 +256,7 @@ class ModelConfig(_AtServer):
         except ValueError:
             told = False
         if not told:
-            raise ConfigError(f"model.date={str(date)[:60]}: is no day; write it as {DATE}")
+            raise ConfigError(f"model.date={str(date)[:60]}: is not a date; write it as {DATE}")
         return str(date)
 
 
@@ -269,33 +267,32 @@ class ServerConfig(_OptionGroup):
         default=16,
         ge=1,
         le=1024,
-        description="requests at a time, at most; fewer for as long as the server asks for fewer (429)",
+        description="maximum requests at a time; lowered while the server asks for fewer (429)",
     )
-    timeout_s: float = Field(default=120, gt=0, description="seconds that an answer may take")
-    retries: int = Field(
-        default=8, ge=0, description="how often a request is tried again that fails by a fault that may pass"
-    )
+    timeout_s: float = Field(default=120, gt=0, description="time limit for an answer, in seconds")
+    retries: int = Field(default=8, ge=0, description="number of retries after a temporary failure")
     backoff_s: float = Field(
         default=0.5,
         ge=0,
-        description="seconds before a request is tried again, twice as long before each further time; the server's "
-        "own wish comes first",
+        description="seconds before the first retry, doubled for each further one; the server's own Retry-After comes "
+        "first",
     )
     max_wait_s: float = Field(
         default=300,
         ge=0,
-        description="seconds that a server may ask to wait; where it asks for more, the run stops and can go on later",
+        description="longest wait that a server may ask for, in seconds; if it asks for more, the run stops and can be "
+        "continued later",
     )
     max_requests: int | None = Field(
         default=None,
         ge=1,
-        description="budget of a session, in requests; when it is spent, the run stops, and the same command goes "
-        "on; null = no limit",
+        description="maximum requests per session; then the run stops, and the same command continues it; null = no "
+        "limit",
     )
     max_tokens: int | None = Field(
         default=None,
         ge=1,
-        description="budget of a session, in tokens read and written, as the server counts them; null = no limit",
+        description="maximum tokens per session, read and written, as the server counts them; null = no limit",
     )
 
 
@@ -308,9 +305,10 @@ class RayConfig(_OptionGroup):
 
     address: str | None = Field(
         default=None,
-        description="null = a cluster of this machine, begun for the run; auto = the one that this machine is part of",
+        description="null = start a cluster on this machine for the run; auto = the cluster that this machine belongs "
+        "to",
     )
-    num_cpus: int = Field(default=1, ge=1, description="cores of each worker")
+    num_cpus: int = Field(default=1, ge=1, description="CPU cores per worker")
 
 
 class EngineConfig(_Elsewhere):
@@ -318,54 +316,53 @@ class EngineConfig(_Elsewhere):
 
     _of_servers = ("server", "batch", "replicas", "hang_s", "ray")
     name: Name = Field(
-        description="which library runs the model; set by engine=, and of engine=ray: auto, vllm or transformers"
+        description="the library that runs the model; set by engine=, and for engine=ray: auto, vllm or transformers"
     )
-    tensor_parallel_size: int = Field(ge=1, description="vllm: GPUs that share the model")
-    gpu_memory_utilization: float = Field(
-        gt=0, le=1, description="vllm: the share of a GPU's memory that is used, 0 to 1"
-    )
+    tensor_parallel_size: int = Field(ge=1, description="vllm: number of GPUs that share the model")
+    gpu_memory_utilization: float = Field(gt=0, le=1, description="vllm: the share of GPU memory to use, 0 to 1")
     kv_cache_gib: int = Field(ge=1, description="vllm on a CPU: memory for the keys and values, in GiB")
     enforce_eager: bool | None = Field(description="vllm: true = no compilation; null = on a CPU true, on a GPU false")
     block_size: int | None = Field(
-        ge=1, description="vllm: tokens of a cache block; null = 32 on a CPU, vLLM's own choice on a GPU"
+        ge=1, description="vllm: tokens per cache block; null = 32 on a CPU, vLLM's own choice on a GPU"
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
-        description="transformers: where the model runs: cuda, mps or cpu; auto = the best that there is"
+        description="transformers: where the model runs: cuda, mps or cpu; auto = the best available"
     )
-    batch_size: int = Field(ge=1, description="transformers: prompts of a forward pass")
+    batch_size: int = Field(ge=1, description="transformers: prompts per forward pass")
     pack_tokens: int | None = Field(
         default=None,
         ge=1,
-        description="transformers with elicitation=expected: tokens that are read at once; null = 1536 on a CPU, "
-        "8192 elsewhere",
+        description="transformers with elicitation=expected: tokens to read at once; null = 1536 on a CPU, 8192 "
+        "elsewhere",
     )
     add_special_tokens: bool = Field(
         default=False,
         description="true = the tokenizer adds its own special tokens to the text that the chat template made, as "
-        "vLLM does to a prompt that it is handed as a string: a model whose template writes the token "
-        "that begins a text (BOS) then reads it twice. It is how the published study asked; every engine"
-        " does the same, and the run says what was added.",
+        "vLLM does for prompts given as strings. A model whose template already writes the begin-of-text token (BOS) "
+        "then reads it twice. The published study asked this way. All engines do the same, and the run records what "
+        "was added.",
     )
     replicas: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         default=1,
-        description="How many processes of this machine share the run, each with the model and with GPUs of its own "
-        "(tensor_parallel_size of them); auto = as many as there are GPUs for, on a CPU one; with "
-        "engine=ray as many as the cluster has room for: docs/scale.md",
+        description="Number of processes on this machine that share the run, each with its own copy of the model and "
+        "its own GPUs (tensor_parallel_size each); auto = as many as the GPUs allow, 1 on a CPU; with engine=ray, as "
+        "many as fit on the cluster: docs/scale.md",
     )
     hang_s: float | None = Field(
         default=HANG_S,
         gt=0,
         allow_inf_nan=False,
-        description="with several processes: seconds within which one must answer a prompt, or it is stopped; null ="
-        " never",
+        description="with several processes: stop one that answers no prompt for this many seconds; null = never",
     )
     ray: RayConfig | None = Field(
-        default=None, description="the Ray cluster that shares the run; null unless engine=ray"
+        default=None, description="the Ray cluster that runs the models; null unless engine=ray"
     )
-    server: ServerConfig | None = Field(default=None, description="how the server is asked; null unless engine=openai")
+    server: ServerConfig | None = Field(
+        default=None, description="how requests are sent to the server; null unless engine=openai"
+    )
     batch: bool | None = Field(
         default=None,
-        description="openai: true = by the batch interface (/v1/batches), often cheaper, answered within a day: "
+        description="openai: true = use the batch interface (/v1/batches), often cheaper, answered within a day: "
         "docs/endpoints.md",
     )
 
@@ -373,7 +370,7 @@ class EngineConfig(_Elsewhere):
     @classmethod
     def _of_a_server(cls, batch: bool | None, info: ValidationInfo) -> bool | None:
         if batch and info.data.get("name") != "openai":
-            raise ValueError("batches are a server's: they need engine=openai, or a card that sets it")
+            raise ValueError("batches need a server: use engine=openai, or a model card that sets it")
         return batch or None
 
 
@@ -381,46 +378,44 @@ class ElicitationConfig(_OptionGroup):
     """How a rating is elicited from the model."""
 
     method: Literal["auto", "generate", "expected"] = Field(
-        description="how ratings are got: expected = the mean of the model's distribution over the scale's numbers; "
-        "generate = it writes, and the number is read; auto = the model card's choice"
+        description="how ratings are obtained: expected = the mean of the model's distribution over the scale's "
+        "numbers; generate = the number is read from what the model writes; auto = the model card's choice"
     )
-    max_tokens: int = Field(ge=1, description="generate: tokens of an answer, at most")
+    max_tokens: int = Field(ge=1, description="generate: maximum tokens of an answer")
     parser: Literal["scale", "hou2025"] = Field(
-        description="generate: how the number is read: scale (knows the scale's ends) or hou2025 (as the study did)"
+        description="generate: how the number is read: scale (checks the scale's ends) or hou2025 (the study's parser)"
     )
     max_pruned_points: float = Field(
         ge=0,
-        description="expected: how far an intensity may be off for numbers that were not asked, in hundredths of the"
-        " scale; 0 = all are asked",
+        description="expected: largest error of an intensity from skipping unlikely numbers, in hundredths of the "
+        "scale; 0 = skip none",
     )
     prefill: str = Field(
         default="",
-        description='what the model is made to begin its answer with, e.g. "Number: "; empty = it begins as it likes',
+        description='text that begins every answer, e.g. "Number: "; empty = none',
     )
     check_sample: int = Field(
         default=0,
         ge=0,
-        description="expected: how many prompts are also answered in words, to tell whether both say the same; 0 = "
+        description="expected: number of prompts that are also answered in words, to check whether both agree; 0 = "
         "none",
     )
     noise_sample: int = Field(
         default=0,
         ge=0,
-        description="how many prompts are asked again in another order, to tell what rounding does to ratings; 0 = "
-        "none",
+        description="number of prompts that are asked again in another order, to measure rounding; 0 = none",
     )
     noise_formats: Annotated[
         tuple[Literal["bfloat16", "float16", "float32"], ...], BeforeValidator(_one_or_several)
     ] = Field(
         default=(),
-        description="other number formats in which the noise sample is asked too, e.g. [bfloat16]; slow on a CPU; "
-        "transformers only",
+        description="other number formats for the noise sample, e.g. [bfloat16]; slow on a CPU; transformers only",
     )
     manipulation: int = Field(
         default=0,
         ge=0,
-        description="how many narratives are also asked without identities, with their own emotion and with a wrong "
-        "one: at least so many, all of the run's and more of its source; 0 = none",
+        description="least number of narratives that are also asked without identities, about their own emotion and a "
+        "wrong one (all of the run's, and more from its source); 0 = none",
     )
 
     @field_validator("max_pruned_points")
@@ -433,16 +428,18 @@ class ElicitationConfig(_OptionGroup):
     @classmethod
     def _begins_with_words(cls, prefill: str) -> str:
         if prefill and not prefill.strip():
-            raise ValueError("white space alone begins no answer; give words, such as 'Number: ', or leave it empty")
+            raise ValueError("must not be white space only; give words, such as 'Number: ', or leave it empty")
         return prefill
 
     @field_validator("noise_formats")
     @classmethod
     def _of_a_sample(cls, formats: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if formats and not info.data.get("noise_sample"):
-            raise ValueError("it is the noise sample that is asked in other formats; give elicitation.noise_sample")
+            raise ValueError(
+                "other formats are asked in the noise sample, which is empty; set elicitation.noise_sample"
+            )
         if len(set(formats)) < len(formats):
-            raise ValueError("a format is named twice; name each once")
+            raise ValueError("a format is given twice; keep one")
         return formats
 
 
@@ -457,28 +454,26 @@ class ThinkingConfig(_Elsewhere):
     )
     marks: tuple[str, str] | None = Field(
         default=None,
-        description="what stands before a thought and after it, such as ['<think>','</think>']; null = as "
-        "model.thinks_in says",
+        description="the marks before and after a thought, such as ['<think>','</think>']; null = those of "
+        "model.thinks_in",
     )
     max_tokens: int = Field(
         default=1024,
         ge=1,
-        description="tokens of a thought, at most; then on = the answer is missing, budget = the thought is closed "
-        "and the model answers",
+        description="maximum tokens of a thought; then, for on, the answer is missing; for budget, the thought is "
+        "closed and the model answers",
     )
     temperature: float = Field(
         default=0.0,
         ge=0,
         allow_inf_nan=False,
-        description="0 takes the likeliest token at each step; above 0 tokens are drawn: some cards advise 0.6 with "
-        "top_p 0.95",
+        description="0 = the most likely token at each step; above 0 = sampled: some cards advise 0.6 with top_p 0.95",
     )
     top_p: float = Field(
         default=1.0,
         gt=0,
         le=1,
-        description="above temperature 0, only the smallest set of likeliest tokens that has this probability is "
-        "drawn from",
+        description="above temperature 0, sample from the smallest set of tokens with this probability",
     )
 
     @field_validator("marks")
@@ -486,8 +481,8 @@ class ThinkingConfig(_Elsewhere):
     def _can_be_told_apart(cls, marks: tuple[str, str] | None) -> tuple[str, str] | None:
         if marks is not None and (marks[0] == marks[1] or not all(1 < len(each.strip()) < 100 for each in marks)):
             raise ConfigError(
-                f"thinking.marks={list(marks)}: give what stands before a thought and what stands after it, two texts "
-                "of 2 characters or more that differ, such as ['<think>','</think>']"
+                f"thinking.marks={list(marks)}: must be the mark before a thought and the mark after it, two "
+                "different texts of at least 2 characters, such as ['<think>','</think>']"
             )
         return marks
 
@@ -506,13 +501,12 @@ class ColumnsConfig(_OptionGroup):
     """Column names in a user's file of narratives; None if the file lacks the column."""
 
     narrative_id: str | tuple[str, ...] | None = Field(
-        description="stimuli=csv: the column with an identifier of each narrative; [a,b] where several make one "
+        description="stimuli=csv: the column with the narrative's identifier; [a,b] if several columns identify it "
         "together"
     )
     emotion: str | None = Field(description="stimuli=csv: the column with the emotion that each narrative is about")
     neutral: str | None = Field(
-        description="stimuli=csv: the column with the text as its writer tells it, for prompts that show it in a "
-        "neutral way"
+        description="stimuli=csv: the column with the text as its writer tells it, for prompts with the neutral wording"
     )
     first_person: str | None = Field(
         description="stimuli=csv: the column with the text in the first person (I ...); null = the file has none"
@@ -522,11 +516,11 @@ class ColumnsConfig(_OptionGroup):
     )
     emotion_noun: str | None = Field(
         description='stimuli=csv: the column with the emotion\'s noun, as in "how much anger"; null = emotion_noun, '
-        "if the file has it, or else a word of ours"
+        "if the file has it, else a packaged word"
     )
     emotion_adjective: str | None = Field(
         description='stimuli=csv: the column with the emotion\'s adjective, as in "how angry"; null = '
-        "emotion_adjective, if the file has it, or else a word of ours"
+        "emotion_adjective, if the file has it, else a packaged word"
     )
 
 
@@ -534,30 +528,30 @@ class ConversationsConfig(_OptionGroup):
     """Column names in a user's corpus (None if absent), how much history is shown, and synonyms of its labels."""
 
     conversation_id: str | tuple[str, ...] = Field(
-        description="the column that says which conversation an utterance belongs to; [a,b] where several tell it "
-        "together"
+        description="the column with the conversation's identifier; [a,b] if several columns identify it together"
     )
-    turn: str = Field(description="the column with an utterance's place in its conversation: whole numbers, in order")
-    speaker: str = Field(description="the column with the name of who speaks")
-    text: str = Field(description="the column with what is said")
+    turn: str = Field(
+        description="the column with the utterance's position in its conversation: whole numbers, in order"
+    )
+    speaker: str = Field(description="the column with the speaker's name")
+    text: str = Field(description="the column with the utterance")
     emotion: str = Field(
-        description="the column with the label of the emotion; an utterance whose cell is empty is shown and not "
-        "asked about"
+        description="the column with the emotion label; utterances without a label are shown but not asked about"
     )
     identity: str | None = Field(
-        description="the column that says who the speaker is, in the corpus' own words: answers are then scored by "
-        "it, too; null = none"
+        description="the column with the speaker's identity, in the corpus' own words, so that answers are also "
+        "scored by identity; null = none"
     )
     cause: str | None = Field(
-        description="the column with the words that brought the emotion on; || between several, an empty cell for "
-        "none; null = none"
+        description="the column with the words that caused the emotion; separate several with ||, leave the cell "
+        "empty for none; null = no column"
     )
-    history: int | None = Field(ge=0, description="how many earlier utterances are shown, at most; null = all")
-    keep_names: bool = Field(description="true = speakers keep their names; false = they are Person A, Person B")
+    history: int | None = Field(ge=0, description="maximum number of earlier utterances to show; null = all")
+    keep_names: bool = Field(description="true = speakers keep their names; false = Person A, Person B")
     synonyms: dict[str, Words] | None = Field(
         default=None,
-        description="words that are read as a label in answers, e.g. {joy: [happiness, happy]}; a label's own forms "
-        "are read anyway",
+        description="words in answers that count as a label, e.g. {joy: [happiness, happy]}; forms of the label "
+        "itself count anyway",
     )
 
 
@@ -568,69 +562,68 @@ class StimuliConfig(_OptionGroup):
         description="where the narratives come from; set by stimuli="
     )
     identities: str = Field(
-        description="which packaged identities: six-groups, geneva (four groups), wide or hou2025; personas and "
-        "us-them belong to experiment="
+        description="the packaged identities: six-groups, geneva (four groups), wide or hou2025; personas and us-them "
+        "belong to experiment="
     )
     own_identities: Path | None = Field(
-        description="a YAML file of yours that adds dimensions; null = none: docs/use.md"
+        description="your own YAML file with more dimensions (docs/stimuli.md); null = none"
     )
-    unspecified: bool = Field(description='true = "a person" is asked about too, as a baseline on both sides')
-    no_persona: bool = Field(description="true = each question is also asked without any persona")
+    unspecified: bool = Field(description='true = also ask about "a person", as a baseline on both sides')
+    no_persona: bool = Field(description="true = also ask each question without a persona")
     path: Path | None = Field(
         description="the file or folder with the narratives, for stimuli=hou2025, csv and conversations"
     )
     emotions: Words | None = Field(description="only narratives of these emotions, e.g. [sad,happy]; null = all")
     situations_per_emotion: int | Literal["all"] = Field(
-        description="a sample of so many narratives of each emotion, drawn by the seed; all = no sample"
+        description="number of narratives per emotion, sampled with the seed; all = no sample"
     )
     card_sample: int | Literal["all"] = Field(
         default="all",
         exclude=True,
-        description="situations_per_emotion with a model's card that asks for a sample (smollm2); all = none, as of "
-        "a file of yours",
+        description="situations_per_emotion for model cards that ask for a sample (smollm2); all = no sample",
     )
     columns: ColumnsConfig
     conversations: ConversationsConfig | None = Field(
         default=None,
-        description="the columns of your corpus, and what of it is shown; null unless stimuli=conversations",
+        description="the columns of your corpus, and what to show of it; null unless stimuli=conversations",
     )
     placebo: Annotated[int, Field(ge=0)] | Words = Field(
         default=0,
-        description="how many sets of invented groups δ is held against, drawn by the seed; or their names, e.g. "
+        description="number of sets of invented groups to compare δ with, sampled with the seed; or their names, e.g. "
         "[trivial]; 0 = none",
     )
-    placebo_terms: int = Field(default=1, ge=1, description="how many terms of each invented group are asked about")
+    placebo_terms: int = Field(default=1, ge=1, description="number of terms per invented group")
     intensity: str = Field(
         default="rotate",
-        description="of stimuli=geneva20: mild, middle or strong; rotate = each situation in one of them, by turns",
+        description="stimuli=geneva20: mild, middle or strong; rotate = each situation in one of them, in turn",
     )
     cues: Words | None = Field(
         default=None,
-        description="only terms that tell their group in these ways: label, name (typical first names), context; "
+        description="use only terms that show their group in these ways: label, name (typical first names), context; "
         "null = all terms",
     )
     perceiver_terms: int | None = Field(
-        default=None, description="perceivers have the first so many terms of each group; null = all"
+        default=None, description="number of terms per group for perceivers (the first ones); null = all"
     )
     experiencer_terms: int | None = Field(
         default=None,
-        description="experiencers have the first so many terms of each group; null = all; with 1 on both sides every"
-        " in-group pair repeats its words",
+        description="number of terms per group for experiencers (the first ones); null = all; with 1 on both sides, "
+        "every in-group pair repeats its words",
     )
     check_person: bool = Field(  # False is what runs did before the check existed
         default=False,
         description='of stimuli=csv: true = texts are checked: told by the person ("I ..."), or in the third person '
-        "with {experiencer}; false = they are as the prompt says",
+        "with {experiencer}; false = do not check",
     )
     missing: Words | None = Field(
         default=None,
-        description='what stands for an empty cell in a file of yours, e.g. [NA, "-"]; null = nothing does, for a '
+        description='text that means an empty cell in your file, e.g. [NA, "-"]; null = none, because a '
         "group may be called so",
     )
     pairs: PairsAsked = Field(
         default="all",
-        description="which pairs each narrative is asked about: balanced = every in-group pair, and of the other "
-        "groups half or 3, by turns; all = every pair",
+        description="the pairs asked about each narrative: balanced = every in-group pair, and half or 3 of the other "
+        "groups, in turn; all = every pair",
     )
 
 
@@ -638,20 +631,22 @@ class ScorerConfig(_OptionGroup):
     """A model that scores replies."""
 
     model: str = Field(min_length=1)
-    revision: str | None = Field(default=None, description="of a hub id: branch, tag or commit; a folder has none")
+    revision: str | None = Field(default=None, description="for a hub id: branch, tag or commit")
 
 
 class HypothesesConfig(_OptionGroup):
     """Hypotheses whose entailment by a reply EQ measures; None means our wording."""
 
     emotion: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="the sentence that says that the reply responds to the emotion; null = ours"
+        default=None,
+        description="the sentence that says that the reply responds to the emotion; null = the packaged one",
     )
     perspective: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="the sentence that says that the reply takes the person's perspective; null = ours"
+        default=None,
+        description="the sentence that says that the reply takes the person's perspective; null = the packaged one",
     )
     advice: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="the sentence that says that the reply gives advice; null = ours"
+        default=None, description="the sentence that says that the reply gives advice; null = the packaged one"
     )
 
     @field_validator("*", mode="before")
@@ -663,7 +658,7 @@ class HypothesesConfig(_OptionGroup):
 class EqConfig(ScorerConfig):
     """A natural language inference model and its hypotheses."""
 
-    model: str = Field(min_length=1, description="the model of natural language inference: a folder or hub id")
+    model: str = Field(min_length=1, description="the natural language inference model: a folder or hub id")
     hypotheses: HypothesesConfig = Field(
         default=HypothesesConfig(),
         description="sentences about a reply, which it entails or contradicts; null = ours, see docs/replies.md",
@@ -685,7 +680,7 @@ class RegardLabelsConfig(_OptionGroup):
     def _differ(self) -> Self:
         named = list(self.model_dump().values())
         if twice := [label for label in named if named.count(label) > 1]:
-            raise ValueError(f"the label {twice[0]!r} is given for two classes; give each its own")
+            raise ValueError(f"the label {twice[0]!r} is given to two classes; give each class its own label")
         return self
 
 
@@ -695,8 +690,8 @@ class RegardConfig(ScorerConfig):
     model: str = Field(min_length=1, description="the classifier of regard: a folder or hub id")
     labels: RegardLabelsConfig | None = Field(
         default=None,
-        description="its names of the classes, e.g. {negative: L0, neutral: L1, positive: L2, other: L3}; null = "
-        "such names",
+        description="its names for the classes, e.g. {negative: L0, neutral: L1, positive: L2, other: L3}; null = "
+        "these names",
     )
 
 
@@ -705,7 +700,7 @@ class PerplexityConfig(ScorerConfig):
 
     model: str = Field(
         min_length=1,
-        description="the model that perplexity is measured by: embedded:smollm2, a folder or hub id",
+        description="the model that measures perplexity: embedded:smollm2, a folder or hub id",
     )
 
 
@@ -718,20 +713,20 @@ class BertScoreConfig(ScorerConfig):
     layer: int | None = Field(
         default=None,
         ge=0,
-        description="which layer of the encoder is compared, 0 being its embeddings; null = 5, for the packaged one;"
-        " others need a number",
+        description="the layer of the encoder to compare (0 = its embeddings); null = 5 for the packaged encoder; "
+        "others need a number",
     )
     references: Path | None = Field(
         default=None,
-        description="a CSV file of yours with narrative_id and reference, the replies to compare with; null = none",
+        description="your own CSV file with narrative_id and reference, the replies to compare with; null = none",
     )
 
     @model_validator(mode="after")
     def _layer_is_known(self) -> Self:
         if self.layer is None and not self.model.startswith("embedded:"):
             raise ValueError(
-                f"say which layer of {self.model} is compared: measures.bertscore.layer=17 is the authors' choice of "
-                "FacebookAI/roberta-large's 24"
+                f"{self.model} needs a layer to compare; for FacebookAI/roberta-large, the authors chose "
+                "measures.bertscore.layer=17 of 24"
             )
         return self
 
@@ -741,13 +736,13 @@ class LexiconConfig(_OptionGroup):
 
     path: Path | None = Field(
         default=None,
-        description="your lexicon: word, emotion, 0 or 1 with tabs between them, as NRC's; null = ours, of the "
-        "emotions' names alone",
+        description="your lexicon: word, emotion, 0 or 1, separated by tabs, as in NRC's; null = the packaged one, of "
+        "the emotions' names only",
     )
     narrative: Literal["text", "emotion"] = Field(
         default="text",
-        description="what a reply is held against: its narrative's text, or emotion, the words for the narrative's "
-        "emotion",
+        description="what a reply is compared with: text = its narrative's text; emotion = the words for the "
+        "narrative's emotion",
     )
 
 
@@ -771,8 +766,8 @@ class EpitomeConfig(_OptionGroup):
     )
     labels: Path | None = Field(
         default=None,
-        description="a CSV file with narrative_id and a column for each mechanism: the level, 0 to 2, that people "
-        "gave each reply; null = none",
+        description="a CSV file with narrative_id and a column for each mechanism, with the level from 0 to 2 that "
+        "people gave each reply; null = none",
     )
 
 
@@ -785,30 +780,30 @@ class JudgeConfig(_AtServer):
     )
     api_key_env: str | None = Field(
         default=None,
-        description="the name of the variable of the environment that holds the server's key",
+        description="the environment variable with the server's key",
     )
     model: str | None = Field(
-        description="the judge: a folder or hub id; null = none; embedded:smollm2 shows that it works, and judges "
-        "nothing"
+        description="the judge: a folder or hub id; null = none; embedded:smollm2 only tests the set-up"
     )
-    revision: str | None = Field(description="of a hub id: branch, tag or commit; a folder has none")
-    rubric: Name = Field(description="the rubric: empathy, epitome, or one of rubric_file")
+    revision: str | None = Field(description="for a hub id: branch, tag or commit")
+    rubric: Name = Field(description="the rubric: empathy, epitome, or one from rubric_file")
     rubric_file: Path | None = Field(
-        description="a YAML file with rubrics of yours; null = the packaged ones: docs/replies.md"
+        description="your own YAML file of rubrics (docs/replies.md); null = the packaged ones"
     )
     method: Literal["expected", "generate"] = Field(
-        description="how scores are got: expected = the mean of its next-token distribution over the scale; generate"
-        " = the number that it writes"
+        description="how scores are obtained: expected = the mean of its next-token distribution over the scale; "
+        "generate = the number that it writes"
     )
-    max_tokens: int = Field(ge=1, description="generate: tokens of an answer, at most")
-    max_model_len: int = Field(ge=16, description="tokens of what the judge reads and writes together, at most")
+    max_tokens: int = Field(ge=1, description="generate: maximum tokens of an answer")
+    max_model_len: int = Field(ge=16, description="maximum tokens that the judge reads and writes together")
     shown_as: str = Field(
-        description="what the judge reads in place of every experiencer, e.g. a person; empty shows each its own"
+        description="text that the judge reads instead of every experiencer, e.g. a person; empty = the experiencer "
+        "itself"
     )
     own_gap: int = Field(
         ge=0,
-        description="how many narratives whose replies are judged again as replies to every experiencer, to see the "
-        "judge's own gap; 0 = none",
+        description="number of narratives whose replies are judged again as replies to every experiencer, to measure "
+        "the judge's own gap; 0 = none",
     )
 
 
@@ -816,15 +811,13 @@ class MeasuresConfig(_OptionGroup):
     """How replies are scored; may change between scorings of the same replies."""
 
     names: Annotated[tuple[MeasureName, ...], BeforeValidator(_one_or_several)] = Field(
-        description="which measures score the replies"
+        description="the measures that score the replies"
     )
     device: str = Field(
-        min_length=1, description="where the scorers run: cpu, or cuda where the model under audit leaves room"
+        min_length=1, description="the device of the scorers: cpu, or cuda if the audited model leaves room"
     )
-    batch_size: int = Field(
-        ge=1, description="texts that eq, regard and epitome read at once; it alters nothing but rounding"
-    )
-    download: bool = Field(description="true = scorers that are not on this machine are fetched from the hub")
+    batch_size: int = Field(ge=1, description="texts that eq, regard and epitome read at once; changes only rounding")
+    download: bool = Field(description="true = download missing scorers from the hub")
     eq: EqConfig
     regard: RegardConfig
     perplexity: PerplexityConfig
@@ -847,31 +840,27 @@ class ScaleConfig(_OptionGroup):
 
     low: int = Field(description="the lower end of the rating scale")
     high: int = Field(description="the upper end of the rating scale")
-    low_label: str = Field(description="what the lower end means, as the model is told")
-    high_label: str = Field(description="what the upper end means, as the model is told")
+    low_label: str = Field(description="the meaning of the lower end, in the prompt")
+    high_label: str = Field(description="the meaning of the upper end, in the prompt")
 
 
 class OriginalsConfig(_OptionGroup):
     """The prompt texts that the paraphrases were written for; None skips the check."""
 
-    persona: str | None = Field(
-        default=None, description="the persona that the paraphrases are of; null = it is not checked"
-    )
+    persona: str | None = Field(default=None, description="the persona that the paraphrases reword; null = not checked")
     system: str | None = Field(
-        default=None, description="the system message that the paraphrases are of; null = it is not checked"
+        default=None, description="the system message that the paraphrases reword; null = not checked"
     )
-    user: str | None = Field(
-        default=None, description="the question that the paraphrases are of; null = it is not checked"
-    )
+    user: str | None = Field(default=None, description="the question that the paraphrases reword; null = not checked")
 
 
 class ParaphrasesConfig(_OptionGroup):
     """Further wordings of a prompt's parts, in order. A part without paraphrases is the same in every wording."""
 
     originals: OriginalsConfig = OriginalsConfig()
-    persona: Words = Field(default=(), description="other wordings of the persona, in their order, for wordings=")
-    system: Words = Field(default=(), description="other wordings of the system message, in their order, for wordings=")
-    user: Words = Field(default=(), description="other wordings of the question, in their order, for wordings=")
+    persona: Words = Field(default=(), description="other wordings of the persona, in order, for wordings=")
+    system: Words = Field(default=(), description="other wordings of the system message, in order, for wordings=")
+    user: Words = Field(default=(), description="other wordings of the question, in order, for wordings=")
 
     @property
     def parts(self) -> dict[str, tuple[str, ...]]:
@@ -883,16 +872,14 @@ class ParaphrasesConfig(_OptionGroup):
 class TemplateConfig(_OptionGroup):
     """A prompt variant in the toolkit's or the user's wording."""
 
-    kind: Literal["template"] = Field(description="what sort of prompt it is; set by prompt=")
-    name: Name = Field(description="what the prompt is called in reports")
-    persona: str = Field(description="how the model is told who it is; placeholder {perceiver}")
+    kind: Literal["template"] = Field(description="the kind of prompt; set by prompt=")
+    name: Name = Field(description="the prompt's name in reports")
+    persona: str = Field(description="the text that tells the model who it is; placeholder {perceiver}")
     system: str = Field(description="the system message; {persona} stands for the persona")
     user: str = Field(
-        description="the question; {experiencer}, {narrative}, {emotion_noun} and so on stand for what is asked about"
+        description="the question; {experiencer}, {narrative}, {emotion_noun} and other placeholders are filled in"
     )
-    narrative: str = Field(
-        description="which wording of the narratives is shown: neutral, first_person or third_person"
-    )
+    narrative: str = Field(description="the wording of the narratives: neutral, first_person or third_person")
     scale: ScaleConfig
     paraphrases: ParaphrasesConfig = ParaphrasesConfig()
 
@@ -902,7 +889,7 @@ class PublishedConfig(_OptionGroup):
 
     kind: Literal["published"]
     variant: str = Field(
-        description="which prompt of the study: origin, persona-1, persona-2, persona-3, 1-person, 3-person or 10-scale"
+        description="the study's prompt: origin, persona-1, persona-2, persona-3, 1-person, 3-person or 10-scale"
     )
     path: Path | None = Field(description="const.py in your copy of the study's repository")
 
@@ -953,7 +940,7 @@ class RatedTask(TaskConfig):
 class IntensityTask(RatedTask):
     """The perceiver rates the intensity of the experiencer's emotion."""
 
-    kind: Literal["intensity"] = Field(default="intensity", description="what the model is asked to do; set by task=")
+    kind: Literal["intensity"] = Field(default="intensity", description="the task of the model; set by task=")
 
     @property
     def name(self) -> str:
@@ -968,21 +955,20 @@ class WrittenTask(TaskConfig):
     system: str = Field(
         description="the system message; {persona} stands for the persona, and in task=emotion {labels} for the labels"
     )
-    user: str = Field(description="the question; {experiencer}, {narrative} and so on stand for what is asked about")
+    user: str = Field(description="the question; {experiencer}, {narrative} and other placeholders are filled in")
     narrative: Literal["neutral", "first_person", "third_person"] | None = Field(
-        description="which wording of the narratives is shown: neutral, first_person or third_person; null = the "
-        "prompt's"
+        description="the wording of the narratives: neutral, first_person or third_person; null = the prompt's"
     )
     max_tokens: int = Field(
         ge=1,
-        description="tokens of an answer, at most; of an inventory null = elicitation.max_tokens for single, 32 an "
-        "item for list",
+        description="maximum tokens of an answer; for task=inventory, null = elicitation.max_tokens for single, 32 "
+        "per item for list",
     )
     temperature: float = Field(
-        ge=0, allow_inf_nan=False, description="0 takes the likeliest token at each step; above 0 tokens are drawn"
+        ge=0, allow_inf_nan=False, description="0 = the most likely token at each step; above 0 = sampled"
     )
     top_p: float = Field(
-        gt=0, le=1, description="above temperature 0, tokens are drawn from the smallest set that has this probability"
+        gt=0, le=1, description="above temperature 0, sample from the smallest set of tokens with this probability"
     )
 
     @property
@@ -1030,19 +1016,19 @@ class InventoryTask(TaskConfig):
         "packaged affect words"
     )
     presentation: Literal["single", "list"] = Field(
-        description="single = one item a prompt; list = all items in one prompt, which takes a model that writes"
+        description="single = one item per prompt; list = all items in one prompt, for models that write their answers"
     )
     n_orders: int | None = Field(
         ge=1,
-        description="list: in how many orders the items are asked; single: of how many orders of the scale's ends, "
-        "at most 2; null = 5 for list, 2 for single",
+        description="list: number of orders of the items; single: number of orders of the scale's ends, at most 2; "
+        "null = 5 for list, 2 for single",
     )
     affect: bool | None = Field(
-        description="true = it is also asked while a situation of stimuli= is imagined (after arXiv:2308.03656); "
-        "null = true where path is null"
+        description="true = also ask while a situation of stimuli= is imagined (after arXiv:2308.03656); null = true "
+        "if path is null"
     )
     method: Literal["auto", "expected", "generate"] = Field(
-        description="expected or generate, as of ratings; auto = elicitation= for single, generate for list"
+        description="expected or generate, as for ratings; auto = elicitation= for single, generate for list"
     )
     max_tokens: int | None = Field(ge=1)
 
@@ -1051,27 +1037,28 @@ class StageConfig(_OptionGroup):
     """A model call of a strategy, before the question."""
 
     prompt: str = Field(
-        description="what this call asks; the prompt's placeholders, and {stage_NAME} for what an earlier stage wrote"
+        description="the text of this call; takes the prompt's placeholders, and {stage_NAME} for the text of an "
+        "earlier stage"
     )
-    max_tokens: int = Field(default=200, ge=1, description="tokens that it writes, at most")
+    max_tokens: int = Field(default=200, ge=1, description="maximum tokens to write")
     temperature: float = Field(
         default=0.0,
         ge=0,
         allow_inf_nan=False,
-        description="0 takes the likeliest token at each step; above 0 tokens are drawn",
+        description="0 = the most likely token at each step; above 0 = sampled",
     )
     top_p: float = Field(
         default=1.0,
         gt=0,
         le=1,
-        description="above temperature 0, tokens are drawn from the smallest set that has this probability",
+        description="above temperature 0, sample from the smallest set of tokens with this probability",
     )
 
 
 class ExampleColumnsConfig(_OptionGroup):
     """Column names in a user's pool of examples."""
 
-    example_id: str = Field(default="example_id", description="your pool's column with an identifier of each example")
+    example_id: str = Field(default="example_id", description="your pool's column with the example's identifier")
     text: str = Field(default="text", description="your pool's column with the situation")
     answer: str = Field(default="answer", description="your pool's column with the answer to it")
     emotion: str | None = Field(
@@ -1082,25 +1069,25 @@ class ExampleColumnsConfig(_OptionGroup):
 class ExamplesConfig(_OptionGroup):
     """Examples that are shown before the first call; if ``pool`` is None, the packaged ones."""
 
-    n: int = Field(description="how many examples are shown")
+    n: int = Field(description="number of examples")
     choice: Literal["random", "similar"] = Field(
-        description="which examples are shown: similar = those whose text is most like the narrative; random = any"
+        description="how to choose examples: similar = those most similar to the narrative; random = at random"
     )
-    user: str = Field(description="how an example is shown; {example_text} stands for its situation")
-    assistant: str = Field(description="how the answer of an example is shown; {example_answer} stands for it")
-    pool: Path | None = Field(default=None, description="a CSV file of yours with examples; null = the packaged ones")
+    user: str = Field(description="the text that shows an example; {example_text} is its situation")
+    assistant: str = Field(description="the text that shows an example's answer; {example_answer} is the answer")
+    pool: Path | None = Field(default=None, description="your own CSV file with examples; null = the packaged ones")
     columns: ExampleColumnsConfig = ExampleColumnsConfig()
     embedder: str = Field(
         default="embedded:minilm",
         min_length=1,
-        description="the model that tells how alike texts are: embedded:minilm, a folder, or a hub id",
+        description="the model that measures how similar texts are: embedded:minilm, a folder, or a hub id",
     )
-    revision: str | None = Field(default=None, description="of an embedder on the hub: branch, tag or commit")
+    revision: str | None = Field(default=None, description="for a hub id: branch, tag or commit")
 
     @model_validator(mode="after")
     def _columns_are_of_a_pool(self) -> Self:
         if self.pool is None and self.columns != ExampleColumnsConfig():
-            raise ValueError("columns are those of a file of yours: name it, strategy.examples.pool=FILE")
+            raise ValueError("columns need your own file; give it: strategy.examples.pool=FILE")
         return self
 
 
@@ -1108,27 +1095,27 @@ class KnowledgeConfig(_OptionGroup):
     """Knowledge about each narrative: read from a user's file, or inferred by a local COMET model."""
 
     source: Literal["file", "comet"] = Field(
-        description="where the knowledge comes from: file = a file of yours; comet = a COMET model on this machine"
+        description="the source of the knowledge: file = your own file; comet = a COMET model on this machine"
     )
     path: str | None = Field(
         default=None,
-        description="the CSV file with a column narrative_id and one for each relation; of source=comet the folder "
-        "or hub id of the model",
+        description="the CSV file with narrative_id and a column for each relation; for source=comet, the model's "
+        "folder or hub id",
     )
     relations: Words = Field(
-        default=RELATIONS, description="which relations are known of each narrative, for {knowledge_RELATION}"
+        default=RELATIONS, description="the relations known about each narrative, for {knowledge_RELATION}"
     )
-    revision: str | None = Field(default=None, description="of a model on the hub: branch, tag or commit")
+    revision: str | None = Field(default=None, description="for a hub id: branch, tag or commit")
     n: int = Field(
-        default=5, ge=1, description="how many inferences of a relation are joined, the likeliest of a beam search"
+        default=5, ge=1, description="number of inferences to join per relation, the most likely of a beam search"
     )
-    max_tokens: int = Field(default=24, ge=1, description="tokens of an inference, at most")
+    max_tokens: int = Field(default=24, ge=1, description="maximum tokens of an inference")
 
     @model_validator(mode="after")
     def _inferring_is_a_models(self) -> Self:
         for name in ("revision", "n", "max_tokens") if self.source == "file" else ():
             if (value := getattr(self, name)) != type(self).model_fields[name].default:
-                raise ValueError(f"{name}={value} is for source=comet; what a file says is taken as it stands")
+                raise ValueError(f"{name}={value} is for source=comet (a file is used as it is); leave it out")
         return self
 
 
@@ -1140,53 +1127,51 @@ class StrategyConfig(_OptionGroup):
     ``reply_prompt`` is that stage's prompt then; empty keeps the stage's own.
     """
 
-    name: Name = Field(default=NO_STRATEGY, description="what the strategy is called in reports")
-    source: str = Field(default="", description="where the strategy comes from, as the report says it")
-    deviates: str = Field(default="", description="in what it differs from its source, as the report says it")
+    name: Name = Field(default=NO_STRATEGY, description="the strategy's name in reports")
+    source: str = Field(default="", description="the strategy's source, for the report")
+    deviates: str = Field(default="", description="how it differs from its source, for the report")
     stages: dict[str, StageConfig | None] = Field(
         default_factory=dict,
-        description="The calls before the question, in their order: NAME: {prompt, max_tokens, temperature, top_p}; "
-        "NAME: null leaves one out. What each writes has to reach the question: as a turn (history), as "
-        "{stage_NAME}, or through a later stage.",
+        description="The calls before the question, in order: NAME: {prompt, max_tokens, temperature, top_p}; NAME: "
+        "null leaves one out. Each text must reach the question: as a turn (history), as {stage_NAME}, or through a "
+        "later stage.",
     )
     stage_system: str = Field(
         default="{persona}",
-        description="the system message of the stages; the prompt's own {system} asks for a number and nothing more",
+        description="the system message of the stages; the prompt's own {system} asks for a number only",
     )
     system: str = Field(
         default="{system}", description="the system message of the question; {system} stands for the prompt's own"
     )
     question: str = Field(
         default="{question}",
-        description="the question after the stages; {question} stands for the prompt's own, {stage_NAME} for what a "
-        "stage wrote",
+        description="the question after the stages; {question} stands for the prompt's own, {stage_NAME} for the text "
+        "of a stage",
     )
     history: Literal["all", "last", "none"] = Field(
         default="all",
-        description="which earlier calls, with what was written to them, a call is shown as turns: all, last or none",
+        description="the earlier calls and their answers that a call is shown as turns: all, last or none",
     )
     overrun: Literal["oldest", "fail"] = Field(
         default="oldest",
-        description="What happens where a call does not fit into the model's context: oldest = examples and earlier "
-        "calls are left out, the oldest first, until it fits, and are counted; fail = nothing more is "
-        "asked.",
+        description="If a call does not fit into the model's context: oldest = leave out examples and earlier calls, "
+        "the oldest first, until it fits, and count them; fail = stop asking.",
     )
     examples: ExamplesConfig | None = Field(
         default=None,
-        description="the examples that are shown before the first call, as in few-shot-1.yaml; null = none",
+        description="the examples shown before the first call, as in few-shot-1.yaml; null = none",
     )
     knowledge: KnowledgeConfig | None = Field(
         default=None,
-        description="what is known of each narrative, for {knowledge_RELATION}, as in knowledge-file.yaml; null = none",
+        description="knowledge about each narrative, for {knowledge_RELATION}, as in knowledge-file.yaml; null = none",
     )
     reply_stage: str | None = Field(
         default=None,
-        description="The last stage, where what it writes is the reply that task=reply asks for, so that no further "
-        "call asks for one. Of ratings, and where that stage is left out, the question is asked after "
-        "the stages.",
+        description="The last stage, if its text is the reply that task=reply asks for, so that no further call is "
+        "made. For ratings, or if that stage is left out, the question follows the stages.",
     )
     reply_prompt: str = Field(
-        default="", description="what the reply_stage is asked where it writes the reply; empty = its own prompt"
+        default="", description="the prompt of reply_stage if it writes the reply; empty = its own prompt"
     )
 
     @field_validator("stages", mode="before")
@@ -1199,7 +1184,7 @@ class StrategyConfig(_OptionGroup):
             if not isinstance(stage, Mapping) or not isinstance(stage.get("name"), str):
                 raise ValueError("each stage of a list needs a name; or write them as `name: {prompt: ...}`")
             if stage["name"] in named:
-                raise ValueError(f"there are two stages {stage['name']!r}; give one another name")
+                raise ValueError(f"two stages are called {stage['name']!r}; rename one")
             named[stage["name"]] = {key: value for key, value in stage.items() if key != "name"}
         return named
 
@@ -1251,8 +1236,8 @@ class StrategyConfig(_OptionGroup):
         if self.reply_stage is None:
             if self.reply_prompt.strip():
                 raise ConfigError(
-                    f"strategy {self.name}: reply_prompt is of a reply_stage, and none is named; name the last stage, "
-                    "or leave it out"
+                    f"strategy {self.name}: reply_prompt needs reply_stage, which is not set; set it to the last "
+                    "stage, or leave reply_prompt out"
                 )
             return None
         if self._writer_is_left_out:
@@ -1260,8 +1245,8 @@ class StrategyConfig(_OptionGroup):
         if not stages or stages[-1].name != self.reply_stage:
             last = f"the last one, {stages[-1].name}, or null" if stages else "null, since there is no stage"
             raise ConfigError(
-                f"strategy {self.name}: reply_stage={self.reply_stage} is not the last stage, and later calls would be "
-                f"asked for nothing; give {last}"
+                f"strategy {self.name}: reply_stage={self.reply_stage} is not the last stage, so later calls would "
+                f"have no effect; give {last}"
             )
         return replace(stages[-1], prompt=self.reply_prompt.strip() or stages[-1].prompt)
 
@@ -1284,35 +1269,34 @@ class AuditConfig(_Elsewhere):
     measures: MeasuresConfig | None = None
     strategy: StrategyConfig = StrategyConfig()
     dimensions: Words | None = Field(
-        description="which dimensions of the identities are compared, e.g. [religion]; a+b crosses two; null = all"
+        description="the identity dimensions to compare, e.g. [religion]; a+b crosses two; null = all"
     )
     language: str = Field(
         default=ENGLISH,
-        description="the language that prompts are in: en or de, a language pack: docs/languages.md; tasks, "
-        "strategies and wordings without a text in it are refused",
+        description="the language of the prompts: en, or the language pack de (docs/languages.md); tasks, strategies "
+        "and wordings without a text in it are refused",
     )
     wordings: int = Field(
         default=1,
         ge=1,
-        description="in how many wordings each prompt is asked: 1 = the original alone; 8 = with 7 paraphrases of "
-        "it; 9 is the most that are packaged",
+        description="number of wordings of each prompt: 1 = only the original; 8 = the original and 7 paraphrases; 9 "
+        "= all packaged wordings",
     )
     seed: int = Field(
         ge=0,
         lt=2**32,
-        description="the random seed of what is drawn: the sample of narratives, the invented groups, the "
-        "permutations, what the engine draws",
+        description="the random seed: sample of narratives, invented groups, permutations, the engine's sampling",
     )
     run_dir: Path | None = Field(
-        description="the folder that the run is kept in; null = a folder of reports_dir, named after the configuration"
+        description="the folder of the run; null = a folder in reports_dir, named after the configuration"
     )
-    reports_dir: Path = Field(description="the folder that holds the runs whose run_dir is null")
+    reports_dir: Path = Field(description="the folder for runs without run_dir")
     shard_size: int | None = Field(
-        ge=1, description="prompts that are asked and saved at a time; null = 128 on a CPU, 4096 on a GPU"
+        ge=1, description="number of prompts that are asked and saved at a time; null = 128 on a CPU, 4096 on a GPU"
     )
     out: Path | None = Field(
-        description="`prompts` only: a file instead of standard output; beside it lies what `report answers=` needs:"
-        " docs/elsewhere.md"
+        description="`prompts` only: write to this file instead of standard output, and FILE.run.json, which `report "
+        "answers=` needs (docs/elsewhere.md)"
     )
 
     @model_validator(mode="after")
@@ -1333,7 +1317,7 @@ class AuditConfig(_Elsewhere):
         named = model.get("thinks_in", "auto")
         if named != "auto" and list(named) != list(marks):
             raise ConfigError(
-                f"thinking.marks={list(marks)} and model.thinks_in={named} both name the marks of thoughts; give one"
+                f"thinking.marks={list(marks)} and model.thinks_in={named} both set the marks of thoughts; keep one"
             )
         return {**asked, "model": {**model, "thinks_in": tuple(marks)}}
 
@@ -1359,8 +1343,8 @@ class AuditConfig(_Elsewhere):
         """
         if self.wordings > 1 and not self.task.has_wordings:
             raise ConfigError(
-                f"wordings={self.wordings}: task={self.task.kind} has one wording, only ratings have several; leave "
-                "wordings=1"
+                f"wordings={self.wordings}: task={self.task.kind} has one wording (only ratings have several); "
+                "leave wordings=1"
             )
         variant = self.task.variant(self._variant_that_rates(), labels)
         return variant if self.pack is None else self.pack.variant(variant)
@@ -1381,15 +1365,15 @@ class AuditConfig(_Elsewhere):
         if self.wordings > most:
             has = "no paraphrases" if most == 1 else f"{most - 1} paraphrases"
             raise ConfigError(
-                f"{asked}: prompt {original.name} has {has}, so that wordings={most} is the most; give more of them in "
+                f"{asked}: prompt {original.name} has {has}, so wordings can be at most {most}; add more to "
                 "prompt.paraphrases"
             )
         for part in own.parts:
             of = getattr(own.originals, part)
             if of is not None and of.strip() != getattr(original, part):
                 raise ConfigError(
-                    f"{asked}: prompt.{part} is not the wording that prompt.paraphrases.{part} are paraphrases of; "
-                    f"give those of yours with prompt.paraphrases.originals.{part}=null, or leave wordings=1"
+                    f"{asked}: prompt.{part} is not the wording that prompt.paraphrases.{part} paraphrases; give "
+                    f"your own paraphrases with prompt.paraphrases.originals.{part}=null, or leave wordings=1"
                 )
         return original, *(
             original.reworded(number, **{part: texts[number - 1] for part, texts in own.parts.items()})
@@ -1441,7 +1425,7 @@ def _in_its_language(config: AuditConfig) -> AuditConfig:
     for setting, is_asked in english.items():
         if is_asked:
             raise ConfigError(
-                f"{setting} is in English alone, and {asked} would mix the two; leave it out, or set language=en"
+                f"{setting} is in English only, and {asked} would mix two languages; leave it out, or set language=en"
             )
     return config.model_copy(update={"elicitation": config.elicitation.model_copy(update={"prefill": begun})})
 
@@ -1466,7 +1450,7 @@ def _validate(model: type[_Model], values: Mapping[str, Any], *part: str) -> _Mo
         if fault["type"] == "extra_forbidden":
             *place, key = map(str, place_of(error, values))
             nearest = suggest(key, fields_at(model, place))
-            raise ConfigError(f"{'.'.join([*part, *place, key])}: there is no such option; {nearest}") from error
+            raise ConfigError(f"{'.'.join([*part, *place, key])}: unknown option; {nearest}") from error
         raise ConfigError("".join(f"{name}." for name in part) + explain(error, model, values)) from error
 
 
@@ -1485,13 +1469,13 @@ def _check_kinds(models: Sequence[type[BaseModel]], values: Mapping[Any, Any], p
             raise ConfigError(f"{full}: {fault} (given: {shown(value)})")
         if isinstance(value, str) and (Path in _leaves_of(annotations) or name == "path"):
             if "\0" in value:
-                raise ConfigError(f"{full}: holds a NUL character, which no path has; write the path again")
+                raise ConfigError(f"{full}: has a NUL character, which no path can have; write the path again")
             if not (name == "path" and values.get("base_url")):  # a server's model is an id, not a path
                 _check_path(full, value)
         if not isinstance(value, (Mapping, list, tuple)):
             continue
         if len(value) > _MOST:
-            raise ConfigError(f"{full}: has {len(value):,} values; at most {_MOST:,} may be given")
+            raise ConfigError(f"{full}: has {len(value):,} values; give at most {_MOST:,}")
         inside = [nested for annotation in annotations for nested in nested_models(annotation)]
         is_by_name = any(dict in _origins(annotation) for annotation in annotations)
         of_names = value.items() if isinstance(value, Mapping) and is_by_name else [("", value)]
@@ -1507,20 +1491,20 @@ def _leaves_of(annotations: Sequence[Any]) -> frozenset[Any]:
 def _check_path(name: str, text: str) -> None:
     """Refuse a path with a part that is too long for a file name."""
     if longest := next((part for part in re.split(r"[/\\]", text) if len(part.encode("utf-8", "replace")) > 255), ""):
-        raise ConfigError(f"{name}: {longest[:40]!r}... is longer than the name of a file can be; shorten it")
+        raise ConfigError(f"{name}: {longest[:40]!r}... is too long for a file name; shorten it")
 
 
 def _wrong_kind(kinds: frozenset[Any], value: object) -> str:
     """Say what is wanted instead of a value; empty if the value is fine."""
     if isinstance(value, bool):
-        wanted = "" if bool in kinds else "a number is wanted" if float in kinds else "a whole number is wanted"
+        wanted = "" if bool in kinds else "must be a number" if float in kinds else "must be a whole number"
         return wanted if {int, float} & kinds else ""
     if bool in kinds and isinstance(value, (int, float, str)):
-        return "true or false is wanted"
+        return "must be true or false"
     if {int, float} & kinds and isinstance(value, (int, float)):
         if not math.isfinite(value):
-            return "a number is wanted that is not infinite"
-        return f"a number of at most {_LARGEST:,} is wanted" if abs(value) > _LARGEST else ""
+            return "must be a finite number"
+        return f"must be at most {_LARGEST:,}" if abs(value) > _LARGEST else ""
     return ""
 
 

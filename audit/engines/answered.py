@@ -27,50 +27,28 @@ from stimuli.prompts import Prompt
 from stimuli.table_files import SUFFIXES, MalformedRowError
 from stimuli.tables import open_table
 
-TEXTS: Final = ("text", "response", "output", "completion", "content", "answer")
-"""Names under which a line may have the model's text."""
+TEXTS: Final = ("text", "response", "output", "completion", "content", "answer")  # names of the model's text in a line
 _IDS: Final = ("custom_id", "id")
 _TABLES: Final = SUFFIXES - {".jsonl", ".ndjson"}
 """Suffixes of tables. JSON lines are read separately, since they may have whole completions."""
-_LARGEST_LOG: Final = 4 * LARGEST_TABLE
-"""Bytes of an unpacked log, which repeats every prompt."""
-_SHOWN: Final = 60
-"""Characters of an id to show."""
-Messages: TypeAlias = Sequence[tuple[str, str]]
-"""(role, text) of what a model is shown, in order."""
+_LARGEST_LOG: Final = 4 * LARGEST_TABLE  # bytes of an unpacked log, which repeats every prompt
+_SHOWN: Final = 60  # characters of an id to show
+Messages: TypeAlias = Sequence[tuple[str, str]]  # (role, text) of what a model is shown, in order
 
 
 @dataclass(frozen=True)
 class FileAnswers:
-    """Answers read from a file.
+    """Answers read from a file."""
 
-    Attributes
-    ----------
-    texts
-        Texts by prompt index; prompts without an answer have no entry.
-    n_prompts
-        Prompts of the run.
-    n_without
-        Lines that say themselves that there is no answer.
-    n_repeated
-        Lines that repeat an earlier one.
-    sha256
-        SHA-256 of the file's bytes.
-    model, by
-        The model and the stack, as the file names them; empty if it does not.
-    remarks
-        Further facts in the file that readers of the answers must know.
-    """
-
-    texts: Mapping[int, Generated]
+    texts: Mapping[int, Generated]  # by prompt index; prompts without an answer have no entry
     n_prompts: int
-    n_without: int
-    n_repeated: int
+    n_without: int  # lines that say themselves that there is no answer
+    n_repeated: int  # lines that repeat an earlier one
     path: Path
     sha256: str
-    model: str = ""
-    by: str = ""
-    remarks: tuple[str, ...] = ()
+    model: str = ""  # as the file names it; empty if it does not
+    by: str = ""  # the stack that asked, as the file names it
+    remarks: tuple[str, ...] = ()  # what readers of the answers must know besides
 
     @property
     def n_unsigned(self) -> int:
@@ -96,17 +74,10 @@ class _Answer:
 def read_answers_file(
     path: Path, *, export: str, n_prompts: int, asked: Callable[[], Sequence[Messages]] | None = None
 ) -> FileAnswers:
-    """Read and check answers.
+    """Read and check answers from JSON lines (empty ones are skipped), a log of Inspect, or a table.
 
-    Parameters
-    ----------
-    path
-        JSON lines in UTF-8 (empty lines are skipped), a log of Inspect, or a table with ``id`` and a column of
-        :data:`TEXTS`, in which an empty cell is no answer.
-    export
-        Prefix of the run's prompt ids.
-    asked
-        Returns the prompts' messages, in order, to compare a log's with. If None, they are not compared.
+    A table has ``id`` and a column of :data:`TEXTS`. ``export`` begins the run's prompt ids. A log's messages are
+    compared with those that ``asked`` returns, if given.
     """
     name = f"answers={path}"
     try:
@@ -114,7 +85,7 @@ def read_answers_file(
     except (OSError, ValueError) as error:
         raise StoreError(f"{name} cannot be read ({getattr(error, 'strerror', None) or error})") from error
     if (size := unpacked_size(content)) > _LARGEST_LOG:
-        raise StoreError(f"{name} unpacks to {size >> 20:,} MiB, and at most {_LARGEST_LOG >> 20:,} are read; split it")
+        raise StoreError(f"{name} unpacks to {size >> 20:,} MiB, and the limit is {_LARGEST_LOG >> 20:,} MiB; split it")
     log = read_inspect_log(path) if is_inspect_log(content) else None
     if log is not None and asked is not None:
         _check_asked(log, name, asked(), export=export)
@@ -131,15 +102,15 @@ def read_answers_file(
         if place in texts:
             if texts[place] != text:
                 raise ConfigError(
-                    f"{answer.where}: prompt {export}-{place} has another answer {first[place]}; a run has one answer "
-                    "a prompt: keep one, and give each further round of answers a file and a run of its own"
+                    f"{answer.where}: prompt {export}-{place} has another answer {first[place]}, but a run has one "
+                    "answer per prompt; keep one, and put each further round of answers in its own file and run"
                 )
             n_repeated += 1
         texts.setdefault(place, text)
         first.setdefault(place, answer.spot)
     found = {place: text for place, text in texts.items() if text is not None}
     if not found:
-        takes = f"it takes a line of JSON a prompt: {_FORM}" if log is None else "every sample failed; the log says why"
+        takes = f"it needs one line of JSON per prompt: {_FORM}" if log is None else "every sample failed; see the log"
         raise ConfigError(f"{name} has no answer; {takes}")
     sha256 = hashlib.sha256(content).hexdigest()
     read = FileAnswers(found, n_prompts, len(texts) - len(found), n_repeated, path, sha256)
@@ -163,7 +134,7 @@ def _of_table(path: Path, name: str) -> Iterator[_Answer]:
             place = table.place(number)
             if len(row) > len(header):
                 raise ConfigError(
-                    f"{name}: {place} has {len(row)} cells and the header {len(header)}; put texts in quotation marks"
+                    f"{name}: {place} has {len(row)} cells and the header {len(header)}; put text in quotation marks"
                 )
             written, where = row[text] if text < len(row) else "", f"{name}: {place}"
             answer = None
@@ -200,18 +171,21 @@ def _check_asked(log: InspectLog, name: str, prompts: Sequence[Messages], *, exp
         where = f"{name}: sample {sample.id[:_SHOWN]!r}"
         if tuple(sample.asked) != tuple(prompts[_place(sample.id, where, export=export, n_prompts=len(prompts))]):
             raise ConfigError(
-                f"{where} was asked otherwise than prompts= has it; let `inspect eval audit/empathy_gap` send the "
-                "messages as they are, without another solver"
+                f"{where} was not asked with the messages in prompts=; let `inspect eval audit/empathy_gap` send "
+                "them unchanged, without another solver"
             )
 
 
 def _remarks(log: InspectLog) -> Iterator[str]:
     if log.temperature is None:
-        yield f"{log.by} was told no temperature: the provider's own was used, and another round may answer otherwise"
+        yield (
+            f"{log.by} was given no temperature: the provider's default was used, and another round may answer "
+            "differently"
+        )
     elif log.temperature > 0:
         yield (
-            f"{log.by} asked at temperature {log.temperature:g}: another round would answer otherwise, and the "
-            "intervals do not count that"
+            f"{log.by} asked at temperature {log.temperature:g}: another round would answer differently, which the "
+            "intervals do not include"
         )
 
 
@@ -222,11 +196,11 @@ def _object(raw: bytes, where: str) -> dict[str, Any]:
     try:
         line = json.loads(raw.decode("utf-8-sig"))
     except ValueError as error:  # not UTF-8, or no JSON
-        raise ConfigError(f"{where} is no JSON ({error}); each line is one object: {_FORM}") from error
+        raise ConfigError(f"{where} is not JSON ({error}); each line is one object: {_FORM}") from error
     except RecursionError as error:
-        raise ConfigError(f"{where} is no JSON that can be read; each line is one object: {_FORM}") from error
+        raise ConfigError(f"{where} cannot be read as JSON; each line is one object: {_FORM}") from error
     if not isinstance(line, dict):
-        raise ConfigError(f"{where} is no JSON object but {_kind(line)}; each line is one object: {_FORM}")
+        raise ConfigError(f"{where} must be a JSON object, but is {_kind(line)}; each line is one object: {_FORM}")
     return line
 
 
@@ -244,11 +218,11 @@ def _place(named: str, where: str, *, export: str, n_prompts: int) -> int:
     shown = repr(named[:_SHOWN])
     if own != export:
         raise ConfigError(
-            f"{where}: id {shown} is of other prompts, whose ids begin {own[:_SHOWN]!r}; those of prompts= begin "
+            f"{where}: id {shown} belongs to other prompts, with ids from {own[:_SHOWN]!r}; ids in prompts= begin "
             f"{export!r}: give the file of prompts that were asked"
         )
     if not (number.isascii() and number.isdigit() and str(int(number[:12])) == number and int(number) < n_prompts):
-        raise ConfigError(f"{where}: there is no prompt with the id {shown}; they end in -0 to -{n_prompts - 1}")
+        raise ConfigError(f"{where}: no prompt has the id {shown}; ids end in -0 to -{n_prompts - 1}")
     return int(number)
 
 
@@ -256,11 +230,11 @@ def _text(line: Mapping[str, Any], where: str) -> Generated | None:
     """Return the model's text; None if the line says that there is no answer."""
     named = [name for name in TEXTS if name in line]
     if len(named) > 1:
-        raise ConfigError(f"{where} has {' and '.join(named)}; keep the one that is the model's text")
+        raise ConfigError(f"{where} has {' and '.join(named)}; keep only the one with the model's text")
     if not named:
         if line.get("error"):
             return None
-        raise ConfigError(f"{where} has no text of a model; name it {', '.join(TEXTS[:-1])} or {TEXTS[-1]}: {_FORM}")
+        raise ConfigError(f"{where} has no model text; call it {', '.join(TEXTS[:-1])} or {TEXTS[-1]}: {_FORM}")
     given = line[named[0]]
     if given is None:
         return None
@@ -269,7 +243,7 @@ def _text(line: Mapping[str, Any], where: str) -> Generated | None:
     if isinstance(given, list):
         return _ended(_of_parts(given, f"{where}: {named[0]}"), line, where)
     if not isinstance(given, dict):
-        raise ConfigError(f"{where}: {named[0]} is {_kind(given)}, and should be a text or a chat completion")
+        raise ConfigError(f"{where}: {named[0]} is {_kind(given)}, but must be text or a chat completion")
     status = given.get("status_code", 200)
     if line.get("error") or (isinstance(status, int) and status >= 400):
         return None
@@ -281,8 +255,8 @@ def _ended(written: Generated, told: Mapping[str, Any], where: str) -> Generated
     ending = ending_of(told)
     if ending.unknown:
         raise ConfigError(
-            f"{where} has {ending.unknown}, which does not say how the text ended: write stop if it is whole, length "
-            "if it was cut, or leave it empty if that is not known"
+            f"{where} has {ending.unknown}, which is not a known ending: write stop if the text is complete, "
+            "length if it was cut, or leave it empty if you do not know"
         )
     return replace(written, cut=ending.cut, refused=written.refused or ending.declined)
 
@@ -296,13 +270,13 @@ def _completion(body: Any, where: str) -> Generated:
             if isinstance(body.get(name), list) and body[name]:
                 return _of_parts(body[name], f"{where}.{name}")
     if not (isinstance(choices, list) and choices):
-        raise ConfigError(f"{where} is no chat completion (it has no choices); give the model's text alone: {_FORM}")
+        raise ConfigError(f"{where} is not a chat completion (it has no choices); give only the model's text: {_FORM}")
     if len(choices) > 1:
-        raise ConfigError(f"{where} has {len(choices)} choices; a run has one answer a prompt: ask with n=1")
+        raise ConfigError(f"{where} has {len(choices)} choices, but a run has one answer per prompt; ask with n=1")
     choice = choices[0] if isinstance(choices[0], dict) else {}
     message = choice.get("message")
     if not isinstance(message, dict):
-        raise ConfigError(f"{where} has a choice without a message; give the model's text alone: {_FORM}")
+        raise ConfigError(f"{where} has a choice without a message; give only the model's text: {_FORM}")
     text, declined = message.get("content"), message.get("refusal")
     if isinstance(text, list):
         written = _of_parts(text, f"{where} has a message whose content")
@@ -317,7 +291,7 @@ def _of_parts(parts: list[Any], where: str) -> Generated:
     """Return the text of a message that is a list of parts."""
     text = joined_parts(parts)
     if text is None:
-        raise ConfigError(f"{where}: is a list with a part that is no text; leave out what is not the model's text")
+        raise ConfigError(f"{where}: is a list with a part that is not text; keep only the model's text")
     return Generated(storable(text), 0, None, None, has_refused(parts))
 
 
@@ -328,16 +302,12 @@ def _kind(value: object) -> str:
 
 @dataclass(frozen=True)
 class AskedElsewhere:
-    """A model that another stack asked; a :class:`audit.engines.base.ModelSource`.
+    """A model that another stack asked; a :class:`audit.engines.base.ModelSource`."""
 
-    ``name`` and ``by`` are the user's names for the model and the stack, which nothing verifies. ``prompts_sha256`` is
-    of the file of prompts.
-    """
-
-    name: str
-    by: str
+    name: str  # as the user gave it; nothing verifies it
+    by: str  # the stack, as the user gave it
     answers: FileAnswers
-    prompts_sha256: str
+    prompts_sha256: str  # of the file of prompts
 
     @property
     def revision(self) -> str | None:
@@ -370,10 +340,7 @@ class AskedElsewhere:
 
 
 class AnsweredEngine:
-    """Returns the stored answer to each prompt; see :class:`audit.engines.base.Engine`.
-
-    ``by`` is the user's name for the stack that asked.
-    """
+    """Returns the stored answer to each prompt; see :class:`audit.engines.base.Engine`."""
 
     def __init__(self, answers: FileAnswers, *, by: str) -> None:
         self._answers = answers
@@ -389,7 +356,7 @@ class AnsweredEngine:
 
     def in_format(self, dtype: str) -> AbstractContextManager[None]:
         """See :class:`audit.engines.base.Engine`."""
-        raise ModelError(f"answers that were collected elsewhere are not asked again in {dtype}")
+        raise ModelError(f"answers collected elsewhere cannot be asked again in {dtype}")
 
     def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
         """See :class:`audit.engines.base.Engine`; always True, since the prompts have been asked."""

@@ -23,32 +23,20 @@ from audit.engines.server import LONGEST_PAUSE, BudgetError, Json, NoAnswerError
 from audit.errors import ModelError
 
 _Read = TypeVar("_Read")
-_Take: TypeAlias = Callable[[str, Json], None]
-"""Gets a request's name and the answer to it."""
+_Take: TypeAlias = Callable[[str, Json], None]  # gets a request's name and the answer to it
 
-MOST_REQUESTS: Final = 50_000
-"""Requests of a batch, at most: OpenAI's limit."""
-MOST_BYTES: Final = 190 * 10**6
-"""Bytes of a batch's file: somewhat below OpenAI's limit of 200 MB."""
-LEAST: Final = 100
-"""Requests that are worth a batch; fewer are asked one by one."""
-ROUNDS: Final = 3
-"""Batches in which a request without an answer is tried."""
-MARK: Final = "empathy_audit"
-"""Key of our mark in a batch's metadata."""
+MOST_REQUESTS: Final = 50_000  # requests of a batch, at most: OpenAI's limit
+MOST_BYTES: Final = 190 * 10**6  # bytes of a batch's file: somewhat below OpenAI's limit of 200 MB
+LEAST: Final = 100  # requests that are worth a batch; fewer are asked one by one
+ROUNDS: Final = 3  # batches in which a request without an answer is tried
+MARK: Final = "empathy_audit"  # key of our mark in a batch's metadata
 _ENDED: Final = frozenset({"completed", "failed", "expired", "cancelled"})
-_PAGES: Final = 50
-"""Pages of 100 batches to search for ours."""
-_SHOWN: Final = 300
-"""Characters of a server's message to show."""
+_PAGES: Final = 50  # pages of 100 batches to search for ours
+_SHOWN: Final = 300  # characters of a server's message to show
 
 
 class Batches:
-    """Sends requests in batches, with the interface of :meth:`audit.engines.server.Server.ask_all`.
-
-    The server's budget, retries and stored answers apply here too: a request in a batch counts as one. ``say`` gets
-    lines about batches.
-    """
+    """Sends requests in batches; budget, retries and stored answers are the :class:`Server`'s."""
 
     def __init__(self, server: Server, *, say: Callable[[str], None] | None = None) -> None:
         self._server = server
@@ -67,11 +55,7 @@ class Batches:
         missing: Callable[[str], _Read] | None = None,
         done: Done = unwatched,
     ) -> list[_Read]:
-        """Send many requests and wait for the answers; see :meth:`audit.engines.server.Server.ask_all`.
-
-        Raises ModelError if the server has no batches, a batch fails or is cancelled, or the budget is spent. Answers
-        so far are kept, and a submitted batch is found again.
-        """
+        """Send many requests and wait for the answers. After an error a submitted batch is found again."""
         server = self._server
         if server.kept is not self._of:
             self._of, self._noted = server.kept, {}
@@ -87,7 +71,6 @@ class Batches:
         odd: dict[int, str] = {}
 
         def take(name: str, response: Json) -> None:
-            """Read and store an answer."""
             place = places.get(name)
             if place is None or place in found:
                 return
@@ -127,8 +110,8 @@ class Batches:
             said = f"{len(left):,} requests came back without an answer from {ROUNDS} batches ({why})"
             if missing is None or len(found) == n_before:
                 raise ModelError(
-                    f"{server.base_url}: {said}; check them at the server, or ask one by one: engine.batch=null; what "
-                    "was answered is kept"
+                    f"{server.base_url}: {said}; check them at the server, or send prompts one by one: "
+                    "engine.batch=null; answers so far are kept"
                 )
             self._say(f"{said}: they have failed")
             found |= {place: missing(odd.get(place, why)) for place in left}
@@ -185,8 +168,8 @@ class Batches:
         noted = noted | {"id": self._id(made, "a batch")}
         self._note(number, noted)
         self._say(
-            f"batch {noted['id']} of {len(lines):,} requests is submitted; whatever ends this process, the same "
-            "command picks it up"
+            f"batch {noted['id']} of {len(lines):,} requests is submitted; if this process ends, the same command "
+            "picks the batch up again"
         )
         return number, noted
 
@@ -233,7 +216,7 @@ class Batches:
         try:
             batch = self._wait(noted, told)
         except KeyboardInterrupt:
-            self._say(f"\nbatch {noted['id']} goes on at the server; the same command picks it up")
+            self._say(f"\nbatch {noted['id']} continues at the server; the same command picks it up again")
             raise
         for field in ("output_file_id", "error_file_id"):
             if batch.get(field):
@@ -241,11 +224,11 @@ class Batches:
         self._note(number, noted | {"read": True})
         state = batch["status"]
         if state == "expired":
-            self._say(f"batch {noted['id']} expired before all of it was answered; what is left is asked again")
+            self._say(f"batch {noted['id']} expired before all requests were answered; the rest are sent again")
         if state == "cancelled":
             raise ModelError(
-                f"{self._server.base_url}: batch {noted['id']} was cancelled there; what it had answered is kept, and "
-                "the same command asks for the rest anew"
+                f"{self._server.base_url}: batch {noted['id']} was cancelled at the server; its answers are kept: "
+                "run the same command to ask for the rest"
             )
         if state == "failed":
             self._failed(noted, batch)
@@ -261,8 +244,8 @@ class Batches:
                 take(str(line.get("custom_id")), response)
         if not n_lines:  # for example a proxy's page; the answers are still at the server
             raise ModelError(
-                f"{self._server.base_url}: file {file} of batch {noted['id']} holds no answer; the same command reads "
-                "it again"
+                f"{self._server.base_url}: file {file} of batch {noted['id']} has no answer; run the same command "
+                "to read it again"
             )
 
     def _wait(self, noted: Json, told: _Told) -> Json:
@@ -274,13 +257,14 @@ class Batches:
             batch = self._server.control_request("GET", f"/batches/{noted['id']}")
             if "http_status" in batch:
                 raise ModelError(
-                    f"{self._server.base_url}: knows no batch {noted['id']} (HTTP {batch['http_status']}"
-                    f"{batch.get('said', '')}), which this run had submitted; give the key of the same account, or ask "
-                    "what is left one by one: engine.batch=null"
+                    f"{self._server.base_url}: does not know batch {noted['id']} (HTTP "
+                    f"{batch['http_status']}{batch.get('said', '')}), which this run submitted; use a key of the "
+                    "same account, or send the rest one by one: engine.batch=null"
                 )
             if not isinstance(batch.get("status"), str):
                 raise ModelError(
-                    f"{self._server.base_url}: does not say how batch {noted['id']} is; the same command asks again"
+                    f"{self._server.base_url}: does not report the state of batch {noted['id']}; run the same "
+                    "command to ask again"
                 )
             if batch["status"] in _ENDED:
                 return batch
@@ -296,8 +280,8 @@ class Batches:
         content = self._server.control_request("GET", f"/files/{file}/content", raw=True)
         if "raw" not in content:
             raise ModelError(
-                f"{self._server.base_url}: does not give file {file} of a batch (HTTP {content.get('http_status')}"
-                f"{content.get('said', '')}); the same command tries again"
+                f"{self._server.base_url}: does not return file {file} of a batch (HTTP "
+                f"{content.get('http_status')}{content.get('said', '')}); run the same command to try again"
             )
         for text in str(content["raw"]).split("\n"):
             try:
@@ -315,11 +299,14 @@ class Batches:
         said = " ".join(self._server.key.hidden(str(first.get("message") or "no reason given")).split())[:_SHOWN]
         if "limit" in f"{first.get('code')} {said}".lower() and int(noted["n"]) > LEAST:
             self._most, self._together = max(LEAST, int(noted["n"]) // 2), False
-            self._say(f"the server takes no batch of {noted['n']:,} requests ({_plain(said)}): half as many at a time")
+            self._say(
+                f"the server does not accept a batch of {noted['n']:,} requests ({_plain(said)}): half as many at a "
+                "time"
+            )
             return
         raise ModelError(
-            f"{self._server.base_url}: batch {noted['id']} failed ({said}); mend it, and the same command submits "
-            "it anew"
+            f"{self._server.base_url}: batch {noted['id']} failed ({said}); fix the cause, then run the same "
+            "command to submit it again"
         )
 
     # --- What is noted -----------------------------------------------------------------------------------------------
@@ -353,8 +340,8 @@ class Batches:
         if "http_status" not in answer:
             return answer
         raise ModelError(
-            f"{self._server.base_url}: takes no batches (HTTP {answer['http_status']} at "
-            f"{path}{answer.get('said', '')}); engine.batch=null asks one by one"
+            f"{self._server.base_url}: does not accept batches (HTTP {answer['http_status']} at "
+            f"{path}{answer.get('said', '')}); use engine.batch=null to send prompts one by one"
         )
 
     def _id(self, answer: Json, what: str, field: str = "id") -> str:
@@ -362,7 +349,9 @@ class Batches:
         found = answer.get(field)
         if isinstance(found, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}", found):
             return found
-        raise ModelError(f"{self._server.base_url}: gives {what} without an id; check that it takes OpenAI's batches")
+        raise ModelError(
+            f"{self._server.base_url}: returned {what} without an id; check that it supports OpenAI's batches"
+        )
 
 
 class _Told:
@@ -374,14 +363,12 @@ class _Told:
         self._total = total
 
     def at(self, n: int) -> None:
-        """Report that ``n`` are done in all."""
         n = min(n, self._total)
         if n > self.n:
             self._done(n - self.n)
             self.n = n
 
     def more(self, n: int) -> None:
-        """Report that ``n`` more are done."""
         self.at(self.n + n)
 
 

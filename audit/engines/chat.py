@@ -40,37 +40,21 @@ from stimuli.prompts import Prompt
 
 _SENTINEL: Final = "empathy-audit-system-role"
 _TURNS: Final = (("user", "empathy-audit-turn-1"), ("assistant", "empathy-audit-turn-2"))
-_PROBES: Final = ((("user", "x"),), (("system", "x"), ("user", "x")))
-"""Messages that reveal what a template writes around a prompt."""
-_CHECKED: Final = 2
-"""Prompts to check for each system message and number of turns."""
-_FIRST: Final = 4
-"""Tokens at a prompt's beginning among which the template's BOS may come, for example after white space."""
-_NUMBERS: Final = tuple(map(str, range(101)))
-"""Numbers that test whether a tokenizer joins a number to the space before it."""
+_PROBES: Final = ((("user", "x"),), (("system", "x"), ("user", "x")))  # reveal what a template writes around a prompt
+_CHECKED: Final = 2  # prompts to check for each system message and number of turns
+_FIRST: Final = 4  # tokens among which the template's BOS may come, for example after white space
+_NUMBERS: Final = tuple(map(str, range(101)))  # tests whether a tokenizer joins a number to the space before it
 
 
 class ChatTokenizer:
     """A Hugging Face tokenizer that renders and encodes our prompts.
 
-    Parameters
-    ----------
-    tokenizer
-        A ``PreTrainedTokenizerBase``.
-    name
-        The model's name, for messages.
-    add_special_tokens
-        Whether to add the tokenizer's special tokens although the chat template has written its own, as vLLM does with
-        a prompt given as a string. A template that writes a BOS then has it twice.
-    template
-        The user's, in place of the tokenizer's own.
-    date
-        YYYY-MM-DD, for templates that print today's date.
-    thinks_in
-        The marks of the model's thoughts.
+    With ``add_special_tokens`` the tokenizer's special tokens are added although the chat template has written its own,
+    as vLLM does with a prompt given as a string: a template that writes a BOS then has it twice. ``date`` is
+    YYYY-MM-DD, for templates that print today's.
     """
 
-    _mend: ClassVar[str] = "name a template, model.chat_template=FILE,"
+    _mend: ClassVar[str] = "give a template, model.chat_template=FILE,"
 
     def __init__(
         self,
@@ -84,8 +68,8 @@ class ChatTokenizer:
     ) -> None:
         if template is None and not getattr(tokenizer, "chat_template", None):
             raise ModelError(
-                f"model {name}: its tokenizer has no chat template; choose an instruction-tuned model, or say how a "
-                f"base model is asked: model.chat_template={PLAIN}, or a Jinja file"
+                f"model {name}: its tokenizer has no chat template; choose an instruction-tuned model, or set how "
+                f"a base model is asked: model.chat_template={PLAIN}, or a Jinja file"
             )
         self.hf: Any = tokenizer
         self.name = name
@@ -117,8 +101,8 @@ class ChatTokenizer:
             tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=trust_remote_code)
         except Exception as error:
             raise ModelError(
-                f"model {name}: no tokenizer could be read from {where} ({first_line(error)}); download or copy the "
-                "model again, with its tokenizer's files"
+                f"model {name}: no tokenizer could be read from {where} ({first_line(error)}); download or copy "
+                "the model again, including its tokenizer files"
             ) from error
         return cls(
             tokenizer,
@@ -193,11 +177,7 @@ class ChatTokenizer:
 
     @cached_property
     def _closes(self) -> bool:
-        """Whether to close a thought that the template does not open.
-
-        True if the model thinks (its card, template or vocabulary says so) and the template renders the same whether it
-        is told to think or not to.
-        """
+        """Whether to close a thought that the template does not open, since the model thinks whatever it is told."""
         if self.dialect is None:
             return False
         named = self.thinks_in != "auto" or in_template(self._template_text) is self.dialect
@@ -209,10 +189,7 @@ class ChatTokenizer:
     def _render(
         self, messages: Sequence[tuple[str, str]], told: Mapping[str, Any] | None = None, *, thinks: bool = False
     ) -> str:
-        """Render messages up to where the answer begins, or the thought.
-
-        ``told`` overrides the pinned date variables.
-        """
+        """Render messages up to where the answer begins, or the thought."""
         shown = pinned(self.date) if told is None else told
         if thinks:
             return self.thinking.opened(self._made(messages, shown, thinks=True))
@@ -236,10 +213,7 @@ class ChatTokenizer:
 
     @cached_property
     def _form(self) -> tuple[tuple[tuple[str, str], ...], bool]:
-        """Messages that the template accepts and shows, and whether their content is a list of parts.
-
-        Raises ModelError if no form shows the question.
-        """
+        """Messages that the template accepts and shows, and whether their content is a list of parts."""
         faults = []
         question = ("user", _SENTINEL)
         probes = ((question,), (("system", "x"), question))
@@ -254,15 +228,15 @@ class ChatTokenizer:
                 if _SENTINEL in made and "'type'" not in made and '"type"' not in made:
                     return probe, parts
         if len(faults) < 4:
-            faults = [self._not_shown("leaves out what the user says, as a text and as a list of parts")]
+            faults = [self._not_shown("leaves out the user's message, both as text and as a list of parts")]
         raise faults[0]
 
     def _not_shown(self, what: str) -> ModelError:
         """Return the error for a template that does not show every message."""
         asked = f"model {self.name}: its chat template" if self.template is None else f"{self.template.asked}:"
         return ModelError(
-            f"{asked} {what}, so that the model would be asked another question; {self._mend} that writes each "
-            "message's content once and in order"
+            f"{asked} {what}, so the model would not be asked the question as written; {self._mend} that writes "
+            "each message's content once and in order"
         )
 
     def _applied(self, said: Sequence[Mapping[str, Any]], shown: Mapping[str, Any], *, thinks: bool = False) -> str:
@@ -298,16 +272,11 @@ class ChatTokenizer:
         return own is PreTrainedTokenizerBase.apply_chat_template
 
     def render(self, prompt: Prompt) -> str:
-        """Return the full text given to the model, up to where its thought or answer begins or continues.
-
-        Raises ModelError if the template refuses the messages or omits earlier turns, or if a thought is asked of a
-        model that has none.
-        """
+        """Return the full text given to the model, up to where its thought or answer begins or continues."""
         messages = [*prompt.turns, ("user", prompt.user)]
         if prompt.turns and not self.shows_turns:
             raise ModelError(
-                f"model {self.name}: its chat template leaves out earlier turns; ask without them, or choose another "
-                "model"
+                f"model {self.name}: its chat template drops earlier turns; ask without them, or choose another model"
             )
         if prompt.system and self.has_system_role:
             messages.insert(0, ("system", prompt.system))
@@ -323,16 +292,12 @@ class ChatTokenizer:
         return text + self.begun_as(prompt.begun)
 
     def check_shown(self, prompts: Sequence[Prompt]) -> None:
-        """Check that the first prompts of each perceiver show every message once and in order.
-
-        Raises ModelError if not, since the model would be asked something else, or if a prompt ends inside a thought
-        with unknown marks.
-        """
+        """Check that each perceiver's first prompts show every message once, in order, without an unknown thought."""
         if prompts and (mark := self._opens_unknown):
             raise ModelError(
-                f"model {self.name}: its chat template opens a thought by {mark!r}, which is of no dialect that is "
-                "known, so that a number of the thought would be a rating; name what stands before a thought and after "
-                f"it: thinking.marks=['{mark}',CLOSES]"
+                f"model {self.name}: its chat template opens a thought with {mark!r}, which is not a known mark, "
+                "so a number in a thought would be read as a rating; give the marks before and after a thought: "
+                f"thinking.marks=['{mark}',CLOSES]"
             )
         for prompt in prompts:
             shape = (prompt.system, len(prompt.turns), prompt.thinks, prompt.thought is None)
@@ -377,11 +342,7 @@ class ChatTokenizer:
         return ids
 
     def encode_prompts(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        """Return the token ids of prompts; shared text is rendered and tokenised once.
-
-        With ``add_special_tokens``, the tokenizer's own special tokens surround them. Raises ModelError as
-        :meth:`render`, or if those tokens cannot be determined.
-        """
+        """Return the token ids of prompts; shared text is rendered and tokenised once."""
         self.check_shown(prompts)
         if self._shared is None:
             encoded = self.encode_all([self.render(prompt) for prompt in prompts])
@@ -422,10 +383,7 @@ class ChatTokenizer:
 
     @cached_property
     def chat(self) -> dict[str, Any]:
-        """What shapes prompts besides the model's own files, for the manifest; empty if nothing does.
-
-        Keys as in :attr:`chat_identity`.
-        """
+        """What shapes prompts besides the model's own files, for the manifest; empty if nothing does."""
         other = self._probed(pinned(another_day(self.date)))
         return self._told(self.date if self._probed(pinned(self.date)) != other else None)
 
@@ -433,10 +391,8 @@ class ChatTokenizer:
     def chat_identity(self) -> dict[str, Any]:
         """The entries of :attr:`chat` that make prompts differ from those of earlier versions; empty if none.
 
-        ``template`` is the SHA-256 of the user's template; ``date`` the pinned date; ``begins`` what was done about
-        opening tokens; ``closes`` the marks of thoughts that are closed at once; ``content`` says that messages are
-        lists of parts. The date that templates of Llama 3.1 write by themselves is left out: earlier versions had it
-        too.
+        ``begins`` is what was done about opening tokens, ``closes`` the marks of thoughts that are closed at once. The
+        date that templates of Llama 3.1 write by themselves is left out: earlier versions had it too.
         """
         untold = self._probed({"strftime_now": clock(another_day(self.date))})
         return self._told(self.date if self._probed(pinned(self.date)) != untold else None)
@@ -470,9 +426,9 @@ class ChatTokenizer:
             once = self.begins_once(ids)
             named = " ".join(self._named(self._opening))
             if len(once) > len(ids):
-                return f"{named} put before each prompt, which the chat template leaves out"
+                return f"{named} added before each prompt, because the chat template leaves it out"
             if len(once) < len(ids):
-                return f"{named} taken once, which the chat template writes more than once"
+                return f"{named} used once, although the chat template writes it more than once"
         return ""
 
     @cached_property
@@ -496,28 +452,27 @@ class ChatTokenizer:
         """Describe what shapes prompts besides the model's own files; empty if nothing does."""
         said = []
         if self.template is not None:
-            over = " in place of the model's own" if getattr(self.hf, "chat_template", None) else ""
+            over = " instead of the model's own" if getattr(self.hf, "chat_template", None) else ""
             said.append(f"{self.template.asked}{over}")
         if self.chat.get("date"):
-            said.append(f"the chat template prints a date, which is model.date={self.date}")
+            said.append(f"the chat template prints a date: model.date={self.date}")
         if self._said_of_beginning:
             said.append(self._said_of_beginning)
         if self._before_opening:
             what = "white space" if self._before_opening.isspace() else repr(self._before_opening)
             named = " ".join(self._named(self._opening))
-            said.append(f"the chat template writes {what} before {named}, with which a text is to begin")
+            said.append(f"the chat template writes {what} before {named}, which must begin a text")
         if self._content_is_parts:
-            said.append("messages are handed to the chat template as lists of parts: it shows no others")
+            said.append("messages are passed to the chat template as lists of parts, the only form it shows")
         if self.closes_thoughts:
-            said.append(f"thoughts are closed at once by the marks of {self.closes_thoughts}, unless one is asked for")
+            said.append(
+                f"thoughts are closed at once with the marks of {self.closes_thoughts}, unless they are asked for"
+            )
         return "; ".join(said)
 
     @cached_property
     def added(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Token ids added before and after a rendered text; both empty unless ``add_special_tokens``.
-
-        Raises ModelError if the tokenizer changes a text in other ways than by adding tokens around it.
-        """
+        """Token ids added before and after a rendered text; both empty unless ``add_special_tokens``."""
         if not self.add_special_tokens:
             return (), ()
         # A text without special tokens occurs once, unchanged, in its encoding.
@@ -528,8 +483,8 @@ class ChatTokenizer:
         for text in (_SENTINEL, shown):
             if self._encode_with_added(text) != [*before, *self.encode(text), *after]:
                 raise ModelError(
-                    f"model {self.name}: its tokenizer does more to a text than to put tokens before and after it, so "
-                    "what it adds cannot be told apart; use engine.add_special_tokens=false"
+                    f"model {self.name}: its tokenizer does more than add tokens before and after a text, so its "
+                    "additions cannot be identified; use engine.add_special_tokens=false"
                 )
         return before, after
 
@@ -543,8 +498,7 @@ class ChatTokenizer:
         before, after = self.added
         if not before and not after:
             return (
-                "engine.add_special_tokens: this model's tokenizer adds no tokens to a text, so prompts are the same "
-                "as without it"
+                "engine.add_special_tokens: this model's tokenizer adds no tokens, so prompts are the same without it"
             )
         parts = [
             f"{' '.join(self._named(ids))} {side} the rendered prompt"
@@ -578,12 +532,7 @@ class ChatTokenizer:
         return str(self.hf.decode(token_ids, skip_special_tokens=not marks))
 
     def written(self, token_ids: list[int], text: str | None = None) -> str:
-        """Return the text that a model wrote, without special tokens except the marks of a thought.
-
-        The marks are needed to tell the thought from the answer; marks that the card names become ``<think>``.
-        ``token_ids`` is the whole output, and ``text`` the same without special tokens if the engine has decoded it
-        already.
-        """
+        """Return the text of an output without special tokens, except the marks that tell a thought from its answer."""
         text = self.decode(token_ids) if text is None else text
         if not self._special_ids.isdisjoint(token_ids):
             whole = self.decode(token_ids, marks=True)

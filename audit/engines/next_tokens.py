@@ -14,10 +14,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-ROUNDING: Final = 0.01
-"""Tolerance above 1: for half-precision logits and for logarithms with few digits."""
-_HALVES: Final = "\ufffd"
-"""How servers show a token that is part of a character."""
+ROUNDING: Final = 0.01  # tolerance above 1: for half-precision logits and for logarithms with few digits
+_HALVES: Final = "\ufffd"  # how servers show a token that is part of a character
 
 
 class ImpossibleError(ValueError):
@@ -25,11 +23,7 @@ class ImpossibleError(ValueError):
 
 
 class NextTokens(Mapping[str, float]):
-    """Probabilities of some tokens at one position, by text; the rest to 1 belongs to tokens not listed.
-
-    Raises ImpossibleError if a probability is not finite, below 0 or above 1, or their sum is above 1, by more than
-    :data:`ROUNDING`.
-    """
+    """Probabilities of some tokens at one position, by text; the rest to 1 belongs to tokens not listed."""
 
     __slots__ = ("_table",)
 
@@ -41,23 +35,23 @@ class NextTokens(Mapping[str, float]):
     def of_logs(cls, told: Iterable[tuple[Hashable, str, Any]], *, chosen: Hashable = None) -> NextTokens:
         """Read a server's tokens as (key that tells them apart, text, log-probability).
 
-        Texts of different tokens may be equal: parts of characters and marks look alike. ``chosen`` is the text of the
-        written token, which must be among them. Raises ImpossibleError if the values are impossible.
+        Texts of different tokens may be equal: parts of characters and marks look alike. ``chosen`` is the written
+        token's text, which must be among them. Raises ImpossibleError.
         """
         table: dict[str, float] = {}
         seen: set[Hashable] = set()
         for key, text, logprob in told:
             value = _finite(logprob)
             if value is None:
-                raise ImpossibleError(f"the log-probability of {text[:20]!r} is {_shown(logprob)}, no finite number")
+                raise ImpossibleError(f"the log-probability of {text[:20]!r} is {_shown(logprob)}, not a finite number")
             if value > ROUNDING:
-                raise ImpossibleError(f"the log-probability of {text[:20]!r} is {value:.4g}, and can be 0 at most")
+                raise ImpossibleError(f"the log-probability of {text[:20]!r} is {value:.4g}, but can be at most 0")
             if key in seen:
-                raise ImpossibleError(f"the token {text[:20]!r} is told twice")
+                raise ImpossibleError(f"the token {text[:20]!r} is listed twice")
             seen.add(key)
             table[text] = table.get(text, 0.0) + math.exp(min(value, 0.0))
         if chosen is not None and chosen not in table:
-            raise ImpossibleError(f"the token that was written, {str(chosen)[:20]!r}, is not among the likeliest")
+            raise ImpossibleError(f"the token that was written, {str(chosen)[:20]!r}, is not among the most likely")
         return cls(table)
 
     def __getitem__(self, text: str) -> float:
@@ -100,9 +94,9 @@ def token_key(text: str, *, number: object = None, octets: object = None) -> Has
 def check_probabilities(table: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the probabilities of distinct tokens, shape (..., k), if they are possible; see :class:`NextTokens`."""
     if not np.isfinite(table).all():
-        raise ImpossibleError("a probability is no finite number")
+        raise ImpossibleError("a probability is not a finite number")
     if table.size and (table.min() < 0 or table.max() > 1 + ROUNDING):
         raise ImpossibleError(f"probabilities lie from {table.min():.4g} to {table.max():.4g}, not from 0 to 1")
     if table.size and (most := float(table.sum(axis=-1).max())) > 1 + ROUNDING:
-        raise ImpossibleError(f"the probabilities of different tokens have the sum {most:.4g}, which is more than 1")
+        raise ImpossibleError(f"the probabilities of different tokens sum to {most:.4g}, more than 1")
     return table

@@ -51,49 +51,35 @@ from stimuli.prompts import Prompt
 
 _Read = TypeVar("_Read")
 
-TOP: Final = (20, 5)
-"""Number of likeliest tokens to request: OpenAI's maximum first, then what other servers allow."""
-READ_TOGETHER: Final = 128
-"""Prompts read together, so that vLLM still has them in its cache when the next question about them comes."""
-SEQUENCES: Final = 32
-"""Sequences per request."""
+TOP: Final = (20, 5)  # number of likeliest tokens to request: OpenAI's maximum first, then what other servers allow
+READ_TOGETHER: Final = 128  # prompts read together, so that vLLM still caches them when their next question comes
+SEQUENCES: Final = 32  # sequences per request
 _BEGINS: Final[tuple[Json, ...]] = (
     {"message": {}, "settings": {"continue_final_message": True, "add_generation_prompt": False}},
     {"message": {}, "settings": {}},
     {"message": {"prefix": True}, "settings": {}},
 )
 """How to ask for a continuation of the last message: vLLM and SGLang; llama.cpp and Ollama; DeepSeek and Mistral."""
-_LONG: Final = 2_000
-"""Characters from which a prompt is checked for truncation up front: no server's context is shorter than this."""
-_LONGER: Final = 24
-"""Characters by which a prompt must be longer before more tokens are expected; fewer may be chance."""
+_LONG: Final = 2_000  # characters from which a prompt is checked for truncation: no context is shorter
+_LONGER: Final = 24  # characters by which a prompt must be longer before more tokens are expected; fewer may be chance
 _N_WORDS: Final = 70
 _WORDS: Final = "one two three four five six seven eight nine ten " * (_N_WORDS // 10)
 _DIGITS: Final = re.compile(r" ?[0-9]+")
-_ALIKE: Final = 0.05
-"""Tolerance for a probability that the server computes in two ways: as one token of several, or alone."""
-_SURE: Final = 0.95
-"""If one token is more probable than this, two answers agree too easily for their agreement to prove anything."""
-_MOST_TOKENS: Final = 2**31
-"""Upper bound on a plausible token count: a server may return any number."""
+_ALIKE: Final = 0.05  # tolerance for a probability computed in two ways: as one token of several, or alone
+_SURE: Final = 0.95  # if one token is more probable than this, that two answers agree proves nothing
+_MOST_TOKENS: Final = 2**31  # upper bound on a plausible token count: a server may return any number
 _PROBE: Final = Prompt("", "Write one number: 7")
 
 
 @dataclass
 class ServedModel:
-    """A model at a server; a :class:`audit.engines.base.ModelSource`.
+    """A model at a server; a :class:`audit.engines.base.ModelSource`."""
 
-    ``base_url`` has no credentials. ``stated`` is the server's own name for the model, often with a version date, and
-    ``root`` what it says the model was made from (empty if it does not say). ``fingerprints`` are the distinct states
-    that it reported, oldest first. ``tokenizer`` is None unless the server shows how its chat template renders
-    messages.
-    """
-
-    base_url: str
-    stated: str
-    root: str
-    fingerprints: list[str]
-    tokenizer: _RemoteTokenizer | None = None
+    base_url: str  # without credentials
+    stated: str  # the server's own name for the model, often with a version date
+    root: str  # what the server says the model was made from; empty if it does not say
+    fingerprints: list[str]  # the distinct states that the server reported, oldest first
+    tokenizer: _RemoteTokenizer | None = None  # None unless the server shows how its chat template renders messages
 
     @property
     def revision(self) -> str | None:
@@ -137,8 +123,9 @@ def check_asked(model: ModelConfig, config: EngineConfig) -> tuple[str, Key]:
     """Return the server's address and key without contacting it; refuse settings that are the server's."""
     if model.base_url is None:
         raise ModelError(
-            "engine=openai needs the server's address, model.base_url=http://HOST:PORT/v1, and the model's name there, "
-            "model.path=NAME; model=openai, model=ollama, model=llama-cpp and model=vllm-serve are cards to begin with"
+            "engine=openai needs the server's address, model.base_url=http://HOST:PORT/v1, and the model's name "
+            "there, model.path=NAME; model=openai, model=ollama, model=llama-cpp and model=vllm-serve are model "
+            "cards to start from"
         )
     _refuse_what_is_of_files(model, config)
     return model.base_url, Key.of(model.api_key_env)
@@ -154,18 +141,16 @@ def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: b
     root = str(listed.get("root") or "")
     source = ServedModel(server.base_url, chat.stated, "" if root == chat.stated else root, chat.fingerprints)
     if batch and by_tokens:
-        raise ModelError(
-            f"engine.batch=true: {server.base_url} is vLLM, which has no batches and is asked by tokens; leave it out"
-        )
+        raise ModelError(f"engine.batch=true: {server.base_url} is vLLM, which has no batches; leave it out")
     if batch:
         chat.by_batch()
     if not by_tokens:
         if model.date != DATE:
             raise ModelError(
-                f"model.date={model.date}: {server.base_url} is not vLLM's, and takes no date for its chat template; "
+                f"model.date={model.date}: {server.base_url} is not vLLM, and takes no date for its chat template; "
                 "leave it out"
             )
-        how = ", asked by batch" if batch else ""
+        how = ", asked in batches" if batch else ""
         return OpenModel(chat, source, f"{why}; the server's own number format, and its chat template{how}")
     version = (server.get("//version") or {}).get("version")
     engine = VllmServerEngine(chat, model, version=str(version or ""), longest=listed.get("max_model_len"))
@@ -173,8 +158,8 @@ def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: b
     said = [why, "the server is vLLM, which is asked by tokens", engine.tokenizer.say_chat()]
     if today := engine.tokenizer.today():
         said.append(
-            f"its chat template prints today's date ({today}), which model.date cannot pin there: prompts of another "
-            "day differ"
+            f"its chat template prints today's date ({today}), which model.date cannot fix there: prompts differ "
+            "from day to day"
         )
     return OpenModel(engine, source, "; ".join(filter(None, said)))
 
@@ -192,14 +177,11 @@ def _refuse_what_is_of_files(model: ModelConfig, config: EngineConfig) -> None:
     }
     for name, value in asked.items():
         if value is not None:
-            raise ModelError(f"{name}={value}: engine=openai leaves that to the server; leave it out")
+            raise ModelError(f"{name}={value}: engine=openai leaves this to the server; leave it out")
 
 
 def _listed(server: Server, name: str) -> Json:
-    """Return the server's list entry for a model, or an empty dict if it has no list.
-
-    Raises ModelError if the list has other models only.
-    """
+    """Return the server's list entry for a model, or an empty dict if it has no list."""
     listed = (server.get("/models") or {}).get("data")
     models = {str(each["id"]): each for each in listed or [] if isinstance(each, dict) and "id" in each}
     if models and name not in models:
@@ -207,15 +189,11 @@ def _listed(server: Server, name: str) -> Json:
     return models.get(name, {})
 
 
-SERVED: Final = "serve the model with a template"
-"""Remedy for a chat template that does not show every message."""
+SERVED: Final = "serve the model with a template"  # remedy for a chat template that does not show every message
 
 
 class ChatEngine:
-    """Asks a server by whole conversations; see :class:`audit.engines.base.Engine`.
-
-    ``seed`` is sent with requests at temperature 0; whether it has an effect is up to the server.
-    """
+    """Asks a server by whole conversations; see :class:`audit.engines.base.Engine`."""
 
     def __init__(self, server: Server, model: ModelConfig, *, seed: int) -> None:
         self._server = server
@@ -243,13 +221,10 @@ class ChatEngine:
 
     def in_format(self, dtype: str) -> AbstractContextManager[None]:
         """See :class:`audit.engines.base.Engine`."""
-        raise ModelError(f"engine=openai does not change to {dtype}: the number format is the server's")
+        raise ModelError(f"engine=openai cannot change to {dtype}: the server sets the number format")
 
     def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
-        """See :class:`audit.engines.base.Engine`: always True. Only the server knows, and it refuses what is too long.
-
-        Raises ModelError for a prompt with a thought, which such servers do not accept.
-        """
+        """See :class:`audit.engines.base.Engine`. Only the server knows, and it refuses what is too long."""
         for prompt in prompts:
             self._refuse_thought(prompt)
         return [True] * len(prompts)
@@ -257,8 +232,8 @@ class ChatEngine:
     def _refuse_thought(self, prompt: Prompt) -> None:
         if prompt.thinks or prompt.thought is not None:
             raise ModelError(
-                f"{self._server.base_url}: where a thought ends, and what is answered after a given one, cannot be "
-                "told of this server; use thinking=off, or serve the model by vLLM"
+                f"{self._server.base_url}: this server does not show where a thought ends and the answer begins; "
+                "use thinking=off, or serve the model with vLLM"
             )
 
     def close(self) -> None:
@@ -343,8 +318,7 @@ class ChatEngine:
     def _check_whole(self, prompt: Prompt, *, n_read: int | None = None) -> None:
         """Raise ModelError if the server truncates ``prompt``: with many words put before it, it reads no more tokens.
 
-        The words go at the head, so that the server's prefix cache does not affect the count. ``n_read`` is the token
-        count the server gave when it answered the prompt, or None if it has not been asked.
+        The words go at the head, so that the server's prefix cache does not affect the count.
         """
         plain, longer = (
             self._n_read(replace(prompt, user=f"{words}\n{prompt.user}")) for words in ("Read this:", _WORDS)
@@ -353,10 +327,10 @@ class ChatEngine:
         self._whole = max(self._whole, length)
         if plain is None or longer is None:
             return  # the server refuses long prompts itself, or gives no counts
-        where = f"{self._server.base_url}: cuts what it is asked"
+        where = f"{self._server.base_url}: cuts off long prompts"
         remedy = (
-            "give the model a longer context there (Ollama: num_ctx; llama.cpp: --ctx-size), and run the same command: "
-            "nothing is rated that was read so"
+            "give the model a longer context there (Ollama: num_ctx; llama.cpp: --ctx-size), and run the same "
+            "command: cut prompts are not rated"
         )
         if longer - plain < _N_WORDS // 2:
             raise ModelError(
@@ -447,10 +421,7 @@ class ChatEngine:
         return self._top(answer) if isinstance(logprobs, dict) and logprobs.get("content") else None
 
     def _check_shown(self, prompts: Sequence[Prompt]) -> None:
-        """Check on the first prompt that the chat template shows every message, if the server exposes its template.
-
-        Raises ModelError if not, since the model would be asked something else.
-        """
+        """Check on the first prompt that the chat template shows every message, if the server exposes its template."""
         if not (self.shows_prompts and prompts):
             return
         self.shows_prompts = False
@@ -461,15 +432,15 @@ class ChatEngine:
 
         if render(prompts[0]) and (fault := not_shown_once(prompts[0], render)):
             raise ModelError(
-                f"{self._server.base_url}: its chat template {fault}, so that the model would be asked another "
-                f"question; {SERVED} that writes each message's content once and in order"
+                f"{self._server.base_url}: its chat template {fault}, so the model would not be asked the question "
+                f"as written; {SERVED} that writes each message's content once and in order"
             )
 
     def _payload(self, prompt: Prompt, max_tokens: int, *, seed: int, **settings: Any) -> Json:
         if prompt.begun:
             raise ModelError(
-                f"{self._server.base_url}: whether it goes on with an answer that is begun for the model cannot be "
-                "told of this server; leave elicitation.prefill empty, or serve the model by vLLM"
+                f"{self._server.base_url}: this server does not show whether it continues an answer begun for the "
+                "model; leave elicitation.prefill empty, or serve the model with vLLM"
             )
         self._refuse_thought(prompt)
         asked: Json = {
@@ -496,14 +467,11 @@ class ChatEngine:
             return self._ask(again, read, missing, done)
 
     def _choice(self, answer: Json) -> Json:
-        """Return the single choice of an answer and record which model gave it.
-
-        Raises Odd if there is none, and ModelError if the server refuses every prompt or another model answered.
-        """
+        """Return the single choice of an answer and record which model gave it."""
         self._check_refusal(answer)
         choices = answer.get("choices")
         if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
-            raise Odd("no choices" if choices in (None, []) else "choices that are none")
+            raise Odd("no choices" if choices in (None, []) else "invalid choices")
         self.note(answer)
         return choices[0]
 
@@ -513,8 +481,8 @@ class ChatEngine:
         if isinstance(stated, str) and stated:
             if self.stated and stated != self.stated:
                 raise ModelError(
-                    f"{self._server.base_url}: answers as {stated!r} now, and as {self.stated!r} before; a run is of "
-                    "one model: name that version as model.path if the server has it, and begin another run_dir"
+                    f"{self._server.base_url}: answers as {stated!r} now and as {self.stated!r} before, but a run has "
+                    "one model; give that version as model.path if the server has it, and start another run_dir"
                 )
             self.stated = stated
         state = answer.get("system_fingerprint")
@@ -528,8 +496,8 @@ class ChatEngine:
         where = self._server.base_url
         if status in (404, 405, 501):
             raise ModelError(
-                f"{where}: has no {self._asked_for} at /chat/completions (HTTP {status}{said}); most addresses end in "
-                "/v1, and model.path is the model's name there"
+                f"{where}: has no {self._asked_for} at /chat/completions (HTTP {status}{said}); check "
+                "model.base_url (most end in /v1) and model.path, the model's name there"
             )
         low = said.lower()
         if "max_completion_tokens" in low and self._room_is_called == "max_tokens":
@@ -537,8 +505,8 @@ class ChatEngine:
         if "top_logprobs" in low and self._n_top == TOP[0]:
             raise _OtherName("top_logprobs")
         if "logprobs" in low:
-            raise ModelError(f"{where}: tells no logprobs (HTTP {status}{said}); use elicitation=generate")
-        raise ModelError(f"{where}: refuses what is asked (HTTP {status}{said}); what was answered is kept")
+            raise ModelError(f"{where}: returns no logprobs (HTTP {status}{said}); use elicitation=generate")
+        raise ModelError(f"{where}: rejected the request (HTTP {status}{said}); answers so far are kept")
 
     def _generated(self, answer: Json) -> Generated:
         if (refused := _of_prompt(answer)) is not None:
@@ -571,14 +539,14 @@ class ChatEngine:
             if ending_of(choice).declined:
                 return TopTokens((), (), None)
             raise ModelError(
-                f"{self._server.base_url}: tells no logprobs of {self._asked_for}, so that a distribution cannot be "
+                f"{self._server.base_url}: returns no logprobs for {self._asked_for}, so no distribution can be "
                 "read; use elicitation=generate"
             )
         try:
             tables = tuple(_table(each) for each in content)
             written = tuple(storable(str(each["token"])) for each in content)
         except ImpossibleError as error:
-            raise Odd(f"logprobs that are none: {error}", "use elicitation=generate") from error
+            raise Odd(f"invalid logprobs: {error}", "use elicitation=generate") from error
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise Odd(f"logprobs that cannot be read ({type(error).__name__})", "use elicitation=generate") from error
         usage = answer.get("usage")
@@ -610,7 +578,6 @@ def _of_prompt(answer: Json) -> Generated | None:
 
 
 def _length(prompt: Prompt) -> int:
-    """Return the number of characters in a prompt's messages."""
     return len(prompt.system) + len(prompt.user) + sum(len(text) for _, text in prompt.turns)
 
 
@@ -654,7 +621,7 @@ class _Remote:
     def _post(self, path: str, **payload: Any) -> Json:
         answer = self._server.ask(path, {"model": self._name, **payload})
         if "http_status" in answer:
-            raise ModelError(f"{self._server.base_url}: {path[1:]} refuses{answer.get('said', '')}")
+            raise ModelError(f"{self._server.base_url}: {path[1:]} rejected{answer.get('said', '')}")
         return answer
 
     def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
@@ -679,8 +646,8 @@ class _Remote:
 
     def _odd(self, path: str, what: str) -> ModelError:
         return ModelError(
-            f"{self._server.base_url}: {path} answers with {what}; check that it is vLLM's server, and run the same "
-            "command to go on: what was answered is kept"
+            f"{self._server.base_url}: {path} answers with {what}; check that it is a vLLM server, then run the "
+            "same command to continue: answers so far are kept"
         )
 
 
@@ -726,7 +693,6 @@ class _RemoteTokenizer(ChatTokenizer):
         return [self.decode([token]) for token in ids]
 
     def encode_prompts(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        """See :class:`audit.engines.chat.ChatTokenizer`."""
         if not prompts:
             return []
         self.check_shown(prompts)
@@ -844,7 +810,7 @@ class VllmServerEngine(TokenEngine):
         rows = [row for table in self._server.ask_all("/completions", payloads, read) for row in table]
         if len(rows) != len(asked):
             raise ModelError(
-                f"{self._server.base_url}: gives {len(rows)} answers to {len(asked)} sequences; check the server"
+                f"{self._server.base_url}: returned {len(rows)} answers to {len(asked)} sequences; check the server"
             )
         return np.array(rows, dtype=np.float64).reshape(len(asked), len(token_ids))
 
@@ -856,9 +822,9 @@ class VllmServerEngine(TokenEngine):
             )
         choices = answer.get("choices")
         if not (isinstance(choices, list) and choices and all(isinstance(each, dict) for each in choices)):
-            raise Odd("no choices" if choices in (None, []) else "choices that are none")
+            raise Odd("no choices" if choices in (None, []) else "invalid choices")
         if n is not None and len(choices) != n:
-            raise Odd(f"{len(choices)} choices in place of {n}")
+            raise Odd(f"{len(choices)} choices instead of {n}")
         self._chat.note(answer)
         places = [each.get("index", 0) for each in choices]
         if not all(_count(place) is not None for place in places):

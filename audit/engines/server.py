@@ -36,26 +36,17 @@ if TYPE_CHECKING:
 Json: TypeAlias = dict[str, Any]
 _Read = TypeVar("_Read")
 
-LONGEST_BODY: Final = 64 * 2**20
-"""Bytes; a longer answer cannot be one to our requests."""
-SLOWEST: Final = 100_000
-"""Bytes a second below which a download counts as stuck."""
-LONGEST_PAUSE: Final = 60.0
-"""Seconds between two tries if the server asks for no wait."""
-ODD_TRIES: Final = 3
-"""Tries for a prompt if the server's response has no answer in it."""
-_SHOWN: Final = 300
-"""Characters of a server's message to show."""
+LONGEST_BODY: Final = 64 * 2**20  # bytes; a longer answer cannot be one to our requests
+SLOWEST: Final = 100_000  # bytes a second below which a download counts as stuck
+LONGEST_PAUSE: Final = 60.0  # seconds between two tries if the server asks for no wait
+ODD_TRIES: Final = 3  # tries for a prompt if the server's response has no answer in it
+_SHOWN: Final = 300  # characters of a server's message to show
 _PASSING: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 """HTTP codes of faults that may pass."""
-_SLOWED: Final = frozenset({429, 503, 529})
-"""HTTP codes that ask for fewer requests at a time."""
-_OF_PROMPTS: Final = frozenset({400, 413, 422})
-"""HTTP codes that may concern a single prompt."""
-_FORGOTTEN: Final[Json] = {"forgotten": True}
-"""Stored in place of an answer that must not be used."""
-_PROBABILITIES: Final = ("logprobs", "top_logprobs")
-"""Payload keys that ask for probabilities."""
+_SLOWED: Final = frozenset({429, 503, 529})  # HTTP codes that ask for fewer requests at a time
+_OF_PROMPTS: Final = frozenset({400, 413, 422})  # HTTP codes that may concern a single prompt
+_FORGOTTEN: Final[Json] = {"forgotten": True}  # stored in place of an answer that must not be used
+_PROBABILITIES: Final = ("logprobs", "top_logprobs")  # payload keys that ask for probabilities
 
 
 class Odd(Exception):
@@ -64,7 +55,8 @@ class Odd(Exception):
     def __init__(self, what: str, remedy: str = "") -> None:
         super().__init__(what)
         self.remedy = remedy or (
-            "check that it is an OpenAI-compatible server, and run the same command to go on: what was answered is kept"
+            "check that it is an OpenAI-compatible server, then run the same command to continue: answers so far "
+            "are kept"
         )
 
 
@@ -93,11 +85,11 @@ class Key:
         secret = os.environ.get(variable, "").strip()
         if not secret:
             raise ModelError(
-                f"api_key_env={variable}: the environment has no such variable, or it is empty; "
-                f"export {variable}=... first, or leave api_key_env=null for a server without keys"
+                f"api_key_env={variable}: this environment variable is not set or is empty; export {variable}=... "
+                "first, or use api_key_env=null for a server without keys"
             )
         if not (secret.isascii() and secret.isprintable()) or " " in secret or len(secret) < 4:
-            raise ModelError(f"api_key_env={variable}: what the variable holds cannot be a key; set it anew")
+            raise ModelError(f"api_key_env={variable}: the variable's value cannot be a key; set it again")
         return cls(secret)
 
 
@@ -189,23 +181,14 @@ class Pace:
 
 @dataclass
 class Server:
-    """A server, asked by JSON over HTTP.
+    """A server, asked by JSON over HTTP."""
 
-    Attributes
-    ----------
-    base_url
-        The API's root, such as ``http://localhost:8000/v1``; without credentials.
-    kept
-        Stores answers of the part being asked; None stores none.
-    control
-        Path and payload of a request that the server has answered. If it no longer does, the fault is the server's and
-        not a prompt's.
-    """
-
-    base_url: str
+    base_url: str  # the API's root, without credentials
     key: Key
     settings: ServerConfig
-    kept: AnswerStore | None = None
+    kept: AnswerStore | None = None  # answers of the part being asked
+    # Path and payload of a request that the server has answered. If it no longer does, the fault is the server's and
+    # not a prompt's.
     control: tuple[str, Json] | None = None
     _spent: _Spent = field(init=False, repr=False, default_factory=_Spent)
     _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
@@ -241,14 +224,10 @@ class Server:
         path: str,
         payload: Mapping[str, Any] | Upload | None = None,
         *,
-        tries: int | None = None,
-        raw: bool = False,
+        tries: int | None = None,  # None: as many as the settings allow
+        raw: bool = False,  # return the response text, of any length, as "raw"
     ) -> Json:
-        """Return the answer to a request that is no prompt and counts against no budget; as :meth:`ask`.
-
-        ``tries`` None means as many as the settings allow. ``raw`` returns the response text, of any length, as
-        ``raw``. Raises NoAnswerError without an answer, and ModelError if the key or the request is refused.
-        """
+        """Return the answer to a request that is no prompt and counts against no budget; as :meth:`ask`."""
         return self._patiently(method, path, payload, threading.Event(), tries=tries, raw=raw, counted=False)
 
     def taken(self, status: object, body: object, sent: Mapping[str, Any]) -> Json | None:
@@ -272,25 +251,14 @@ class Server:
         self,
         path: str,
         payloads: Sequence[Mapping[str, Any]],
-        read: Callable[[Json], _Read],
+        read: Callable[[Json], _Read],  # raises Odd if an answer is unusable
         *,
+        # value for an answer that is odd each time, given the reason; None stops the run instead
         missing: Callable[[str], _Read] | None = None,
-        done: Done = unwatched,
-        names: Sequence[str] | None = None,
+        done: Done = unwatched,  # called with the number of new answers
+        names: Sequence[str] | None = None,  # keys for stored answers; None takes request_names
     ) -> list[_Read]:
-        """Send many requests, several at a time; return what ``read`` makes of the answers, in request order.
-
-        Parameters
-        ----------
-        read
-            Raises :class:`Odd` if an answer is unusable, ModelError if the server cannot be asked at all.
-        missing
-            Value for an answer that is odd each time, given the reason; None stops the run instead.
-        done
-            Called with the number of new answers.
-        names
-            Keys for stored answers; None takes :func:`request_names`.
-        """
+        """Send many requests, several at a time; return what ``read`` makes of the answers, in request order."""
         found: dict[int, _Read] = {}
         keys = request_names(path, payloads) if names is None else names
         for place, name in enumerate(keys):
@@ -375,7 +343,9 @@ class Server:
                 continue
             return answer, value
         if missing is None or not self._works(payload, read, stop):
-            raise ModelError(f"{self.base_url}: its answers hold no answer ({odd}, {ODD_TRIES} times); {odd.remedy}")
+            raise ModelError(
+                f"{self.base_url}: its responses contain no answer ({odd}, {ODD_TRIES} times); {odd.remedy}"
+            )
         return None, missing(str(odd))
 
     def _works(self, payload: Mapping[str, Any], read: Callable[[Json], _Read], stop: threading.Event) -> bool:
@@ -421,8 +391,8 @@ class Server:
             longest = self.settings.max_wait_s
             if fault.wait is not None and fault.wait > longest:
                 raise ModelError(
-                    f"{self.base_url}: {fault.reason}, and asks to wait {fault.wait:.0f} s, which is more than "
-                    f"engine.server.max_wait_s={longest:g}; run the same command later: what was answered is kept"
+                    f"{self.base_url}: {fault.reason}, and asks to wait {fault.wait:.0f} s, more than "
+                    f"engine.server.max_wait_s={longest:g}; run the same command later: answers so far are kept"
                 )
             pause = self.settings.backoff_s * 2**attempt
             pause = min(pause, LONGEST_PAUSE, longest) * random.uniform(0.5, 1.0) if fault.wait is None else fault.wait
@@ -432,8 +402,8 @@ class Server:
                 raise _Stopped
         assert fault is not None
         raise NoAnswerError(
-            f"{self.base_url}: no answer after {n_tries} {'try' if n_tries == 1 else 'tries'} (last: {fault.reason}); "
-            "check the server, and run the same command to go on: what was answered is kept"
+            f"{self.base_url}: no answer after {n_tries} {'try' if n_tries == 1 else 'tries'} (last: "
+            f"{fault.reason}); check the server, then run the same command to continue: answers so far are kept"
         )
 
     def _spend(self, n: int) -> None:
@@ -447,8 +417,9 @@ class Server:
             ):
                 if most is not None and used >= most:
                     raise BudgetError(
-                        f"engine.server.{name}={most} is spent: {spent.n_requests:,} requests and {spent.n_tokens:,} "
-                        "tokens in this session; what was answered is kept, and the same command goes on"
+                        f"engine.server.{name}={most} is used up: {spent.n_requests:,} requests and "
+                        f"{spent.n_tokens:,} tokens in this session; answers so far are kept: run the same command "
+                        "to continue"
                     )
             spent.n_requests += n
 
@@ -495,25 +466,25 @@ class Server:
             raise _Fault(f"HTTP {status}{_said(body)}", wait_asked(headers), status in _SLOWED)
         if status in (401, 403):
             raise ModelError(
-                f"{self.base_url}: refuses the key (HTTP {status}{_said(body)}); set the variable that "
-                "api_key_env names to a key of this server"
+                f"{self.base_url}: rejected the key (HTTP {status}{_said(body)}); set the variable named by "
+                "api_key_env to a key for this server"
             )
         if 300 <= status < 400:
             raise ModelError(
-                f"{self.base_url}: sends elsewhere (HTTP {status}), where no key is taken to; give the address itself "
-                "as base_url"
+                f"{self.base_url}: redirects elsewhere (HTTP {status}), and keys are not sent there; give the "
+                "final address as base_url"
             )
         if status in (404, 405, 501):
             return {"http_status": status, "said": _said(body)}
         if status in _OF_PROMPTS:
             return {"http_status": status, "said": _said(body), "means": meaning_of(body, sent)}
         if status >= 400:
-            raise ModelError(f"{self.base_url}: refuses what is asked (HTTP {status}{_said(body)})")
+            raise ModelError(f"{self.base_url}: rejected the request (HTTP {status}{_said(body)})")
         if not isinstance(body, dict):
             begins = " ".join(text.split())[:40]
             page = begins.lower().startswith(("<!doctype", "<html"))
             what = "a web page" if page else f"what begins {begins!r}" if begins else "nothing"
-            raise _Fault(f"{what} in place of JSON")
+            raise _Fault(f"{what} instead of JSON")
         usage = body.get("usage")
         used = usage.get("total_tokens") if isinstance(usage, dict) else None
         if isinstance(used, int) and used > 0:

@@ -14,40 +14,33 @@ from audit.engines.gguf import look_into
 from audit.engines.resolve import check_model_folder, file_hashes, find_folder, packaged_revision
 from audit.errors import ModelError
 
-_PATIENCE_S = 10.0
-"""Seconds that the hub may take to name a model's commit."""
+_PATIENCE_S = 10.0  # seconds that the hub may take to name a model's commit
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChange:
-    """A comparison of a model with what a run recorded; both fields are empty if it is the same.
+    """A comparison of a model with what a run recorded; both fields are empty if it is the same."""
 
-    ``changed`` says how it differs, ``unknown`` why that could not be determined.
-    """
-
-    changed: str = ""
-    unknown: str = ""
+    changed: str = ""  # how it differs
+    unknown: str = ""  # why that could not be determined
 
 
 def compare_model(model: ModelConfig, *, revision: str, files: Mapping[str, str]) -> ModelChange:
     """Compare a model as it is now with what a run recorded.
-
-    ``revision`` is the recorded hub commit or its equivalent, and ``files`` the recorded SHA-256 by name; empty if not
-    recorded.
 
     Packaged models and GGUF files are compared by their own bytes, not by what they were unpacked to. A hub model is at
     the commit that the hub names or, if the hub is unavailable, the one in the local cache, which a run would then
     load.
     """
     if model.base_url is not None:
-        return ModelChange(unknown="a server tells no hash of its weights")
+        return ModelChange(unknown="a server reports no hash of its weights")
     path = Path(os.path.expanduser(model.path))
     try:
         if path.is_dir():
             check_model_folder(path, name=model.name)
             return _files(file_hashes(path), files)
         if not revision:
-            there = "recorded no revision of it" if path.exists() or not files else "asked a folder, which is gone"
+            there = "recorded no revision of it" if path.exists() or not files else "asked a folder that is gone"
             return ModelChange(unknown=f"model.path={model.path}: the run {there}")
         if model.path.startswith("embedded:"):
             now = packaged_revision(model.path)[1]
@@ -57,7 +50,7 @@ def compare_model(model: ModelConfig, *, revision: str, files: Mapping[str, str]
             now = _on_the_hub(model)
     except (ModelError, OSError) as error:
         return ModelChange(unknown=" ".join(str(error).split()))
-    return ModelChange() if now == revision else ModelChange(changed=f"it is {now} now, and was {revision}")
+    return ModelChange() if now == revision else ModelChange(changed=f"it was {revision} and is now {now}")
 
 
 def _files(now: Mapping[str, str], then: Mapping[str, str]) -> ModelChange:

@@ -33,10 +33,8 @@ from audit.engines.templates import read_template
 from audit.engines.whole import WholeReading
 from audit.errors import ModelError
 
-GROUP_CPU: Final = 32
-"""Most prompts read together on a CPU: more than one of its steps takes, and seconds of work."""
-GROUP: Final = 2048
-"""Most prompts read together on GPUs."""
+GROUP_CPU: Final = 32  # most prompts read together on a CPU: more than one of its steps takes, and seconds of work
+GROUP: Final = 2048  # most prompts read together on GPUs
 
 
 def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
@@ -91,7 +89,7 @@ class VllmEngine(TokenEngine):
         except Exception as error:
             raise ModelError(
                 f"vLLM cannot load model {model.name} from {files.folder}: {first_line(error)}; "
-                "engine=transformers does without vLLM"
+                "engine=transformers works without vLLM"
             ) from error
         self._vllm = vllm
         self.tokenizer = ChatTokenizer(
@@ -121,7 +119,7 @@ class VllmEngine(TokenEngine):
 
     def in_format(self, dtype: str) -> contextlib.AbstractContextManager[None]:
         """Raise ModelError: vLLM compiles the number format in. See :class:`audit.engines.base.Engine`."""
-        raise ModelError(f"engine=vllm does not change to {dtype} once a model is loaded; engine=transformers does")
+        raise ModelError(f"engine=vllm cannot change to {dtype} once a model is loaded; use engine=transformers")
 
     def generate(
         self,
@@ -195,7 +193,6 @@ class _Bar:
         self.postfix = ""
 
     def update(self, n: int = 1) -> None:
-        """Report n more finished prompts."""
         self.n += n
         self._done(n)
 

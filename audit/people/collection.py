@@ -47,31 +47,27 @@ FOLDERS: Final[dict[Form, str]] = {"replies": "people", "intensity": "people", "
 _GIVEN: Final[dict[Form, Table]] = {"replies": PEOPLE_SCORES, "intensity": PEOPLE_INTENSITIES, "norming": READINGS}
 """The table of what raters sent back, for each form."""
 FORM: Final = "raters/form.html"
-STUDY: Final = "study.json"
-"""What an import needs to know about an export, beside its key and questions."""
-PER_LIST: Final = 24
-"""Default number of narratives a list."""
+STUDY: Final = "study.json"  # what an import needs to know about an export, beside its key and questions
+PER_LIST: Final = 24  # default number of narratives a list
 
 
 def form_of(path: Path, own: Sequence[Form], form: str | None) -> Form:
     """Choose the form that people fill in: the one asked for, or else the first of the run's task."""
     if not own:
-        raise ConfigError(f"{path} has nothing for people to rate: task=reply or task=intensity makes a run that has")
+        raise ConfigError(f"{path} has nothing for people to rate; give a run with task=reply or task=intensity")
     found = next((each for each in own if form in (None, each)), None)
     if found is None:
-        raise ConfigError(f"form={form}: of this run {' or '.join(own)} is wanted")
+        raise ConfigError(f"form={form}: this run needs form={' or form='.join(own)}")
     return found
 
 
 def export_items(
     path: Path, *, n: int | None, seed: int, questions: Path | None, mask_experiencer: bool
 ) -> tuple[Path, tuple[str, ...]]:
-    """Draw replies of a complete run for people to rate, and write the forms.
+    """Draw replies of a complete run for people to rate; return the folder for raters and remarks.
 
     ``people/`` in the run's folder gets ``key.csv`` and ``questions.yaml``, which stay, and ``raters/``, which goes to
-    raters: ``form.html`` and ``items.csv``. ``questions`` of None takes the packaged ones; other arguments are those of
-    :func:`audit.people.items.sample_items`. Returns the raters' folder and remarks. Refuses to replace an export that
-    has ratings.
+    raters: ``form.html`` and ``items.csv``. Refuses to replace an export that has ratings.
     """
     from audit.report.form import render_form
 
@@ -79,8 +75,8 @@ def export_items(
     asked = load_questions(questions)
     if asked.about or any(isinstance(each, OptionQuestion) for each in asked.questions):
         raise ConfigError(
-            f"{questions}: replies are scored by numbers; leave out `about` and questions with `options`, which other "
-            "forms have"
+            f"{questions}: replies are scored with numbers; leave out `about` and questions with `options`, which "
+            "are for other forms"
         )
     texts = narratives_of(path, manifest)
     with RunFolder(path) as folder:
@@ -90,7 +86,7 @@ def export_items(
         replies = replies.loc[~replies["dimension"].isin(manifest.placebo)]
         shown = replies.assign(narrative=[texts.get(str(name), "") for name in replies["narrative_id"]])
         if not texts:
-            raise StoreError(f"{path}: the narratives could not be read again, and raters need them; see its report")
+            raise StoreError(f"{path}: its narratives could not be read again, but raters need them; see its report")
         sample = sample_items(shown, n=n, seed=seed, mask_experiencer=mask_experiencer)
         form = render_form(sample.shown, asked.questions, introduction=asked.introduction)
         for name, content in {**export_files(sample, asked), FORM: form.encode("utf-8", "replace")}.items():
@@ -106,25 +102,23 @@ _HOLDS_RATINGS: Final = (
 def export_lists(
     path: Path, form: Form, *, n: int | None, n_lists: int | None, seed: int, introduction: Path | None
 ) -> tuple[Path, tuple[str, ...]]:
-    """Draw narratives of a complete run of ratings for people to rate, and write a form for each list.
+    """Draw narratives of a complete run of ratings for people to rate; return the folder for raters and remarks.
 
     ``people/`` or ``norming/`` in the run's folder gets ``key.csv``, ``questions.yaml`` and ``study.json``, which stay,
-    and ``raters/``, which goes to raters: an HTML page and a spreadsheet for each list. ``n``, ``n_lists`` and ``seed``
-    are those of :func:`audit.people.lists.rating_lists`; ``introduction`` is a text file that raters read first.
-    Returns the raters' folder and remarks. Refuses runs that are not in English, and to replace an export that has
-    ratings.
+    and ``raters/``, which goes to raters: an HTML page and a spreadsheet for each list. Refuses runs that are not in
+    English, and to replace an export that has ratings.
     """
     from audit.report.form import SITUATIONS, render_form
 
     manifest = _complete(path)
     if not manifest.language.is_english:
         raise ConfigError(
-            f"{path}: its prompts are in {manifest.language.name}, and the form is in English; have people rate the "
-            "same narratives in English, of a run with language=en"
+            f"{path}: its prompts are in {manifest.language.name}, but the form is in English; use a run with "
+            "language=en, so that people rate the same narratives in English"
         )
     grid, why_not = grid_of(path, manifest)
     if grid is None or grid.variant.scale is None:
-        raise StoreError(f"{path}: the narratives could not be read again, and raters need them: {why_not}")
+        raise StoreError(f"{path}: its narratives could not be read again, but raters need them: {why_not}")
     first = None if introduction is None else read_text(introduction)
     n = PER_LIST if n is None else n
     with RunFolder(path) as folder:
@@ -162,10 +156,7 @@ def _files_of(lists: Lists, asked: Questions, study: Mapping[str, Any]) -> dict[
 
 
 def import_ratings(path: Path, form: Form, files: Sequence[Path]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Read what raters sent back and store it in the run's folder, replacing an earlier import.
-
-    Returns the entries for the manifest (``files``, ``n_raters``, ``n_items``, for replies ``questions``) and remarks.
-    """
+    """Read what raters sent back and store it in the run's folder; return entries for the manifest and remarks."""
     _complete(path)
     place = path / FOLDERS[form]
     if not (place / KEY_FILE).is_file():
@@ -229,12 +220,12 @@ def _read_study(path: Path) -> dict[str, Any]:
     try:
         study = parse_json(read_text(path))
         if not isinstance(study, dict) or "seed" not in study or not {"about", "emotions"} & set(study):
-            raise ValueError("it lacks what an export writes")
+            raise ValueError("it lacks fields that an export writes")
         about, emotions = study.get("about", {}), study.get("emotions", [])
         if not isinstance(about, dict) or not isinstance(emotions, list):
-            raise ValueError("it has something else than an export writes")
+            raise ValueError("it has fields that no export writes")
         if not all(isinstance(text, str) for text in (*about.values(), *emotions)):
-            raise ValueError("it names a dimension or an emotion by what is no text")
+            raise ValueError("it has a dimension or an emotion that is not text")
     except ValueError as error:
         raise StoreError(f"{path} cannot be read ({error}); export the items again") from error
     return study
@@ -244,16 +235,12 @@ def _complete(path: Path) -> Manifest:
     manifest = Manifest.read(path)
     if manifest.status != "complete":
         n = plural(manifest.n_prompts, "prompt")
-        raise StoreError(f"{path} is not finished; give its command again until all {n} are answered and scored")
+        raise StoreError(f"{path} is not finished; run its command again until all {n} are answered and scored")
     return manifest
 
 
 def people_of(people: People, human: pd.DataFrame) -> tuple[list[dict[str, Any]], dict[str, pd.Series]]:
-    """Turn each question into a measure: its row of the table of measures, and its mean over raters by prompt.
-
-    ``people`` comes from the run's manifest. ``human`` has the columns rater, prompt_index, question and score, NaN if
-    left out.
-    """
+    """Turn each question into a measure: its row of the table of measures, and its mean over raters by prompt."""
     rows: list[dict[str, Any]] = []
     values: dict[str, pd.Series] = {}
     for asked in people.questions:

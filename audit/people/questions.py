@@ -7,14 +7,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
 import yaml
-from pydantic import (
-    Field,
-    StringConstraints,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, StringConstraints, ValidationError, ValidationInfo, field_validator, model_validator
 
 from audit.errors import ConfigError
 from audit.tables.spreadsheets import FORMULA
@@ -32,8 +25,7 @@ _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, ma
 _Label = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80)]
 _Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 _End = Annotated[int, Field(strict=True, ge=0, le=1000)]
-_MOST_STEPS: Final = 10
-"""The largest number on a scale whose numbers are clicked."""
+_MOST_STEPS: Final = 10  # the largest number on a scale whose numbers are clicked
 
 
 class _QuestionInFile(StrictModel):
@@ -50,7 +42,7 @@ class _QuestionInFile(StrictModel):
     @classmethod
     def _can_be_clicked(cls, end: int, info: ValidationInfo) -> int:
         if end > _MOST_STEPS and info.data.get("entry") == "scale":
-            raise ValueError(f"{end} is beyond {_MOST_STEPS}; `entry: number` has raters write a number up to 1000")
+            raise ValueError(f"{end} is above {_MOST_STEPS}; with `entry: number`, raters write a number up to 1000")
         return end
 
     @model_validator(mode="after")
@@ -63,16 +55,8 @@ class _QuestionInFile(StrictModel):
 class ScaleQuestion(_QuestionInFile):
     """A question that is answered by a whole number.
 
-    Attributes
-    ----------
-    name
-        The column of its answers.
-    text
-        ``{emotion}`` in it stands for the item's own word, if items have one.
-    entry
-        ``scale``: all numbers side by side, at most up to 10; or ``number``: a field to type one into.
-    low, high
-        Ends of the scale, in points.
+    ``name`` is the column of its answers. ``{emotion}`` in ``text`` stands for the item's own word. ``entry`` is
+    ``scale``, all numbers side by side, at most up to 10, or ``number``, a field to type one into.
     """
 
     name: _Name
@@ -88,9 +72,11 @@ class _Options(StrictModel):
     def _can_be_told_apart(self) -> _Options:
         for option in self.options:
             if self.options.count(option) > 1:
-                raise ValueError(f"the option {option!r} stands twice; word one of them otherwise")
+                raise ValueError(f"the option {option!r} occurs twice; reword one")
             if option.startswith(FORMULA):
-                raise ValueError(f"the option {option!r} would be a spreadsheet's formula; begin it with a letter")
+                raise ValueError(
+                    f"the option {option!r} would be read as a formula in a spreadsheet; begin it with a letter"
+                )
         return self
 
 
@@ -104,21 +90,12 @@ Asked: TypeAlias = ScaleQuestion | OptionQuestion
 
 
 class Questions(StrictModel):
-    """What raters are asked.
+    """What raters are asked."""
 
-    Attributes
-    ----------
-    introduction
-        Read first; empty lines separate paragraphs.
-    questions
-        On each item, in order.
-    about
-        About the rater, once, before the first item.
-    """
-
+    # read first; empty lines separate paragraphs
     introduction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=10_000)] = ""
-    questions: Annotated[tuple[Asked, ...], Field(min_length=1, max_length=12)]
-    about: Annotated[tuple[OptionQuestion, ...], Field(max_length=12)] = ()
+    questions: Annotated[tuple[Asked, ...], Field(min_length=1, max_length=12)]  # on each item, in order
+    about: Annotated[tuple[OptionQuestion, ...], Field(max_length=12)] = ()  # about the rater, once, before the first
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -151,10 +128,10 @@ def load_questions(path: Path | None = None) -> Questions:
     content = read_yaml(file)
     asked = content.get("questions")
     if not isinstance(asked, dict) or not asked:
-        raise ConfigError(f"{file}: questions: there are none; write a name and under it text, low, high and labels")
+        raise ConfigError(f"{file}: questions: none given; write a name and, below it, text, low, high and labels")
     about = content.get("about", {})
     if not isinstance(about, dict):
-        raise ConfigError(f"{file}: about: write a name and under it text and options")
+        raise ConfigError(f"{file}: about: write a name and, below it, text and options")
     try:
         return Questions.model_validate(
             content
@@ -171,7 +148,7 @@ def _asked(content: Mapping[object, object], section: str, *, file: Path) -> Ite
     """Read the questions of a section, each under its name."""
     for name, parts in content.items():
         if name in TAKEN:
-            raise ConfigError(f"{file}: {section}: {name!r} is a column of the raters' files; call it otherwise")
+            raise ConfigError(f"{file}: {section}: {name!r} is the name of a column in the raters' files; rename it")
         body = parts if isinstance(parts, dict) else {}
         kind = OptionQuestion if "options" in body or section == "about" else ScaleQuestion
         try:

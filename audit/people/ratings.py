@@ -24,8 +24,7 @@ from stimuli.tables import check_unique, read_cells
 
 ITEMS_FILE: Final = "raters/items.csv"
 KEY_FILE: Final = "key.csv"
-QUESTIONS_COPY: Final = "questions.yaml"
-"""The files of an export; only the folder ``raters`` goes to raters."""
+QUESTIONS_COPY: Final = "questions.yaml"  # the files of an export; only the folder `raters` goes to raters
 
 HUMAN_RATINGS: Final[dict[str, str]] = {
     "rater": "who rated; a name's control characters are escaped",
@@ -36,41 +35,24 @@ HUMAN_RATINGS: Final[dict[str, str]] = {
 
 _WHOLE: Final = re.compile(r"\+?[0-9]{1,9}(?:[.,]0*)?")
 _YES_NO: Final = {"true": True, "false": False}
-_TRUTHS: Final = ("in_group", "names_perceiver", "names_experiencer")
-"""Columns of the key that hold true or false."""
+_TRUTHS: Final = ("in_group", "names_perceiver", "names_experiencer")  # columns of the key that hold true or false
 
 Place: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
 class HumanRatings:
-    """The answers of the raters.
+    """The answers of the raters."""
 
-    Attributes
-    ----------
-    table
-        Columns of :data:`HUMAN_RATINGS`, one row for each rater, item and question; ``score`` is NaN if the rater left
-        the question out or the item is not in the rater's file.
-    n_double
-        Repeated rows of a rater and item that agree with the first; dropped.
-    n_missing_rows
-        Pairs of rater and item without a row.
-    n_left_out
-        Empty answers in existing rows.
-    without_score
-        Raters without any score, who are not in the table.
-    files
-        Each file's printable path, as the user named it, and the SHA-256 of its bytes.
-    about
-        For each rater, the answers to the questions about the rater, by question; left-out ones are absent.
-    """
-
+    # Columns of HUMAN_RATINGS, one row for each rater, item and question; score is NaN if the rater left the question
+    # out or the item is not in the rater's file.
     table: pd.DataFrame
-    n_double: int
-    n_missing_rows: int
-    n_left_out: int
-    without_score: tuple[str, ...]
-    files: Mapping[str, str]
+    n_double: int  # repeated rows of a rater and item that agree with the first; dropped
+    n_missing_rows: int  # pairs of rater and item without a row
+    n_left_out: int  # empty answers in existing rows
+    without_score: tuple[str, ...]  # raters without any score, who are not in the table
+    files: Mapping[str, str]  # each file's printable path, as the user named it, and the SHA-256 of its bytes
+    # by rater, the answers to the questions about the rater; left-out ones are absent
     about: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
@@ -104,8 +86,7 @@ def export_files(sample: ItemSample, questions: Questions) -> dict[str, bytes]:
     """Build the files of an export except the form, by path in its folder.
 
     ``raters/items.csv`` shows raters the items, with an empty column for each question; an apostrophe defuses texts
-    that a spreadsheet would run as a formula. ``key.csv`` must never go to raters. ``questions.yaml`` is for the
-    import. The form comes from :func:`audit.report.form.render_form`.
+    that a spreadsheet would run as a formula. ``key.csv`` must never go to raters.
     """
     return {
         ITEMS_FILE: items_file(sample.shown, questions),
@@ -128,23 +109,18 @@ def key_file(key: pd.DataFrame) -> bytes:
 
 def read_key(path: Path, columns: Collection[str] = tuple(KEY), *, may_be_empty: Collection[str] = ()) -> pd.DataFrame:
     """Read the key of an export: its ``columns``, one row an item. Cells of ``may_be_empty`` may be empty."""
-    rows = read_cells(
-        path,
-        dict(zip(columns, columns, strict=True)),
-        of="items",
-        may_be_empty=may_be_empty,
-    )
+    rows = read_cells(path, dict(zip(columns, columns, strict=True)), of="items", may_be_empty=may_be_empty)
     check_unique((cells["item_id"] for _, cells in rows), of="item", place=str(path))
     found: dict[str, list[object]] = {name: [] for name in columns}
     for place, cells in rows:
         for name, cell in cells.items():
             if name == "prompt_index":
                 if not _WHOLE.fullmatch(cell):
-                    raise ConfigError(f"{place}: prompt_index {brief(cell)!r} is no number; take the key as exported")
+                    raise ConfigError(f"{place}: prompt_index {brief(cell)!r} is not a number; use the key as exported")
                 found[name].append(_whole(cell))
             elif name in _TRUTHS:
                 if cell.lower() not in _YES_NO:
-                    raise ConfigError(f"{place}: {name} {brief(cell)!r} is not True or False; take the key as exported")
+                    raise ConfigError(f"{place}: {name} {brief(cell)!r} is not True or False; use the key as exported")
                 found[name].append(_YES_NO[cell.lower()])
             else:
                 found[name].append(cell.removeprefix("'"))
@@ -154,22 +130,19 @@ def read_key(path: Path, columns: Collection[str] = tuple(KEY), *, may_be_empty:
 def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Questions) -> HumanRatings:
     """Read what raters sent back, from the form or a spreadsheet.
 
-    Each file has the columns ``item_id`` and one for each question, including those about the rater; other columns are
-    ignored. The rater is in a column ``rater``, or else the file's name without its suffix. ``key`` provides
-    ``item_id`` and, if items come in lists, ``list``: each rater has one list. Contradictions of a rater, items of
-    another export and scores off the scale raise ConfigError.
+    The rater is in a column ``rater``, or else the file's name without its suffix. If items come in lists (``list`` in
+    the key), each rater has one. Contradictions of a rater, items of another export and scores off the scale raise
+    ConfigError.
 
-    Notes
-    -----
     A rater may send a file again with more answers: rows on the same item that do not contradict each other are merged.
     An empty cell contradicts nothing.
     """
     if not paths:
-        raise ConfigError("no file of ratings was named; give the CSV files that raters saved")
+        raise ConfigError("no file of ratings was given; give the CSV files that raters saved")
     resolved = [path.resolve() for path in paths]
     for path, whole in zip(paths, resolved, strict=True):
         if resolved.count(whole) > 1:
-            raise ConfigError(f"{printable(str(path))} is named twice; name each file once")
+            raise ConfigError(f"{printable(str(path))} is given twice; give each file once")
     known = frozenset(key["item_id"].astype(str))
     about = {each.name for each in questions.about}
     asked = {each.name: each for each in (*questions.questions, *questions.about)}
@@ -187,8 +160,8 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
             seen.add((rater, item))
             if own_list.setdefault(rater, list_of[item]) != list_of[item]:
                 raise ConfigError(
-                    f"{place}: rater {brief(rater)!r} has items of {own_list[rater]} and of {list_of[item]}, and would "
-                    "have read the same texts twice; keep the first list, or give two people a name each"
+                    f"{place}: rater {brief(rater)!r} has items of {own_list[rater]} and of {list_of[item]}, and "
+                    "so read the same texts twice; keep the first list, or give two people different names"
                 )
             for name, score in answers.items():
                 at = (rater, "" if name in about else item, name)
@@ -196,7 +169,8 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
                     what = "" if name in about else f"item {item!r} "
                     raise ConfigError(
                         f"{place}: rater {brief(rater)!r} gives {what}{_said(asked[name], score)} for {name}, and "
-                        f"{_said(asked[name], scores[at])} on {places[at]}; keep one, or give two people a name each"
+                        f"{_said(asked[name], scores[at])} on {places[at]}; keep one, or give two people different "
+                        "names"
                     )
                 places.setdefault(at, place)
     of_raters = {at: scores.pop(at) for at in list(scores) if at[2] in about}
@@ -204,8 +178,8 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
     active = sorted({rater for rater, _, _ in scores})
     if not active:
         raise ConfigError(
-            f"no score is in what was named, {plural(len(paths), 'file')}, the first {printable(str(paths[0]))}; take "
-            "the files that were filled in"
+            f"no score is in the files given, {plural(len(paths), 'file')}, the first {printable(str(paths[0]))}; "
+            "give the files that raters filled in"
         )
     items = {name: sorted(item for item in known if list_of[item] == name) for name in set(own_list.values())}
     index = [(rater, item, name) for rater in active for item in items[own_list[rater]] for name in questions.names]
@@ -251,22 +225,22 @@ def _rows(
     own_name = not any(cells.get("rater") for _, cells in rows)
     if own_name and (other := named.setdefault(path.stem, path)) != path:
         raise ConfigError(
-            f"{file} and {printable(str(other))} have no rater in them and the same name, which would make them one "
-            "rater; rename one"
+            f"{file} and {printable(str(other))} have no rater column and the same name, so they would count as "
+            "one rater; rename one file"
         )
     if rows and not known & {cells["item_id"] for _, cells in rows}:
         raise ConfigError(
-            f"{file}: none of its items is in the key (the first is {brief(rows[0][1]['item_id'])!r}): it is of "
-            "another run, or of another seed; import it with its own export's key"
+            f"{file}: none of its items is in the key (the first is {brief(rows[0][1]['item_id'])!r}): it belongs "
+            "to another run or seed; import it with the key of its own export"
         )
     found = []
     faults = Faults(file, ConfigError)
     for place, cells in rows:
         rater, item = printable(path.stem if own_name else cells["rater"]), cells["item_id"]
         if not rater:
-            faults.add(place, "no rater, though other rows have one; fill the cell")
+            faults.add(place, "has no rater, but other rows have one; fill the cell")
         if item not in known:
-            faults.add(place, f"the item {brief(item)!r} is not in the key; mend it, or remove the row")
+            faults.add(place, f"the item {brief(item)!r} is not in the key; correct it, or remove the row")
         try:
             given = {
                 question.name: _score(cells[question.name], question) for question in asked if cells[question.name]
@@ -283,13 +257,13 @@ def _score(cell: str, question: Asked) -> float:
     if isinstance(question, OptionQuestion):
         if cell not in question.options:
             raise ConfigError(
-                f"{question.name} {brief(cell)!r} is none of its answers; {suggest(cell, question.options)}"
+                f"{question.name} {brief(cell)!r} is not one of its answers; {suggest(cell, question.options)}"
             )
         return float(question.options.index(cell))
     if not _WHOLE.fullmatch(cell) or not question.low <= _whole(cell) <= question.high:
         raise ConfigError(
-            f"{question.name} {brief(cell)!r} is no whole number from {question.low} to {question.high}; mend "
-            "it, or empty the cell"
+            f"{question.name} {brief(cell)!r} is not a whole number from {question.low} to {question.high}; "
+            "correct it, or empty the cell"
         )
     return float(_whole(cell))
 

@@ -28,8 +28,7 @@ from audit.runs.files import NO_FILE, refuse_link, sha256_of, sync_folder, unfin
 from audit.runs.told import FILE as FILE
 from audit.runs.told import OTHER_LINE_ENDS, LedgerSummary, read_ledger
 
-ASIDE: Final = ".publishing"
-"""Where a whole analysis is written before it replaces an earlier one."""
+ASIDE: Final = ".publishing"  # where a whole analysis is written before it replaces an earlier one
 GENERATION: Final = "tables/generation.txt"
 """Identifies the analysis that the tables beside it belong to, as the manifest and the page do."""
 _MADE: Final = re.compile(
@@ -47,14 +46,12 @@ _READ: Final = (
     "key.csv", "sides.csv", "questions.yaml",
 )  # fmt: skip
 """Glob patterns of files that a folder may contain. Others are ignored."""
-PLACES: Final = tuple(sorted({pattern.rpartition("/")[0] or "." for pattern in _READ}))
-"""The folders of these files."""
+PLACES: Final = tuple(sorted({pattern.rpartition("/")[0] or "." for pattern in _READ}))  # the folders of these files
 _SHOWN: Final = ("tables/*.csv", "figures/*.svg", "figures/*.png", "figures/*.pdf")
 """Files that a reader would take for part of an analysis."""
 _SET_ASIDE: Final = re.compile(r"prompts\.json\.gz|(given|manipulation)\.parquet|stages(\.parquet|/.*)|scores/.*\.json")
 """Files that `audit recover` handles and that the run's command does not collect anew while answers exist."""
-JUDGED: Final = re.compile(r"parts/part-\d+\.parquet|pairs\.parquet")
-"""Files that a judge is asked for anew if they are gone."""
+JUDGED: Final = re.compile(r"parts/part-\d+\.parquet|pairs\.parquet")  # files that a judge is asked for anew if gone
 _ASKED_ANEW: Final = re.compile(
     r"(ratings|replies|answers|judged|elicitation_sample|asked_again|asked_in_\w+)(/.*)?(\.parquet)?"
     r"|scores/[^/]+/(part-.*|scores\.parquet)"
@@ -62,22 +59,19 @@ _ASKED_ANEW: Final = re.compile(
 """Files that the run's own command collects anew if they are gone."""
 
 
-CHANGED: Final = "is not what was stored: its SHA-256 has changed"
+CHANGED: Final = "has changed since it was stored (its SHA-256 differs)"
 _FOREIGN: Final = "was not stored by this run"
 _NOT_MADE: Final = "was not made by this run's analysis"
 
 
 @dataclass(frozen=True)
 class LedgerDifferences:
-    """How a folder differs from its ledger, by file name.
-
-    ``foreign`` files would be read but were not stored. ``ledger`` says what is wrong with the ledger itself.
-    """
+    """How a folder differs from its ledger, by file name."""
 
     changed: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
-    foreign: tuple[str, ...] = ()
-    ledger: str = ""
+    foreign: tuple[str, ...] = ()  # would be read but were not stored
+    ledger: str = ""  # what is wrong with the ledger itself
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.gone or self.foreign or self.ledger)
@@ -87,15 +81,14 @@ class LedgerDifferences:
         if self.ledger:
             yield FILE, self.ledger
         yield from ((name, CHANGED) for name in self.changed)
-        yield from ((name, "was stored, and is gone") for name in self.gone)
+        yield from ((name, "was stored but is gone") for name in self.gone)
         yield from ((name, _NOT_MADE if is_made(name) else _FOREIGN) for name in self.foreign)
 
 
 def faults_of(folder: Path, *, made: bool = False, needed: bool = False) -> LedgerDifferences:
     """Return how a folder differs from its ledger; no faults without a ledger unless one is ``needed``.
 
-    The process that holds the folder may write to it meanwhile. ``made`` includes tables, figures and pages, which can
-    be made again.
+    The process that holds the folder may write to it meanwhile. ``made`` includes tables, figures and pages.
     """
     return _held_against(folder, made=made, needed=needed)[0]
 
@@ -106,7 +99,7 @@ def _held_against(folder: Path, *, made: bool, needed: bool) -> tuple[LedgerDiff
         try:
             told = read_ledger(folder)
             if told is None:
-                gone = "is gone, so that nobody can tell whether files were changed" if needed else ""
+                gone = "is gone, so changes to files cannot be detected" if needed else ""
                 return LedgerDifferences(ledger=gone), LedgerSummary()
             found = _compare(folder, told, made=made)
             if not found:
@@ -160,10 +153,7 @@ class Checked:
 
 
 def check(folder: Path, *, needed: bool = False, may_lack: Callable[[str], bool] | None = None) -> Checked:
-    """Raise StoreError if stored files differ from the ledger; the message names the first and its remedy.
-
-    ``may_lack`` tells whether a missing file is allowed.
-    """
+    """Raise StoreError if stored files differ from the ledger; the message names the first and its remedy."""
     found, told = _held_against(folder, made=False, needed=needed)
     lacking = tuple(name for name in found.gone if may_lack is not None and may_lack(name))
     found = LedgerDifferences(
@@ -179,7 +169,7 @@ def _refusal(folder: Path, name: str, what: str, *, n_more: int = 0) -> str:
     """Say what is wrong with a file and what to do."""
     more = f" (and {n_more:,} more)" if n_more else ""
     verify = shlex.join(["python", "-m", "audit", "verify", str(folder)])
-    return f"{folder / name} {what}{more}; {remedy_for(folder, name, what)}; `{verify}` lists all that is wrong"
+    return f"{folder / name} {what}{more}; {remedy_for(folder, name, what)}; `{verify}` lists everything that is wrong"
 
 
 def remedy_for(folder: Path, name: str, what: str) -> str:
@@ -191,20 +181,20 @@ def remedy_for(folder: Path, name: str, what: str) -> str:
     if _is_of_runs(folder):
         return _remedy_of_runs(name, what)
     if is_made(name):
-        return f"`{report_command(folder)}` makes it anew"
+        return f"`{report_command(folder)}` makes it again"
     if _ASKED_ANEW.fullmatch(name):
         lost = "that part" if "/" in name else "all of it"
         if what.endswith("gone"):
-            return f"put a copy of it back, or run the same command again: it collects {lost} anew"
+            return f"restore it from a copy, or run the same command again: it collects {lost} again"
         return (
-            f"put a copy of it back, or {recovery(folder, 'sets it aside')} and the same run command collects it anew"
+            f"restore it from a copy, or {recovery(folder, 'sets it aside')} and the same run command collects it again"
         )
     if _SET_ASIDE.fullmatch(name) and not what.endswith("gone"):
-        does = "sets it aside if it cannot be used, or takes it as it is, and the report says so"
-        return f"put a copy of it back, or {recovery(folder, does)}; the same run command goes on from there"
+        does = "sets it aside if it cannot be used, or keeps it as it is (the report says so)"
+        return f"restore it from a copy, or {recovery(folder, does)}; the same run command continues"
     if name in ("manifest.json", FILE):
-        return f"put a copy of it back, or {recovery(folder, 'restores what can be')}"
-    return "put a copy of it back, or give `verify` accept=true, which takes it as it is, and the report says so"
+        return f"restore it from a copy, or {recovery(folder, 'restores what can be')}"
+    return "restore it from a copy, or give `verify` accept=true, which accepts it as it is (the report says so)"
 
 
 def _is_of_runs(folder: Path) -> bool:
@@ -215,10 +205,10 @@ def _is_of_runs(folder: Path) -> bool:
 def _remedy_of_runs(name: str, what: str) -> str:
     if JUDGED.fullmatch(name):
         first = "" if what.endswith("gone") else "move it out of the folder and "
-        return f"put a copy of it back, or {first}give the same judge command again, which asks those pairs anew"
+        return f"restore it from a copy, or {first}give the same judge command again, which asks those pairs again"
     if is_made(name):
-        return "the command that made it, `judge` or `people import`, makes it anew"
-    return "put a copy of it back, or give the same command with another run_dir, which begins anew"
+        return "the command that made it, `judge` or `people import`, makes it again"
+    return "restore it from a copy, or give the same command with another run_dir, which starts again"
 
 
 def asked_anew(name: str) -> bool:
@@ -228,38 +218,18 @@ def asked_anew(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Story:
-    """What a folder's ledger records.
+    """What a folder's ledger records."""
 
-    Attributes
-    ----------
-    files
-        SHA-256 by name of the files that should be there.
-    was
-        The same of all files that ever were: consolidated parts are no longer in ``files``.
-    n_lines
-        Lines of the ledger.
-    taken_over
-        Names of files that were there when the ledger was begun; their earlier history is unknown.
-    accepted
-        Names of files that were changed, gone or foreign and were accepted.
-    anew
-        Names of parts that were stored more than once, with other answers each time.
-    """
-
-    files: Mapping[str, str]
-    was: Mapping[str, str]
+    files: Mapping[str, str]  # SHA-256 by name of the files that should be there
+    was: Mapping[str, str]  # SHA-256 of all files that ever were; consolidated parts are no longer in `files`
     n_lines: int
-    taken_over: tuple[str, ...]
-    accepted: tuple[str, ...]
-    anew: tuple[str, ...]
+    taken_over: tuple[str, ...]  # files that were there when the ledger was begun; their earlier history is unknown
+    accepted: tuple[str, ...]  # files that were changed, gone or foreign and were accepted
+    anew: tuple[str, ...]  # parts that were stored more than once, with other answers each time
 
 
 def check_made(folder: Path, name: str, *, remedy: str) -> str:
-    """Return the generation of a table or page, or raise StoreError if the last analysis did not write it so.
-
-    Empty if the folder has no ledger that knows the file. The error also covers an analysis that has not fully replaced
-    the earlier one. ``remedy`` says how to make the file again.
-    """
+    """Return the generation of a table or page; StoreError if the last analysis did not write it so, or not fully."""
     try:
         told = read_ledger(folder)
         if told is None or told.fault or not any(is_made(each) and told.knows(each) for each in told.files):
@@ -271,13 +241,13 @@ def check_made(folder: Path, name: str, *, remedy: str) -> str:
         return told.files.get(GENERATION) or ""
     if told.published and (folder / ASIDE).exists():
         raise StoreError(
-            f"{folder / name} may be of another analysis than what lies beside it: the last one has not taken its "
-            f"place whole; {remedy}"
+            f"{folder / name} may come from another analysis than the files next to it, because the last analysis "
+            f"was not stored completely; {remedy}"
         )
     if not told.knows(name):
         raise StoreError(f"{folder / name} {_NOT_MADE}; {remedy_for(folder, name, _NOT_MADE)}")
     if actual not in told.allowed(name):
-        raise StoreError(f"{folder / name} is not what was written: its SHA-256 has changed; {remedy}")
+        raise StoreError(f"{folder / name} has changed since it was written (its SHA-256 differs); {remedy}")
     return told.files.get(GENERATION) or ""
 
 
@@ -294,10 +264,10 @@ def story_of(folder: Path) -> Story | None:
 
 
 class Ledger:
-    """The ledger of one folder, through which all its files are written.
+    """The ledger of one folder, through which all its files are written, by one process at a time.
 
-    Only one process at a time may write. ``kept=False`` writes files without a ledger, for folders that collect
-    nothing; ``confirms=False`` lets :meth:`confirm` pass everything, for commands that look for damage.
+    ``kept=False`` writes files without a ledger, for folders that collect nothing; ``confirms=False`` lets
+    :meth:`confirm` pass everything, for commands that look for damage.
     """
 
     def __init__(self, folder: Path, *, kept: bool = True, confirms: bool = True) -> None:
@@ -362,11 +332,10 @@ class Ledger:
         return sorted(there | said)
 
     def publish(self, files: Mapping[str, bytes], *, instead_of: Iterable[str], generation: str) -> None:
-        """Replace an earlier analysis's files, all or none.
+        """Replace an earlier analysis's files, all or none; on StoreError (disk full, not writable) they stay.
 
         The new files are written aside first. If a process is killed while they are moved into place, the next one to
-        enter the folder finishes that. Files in ``instead_of`` that are not in ``files`` are removed. On StoreError
-        (disk full, not writable) the earlier analysis stays.
+        enter the folder finishes that. Files in ``instead_of`` that are not in ``files`` are removed.
         """
         aside = self._folder / ASIDE
         going = {name: None for name in instead_of if name not in files}
@@ -427,19 +396,12 @@ class Ledger:
             self._close()
 
     def take_over(self) -> None:
-        """Begin the ledger of a folder from an earlier version, with the files as they are.
-
-        Writes nothing if the folder has no files to record.
-        """
+        """Begin the ledger of a folder from an earlier version, with the files as they are, if it has any."""
         if files := self._as_they_are(stored_in(self._folder)):
             self._append({"files": files, "taken_over": True})
 
     def accept(self, faults: LedgerDifferences, others: Iterable[str] = ()) -> None:
-        """Accept files although they differ from what was stored, and record that.
-
-        An unreadable ledger is kept beside a new one with all files as they are. ``others`` are accepted files yet to
-        be written.
-        """
+        """Accept files although they differ from what was stored, and record that; an unreadable ledger is kept."""
         path = self._folder / FILE
         names = [*faults.changed, *faults.gone, *faults.foreign, *others]
         if faults.ledger:
@@ -460,14 +422,11 @@ class Ledger:
         with writing(self._folder):
             files = {name: sha256_of(self._folder / name) for name in sorted(names)}
         if odd := next((name for name, sha256 in files.items() if sha256 == NO_FILE), None):
-            raise StoreError(f"{self._folder / odd} is no file; move it out of the folder")
+            raise StoreError(f"{self._folder / odd} is not a file; move it out of the folder")
         return files
 
     def confirm(self, name: str) -> None:
-        """Raise StoreError if a file just read differs from what was stored; without a ledger, do nothing.
-
-        The process that holds the folder may write to it meanwhile.
-        """
+        """Raise StoreError if a file just read differs from what was stored; without a ledger, do nothing."""
         if not self._confirms:
             return
         while True:

@@ -33,8 +33,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-METHOD: Final = "outside"
-"""Elicitation method in the manifest for ratings that we did not collect."""
+METHOD: Final = "outside"  # elicitation method in the manifest for ratings that we did not collect
 ABSENT: Final = {"dimension": "identity", "variant": "outside", "emotion": "not given"}
 """Values of columns that the ratings file lacks."""
 
@@ -44,51 +43,34 @@ _STATUSES: Final = tuple(status.value for status in Status)
 _RATED, _UNPARSEABLE = _STATUSES.index(Status.RATED), _STATUSES.index(Status.UNPARSEABLE)
 _NOT_TOLD: Final = ("number_mass", "mode", "spread", "n_prompt_tokens", "n_dropped", "pruned_points")
 """Numeric columns that another tool does not provide."""
-DEFAULT_ENDS: Final = (0.0, 100.0)
-"""Scale assumed if none is given; the ratings must then reach both ends."""
+DEFAULT_ENDS: Final = (0.0, 100.0)  # scale assumed if none is given; the ratings must then reach both ends
 CODES: Final = (-1.0, -2.0, -7.0, -8.0, -9.0, -77.0, -88.0, -98.0, -99.0, -999.0, -9999.0, 999.0, 9999.0)
 """Numbers that other tools write for a missing rating. They count as codes only if the scale does not reach them."""
-_ALSO: Final = ("intensity",)
-"""Other names for ``rating``; our own exports use this one."""
-_SHOWN: Final = 3
-"""Further faulty rows named in a message."""
-_PROMPT: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer")
-"""Columns that identify a prompt."""
+_ALSO: Final = ("intensity",)  # other names for `rating`; our own exports use this one
+_SHOWN: Final = 3  # further faulty rows named in a message
+_PROMPT: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer")  # columns that identify a prompt
 
 
 @dataclass(frozen=True, eq=False)
 class OutsideRatings:
-    """Another tool's ratings in our form, and the files they came from.
+    """Another tool's ratings in our form, and the files they came from."""
 
-    Attributes
-    ----------
-    ratings
-        Columns of :data:`audit.tables.ratings.RATINGS` in file order, typed as in a run folder. ``response`` is empty
-        and what the other tool does not provide (``number_mass``, ``mode``, ``spread``, tokens) is missing.
-    low, high
-        Ends of the rating scale, in points.
-    missing
-        Codes for a missing rating, without duplicates and in a fixed order, so that the order given does not matter.
-    n_missing_codes
-        Ratings that were one of these codes.
-    stems
-        Dimension → term → stem, as far as the groups file gives stems.
-    status_given
-        Whether the ratings file has a column ``status``. Without one a missing rating counts as unparseable, though it
-        may have been a refusal.
-    """
-
+    # The columns of RATINGS, in file order. response is empty, and what the other tool does not provide (number_mass,
+    # mode, spread, tokens) is missing.
     ratings: pd.DataFrame
-    low: float
+    low: float  # the scale's ends, in points
     high: float
+    # Codes for a missing rating, without duplicates and in a fixed order, so that the order given does not matter.
     missing: tuple[float | str, ...]
-    n_missing_codes: int
+    n_missing_codes: int  # ratings that were one of these codes
     ratings_path: Path
     groups_path: Path
     ratings_sha256: str
     groups_sha256: str
+    # Whether the file has a column status. Without one a missing rating counts as unparseable, though it may have been
+    # a refusal.
     status_given: bool
-    stems: Mapping[str, Mapping[str, str]]
+    stems: Mapping[str, Mapping[str, str]]  # dimension → term → stem, as far as the groups file gives stems
 
 
 def read_outside(
@@ -101,35 +83,26 @@ def read_outside(
 ) -> OutsideRatings:
     """Read and check ratings that another tool collected.
 
-    Parameters
-    ----------
-    ratings
-        A table with one row a prompt: delimited text, a spreadsheet, JSON lines, Parquet or SPSS's ``.sav``. Columns:
-        ``perceiver`` and ``experiencer`` (terms), ``narrative_id``, and ``rating`` (or ``intensity``) in points. A
-        missing rating is empty or a usual mark such as ``NA``. Optional: ``dimension``, ``variant``, ``emotion`` (one
-        for each narrative) and ``status`` (see :class:`audit.tables.ratings.Status`). Other columns are ignored.
-    groups
-        A file of the same kinds with the columns ``term`` and ``group``, and ``dimension`` if a term's group depends on
-        it. The group ``unspecified`` is the baseline. A column ``stem`` says which terms share a stem; where it is
-        absent or empty, terms with a word in common count as one stem (:meth:`audit.statistics.echo.Overlap.of`). Terms
-        that no rating has are ignored.
-    low, high
-        Ends of the rating scale, in points. If None, 0 and 100, and the ratings must reach them: ratings from 1 to 7 do
-        not prove a scale from 1 to 7.
-    missing
-        Codes for a refusal or no answer. A rating equal to one of the numbers is missing: it keeps its ``status`` if
-        the file has one, and is unparseable otherwise, like an empty cell. A text stands for an empty cell in every
-        column.
+    ``ratings`` has one row a prompt: delimited text, a spreadsheet, JSON lines, Parquet or SPSS's ``.sav``, with
+    ``perceiver`` and ``experiencer`` (terms), ``narrative_id``, and ``rating`` (or ``intensity``) in points. Optional:
+    ``dimension``, ``variant``, ``emotion`` (one for each narrative) and ``status``. A missing rating is empty or a
+    usual mark such as ``NA``.
 
-    Notes
-    -----
+    ``groups`` has ``term`` and ``group``, ``dimension`` if a term's group depends on it, and ``stem`` to say which
+    terms share a stem; where it is absent or empty, terms with a word in common count as one
+    (:meth:`audit.statistics.echo.Overlap.of`). The group ``unspecified`` is the baseline.
+
+    If ``low`` and ``high`` are None, they are 0 and 100, and the ratings must reach them: ratings from 1 to 7 do not
+    prove a scale from 1 to 7. ``missing`` has codes for a refusal or no answer: a number leaves the row its ``status``,
+    or makes it unparseable like an empty cell; a text stands for an empty cell in every column.
+
     Column names are compared without case and surrounding blanks. Labels keep their case and lose surrounding blanks. A
     CSV line may be shorter than the header, since spreadsheets omit empty cells at the end.
     """
     ends = tuple(taken if given is None else given for given, taken in zip((low, high), DEFAULT_ENDS, strict=True))
     if not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1]):
         raise ConfigError(
-            f"low={ends[0]:g} high={ends[1]:g}: low must be below high; name the two ends of the rating scale"
+            f"low={ends[0]:g} high={ends[1]:g}: low must be below high; give the two ends of the rating scale"
         )
     table = _read_table("ratings", ratings, _REQUIRED, _OPTIONAL, missing)
     labels = {
@@ -162,31 +135,16 @@ def read_outside(
 
 
 def ratings_table(
+    # dimension, variant, narrative_id, emotion, perceiver, experiencer: shape (n,) each
     labels: Mapping[str, pd.Categorical],
-    sides: Sequence[npt.NDArray[Any]],
+    sides: Sequence[npt.NDArray[Any]],  # their groups, as indices into groups: shape (n,) each
     groups: Sequence[str],
     *,
-    intensity: FloatArray,
-    status: npt.NDArray[np.int8],
-    first: int = 0,
+    intensity: FloatArray,  # shape (n,), in points; NaN if there is no rating
+    status: npt.NDArray[np.int8],  # shape (n,), indices into the statuses
+    first: int = 0,  # prompt_index of the first row
 ) -> pd.DataFrame:
-    """Return another tool's ratings as a table with the columns of :data:`audit.tables.ratings.RATINGS`.
-
-    Parameters
-    ----------
-    labels
-        Shape (n,) each: ``dimension``, ``variant``, ``narrative_id``, ``emotion``, ``perceiver`` and ``experiencer``.
-    sides
-        Groups of each row's perceiver and experiencer, as indices into ``groups``: shape (n,) each.
-    groups
-        Group names; ``unspecified`` is the baseline.
-    intensity
-        Shape (n,), in points; NaN if there is no rating.
-    status
-        Shape (n,), indices into the statuses.
-    first
-        ``prompt_index`` of the first row.
-    """
+    """Return another tool's ratings, n rows, as a table with the columns of :data:`audit.tables.ratings.RATINGS`."""
     unspecified = groups.index(UNSPECIFIED) if UNSPECIFIED in groups else -1
     baseline = (sides[0] == unspecified) | (sides[1] == unspecified)
     same = (sides[0] == sides[1]) & ~baseline
@@ -209,11 +167,7 @@ def ratings_table(
 
 
 def describe_outside(outside: OutsideRatings, *, command: str, seed: int = 0, model: str | None = None) -> Manifest:
-    """Return the manifest of a run folder with outside ratings.
-
-    ``model`` None names the model after the ratings file. All ratings make one shard. The analysis adds ``counts`` and
-    ``config.statistics``. Engine, hardware and timings are unknown and left out.
-    """
+    """Return the manifest of a run folder with outside ratings, in one shard; what is unknown is left out."""
     ratings = outside.ratings
     return outside_manifest(
         command=command,
@@ -254,11 +208,7 @@ def outside_manifest(
     n_missing_codes: int,
     files: Mapping[str, Any],
 ) -> Manifest:
-    """Return the manifest of a run folder whose ratings were read, not collected.
-
-    ``scale`` is in points. ``emotions`` is ``not given`` alone if the file has none. ``files`` has ``ratings`` and
-    ``groups``, each with its ``_sha256``, and ``status_given``.
-    """
+    """Return the manifest of a run folder whose ratings were read, not collected."""
     time, given = now(), list(emotions) != [ABSENT["emotion"]]
     ends = {"low": scale[0], "high": scale[1]}
     # Left out if there are no codes, so that folders of earlier versions keep their identity.
@@ -367,7 +317,7 @@ def _read_table(
             if any(cell.strip() for cell in row[len(table.header) :]):
                 raise ConfigError(
                     f"{name}: {table.counts} {number} has {len(row)} cells and the header {len(table.header)}; put "
-                    "quotation marks around text that holds what separates cells, and write decimals with a point"
+                    "quotation marks around text that contains the separator, and write decimals with a point"
                 )
             numbers.append(number)
             for column, place in found.items():
@@ -421,8 +371,8 @@ def _words(table: _Table, column: str, *, absent: str = "") -> pd.Categorical:
     table.note(
         codes == 0,
         lambda row: (
-            f"the {column} is {f'{given[row]!r}, which stands for none (missing=)' if given[row] else 'empty'}; "
-            "fill it or leave the row out"
+            f"the {column} is {f'{given[row]!r}, which counts as missing (missing=)' if given[row] else 'empty'}; "
+            "fill it, or leave the row out"
         ),
     )
     return _categorical(codes, names)
@@ -438,8 +388,8 @@ def _intensities(table: _Table) -> FloatArray:
     table.note(
         is_wrong,
         lambda row: (
-            f"the rating {given[row]!r} is not a number; write it like 72 or 72.5, leave it empty where there is none, "
-            "or name what stands for none: missing=MARK"
+            f"the rating {given[row]!r} is not a number; write it as 72 or 72.5, leave it empty if there is none, "
+            "or give the mark for a missing rating: missing=MARK"
         ),
     )
     return np.array(numbers, dtype=np.float64)
@@ -453,15 +403,15 @@ def _statuses(table: _Table, intensity: FloatArray) -> npt.NDArray[np.int8]:
     words = _words(table, "status")
     names = [str(name) for name in words.categories]
     known = np.array([name in ("", *_STATUSES) for name in names])[words.codes]  # _words has noted empty ones
-    table.note(~known, lambda row: f"there is no status {words[row]!r}; {suggest(str(words[row]), _STATUSES)}")
+    table.note(~known, lambda row: f"unknown status {words[row]!r}; {suggest(str(words[row]), _STATUSES)}")
     table.check()
     status: npt.NDArray[np.int8] = np.array([_STATUSES.index(name) for name in names], dtype=np.int8)[words.codes]
 
     def contradicts(row: int) -> str:
-        rating = "there is no rating" if missing[row] else f"there is a rating, {intensity[row]:.12g}"
+        rating = "it has none" if missing[row] else f"it has the rating {intensity[row]:.12g}"
         if missing[row] and not is_no_number(given := table.columns["rating"][row]):
-            rating = f"its rating {given} stands for none (missing=)"
-        return f"the status is {_STATUSES[status[row]]!r} but {rating}; a row has one where it is 'rated'"
+            rating = f"its rating {given} counts as missing (missing=)"
+        return f"the status is {_STATUSES[status[row]]!r} but {rating}; only 'rated' rows have a rating"
 
     table.refuse((status == _RATED) == missing, contradicts)
     return status
@@ -482,13 +432,16 @@ def _without_codes(
         else:
             if not math.isfinite(code) or ends[0] <= code <= ends[1]:
                 raise ConfigError(
-                    f"missing={code:.12g}: a number that stands for no rating lies outside the scale from "
-                    f"{ends[0]:.12g} to {ends[1]:.12g}; leave it out, or give the ends of the scale with low= and high="
+                    f"missing={code:.12g}: a number that means no rating must lie outside the scale from "
+                    f"{ends[0]:.12g} to {ends[1]:.12g}; leave it out, or give the ends of the scale with low= and "
+                    "high="
                 )
             here = values == code
             there = bool(here.any())
         if not there:
-            raise ConfigError(f"missing={code_text(code)}: {table.name} has no such rating; leave it out, or mend it")
+            raise ConfigError(
+                f"missing={code_text(code)}: {table.name} has no such rating; leave it out, or correct it"
+            )
         is_code |= here
     return np.where(is_code, np.nan, values), is_code
 
@@ -525,8 +478,8 @@ def _check_reached(
         return
     hint = f"; {_code_words(codes, given)}" if codes else ""
     raise ConfigError(
-        f"{table.name}: the ratings go from {least:.12g} to {greatest:.12g}, which does not tell where the scale ends; "
-        f"name its ends with low= and high= (of a scale from 1 to 7, low=1 high=7){hint}"
+        f"{table.name}: the ratings go from {least:.12g} to {greatest:.12g}, which does not show where the scale "
+        f"ends; give its ends with low= and high= (for a scale from 1 to 7: low=1 high=7){hint}"
     )
 
 
@@ -547,7 +500,7 @@ def _code_words(codes: Sequence[float], given: Sequence[float | str]) -> str:
     option = f"missing={every[0]}" if len(every) == 1 else f"missing=[{','.join(every)}]"
     named = " and ".join(f"{code:.12g}" for code in codes)
     which = "is likely a code" if len(codes) == 1 else "are likely codes"
-    return f"{named} {which} for a refusal or for no answer: if so, give {option}"
+    return f"{named} {which} for a refusal or a missing answer: if so, add {option}"
 
 
 def _check_scale(
@@ -560,7 +513,7 @@ def _check_scale(
     codes = [code for code in CODES if not low <= code <= high and _is_code(code, rated, low=low, high=high)]
     remedies = [_code_words(codes, given)] if codes else []
     if not np.isin(intensity[beyond], codes).all():
-        remedies.append("give its ends with low= and high=, or mend the file")
+        remedies.append("give its ends with low= and high=, or correct the file")
     table.refuse(
         beyond,
         lambda row: (
@@ -578,8 +531,8 @@ def _check_prompts(table: _Table, labels: dict[str, pd.Categorical]) -> None:
         first = int(np.argmax((prompts == prompts.iloc[row]).all(axis=1).to_numpy()))
         prompt = ", ".join(f"{name} {labels[name][row]!r}" for name in _PROMPT)
         return (
-            f"this prompt was on {table.place(first)} already: {prompt}; keep one row for it (their mean, if it was "
-            "asked again), or tell them apart in a column variant"
+            f"this prompt was on {table.place(first)} already: {prompt}; keep one row (the mean, if it was asked "
+            "again), or add a column variant that separates them"
         )
 
     table.refuse(again, is_given_again)
@@ -594,7 +547,8 @@ def _check_emotions(table: _Table, labels: dict[str, pd.Categorical]) -> None:
         earlier != emotions.codes,
         lambda row: (
             f"narrative {narratives[row]!r} has the emotion {emotions[row]!r} here and "
-            f"{emotions.categories[earlier[row]]!r} before; give it one, or two narratives an identifier each"
+            f"{emotions.categories[earlier[row]]!r} before; give it one emotion, or use two identifiers for two "
+            "narratives"
         ),
     )
 
@@ -610,7 +564,7 @@ def _groups_of(
     by_dimension = "dimension" in mapping.columns
     if by_dimension and "dimension" not in table.columns:
         raise ConfigError(
-            f"{mapping.name} has a column 'dimension' and {table.name} has none; give it to both, or to neither"
+            f"{mapping.name} has a column 'dimension' but {table.name} does not; add it to both, or remove it"
         )
     group_of = _read_groups(mapping, by_dimension=by_dimension)
     names = list(dict.fromkeys(group_of.values()))
@@ -639,9 +593,9 @@ def _groups_of(
         more = f" (and for {len(lacking) - 1:,} more)" if len(lacking) > 1 else ""
         options = [known_term for known_scope, known_term in group_of if known_scope == scope]
         raise ConfigError(
-            f"{mapping.name}: no group for the term {term!r}{where}{more}, which stands in "
-            f"{plural(of_it.sum(), 'row')} of {table.name} (first: {table.place(int(np.argmax(of_it)))}); add it, or "
-            f"mend its wording: {suggest(term, options)}"
+            f"{mapping.name}: has no group for the term {term!r}{where}{more}, which occurs in "
+            f"{plural(of_it.sum(), 'row')} of {table.name} (first: {table.place(int(np.argmax(of_it)))}); add it, "
+            f"or correct its wording: {suggest(term, options)}"
         )
     return sides, names
 
@@ -676,8 +630,8 @@ def _read_groups(mapping: _Table, *, by_dimension: bool) -> dict[tuple[str, str]
     for row, (dimension, term, group) in enumerate(zip(dimensions, terms, groups, strict=True)):
         if group.casefold() == NO_PERSONA:
             raise ConfigError(
-                f"{mapping.name}: {mapping.place(row)}: the group of {term!r} is {group!r}, which is our name for a "
-                f"perceiver without identity; call it otherwise, or {UNSPECIFIED!r} if it is a baseline"
+                f"{mapping.name}: {mapping.place(row)}: the group of {term!r} is {group!r}, which is reserved for a "
+                f"perceiver without identity; rename it, or call it {UNSPECIFIED!r} if it is a baseline"
             )
         key, named = (dimension, term), UNSPECIFIED if group.casefold() == UNSPECIFIED else group
         if group_of.setdefault(key, named) != named:

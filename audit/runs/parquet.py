@@ -25,12 +25,9 @@ _ARROW: Final = {
     Type.INT64: pa.int64(),
     Type.FLOAT: pa.float64(),
 }
-_VERSION: Final = b"audit.table_version"
-"""Metadata key for the version of the file's table; older files have none."""
-_COPY: Final = "manifest.copy.json"
-"""A file that only run folders have, see :data:`audit.runs.manifest.COPY`."""
-A_PART: Final = "that part"
-"""What is collected anew if one of many files is lost."""
+_VERSION: Final = b"audit.table_version"  # metadata key for the version of the file's table; older files have none
+_COPY: Final = "manifest.copy.json"  # a file that only run folders have, see audit.runs.manifest.COPY
+A_PART: Final = "that part"  # what is collected anew if one of many files is lost
 Rows: TypeAlias = Sequence[Mapping[str, object]] | Mapping[str, Sequence[object]] | pd.DataFrame
 """Rows of a table, its columns, or a DataFrame, to be written."""
 
@@ -77,7 +74,7 @@ def schema_of(table: Table) -> pa.Schema:
 
 def _check_columns(table: Table, names: Iterable[str]) -> None:
     if different := set(names) ^ set(table):
-        raise ValueError(f"rows of {table.name} have not just its columns: {', '.join(sorted(different))}")
+        raise ValueError(f"rows of {table.name} have other columns than the table: {', '.join(sorted(different))}")
 
 
 # --- Reading ---------------------------------------------------------------------------------------------------------
@@ -97,11 +94,8 @@ def _remedy(path: Path, lost: str) -> str:
     """Say what to do about an unreadable file; in a run's folder there is a command for it."""
     run = next((folder for folder in list(path.parents)[:3] if (folder / _COPY).exists()), None)
     if run is not None:
-        return f"{recovery(run, 'sets it aside')}, and the same run command collects {lost} anew"
-    return (
-        "put a copy of it back, or set it aside under another name and run the same command again: it collects "
-        f"{lost} anew"
-    )
+        return f"{recovery(run, 'sets it aside')}, and the same run command collects {lost} again"
+    return f"restore it from a copy, or rename it and run the same command again: it collects {lost} again"
 
 
 @contextmanager
@@ -137,8 +131,8 @@ def checked(file: pq.ParquetFile, rows: pa.Table, path: Path, table: Table) -> p
     version = int((file.metadata.metadata or {}).get(_VERSION, b"1"))
     if version > table.version:
         raise StoreError(
-            f"{path} was written by a newer version of empathy-audit: its {table.name} are of format {version}, "
-            f"this version reads up to {table.version}; upgrade empathy-audit"
+            f"{path} was written by a newer version of empathy-audit: its {table.name} have format {version}, but "
+            f"this version reads formats up to {table.version}; upgrade empathy-audit"
         )
     return _completed(rows.replace_schema_metadata(), table, version)
 
@@ -151,7 +145,7 @@ def _completed(rows: pa.Table, table: Table, version: int) -> pa.Table:
     """
     twice = sorted({name for name in rows.column_names if rows.column_names.count(name) > 1})
     if twice:
-        raise pa.ArrowInvalid(f"its columns are not those of {table.name}: {', '.join(twice)} stands twice")
+        raise pa.ArrowInvalid(f"its columns are not those of {table.name}: {', '.join(twice)} occurs twice")
     unknown = [name for name in rows.column_names if name not in table]
     missing = [name for name, column in table.items() if column.since <= version and name not in rows.column_names]
     if unknown or missing:
@@ -162,7 +156,7 @@ def _completed(rows: pa.Table, table: Table, version: int) -> pa.Table:
         if name not in rows.column_names:
             rows = rows.append_column(name, _repeated(column, len(rows)))
         elif rows.schema.field(name).type != schema.field(name).type:
-            raise pa.ArrowInvalid(f"its column {name} is of another type than that of {table.name}")
+            raise pa.ArrowInvalid(f"its column {name} has another type than in {table.name}")
     return rows.select(schema.names).cast(schema)
 
 

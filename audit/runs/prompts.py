@@ -32,19 +32,14 @@ from stimuli.pairs import Mask
 from stimuli.prompts import PromptGrid, PromptVariant, Scale
 from stimuli.strategies import Examples, Stage, Strategy
 
-FILE: Final = "prompts.json.gz"
-"""The file's name in a run's folder."""
+FILE: Final = "prompts.json.gz"  # the file's name in a run's folder
 _FORMAT: Final = 1
-_LONGEST: Final = 2**28
-"""Bytes of a run's unpacked prompts, at most: a hundred times those of the study's 6,050 narratives."""
+_LONGEST: Final = 2**28  # bytes of unpacked prompts, at most: a hundred times those of the study's 6,050 narratives
 
 
 @dataclass(frozen=True)
 class PromptsAsked:
-    """The prompts of a run.
-
-    ``grid`` has narratives only in the wording shown; ``strategy`` has the calls of each prompt.
-    """
+    """The prompts of a run."""
 
     grid: PromptGrid
     strategy: Strategy
@@ -75,18 +70,20 @@ class PromptsAsked:
     def of(cls, content: Mapping[str, Any]) -> Self:
         """Return the prompts with this :meth:`content`; raises various errors if it is malformed."""
         if content["format"] != _FORMAT:
-            raise ValueError(f"it has format {content['format']!r}; this version of empathy-audit reads {_FORMAT}")
+            raise ValueError(
+                f"its format is {content['format']!r}; this version of empathy-audit reads format {_FORMAT}"
+            )
         wordings = [_variant(each) for each in content["wordings"]]
         dimensions = [_dimension(each) for each in content["dimensions"]]
         narratives = _narratives(content["narratives"])
         strategy = _strategy(content["strategy"])
         for part in (*wordings, *dimensions, narratives, strategy):
             if not _is(part, type(part)):
-                raise TypeError(f"a part of {type(part).__name__} is of another type than it should be")
+                raise TypeError(f"a part of {type(part).__name__} has the wrong type")
         drawn = {name: _mask(kept) for name, kept in content.get("drawn", {}).items()}
         grid = PromptGrid(dimensions, narratives, wordings[0], wordings[1:], drawn)
         if not len(grid):
-            raise ValueError("it has no prompt")
+            raise ValueError("it has no prompts")
         return cls(grid, strategy)
 
     @classmethod
@@ -99,7 +96,7 @@ class PromptsAsked:
             return cls.of(parse_json(unpacked(path)))
         except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, AttributeError) as error:
             raise StoreError(
-                f"{path} cannot be read ({error}); restore it, or set it aside: the report then has no prompts"
+                f"{path} cannot be read ({error}); restore it, or move it away (the report then has no prompts)"
             ) from error
 
 
@@ -132,9 +129,7 @@ def _plain_identity(identity: Identity) -> dict[str, Any]:
 
 
 def _identity(kept: dict[str, Any]) -> Identity:
-    return Identity(
-        **{**kept, "groups": tuple(kept["groups"]), "forms": tuple(map(tuple, kept.get("forms", ())))},
-    )
+    return Identity(**{**kept, "groups": tuple(kept["groups"]), "forms": tuple(map(tuple, kept.get("forms", ())))})
 
 
 def _dimension(kept: dict[str, Any]) -> Dimension:
@@ -153,7 +148,7 @@ def _mask(kept: dict[str, Any]) -> Mask:
     bits = np.unpackbits(np.frombuffer(base64.b64decode(kept["bits"], validate=True), dtype=np.uint8))
     n = math.prod(shape)
     if not 0 <= len(bits) - n < 8:
-        raise ValueError("a draw of pairs has another size than it says")
+        raise ValueError("a sample of pairs has another size than recorded")
     return bits[:n].astype(bool).reshape(shape)
 
 

@@ -25,19 +25,14 @@ class LedgerSummary:
     """The content of a ledger, summed up over its lines."""
 
     files: dict[str, str | None] = field(default_factory=dict)
-    was: dict[str, str] = field(default_factory=dict)
-    """Each file's hash when it was last there."""
-    before: dict[str, str | None] = field(default_factory=dict)
-    """For the files of the last line, what was recorded before it."""
+    was: dict[str, str] = field(default_factory=dict)  # each file's hash when it was last there
+    before: dict[str, str | None] = field(default_factory=dict)  # what was recorded of the last line's files before it
     n_lines: int = 0
-    n_bytes: int = 0
-    """Bytes of all complete lines."""
-    published: bool = False
-    """Whether the last line is of an analysis that is being put in place."""
+    n_bytes: int = 0  # bytes of all complete lines
+    published: bool = False  # whether the last line is of an analysis that is being put in place
     taken_over: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
-    anew: tuple[str, ...] = ()
-    """Parts of answers that were stored more than once, with different content."""
+    anew: tuple[str, ...] = ()  # parts of answers that were stored more than once, with different content
     fault: str = ""
 
     def allowed(self, name: str) -> tuple[str | None, ...]:
@@ -59,7 +54,7 @@ def read_ledger(folder: Path) -> LedgerSummary | None:
     for line in content[: content.rfind(b"\n") + 1].splitlines(keepends=True):
         told.n_lines += 1
         if line.endswith(b"\r\n"):
-            told.fault = f"{OTHER_LINE_ENDS} than were written, as git (core.autocrlf) or an editor leaves them"
+            told.fault = f"{OTHER_LINE_ENDS} than were written (git with core.autocrlf or an editor changes them)"
             break
         try:
             said = json.loads(line)
@@ -73,7 +68,7 @@ def read_ledger(folder: Path) -> LedgerSummary | None:
             told.fault = f"line {told.n_lines} cannot be read"
             break
         if (outside := next(filter(_lies_elsewhere, files), None)) is not None:
-            told.fault = f"line {told.n_lines} names a file that is none of the folder's: {outside[:80]!r}"
+            told.fault = f"line {told.n_lines} names a file outside the folder: {outside[:80]!r}"
             break
         told.before = {name: told.files.get(name) for name in files}
         told.files |= files

@@ -15,10 +15,8 @@ import pandas as pd
 from audit.errors import NotEstimableError
 from audit.statistics.ratings import FloatArray
 
-FEWEST: Final = 6
-"""The fewest perceivers for a map: with fewer, any placing looks like a finding."""
-_HIGHEST: Final = 30.0
-"""The library's own default, which needs 91 perceivers."""
+FEWEST: Final = 6  # the fewest perceivers for a map: with fewer, any placing looks like a finding
+_HIGHEST: Final = 30.0  # the library's own default, which needs 91 perceivers
 
 
 def perplexity_of(n_perceivers: int) -> float:
@@ -76,8 +74,6 @@ def _embed(rows: FloatArray, *, perplexity: float, seed: int) -> FloatArray:
         # Imported here: it takes a second, and only this needs it.
         from sklearn.manifold import TSNE
     except ImportError as error:
-        raise NotEstimableError(
-            "scikit-learn is not installed, which it is made by: pip install 'empathy-audit[tsne]'"
-        ) from error
+        raise NotEstimableError("scikit-learn is not installed; pip install 'empathy-audit[tsne]'") from error
     embedding = TSNE(perplexity=perplexity, init="pca", method="exact", random_state=seed)
     return np.asarray(embedding.fit_transform(rows), dtype=np.float64)

@@ -31,11 +31,11 @@ def parse_json(text: str | bytes, *, numbers_alone: bool = True) -> Any:
 
 
 def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _finite(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise ValueError(f"{digits[:40]} is too large a number")
+        raise ValueError(f"{digits[:40]} is too large")
     return number

@@ -30,9 +30,8 @@ def test_a_group_alone_is_shown_with_its_choices_and_an_option_without(audit, ca
     assert out.startswith("thinking=off\n    budget  ")
     assert audit("options", "statistics.fit=ols") == 0  # what is after the equals sign is nobody's concern
     assert capsys.readouterr().out == (
-        "  statistics.fit=mixed\n"
-        "      how the formula is fitted: mixed (random terms of each cluster) or ols (standard errors by cluster)\n"
-        "      takes: mixed | ols\n\n"
+        "  statistics.fit=mixed\n      how to fit the formula: mixed (random terms for each cluster) "
+        "or ols (standard errors by cluster)\n      takes: mixed | ols\n\n"
     )
 
 
@@ -52,8 +51,8 @@ def test_a_value_that_must_be_given_is_no_default(audit, capsys):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("statistic", "statistic: there is no such group or option; did you mean 'statistics'? groups are: run, "),
-        ("mod", "mod: there is no such group or option; did you mean 'model'?"),
+        ("statistic", "statistic: unknown group or option; did you mean 'statistics'? groups are: run, "),
+        ("mod", "mod: unknown group or option; did you mean 'model'?"),
         ("--all", "options has no flag --all; see python -m audit options --help"),
     ],
 )
@@ -77,7 +76,9 @@ def test_the_values_of_another_choice_are_told_by_a_command_that_works(audit, ca
     assert audit("options", "stimuli=csv") == 0
     out, err = capsys.readouterr()
     assert "  stimuli.columns.narrative_id=null\n" in out  # of stimuli=geneva
-    told = re.fullmatch("note: values are those of stimuli=geneva; those of stimuli=csv: python -m audit (.+)\n", err)
+    told = re.fullmatch(
+        "note: defaults shown are those of stimuli=geneva; for those of stimuli=csv: python -m audit (.+)\n", err
+    )
     assert told is not None
     assert audit(*told[1].split()) == 0
     assert yaml.safe_load(capsys.readouterr().out)["columns"]["narrative_id"] == "narrative_id"

@@ -39,7 +39,10 @@ def test_the_command_that_is_printed_audits_a_model_on_all_that_was_written(tmp_
     assert code == 0, err
     # None is left out, though the card of the embedded model asks for a sample.
     assert "6 of 6 narratives (csv)" in err
-    assert "note: words for emotions that your file does not give: 'angry': noun 'anger', adjective 'angry'; " in err
+    assert (
+        "note: your file gives no words for these emotions, so these are used: 'angry': noun 'anger', "
+        "adjective 'angry'; "
+    ) in err
     assert (tmp_path / "mine" / "run" / "report.html").is_file()
     asked = [text for texts, _ in model.calls for text in texts]
     assert any("For this task you are a fan of the Greens." in text for text in asked)
@@ -76,17 +79,17 @@ def test_nothing_is_ever_overwritten(tmp_path, audit, capsys):
     folder.mkdir()
     (folder / "vignettes.csv").write_text("of a year's work")
     assert audit("init", "mine") == 2
-    assert "mine is not empty, and nothing is overwritten; name a new or empty" in capsys.readouterr().err
+    assert "mine is not empty, and init overwrites nothing; give a new or empty" in capsys.readouterr().err
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"vignettes.csv": "of a year's work"}
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "init takes one folder, got none; see python -m audit init --help"),
-        (["a", "b"], "init takes one folder, got a b; see"),
-        (["a-file"], "a-file is a file; name a folder that is new or empty"),
-        (["a-file/x"], "a-file/x cannot be written (Not a directory); name another folder"),
+        ([], "init needs one folder, got none; see python -m audit init --help"),
+        (["a", "b"], "init needs one folder, got a b; see"),
+        (["a-file"], "a-file is a file; give a new or empty"),
+        (["a-file/x"], "a-file/x cannot be written (Not a directory); choose another folder"),
     ],
 )
 def test_what_is_no_new_folder_is_refused_in_one_line(words, said, tmp_path, audit, capsys):

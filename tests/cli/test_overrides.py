@@ -17,7 +17,9 @@ PATHS = [
     "a\u00a0b", "${", "a${b", "x${ y",
 ]  # fmt: skip
 """Names of folders that people have, and that are not taken as they stand."""
-UNREAD = re.compile(r"(?:it is one|it is text): (?P<last>.*)$|each; (?P<text>.*) is one text$")
+UNREAD = re.compile(
+    r"(?:quote it|quote its value|to use it as text, [^:]*): (?P<last>.*)$|each; for one text, write (?P<text>.*)$"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -85,14 +87,16 @@ def test_so_do_models_and_stimuli(value):
 def test_a_home_folder_is_written_out(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     line = refused("run_dir=~/my run")
-    [word] = shlex.split(line.rpartition("alone: ")[2])
+    [word] = shlex.split(line.rpartition("of a word: ")[2])
     assert given(word)[0].run_dir == tmp_path / "my run"
 
 
 @pytest.mark.parametrize("name", ["run_dir", "model.path", "stimuli.path"])
 def test_an_empty_path_and_one_that_is_no_text_are_named(name):
-    assert refused(f"{name}=") == f"{name}= is empty; name a path, or leave it out"
-    assert refused(f"{name}=a\udcff").startswith(f"{name}='a\\udcff': a path that is no UTF-8 cannot be written into")
+    assert refused(f"{name}=") == f"{name}= is empty; give a path, or leave it out"
+    assert refused(f"{name}=a\udcff").startswith(
+        f"{name}='a\\udcff': the path is not valid UTF-8, so a manifest cannot record it"
+    )
 
 
 @pytest.mark.parametrize("value", ["a b", "a:b", "a\\b", "C:\\x y\\z", "a@b", "-x", "50%", "a*b?", "$x", "yes", "0x1"])
@@ -103,15 +107,15 @@ def test_what_is_taken_as_it_stands_still_is(value):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("-x", "-x: there is no such flag; there are: --cfg, --config-dir, --multirun, "),
-        ("--foo", "--foo: there is no such flag; "),
-        ("-m -x", "-x: there is no such flag; "),
-        ("-mx", "-mx: there is no such flag; did you mean '-m'?"),
-        ("--mulitrun", "--mulitrun: there is no such flag; did you mean '--multirun'?"),
-        ("--", "--: no word needs it; leave it out"),
-        ("-", "-: there is no such flag; "),
-        ("-=1", "-=1: there is no such flag; "),
-        ("--info", "--info is a flag of Hydra's that is of no use here; python -m audit options explains every"),
+        ("-x", "-x: unknown flag; there are: --cfg, --config-dir, --multirun, "),
+        ("--foo", "--foo: unknown flag; "),
+        ("-m -x", "-x: unknown flag; "),
+        ("-mx", "-mx: unknown flag; did you mean '-m'?"),
+        ("--mulitrun", "--mulitrun: unknown flag; did you mean '--multirun'?"),
+        ("--", "--: it is not needed; leave it out"),
+        ("-", "-: unknown flag; "),
+        ("-=1", "-=1: unknown flag; "),
+        ("--info", "--info is a flag of Hydra's that has no use here; python -m audit options explains every"),
         ("--info all", "--info is a flag of Hydra's"),
         ("--info=all", "--info is a flag of Hydra's"),
         ("--hydra-help", "--hydra-help is a flag of Hydra's"),
@@ -123,36 +127,48 @@ def test_what_is_taken_as_it_stands_still_is(value):
         ("-c", "-c needs a value: -c=job"),
         ("--cfg prompt=origin", "--cfg needs a value: --cfg=job"),
         ("--cfg=", "--cfg needs a value"),
-        ("--cfg foo", "--cfg=foo: job, hydra or all is wanted; --cfg job shows all options"),
+        ("--cfg foo", "--cfg=foo: must be job, hydra or all; --cfg job shows all options"),
         ("-p", "-p needs a value: -p=GROUP"),
-        ("-p model", "--package says how --cfg shows the configuration; give --cfg job too"),
-        ("--resolve", "--resolve says how --cfg shows the configuration"),
+        ("-p model", "--package changes what --cfg shows; add --cfg job"),
+        ("--resolve", "--resolve changes what --cfg shows; add"),
         ("--config-dir", "--config-dir needs a value: --config-dir=FOLDER"),
         ("--config-dir -m", "--config-dir needs a value: --config-dir=FOLDER"),
-        ("-cd /nope", "-cd=/nope is not there; name a folder that holds groups of yours: FOLDER/prompt/mine.yaml"),
-        ("--config-dir=/etc/passwd", "--config-dir=/etc/passwd is a file; name a folder"),
-        ("-m --cfg job", "-m and --cfg cannot be given together; keep one"),
-        ("origin", "'origin' is no option, KEY=VALUE is wanted; did you mean prompt=origin?"),
-        ("model", "'model' is no option, KEY=VALUE is wanted; it has no value: model=VALUE, without spaces about"),
-        ("run_dir =x", "'run_dir' is no option, KEY=VALUE is wanted; it has no value: run_dir=VALUE, without spaces"),
-        ("rundir", "'rundir' is no option, KEY=VALUE is wanted; did you mean 'run_dir'? see python -m audit options"),
-        ("run_dir:x", "'run_dir:x' is no option, KEY=VALUE is wanted; did you mean 'run_dir'?"),
-        ("=x", "'=x' is no option, KEY=VALUE is wanted; nothing stands before the equals sign"),
-        (".x=y", "'.x=y' is no option, KEY=VALUE is wanted; '.x' is no name of an option"),
-        ("model..path=x", "'model..path' is no name of an option; did you mean 'model.path'?"),
-        ("grösse=x", "'grösse' is no name of an option"),
-        ("RUN_DIR=x", "RUN_DIR: there is no such option; did you mean 'run_dir'?"),
-        ("~run_dir", "~run_dir: no option can be taken away; run_dir=null leaves empty what may be empty"),
+        ("-cd /nope", "-cd=/nope does not exist; give a folder with your own groups, such as FOLDER/prompt/mine.yaml"),
+        ("--config-dir=/etc/passwd", "--config-dir=/etc/passwd is a file; give a"),
+        ("-m --cfg job", "-m and --cfg cannot be combined; keep one"),
+        ("origin", "'origin' is not an option; options are written KEY=VALUE; did you mean prompt=origin?"),
+        (
+            "model",
+            "'model' is not an option; options are written KEY=VALUE; it has no value; write model=VALUE, without",
+        ),
+        (
+            "run_dir =x",
+            "'run_dir' is not an option; options are written KEY=VALUE; it has no value; write run_dir=VALUE, without",
+        ),
+        (
+            "rundir",
+            "'rundir' is not an option; options are written KEY=VALUE; did you mean 'run_dir'? see python -m",
+        ),
+        ("run_dir:x", "'run_dir:x' is not an option; options are written KEY=VALUE; did you mean 'run_dir'?"),
+        ("=x", "'=x' is not an option: nothing stands before the equals sign"),
+        (".x=y", "'.x=y' is not an option; options are written KEY=VALUE; '.x' is not an option"),
+        ("model..path=x", "'model..path' is not an option; did you mean 'model.path'?"),
+        ("grösse=x", "'grösse' is not an option"),
+        ("RUN_DIR=x", "RUN_DIR: unknown option; did you mean 'run_dir'?"),
+        ("~run_dir", "~run_dir: options cannot be removed; run_dir=null empties an option that may be empty"),
         (
             "-m prompt=origin,",
-            "'prompt=origin,' is no option, KEY=VALUE is wanted; prompt= takes one name; did you m",
+            "'prompt=origin,' is not an option; options are written KEY=VALUE; prompt= needs one name; did you m",
         ),
-        ("-m prompt=range(3)", "prompt=range(3): there is no such choice"),
-        ("statistics.n_permutations=1,2", "several values; run -m statistics.n_permutations=1,2 makes a run of each"),
-        ("-m hydra.sweeper=nan", "hydra.sweeper=nan is a setting of Hydra's own, which it cannot use so ("),
-        ("-m run_dir=1,2", "run_dir: a path is wanted (given: 1)"),
-        ("seed=[1", "'seed=[1' is no option, KEY=VALUE is wanted; its value is not closed, or lies in several words"),
-        ("statistics.formula=a~b=c", "with its value in quotes it is one: 'statistics.formula=\"a~b=c\"'"),
+        ("-m prompt=range(3)", "prompt=range(3): unknown choice"),
+        ("statistics.n_permutations=1,2", "several values; run -m statistics.n_permutations=1,2 runs each"),
+        ("-m hydra.sweeper=nan", "hydra.sweeper=nan is one of Hydra's own settings, and Hydra cannot use this value ("),
+        ("-m run_dir=1,2", "run_dir: must be a path (given: 1)"),
+        (
+            "seed=[1",
+            "'seed=[1' is not an option; options are written KEY=VALUE; its value is not closed, or has spaces",
+        ),
+        ("statistics.formula=a~b=c", "quote its value: 'statistics.formula=\"a~b=c\"'"),
     ],
 )
 def test_what_hydra_cannot_take_is_said_in_our_words(words, said):
@@ -170,7 +186,7 @@ def test_what_hydra_cannot_take_is_said_in_our_words(words, said):
 )
 def test_a_list_that_is_not_closed_or_lies_in_several_words_is_shown_whole(words, dimensions):
     line = refused(*words.split())
-    shown = re.search(r"several words: (.*)$|did you mean (\S+)\? run -m", line)
+    shown = re.search(r"has spaces: (.*)$|did you mean (\S+)\? run -m", line)
     [word] = shlex.split(shown[1] or shown[2])
     assert given(word)[0].dimensions == dimensions
 
@@ -178,7 +194,7 @@ def test_a_list_that_is_not_closed_or_lies_in_several_words_is_shown_whole(words
 def test_several_values_are_the_runs_of_a_sweep_that_is_shown(audit, capsys):
     for word, n in (("seed=range(1,3)", 2), ("run_dir=a,b", 2), ("prompt=origin,persona-1", 2)):
         line = refused(word)
-        shown = re.search(r"run (-m .*?) makes a run of each", line)[1]
+        shown = re.search(r"run (-m .*?) runs each", line)[1]
         assert len(given(*shlex.split(shown))) == n
 
 
@@ -200,7 +216,7 @@ def test_a_flag_may_stand_anywhere():
 @pytest.mark.process
 def test_a_list_that_ends_with_a_comma_is_shown_without_it():
     line = refused("stimuli.emotions=[sad, happy,]")
-    assert line.endswith("a list ends without a comma: 'stimuli.emotions=[sad, happy]'")
+    assert line.endswith("a list must not end with a comma: 'stimuli.emotions=[sad, happy]'")
     [config] = given(*typed(line.rpartition("a comma: ")[2]))
     assert list(config.stimuli.emotions) == ["sad", "happy"]
 
@@ -208,7 +224,7 @@ def test_a_list_that_ends_with_a_comma_is_shown_without_it():
 @pytest.mark.parametrize("word", ["dimensions={a:1}", "hydra.job_logging=x"])
 def test_a_value_of_another_kind_is_said_in_our_words(word):
     assert refused(word) == (
-        f"{word}: a value of another kind is wanted; python -m audit options shows all options and values"
+        f"{word}: its value has the wrong type; python -m audit options lists every option and its values"
     )
 
 
@@ -222,9 +238,9 @@ def test_what_a_terminal_does_not_show_is_not_said_to_be_a_remedy(value):
 def test_an_option_that_is_given_again_is_said_and_the_last_one_counts(capsys):
     [config] = given("seed=1", "seed=2")
     assert config.seed == 2
-    assert capsys.readouterr().out == "note: seed is given more than once; the last one counts: seed=2\n"
+    assert capsys.readouterr().out == "note: seed is given more than once; the last one is used: seed=2\n"
     [config] = given("seed=1", "seed=2", "++seed=1")
     assert config.seed == 1
-    assert capsys.readouterr().out == "note: seed is given more than once; the last one counts: seed=1\n"
+    assert capsys.readouterr().out == "note: seed is given more than once; the last one is used: seed=1\n"
     given("seed=2", "model=smollm2")
     assert not capsys.readouterr().out

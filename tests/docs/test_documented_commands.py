@@ -21,7 +21,7 @@ def fault_of(words: list[str]) -> str:
     """What is wrong with a command of ours as a page shows it; empty if nothing is."""
     name, *given = words
     if name not in COMMANDS:
-        return f"{name} is no command"
+        return f"{name} is not a command"
     given = [word for word in given if word not in PLACES]
     if "--help" in given or "--cfg" in given:
         return ""
@@ -85,12 +85,12 @@ def test_the_commands_of_a_page_exist_and_take_their_options(page, tmp_path, mon
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("rum margin=2", "no command"),
-        ("gate RUN margni=2", "no such option"),
-        ("gate RUN margin=much", "a number is wanted"),
+        ("rum margin=2", "not a command"),
+        ("gate RUN margni=2", "does not take this option"),
+        ("gate RUN margin=much", "must be a number"),
         ("export RUN form=cvs to=OUT", "did you mean"),
         ("people expert RUN", "steps"),
-        ("run promt=origin", "no such option"),
+        ("run promt=origin", "unknown option"),
         ("run prompt=orgin", "there is no"),
         ("run -m prompt=origin,person-1", "person-1"),
         ("run seed=soon", "seed"),

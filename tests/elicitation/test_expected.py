@@ -374,7 +374,11 @@ def test_a_scale_of_more_tokens_than_can_be_asked_is_refused():
 
 def test_a_tokenizer_that_joins_numbers_to_the_prompt_is_refused():
     engine = FakeEngine({}, pattern=r":?\s?\d+|\s|[^\d\s:]+|:")
-    with pytest.raises(ModelError, match=r"model fake: its tokenizer joins numbers to the end of the prompt.*generate"):
+    with pytest.raises(
+        ModelError,
+        match=r"model fake: its tokenizer merges numbers with the end of the "
+        r"prompt.*generate",
+    ):
         number_tree(engine.tokenizer, TEN, before="answer:")
 
 
@@ -384,7 +388,11 @@ def test_a_tokenizer_that_does_not_know_digits_is_refused():
             return super().token("?" if piece.isdigit() else piece)
 
     tokenizer = ChatTokenizer(Unknowing(DIGITS), name="fake")
-    with pytest.raises(ModelError, match=r"model fake: its tokenizer spells 1 like 0; use elicitation=generate"):
+    with pytest.raises(
+        ModelError,
+        match=r"model fake: its tokenizer encodes 1 like 0; use "
+        r"elicitation=generate",
+    ):
         number_tree(tokenizer, TEN, before="answer:")
 
 

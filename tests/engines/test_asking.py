@@ -33,7 +33,7 @@ def test_probabilities_are_refused_in_one_line_that_names_engine_and_remedy():
     with pytest.raises(ModelError) as refused:
         ExpectedElicitation(Scale(0, 10), 0.1).elicit(Writes(), [Prompt("", "How sad?")])
     assert str(refused.value) == (
-        "engine=elsewhere writes texts and tells no probabilities of tokens; use elicitation=generate"
+        "engine=elsewhere writes text but does not return token probabilities; use elicitation=generate"
     )
 
 
@@ -46,7 +46,7 @@ def test_a_judge_without_tokens_is_asked_in_words_and_refused_otherwise():
     asked = {"opened": OpenModel(Writes(), None), "rubric": load_rubric("epitome"), "criterion": "explorations"}
     judged = judge_pairs([pair], method="generate", **asked)
     assert judged["first_place"].tolist() == [1.0]
-    with pytest.raises(ModelError, match="judge pairs by generate"):
+    with pytest.raises(ModelError, match="use method=generate"):
         judge_pairs([pair], method="expected", **asked)
 
 
@@ -88,5 +88,5 @@ def test_every_engine_of_the_registry_has_a_way_to_open_a_model(name):
 
 def test_an_engine_that_is_none_is_refused_with_those_that_there_are(tiny_config):
     _, config = tiny_config("x")
-    with pytest.raises(ModelError, match=r"engine\.name=vlm: there is no such engine; did you mean 'vllm'"):
+    with pytest.raises(ModelError, match=r"engine\.name=vlm: unknown engine; did you mean 'vllm'"):
         choose_engine(config.model_copy(update={"name": "vlm"}), writes=True)

@@ -59,7 +59,7 @@ def test_a_run_by_batch_is_the_run_without_row_for_row(tmp_path, undisturbed, ca
     pd.testing.assert_frame_equal(by_batch(server, tmp_path / "run"), undisturbed)
     assert (server.n, len(server.batches), len(server.asked_by_batch)) == (1, 1, N)  # one question before it begins
     assert server.n_polls == 4
-    assert "batch batch_0 of 50 requests is submitted; whatever ends this process, the same" in capfd.readouterr().err
+    assert "batch batch_0 of 50 requests is submitted; if this process ends, the same" in capfd.readouterr().err
     assert files_with(KEY, tmp_path) == []
     assert not (tmp_path / "run" / "part-begun.jsonl").exists()
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
@@ -120,7 +120,9 @@ def test_a_page_in_place_of_a_batch_s_file_is_not_paid_for_again(tmp_path, undis
     server.ends = lambda n, lines: ("completed", [PAGE], [])
     with server.serving() as url:
         with pytest.raises(
-            ModelError, match=r"file file-\d of batch batch_0 holds no answer; the same command reads it"
+            ModelError,
+            match=r"file file-\d of batch batch_0 has no answer; run the same command to read "
+            r"it",
         ):
             collected(tmp_path / "run", url, *BATCH)
         [page] = [name for name, content in server.files.items() if content.startswith(PAGE)]
@@ -194,9 +196,9 @@ def test_a_server_that_holds_so_many_for_too_many_is_asked_by_halves(tmp_path, u
 STOPS = {
     "failed": (
         ("failed", [], {"data": [{"code": "invalid", "message": f"bad line, key {KEY}"}]}),
-        r"batch batch_0 failed \(bad line, key \[key\]\); mend it",
+        r"batch batch_0 failed \(bad line, key \[key\]\); fix the cause",
     ),
-    "cancelled": (None, r"batch batch_0 was cancelled there; what it had answered is kept"),
+    "cancelled": (None, r"batch batch_0 was cancelled at the server; its answers are kept: run"),
 }
 
 
@@ -275,7 +277,9 @@ def test_a_server_without_batches_is_refused_with_the_remedy_which_works(tmp_pat
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Hostile, "post", post)
             with pytest.raises(
-                ModelError, match=r"takes no batches \(HTTP 404 at /files: Not Found\); engine\.batch=null"
+                ModelError,
+                match=r"does not accept batches \(HTTP 404 at /files: Not Found\); "
+                r"engine\.batch=null",
             ):
                 collected(tmp_path / "run", url, *BATCH)
         ratings = collected(tmp_path / "run", url, "engine.batch=null", "shard_size=50")
@@ -290,7 +294,11 @@ def test_a_batch_that_the_server_does_not_know_any_more_is_not_paid_for_twice(tm
             collected(tmp_path / "run", url, *BATCH)
         [gone] = list(server.batches)
         server.batches[f"{gone}_of_another_account"] = server.batches.pop(gone)
-        with pytest.raises(ModelError, match=r"knows no batch batch_0 \(HTTP 404.*key of the same account.*batch=null"):
+        with pytest.raises(
+            ModelError,
+            match=r"does not know batch batch_0 \(HTTP 404.*key of the same "
+            r"account.*batch=null",
+        ):
             collected(tmp_path / "run", url, *BATCH)
         assert len(server.batches) == 1
         ratings = collected(tmp_path / "run", url, "shard_size=50")
@@ -319,7 +327,7 @@ def test_an_interruption_says_that_the_batch_goes_on_and_is_picked_up(tmp_path, 
         stop_once(lambda: server.batches)
         with pytest.raises(KeyboardInterrupt):
             collected(tmp_path / "run", url, *BATCH)
-        assert "batch batch_0 goes on at the server; the same command picks it up" in capfd.readouterr().err
+        assert "batch batch_0 continues at the server; the same command picks it up" in capfd.readouterr().err
         server.batches["batch_0"]["left"] = 0
         pd.testing.assert_frame_equal(collected(tmp_path / "run", url, *BATCH), undisturbed)
         assert "waiting for batch batch_0, which was submitted before" in capfd.readouterr().err
@@ -464,7 +472,7 @@ def test_an_id_that_could_be_an_address_is_refused(name):
 
 def test_batches_are_of_servers_alone(audit, capsys):
     assert audit("run", "engine.batch=true") == 2
-    assert "engine.batch: batches are a server's: they need engine=openai" in capsys.readouterr().err
+    assert "engine.batch: batches need a server: use engine=openai" in capsys.readouterr().err
 
 
 def test_vllm_s_server_is_asked_by_tokens_and_not_by_batch(tmp_path):

@@ -223,8 +223,8 @@ def test_another_kind_of_model_is_refused_by_its_name(architectures, named, copy
     path = copy / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"architectures": architectures}))
     assert refused(copy) == (
-        f"classifier {copy}: config.json in {copy} names {named}, so it is no sequence classifier; choose a model "
-        "...ForSequenceClassification"
+        f"classifier {copy}: config.json in {copy} names {named}, so it is not a sequence classifier; "
+        "choose a model ...ForSequenceClassification"
     )
 
 
@@ -234,7 +234,7 @@ def test_a_head_that_is_missing_is_not_made_up(copy):
     weights = load_file(copy / "model.safetensors")
     del weights["classifier.weight"], weights["classifier.bias"]
     save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
-    assert f"2 weights are missing in {copy} (first: classifier.bias): it may not have been trained" in refused(copy)
+    assert f"2 weights are missing in {copy} (first: classifier.bias): it may not be trained" in refused(copy)
 
 
 @pytest.mark.parametrize(
@@ -263,14 +263,18 @@ def test_weights_that_are_not_finite_are_not_scored(tmp_path):
 
 def test_a_model_that_is_absent_is_named_as_it_was_asked_for(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ModelAbsentError, match=r"^the judge a/b is not on this machine; hf download a/b gets it$"):
+    with pytest.raises(
+        ModelAbsentError,
+        match=r"^the judge a/b is not on this machine; to download it: hf "
+        r"download a/b$",
+    ):
         open_classifier("a/b", asked="the judge a/b")
 
 
 def test_a_folder_without_configuration_is_no_model(tmp_path):
     assert refused(tmp_path) == (
-        f"model {tmp_path}: {tmp_path} has no config.json, so it is not a model's folder; "
-        "name the folder that holds config.json and the weights"
+        f"model {tmp_path}: {tmp_path} has no config.json, so it is not a modelnot a folder; givethat "
+        "has config.json and the weights"
     )
 
 

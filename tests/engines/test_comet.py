@@ -202,7 +202,7 @@ def test_a_relation_that_is_no_token_of_its_own_is_refused(tmp_path):
 
 
 def test_a_causal_model_is_no_comet_model(tiny_model):
-    assert f"the llama in {tiny_model} is no encoder-decoder (it may be a causal model)" in refused(tiny_model)
+    assert f"the llama in {tiny_model} is not an encoder-decoder (it may be a causal model)" in refused(tiny_model)
 
 
 def test_a_tokenizer_of_more_tokens_than_are_embedded_is_refused(tmp_path):
@@ -212,7 +212,9 @@ def test_a_tokenizer_of_more_tokens_than_are_embedded_is_refused(tmp_path):
 
 
 def test_more_tokens_than_the_model_can_write_are_refused(comet):
-    assert "writes fewer than 16 tokens; strategy.knowledge.max_tokens=16 is too many" in refused(comet, max_tokens=16)
+    assert "writes fewer than 16 tokens; lower strategy.knowledge.max_tokens=16 is too many" in refused(
+        comet, max_tokens=16
+    )
 
 
 def test_weights_that_are_missing_are_not_made_up(copy):
@@ -234,7 +236,10 @@ def test_a_damaged_file_is_one_line(name, copy):
     ("model", "said"),
     [
         ("no-such-folder", "COMET model no-such-folder is neither a folder on this machine nor a hub id (OWNER/NAME)"),
-        ("nobody/no-such", "COMET model nobody/no-such: is no folder here and could not be had from the hub ("),
+        (
+            "nobody/no-such",
+            "COMET model nobody/no-such: is not a folder here and could not be downloaded from the hub (",
+        ),
     ],
 )
 def test_a_model_that_is_not_there_is_named(model, said):
@@ -243,8 +248,8 @@ def test_a_model_that_is_not_there_is_named(model, said):
 
 def test_a_folder_without_configuration_is_no_model(tmp_path):
     assert refused(tmp_path) == (
-        f"model {tmp_path}: {tmp_path} has no config.json, so it is not a model's folder; "
-        "name the folder that holds config.json and the weights"
+        f"model {tmp_path}: {tmp_path} has no config.json, so it is not a modelnot a folder; givethat "
+        "has config.json and the weights"
     )
 
 

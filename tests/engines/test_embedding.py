@@ -170,7 +170,7 @@ def test_a_missing_package_is_named_with_its_home(find_no):
     [
         ("embedded:mpnet", "embedder embedded:mpnet: there is embedded:minilm, a folder, or a hub id such as"),
         ("no-such-folder", "embedder no-such-folder is neither a folder on this machine nor a hub id (OWNER/NAME)"),
-        ("nobody/no-such", "embedder nobody/no-such: is no folder here and could not be had from the hub ("),
+        ("nobody/no-such", "embedder nobody/no-such: is not a folder here and could not be downloaded from the hub ("),
     ],
 )
 def test_a_model_that_is_not_there_is_named(model, said):
@@ -179,7 +179,7 @@ def test_a_model_that_is_not_there_is_named(model, said):
 
 def test_the_packaged_embedder_has_no_revision():
     with pytest.raises(
-        ModelError, match=r"^embedder embedded:minilm is of this machine and has no revisions; leave out"
+        ModelError, match=r"^embedder embedded:minilm is on this machine and has no revisions; leave out"
     ):
         embed(["a text"], model="embedded:minilm", revision="v1")
 
@@ -209,7 +209,7 @@ def test_the_layer_that_no_embedding_is_read_from_may_be_missing(copy, tiny_bert
 
 def test_vectors_that_are_not_finite_are_refused(copy):
     rewrite(copy, lambda weights: weights["embeddings.word_embeddings.weight"].fill_(float("nan")))
-    assert "the vectors of 3 of 3 texts are zero or not finite (first: text 1)" in refused(copy)
+    assert "the vectors of 3 of 3 texts are 0 or not finite (first: text 1)" in refused(copy)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json"])

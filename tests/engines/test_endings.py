@@ -113,7 +113,7 @@ def test_a_sign_that_nobody_knows_is_no_whole_text(told, tmp_path):
     assert ending_of(told).unknown
     assert ending_of(told).at_worst is True
     (tmp_path / "a.jsonl").write_text(json.dumps({"id": "a-0", "text": "I would say 8", **told}))
-    with pytest.raises(ConfigError, match=r"line 1 has .*, which does not say how the text ended"):
+    with pytest.raises(ConfigError, match=r"line 1 has .*, which is not a known ending"):
         read_answers_file(tmp_path / "a.jsonl", export="a", n_prompts=1)
 
 

@@ -45,7 +45,7 @@ def test_a_file_is_unpacked_once_and_known_by_its_hash(made, monkeypatch):
 
     model = made(q8=True)
     said = say_unpacking(model)
-    assert "is unpacked once, 0 million weights from Q8_0, F32 to float32: 0.1 GB in " in said
+    assert "unpacking once, 0 million weights from Q8_0, F32 to float32: 0.1 GB in " in said
     files = resolve_model(model)
     digest = hashlib.sha256(Path(model.path).read_bytes()).hexdigest()
     assert files.revision == f"gguf:{digest}"
@@ -124,7 +124,7 @@ def test_the_stretched_positions_of_llama_3_are_kept(made):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"factors": [1, 2, 3, 4]}, "transformers leaves out rope_freqs.weight, by which positions are stretched"),
+        ({"factors": [1, 2, 3, 4]}, "transformers ignores rope_freqs.weight, which stretches positions"),
         ({"settings": [("llama.rope.scaling.type", "yarn")]}, "leaves out llama.rope.scaling.type=yarn"),
         ({"settings": [("llama.logit_scale", 0.0625)]}, "leaves out llama.logit_scale=0.0625"),
         (
@@ -139,7 +139,7 @@ def test_the_stretched_positions_of_llama_3_are_kept(made):
 def test_a_file_that_would_become_another_model_is_refused(options, said, made):
     found = refused(made(**options))
     assert said in found
-    assert "serve it by llama.cpp or Ollama, and ask it by engine=openai (docs/endpoints.md)" in found
+    assert "serve it with llama.cpp or Ollama, and use engine=openai (docs/endpoints.md)" in found
 
 
 @pytest.mark.parametrize("share", [0.999, 0.5, 0.05, 0.001])
@@ -147,22 +147,22 @@ def test_a_file_that_is_not_whole_says_so(share, made):
     model = made()
     path = Path(model.path)
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
-    assert "is damaged or not whole" in refused(model)
+    assert "is damaged or incomplete" in refused(model)
     assert "copy or download it again" in refused(model)
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is a file, and not a GGUF file"),
-        (b"PK\x03\x04 not at all", "is a file, and not a GGUF file"),
-        (b"GGUF" + struct.pack("<IQQ", 1, 0, 0), "is GGUF of version 1"),
+        (b"", "is a file, but not a GGUF file"),
+        (b"PK\x03\x04 not at all", "is a file, but not a GGUF file"),
+        (b"GGUF" + struct.pack("<IQQ", 1, 0, 0), "is GGUF version 1"),
         (b"GGUF" + struct.pack("<IQQ", 3, 2**60, 2**60), "is damaged"),
         (b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 2**62), "is damaged"),
         (b"GGUF" + struct.pack("<IQQQ1sIIQ", 3, 0, 1, 1, b"a", 9, 4, 2**62), "is damaged"),
         (b"GGUF" + struct.pack("<IQQQ1sI", 3, 0, 1, 1, b"a", 9) + struct.pack("<IQ", 9, 1) * 5000, "is damaged"),
-        (b"GGUF" + struct.pack("<IQQ", 3, 0, 0), "holds no model"),
-        (b"GGUF" + struct.pack("<IQQQ1sIQIQ", 3, 1, 0, 1, b"w", 1, 32, 99, 0), "in a format that is not known"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 0), "has no model"),
+        (b"GGUF" + struct.pack("<IQQQ1sIQIQ", 3, 1, 0, 1, b"w", 1, 32, 99, 0), "in an unknown format "),
     ],
 )
 def test_what_is_no_model_is_refused_in_a_line(content, said, tmp_path, monkeypatch, tiny_config):
@@ -172,9 +172,7 @@ def test_what_is_no_model_is_refused_in_a_line(content, said, tmp_path, monkeypa
 
 
 def test_one_part_of_several_says_how_to_join_them(made):
-    assert "is one part of 3; join them by llama.cpp's llama-gguf-split --merge" in refused(
-        made("my-00001-of-00003.gguf")
-    )
+    assert "is one of 3; join them with llama.cpp's llama-gguf-split --merge" in refused(made("my-00001-of-00003.gguf"))
 
 
 def test_a_disk_that_is_full_is_seen_before_anything_is_written(made, monkeypatch):
@@ -182,7 +180,9 @@ def test_a_disk_that_is_full_is_seen_before_anything_is_written(made, monkeypatc
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10**6))
     said = refused(model)
     assert "unpacked it takes 0.1 GB" in said
-    assert "has 0.0 GB free; model.dtype=bfloat16 takes half of it; free some, or let XDG_CACHE_HOME" in said
+    assert (
+        "has 0.0 GB free; model.dtype=bfloat16 takes half of it; free some space, or set XDG_CACHE_HOME to another disk"
+    ) in said
 
 
 def test_an_unpacking_that_is_interrupted_leaves_nothing_and_can_be_done_again(made, monkeypatch):
@@ -262,5 +262,5 @@ def test_an_alignment_that_is_none_is_damage(alignment, tmp_path):
     n = struct.unpack("<Q", content[16:24])[0]
     added = struct.pack("<Q", len(name)) + name + value
     path.write_bytes(content[:16] + struct.pack("<Q", n + 1) + added + content[24:])
-    with pytest.raises(ModelError, match="is damaged or not whole"):
+    with pytest.raises(ModelError, match="is damaged or incomplete"):
         read_header(path, "model.path=tiny.gguf")

@@ -77,12 +77,12 @@ def test_an_error_on_the_way_leaves_the_weights_as_they_were(tiny_model, open_en
 
 def test_its_own_format_is_no_other_and_vllm_does_not_change(tiny_model, open_engine):
     engine = open_engine(tiny_model)
-    with pytest.raises(ModelError, match="float32 is the format that the model is computed in"), (
+    with pytest.raises(ModelError, match="float32 is the format the model already runs in"), (
         engine.in_format("float32")
     ):  # fmt: skip
         pass
     assert "vllm" not in sys.modules
     from audit.engines.vllm import VllmEngine
 
-    with pytest.raises(ModelError, match="engine=transformers does"):
+    with pytest.raises(ModelError, match="engine=transformers works"):
         VllmEngine.in_format(object.__new__(VllmEngine), "float32")

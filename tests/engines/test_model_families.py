@@ -300,7 +300,7 @@ def test_a_family_s_template_shows_all_that_is_said_once_and_in_order(name, toke
             assert ids[0] == tokenizer.hf.bos_token_id != ids[1]
     assert tokenizer.has_system_role == (family.system == "own")
     if not family.turns:
-        with pytest.raises(ModelError, match="leaves out earlier turns"):
+        with pytest.raises(ModelError, match="drops earlier turns"):
             tokenizer.encode_prompts([Prompt(SYSTEM, USER, TURNS)])
 
 
@@ -334,7 +334,10 @@ def test_parts_are_tried_where_a_text_is_not_shown_and_that_is_told_of_the_run(t
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        ("{% for m in messages %}{{ m.role }}{% endfor %}>", "leaves out what the user says, as a text and as a list"),
+        (
+            "{% for m in messages %}{{ m.role }}{% endfor %}>",
+            "leaves out the user's message, both as text and as a list",
+        ),
         ("{% for m in messages %}{{ m.content[:20] }}\n{% endfor %}>", r"leaves out .*user"),
         ("{{ messages[-1].content }}\n{{ messages[0].content }}>", r"changes the order .*user"),
         (CHATML + "{{ messages[-1].content }}>", r"more than once .*user"),

@@ -72,7 +72,7 @@ def test_a_choice_that_cannot_be_placed_or_read_is_no_answer(changes):
     answers = {"/tokenize": {"tokens": [1]}, "/detokenize": {"prompt": "x"}}
     answers["/v1/completions"] = {"choices": [choice(**changes)]}
     engine = tokens(lambda _, url: answers[url.removeprefix("http://localhost")])
-    with pytest.raises(ModelError, match="its answers hold no answer"):
+    with pytest.raises(ModelError, match="its responses contain no answer"):
         engine.generate([[1]], max_tokens=3)
 
 
@@ -107,5 +107,5 @@ def test_a_count_of_tokens_that_none_can_be_is_not_told(told):
 def test_a_batch_that_does_not_say_how_it_is_is_named(status):
     asked = {"/files": {"id": "f"}, "/batches": {"id": "b"}, "/batches/b": {"id": "b", "status": status}}
     batches = Batches(server(lambda method, url: asked[url.removeprefix("http://localhost/v1")]), say=lambda _: None)
-    with pytest.raises(ModelError, match="does not say how batch b is"):
+    with pytest.raises(ModelError, match="does not report the state of batch b is"):
         batches.ask_all("/chat/completions", [{"n": k} for k in range(100)], lambda _: Generated("", 0, False))

@@ -188,7 +188,7 @@ def test_a_thought_is_refused_where_nobody_knows_what_becomes_of_it(prompt, open
     with Hostile().serving() as url:
         engine = opened(url)
         for ask in (lambda: engine.write([prompt], max_tokens=3), lambda: engine.fits([prompt], room=3)):
-            with pytest.raises(ModelError, match="use thinking=off, or serve the model by vLLM"):
+            with pytest.raises(ModelError, match="use thinking=off, or serve the model with vLLM"):
                 ask()
 
 
@@ -198,10 +198,10 @@ def test_a_thought_is_refused_where_nobody_knows_what_becomes_of_it(prompt, open
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("http://ada:secret@localhost:1/v1", "holds more than an address"),
-        ("http://localhost:1/v1?key=secret", "holds more than an address"),
-        ("ftp://localhost/secret", "is no address of a server"),
-        ("localhost:8000/secret", "is no address of a server"),
+        ("http://ada:secret@localhost:1/v1", "has more than an address"),
+        ("http://localhost:1/v1?key=secret", "has more than an address"),
+        ("ftp://localhost/secret", "is not a server's address"),
+        ("localhost:8000/secret", "is not a server's address"),
     ],
 )
 def test_an_address_with_a_secret_in_it_is_refused_and_not_repeated(tiny_config, url, says):
@@ -211,13 +211,14 @@ def test_an_address_with_a_secret_in_it_is_refused_and_not_repeated(tiny_config,
 
 
 def test_a_key_in_place_of_a_variable_s_name_is_refused_and_not_repeated(tiny_config):
-    with pytest.raises(ConfigError, match="is no name of a variable") as refused:
+    with pytest.raises(ConfigError, match="is not the name of an environment variable") as refused:
         tiny_config("tiny", base_url="http://h/v1", api_key_env=KEY)
     assert KEY not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("value", "says"), [(None, "no such variable"), ("", "is empty"), ("a b\nc", "cannot be a key")]
+    ("value", "says"),
+    [(None, "this environment variable is not set or"), ("", "is empty"), ("a b\nc", "cannot be a key")],
 )
 def test_a_variable_without_a_key_is_named(monkeypatch, value, says):
     monkeypatch.delenv("TESTS_KEY")
@@ -231,7 +232,7 @@ def test_a_variable_without_a_key_is_named(monkeypatch, value, says):
 def test_a_wrong_key_is_refused_in_a_line_that_does_not_hold_it(opened, monkeypatch):
     monkeypatch.setenv("TESTS_KEY", "sk-another-secret")
     server = Hostile()
-    with server.serving() as url, pytest.raises(ModelError, match=r"refuses the key \(HTTP 401: .*\[key\]") as refused:
+    with server.serving() as url, pytest.raises(ModelError, match=r"rejected the key \(HTTP 401: .*\[key\]") as refused:
         opened(url)
     assert "sk-another-secret" not in str(refused.value)
     assert server.n == 1  # and is not tried again
@@ -253,7 +254,11 @@ def test_a_server_without_a_list_of_models_is_asked_all_the_same(opened):
 def test_what_is_of_files_is_left_to_the_server(opened):
     of_files = {"dtype": "float32", "quantization": "awq", "revision": "main", "tokenizer": "x"}
     for name, value in {**of_files, "chat_template": "plain"}.items():
-        with pytest.raises(ModelError, match=rf"model\.{name}={value}: engine=openai leaves that to the server"):
+        with pytest.raises(
+            ModelError,
+            match=rf"model\.{name}={value}: engine=openai leaves this to the "
+            r"server",
+        ):
             opened("http://127.0.0.1:9/v1", card={name: value})
     with pytest.raises(ModelError, match=r"engine=openai needs the server's address, model\.base_url="):
         opened(None)
@@ -261,7 +266,11 @@ def test_what_is_of_files_is_left_to_the_server(opened):
 
 def test_a_date_is_told_to_no_server_that_takes_none(opened):
     with Hostile().serving() as url:
-        with pytest.raises(ModelError, match=r"^model\.date=2026-11-24: http://.* is not vLLM's, and takes no date"):
+        with pytest.raises(
+            ModelError,
+            match=r"^model\.date=2026-11-24: http://.* is not vLLM, and takes "
+            r"no date",
+        ):
             opened(url, card={"date": "2026-11-24"})
         assert texts_of(opened(url).write(PROMPTS[:1], max_tokens=3)) == whole(PROMPTS[:1])
 
@@ -281,7 +290,7 @@ def test_a_secret_in_the_address_of_a_judge_is_refused_before_anything_is_writte
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     assert audit("judge", "a", "b", "model=tiny", "base_url=http://ada:secret@localhost:1/v1") == 2
-    assert "holds more than an address" in capsys.readouterr().err
+    assert "has more than an address" in capsys.readouterr().err
     assert files_with("secret", tmp_path) == []
 
 
@@ -321,7 +330,8 @@ def test_a_fault_that_passes_is_not_seen_in_what_comes_back(opened, fault):
 
 LASTING = {
     "429": r"no answer after 3 tries \(last: HTTP 429: slow down\).*the same command",
-    "429, long": r"asks to wait 7200 s, which is more than engine\.server\.max_wait_s=300; run the same command later",
+    "429, long": r"asks to wait 7200 s, more than engine\.server\.max_wait_s=300; run the same command "
+    r"later",
     "500": r"no answer after 3 tries \(last: HTTP 500",
     "503": r"no answer after 3 tries \(last: HTTP 503\)",
     "garbage": r"no answer after 3 tries \(last: what begins .* in place of JSON\)",
@@ -330,11 +340,11 @@ LASTING = {
     "no answer": r"no answer after 3 tries \(last: RemoteProtocolError",
     "drip": r"no answer after 3 tries \(last: slower than engine\.server\.timeout_s=0\.5\)",
     "slow": r"no answer after 3 tries \(last: slower than engine\.server\.timeout_s=0\.5\)",
-    "empty choices": r"its answers hold no answer \(no choices, 3 times\); .*the same command",
-    "wrong model": r"answers as 'another' now, and as 'tiny-2026-01-01' before",
-    "401": r"refuses the key \(HTTP 401: bad key \[key\]\)",
+    "empty choices": r"its responses contain no answer \(no choices, 3 times\); .*the same command",
+    "wrong model": r"answers as 'another' now and as 'tiny-2026-01-01' before",
+    "401": r"rejected the key \(HTTP 401: bad key \[key\]\)",
     "400": r"refuses what is asked \(HTTP 400: what is this\? key \[key\]\)",
-    "redirect": r"sends elsewhere \(HTTP 307\)",
+    "redirect": r"redirects elsewhere \(HTTP 307\)",
 }
 
 
@@ -475,7 +485,7 @@ def test_the_manifest_says_which_server_and_how_it_changed(tmp_path):
     assert all(each["date"].startswith("20") for each in manifest["model"]["seen"])
     assert manifest["engine"]["name"] == "openai"
     assert "server" not in manifest["identity"]["engine"]
-    assert any("the server told 2 fingerprints in the course of this run (fp_1, fp_2)" in line for line in said)
+    assert any("the server reported 2 fingerprints during this run (fp_1, fp_2)" in line for line in said)
 
 
 KILLED = """
@@ -630,7 +640,7 @@ def test_an_answer_without_a_number_among_the_likeliest_is_no_rating(opened):
 def test_a_server_without_logprobs_is_refused_with_the_remedy(opened):
     with (
         Hostile().serving() as url,
-        pytest.raises(ModelError, match=r"tells no logprobs of tiny.*elicitation=generate"),
+        pytest.raises(ModelError, match=r"returns no logprobs for tiny.*elicitation=generate"),
     ):
         ExpectedElicitation.of(HUNDRED, 1.0).elicit(opened(url), PROMPTS[:1])
 
@@ -650,7 +660,7 @@ def test_logprobs_that_cannot_be_read_are_missing_and_others_are_not(opened):
 def test_a_number_format_is_the_server_s(opened):
     with Hostile().serving() as url, contextlib.ExitStack() as stack:
         engine = opened(url)
-        with pytest.raises(ModelError, match="the number format is the server's"):
+        with pytest.raises(ModelError, match="the number format"):
             stack.enter_context(engine.in_format("bfloat16"))
 
 

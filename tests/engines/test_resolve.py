@@ -26,21 +26,21 @@ def test_a_local_folder_is_taken_as_it_is(tiny_model, tiny_config):
 
 def test_a_file_is_no_model(tiny_model, tiny_config):
     model, _ = tiny_config(tiny_model / "config.json")
-    assert "config.json is a file, and not a GGUF file; a model is a folder" in refused(model)
+    assert "config.json is a file, but not a GGUF file; a model is a folder" in refused(model)
 
 
 def test_a_folder_without_configuration_is_no_model(tmp_path, tiny_config):
     model, _ = tiny_config(tmp_path)
     assert refused(model) == (
-        f"model tiny: {tmp_path} has no config.json, so it is not a model's folder; "
-        "name the folder that holds config.json and the weights"
+        f"model tiny: {tmp_path} has no config.json, so it is not a model folder; give the folder that "
+        "has config.json and the weights"
     )
 
 
 def test_a_folder_with_an_adapter_alone_is_told_for_what_it_is(tmp_path, tiny_config):
     (tmp_path / "adapter_config.json").write_text("{}")
     model, _ = tiny_config(tmp_path)
-    assert refused(model).endswith("it holds an adapter alone: merge it with its model, and name the folder of both")
+    assert refused(model).endswith("it has only an adapter: merge it with its model, and give the merged folder")
 
 
 def test_a_folder_without_weights_is_no_model(tmp_path, tiny_config):
@@ -48,7 +48,7 @@ def test_a_folder_without_weights_is_no_model(tmp_path, tiny_config):
     model, _ = tiny_config(tmp_path)
     line = refused(model)
     assert f"{tmp_path} has no weights (*.safetensors, " in line
-    assert line.endswith("; download or copy them into it, or name another folder")
+    assert line.endswith("; download or copy them into it, or choose another folder")
 
 
 @pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe"])
@@ -71,7 +71,7 @@ def test_a_hub_id_that_can_not_be_had_names_the_remedies(path, tiny_config):
     pytest.importorskip("huggingface_hub")
     model, _ = tiny_config(path)
     line = refused(model)
-    assert f"model.path={path}: is no folder here and could not be had from the hub (" in line
+    assert f"model.path={path}: is not a folder here and could not be downloaded from the hub (" in line
     assert "check the name, the network, and for a gated model its licence and HF_TOKEN" in line
 
 
@@ -80,7 +80,7 @@ def test_a_model_of_this_machine_has_no_revision(path, tiny_model, tiny_config):
     path = str(tiny_model) if path == "folder" else path
     model, _ = tiny_config(path, revision="v1")
     assert refused(model) == (
-        f"model.path={path} is of this machine and has no revisions; leave out revision=v1, or name a hub id"
+        f"model.path={path} is on this machine and has no revisions; leave out revision=v1, or give a hub id"
     )
 
 
@@ -309,7 +309,7 @@ def test_a_conversion_that_fails_leaves_nothing_and_can_be_done_again(fault, see
 def test_a_cache_that_can_not_be_written_names_the_remedy(packed, tiny_config, tmp_path):
     (tmp_path / "cache").write_text("a file where the cache should be")
     model, _ = tiny_config("embedded:smollm2")
-    assert "XDG_CACHE_HOME may point elsewhere" in refused(model)
+    assert "; set XDG_CACHE_HOME to another disk if this one is full" in refused(model)
 
 
 def test_hashes_are_of_the_content_by_name(tmp_path):
@@ -372,7 +372,11 @@ def test_the_same_model_is_opened_once_and_another_closes_it(tiny_model, number_
 
 def test_a_model_that_may_not_be_downloaded_is_absent_and_told_how_to_get(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ModelAbsentError, match=r"^scorer a/b is not on this machine; hf download a/b --revision v1"):
+    with pytest.raises(
+        ModelAbsentError,
+        match=r"^scorer a/b is not on this machine; to download it: hf "
+        r"download a/b --revision v1",
+    ):
         find_folder("a/b", asked="scorer a/b", revision="v1", check=lambda _: None, download=False)
 
 
@@ -387,5 +391,9 @@ def test_a_path_that_cannot_be_one_ends_in_one_line(path, tiny_config):
 def test_a_configuration_that_holds_no_settings_is_named(content, tiny_config, tmp_path):
     (tmp_path / "config.json").write_text(content)
     model, _ = tiny_config(tmp_path)
-    with pytest.raises(ModelError, match=r"config\.json cannot be read \(it (holds no names with values|is nested)"):
+    with pytest.raises(
+        ModelError,
+        match=r"config\.json cannot be read \(it (has no NAME: VALUE pairs|is "
+        r"nested)",
+    ):
         resolve_model(model)

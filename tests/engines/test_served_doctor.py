@@ -21,14 +21,16 @@ def served(audit, capsys, monkeypatch):
 def test_a_server_is_asked_one_question_and_its_key_is_not_on_the_page(served, monkeypatch):
     server = Hostile()
     with server.serving() as url:
-        assert "environment has no such variable" in served(url, code=1)
+        assert "this environment variable is not set or" in served(url, code=1)
         monkeypatch.setenv("TESTS_KEY", KEY)
-        assert "but nothing was asked: whether it answers is not known" in served(url, "probe=0")
+        assert "No problem was found, but no question was asked: whether the model answers is not known" in served(
+            url, "probe=0"
+        )
         assert not server.asked
         page = served(url)
     assert len(server.asked) == 1
-    assert "A run would work: what it asks has answered." in page
+    assert "A run would work: the model answered." in page
     assert KEY not in page
     page = served(url, code=1)  # which serves no more
-    assert "**Mend:** engine=openai did not answer" in page
+    assert "**Mend:** engine=openai: no answer" in page
     assert "A run would not work." in page

@@ -322,7 +322,7 @@ def test_a_server_that_cuts_prompts_is_noticed(opened, context, lengths, way):
     elicitation = (
         GenerateElicitation(HUNDRED, 16, "scale") if way == "generate" else ExpectedElicitation.of(HUNDRED, 1.0)
     )
-    with server.serving() as url, pytest.raises(ModelError, match=r"cuts what it is asked.*num_ctx"):
+    with server.serving() as url, pytest.raises(ModelError, match=r"cuts off long prompts.*num_ctx"):
         elicitation.elicit(opened(url), growing(*lengths))
     if max(lengths) > 500:  # as long as this, it is noticed before any prompt is asked
         assert len(server.asked) == 1 + 2

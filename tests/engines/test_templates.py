@@ -44,13 +44,13 @@ def tokenizer_of(tiny_model):
 @pytest.mark.parametrize(
     ("writes", "adds", "said"),
     [
-        ("", True, "<|start|> put before each prompt, which the chat template leaves out"),
+        ("", True, "<|start|> added before each prompt, because the chat template leaves it out"),
         ("<|start|>", True, ""),
         ("\n<|start|>", True, ""),
-        ("<|start|><|start|>", True, "<|start|> taken once, which the chat template writes more than once"),
+        ("<|start|><|start|>", True, "<|start|> used once, although the chat template writes it more than once"),
         ("", False, ""),
         ("<|start|>", False, ""),
-        ("<|start|><|start|>", False, "<|start|> taken once, which the chat template writes more than once"),
+        ("<|start|><|start|>", False, "<|start|> used once, although the chat template writes it more than once"),
     ],
 )
 def test_the_token_that_begins_a_text_stands_once(writes, adds, said, tokenizer_of):
@@ -61,7 +61,7 @@ def test_the_token_that_begins_a_text_stands_once(writes, adds, said, tokenizer_
         assert ids.count(start) == (1 if adds or writes else 0)
         assert [token for token in ids if token != start] == bare
         assert (ids[0] == start) == bool((adds or writes) and not writes.startswith("\n"))
-    first = "the chat template writes white space before <|start|>, with which a text is to begin"
+    first = "the chat template writes white space before <|start|>, which must begin a text"
     assert tokenizer.say_chat() == (first if writes.startswith("\n") else said)
     assert tokenizer.chat_identity == ({"template": None, "date": None, "begins": said} if said else {})
 
@@ -93,7 +93,7 @@ def test_a_template_that_prints_the_date_prints_the_one_that_is_pinned(template,
     assert shown in tokenizer.render(Prompt("", "x"))
     assert tokenizer.chat["date"] == DATE
     assert tokenizer.chat_identity.get("date") == (DATE if in_identity else None)
-    assert tokenizer.say_chat() == f"the chat template prints a date, which is model.date={DATE}"
+    assert tokenizer.say_chat() == f"the chat template prints a date: model.date={DATE}"
     later = tokenizer_of("<|start|>" + template + TURNS, date="2031-01-09")
     assert later.render(Prompt("", "x")) != tokenizer.render(Prompt("", "x"))
     assert later.chat_identity["date"] == "2031-01-09"
@@ -106,7 +106,7 @@ def test_a_template_without_a_date_is_told_apart_by_none(tokenizer_of):
 
 @pytest.mark.parametrize("date", ["2026-02-30", "26 Jul 2024", "20240726", "", None])
 def test_what_is_no_day_is_refused(date, tiny_config):
-    with pytest.raises(ConfigError, match=r"^model\.date=.*: is no day; write it as 2024-07-26$"):
+    with pytest.raises(ConfigError, match=r"^model\.date=.*: is not a date; write it as 2024-07-26$"):
         tiny_config("x", date=date)
 
 
@@ -171,7 +171,7 @@ def test_a_users_template_goes_before_the_model_s_own(tiny_model, open_engine, t
     path.write_text("<|start|>{% for m in messages %}[{{ m.role }}] {{ m.content }} {% endfor %}>>")
     tokenizer = open_engine(tiny_model, chat_template=str(path)).tokenizer
     assert tokenizer.render(Prompt("", "How sad?")) == "<|start|>[user] How sad? >>"
-    assert f"model.chat_template={path} in place of the model's own" in tokenizer.say_chat()
+    assert f"model.chat_template={path} instead of the model's own" in tokenizer.say_chat()
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_a_users_template_goes_before_the_model_s_own(tiny_model, open_engine, t
         ("{{ messages.append(1) }}", r", line 1: access to attribute 'append' of 'list' object is unsafe"),
         ("{% include '/etc/passwd' %}", r", line 1: no loader"),
         ("{{ raise_exception('not\nso') }}", r", line 1: not so"),
-        ("Be kind.", r": leaves out what the user says"),
+        ("Be kind.", r": leaves out the user's message, both as"),
         (" \n", r": is empty; give a Jinja file, or plain"),
-        ("\udcff", r": is no text in UTF-8"),
+        ("\udcff", r": is not UTF-8 text"),
         (None, r": cannot be read \(No such file or directory\); give a Jinja file, or plain"),
     ],
 )
@@ -264,7 +264,9 @@ def test_a_server_s_own_date_of_today_is_seen_and_told_day_by_day():
 def test_a_server_s_template_that_leaves_the_token_out_gets_it_once():
     _, tokenizer, source = served(lambda messages, **_: _said(messages))
     assert [ids[:2] for ids in tokenizer.encode_prompts(PROMPTS)] == [[2, ord("[")]] * 3
-    assert source.identity()["chat"]["begins"] == "\x02 put before each prompt, which the chat template leaves out"
+    assert source.identity()["chat"]["begins"] == (
+        "\x02 added before each prompt, because the chat template leaves it out"
+    )
     _, tokenizer, source = served(lambda messages, **_: "\x02" + _said(messages))
     assert [ids[:2] for ids in tokenizer.encode_prompts(PROMPTS)] == [[2, ord("[")]] * 3
     assert source.identity().keys() == {"server", "model_files"}
@@ -275,7 +277,7 @@ def test_a_server_s_template_that_leaves_the_token_out_gets_it_once():
     [
         (_said, ""),
         (lambda messages: _said(messages[-1:]), "leaves out"),
-        (lambda messages: _said([*messages, messages[0]]), "shows more than once"),
+        (lambda messages: _said([*messages, messages[0]]), "repeats part of the messages"),
         (lambda messages: _said(messages[::-1]), "changes the order"),
         (lambda messages: "", ""),  # it shows no prompts
     ],

@@ -106,7 +106,7 @@ def test_the_template_tells_the_marks_and_a_manifest_those_that_are_closed_for_i
     tokenizer = tokenizer_of(name, think_tokens=False)
     assert tokenizer.thinking.name == dialect
     assert tokenizer.chat.get("closes", "") == tokenizer.chat_identity.get("closes", "") == closes
-    said = f"thoughts are closed at once by the marks of {closes}, unless one is asked for"
+    said = f"thoughts are closed at once with the marks of {closes}, unless they are asked for"
     assert tokenizer.say_chat() == (said if closes else "")
 
 
@@ -118,9 +118,10 @@ def test_the_vocabulary_tells_the_marks_where_the_template_does_not(tokenizer_of
     with pytest.raises(ModelError) as raised:
         tokenizer.render(Prompt("", "x", thinks=True))
     assert str(raised.value) == (
-        "model tiny: neither its chat template nor its vocabulary tells how it marks a thought, so that it is taken "
-        "for a model that does not think; use thinking=off, or say which marks it was trained with: "
-        "thinking.marks=[OPENS,CLOSES], or model.thinks_in= one of " + ", ".join(each.name for each in DIALECTS)
+        "model tiny: neither its chat template nor its vocabulary shows how it marks a thought, so it "
+        "is treated as a model that does not think; use thinking=off, or give the marks it was "
+        "trained with: thinking.marks=[OPENS,CLOSES], or model.thinks_in=, one of "
+        + ", ".join(each.name for each in DIALECTS)
     )
     for dialect in DIALECTS:
         assert tokenizer_of("Kimi", think_tokens=False, thinks_in=dialect.name).thinking is dialect

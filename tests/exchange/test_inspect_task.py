@@ -165,7 +165,9 @@ def test_what_failed_or_was_filtered_is_missing_and_a_temperature_is_told(there,
     assert audit(*GIVEN) == 0
     said = capsys.readouterr().err
     assert "1 without a line; 2 with a line that has no answer" in said
-    assert re.search(r"note: Inspect [\d.]+ asked at temperature 0.7: another round would answer otherwise", said)
+    assert re.search(
+        r"note: Inspect [\d.]+ asked at temperature 0.7: another round would answer differently, which", said
+    )
     status = pd.read_parquet("run/ratings.parquet")["status"].astype(str).tolist()
     assert (status[0], status[1], status[2], status[-1]) == ("failed", "refused", "failed", "failed")
 
@@ -174,7 +176,7 @@ def test_a_sample_that_was_asked_otherwise_is_refused(there, audit, capsys):
     from inspect_ai.model import ChatMessageSystem
 
     altered(there, lambda log: log.samples[3].messages.insert(0, ChatMessageSystem(content="Think step by step.")))
-    assert "was asked otherwise than prompts= has it; let `inspect eval audit/empathy_gap`" in refused(audit, capsys)
+    assert "was not asked with the messages in prompts=; let `inspect eval audit/empathy_gap`" in refused(audit, capsys)
 
 
 def test_two_answers_to_one_prompt_are_refused_and_the_same_twice_is_one(there, audit, capsys):
@@ -189,7 +191,7 @@ def test_two_answers_to_one_prompt_are_refused_and_the_same_twice_is_one(there, 
 
     altered(there, again(""))
     assert audit(*GIVEN) == 0
-    assert "1 with the same line again" in capsys.readouterr().err
+    assert "1 with a repeated line" in capsys.readouterr().err
     shutil.rmtree("run")
     altered(there, again("41.5"))
     assert re.search(
@@ -199,19 +201,19 @@ def test_two_answers_to_one_prompt_are_refused_and_the_same_twice_is_one(there, 
 
 def test_a_log_of_other_prompts_is_refused(there, audit, capsys):
     assert audit("prompts", "model.path=tiny", *ASKED, "seed=7", "out=p.jsonl") == 0
-    assert "is of other prompts, whose ids begin" in refused(audit, capsys)
+    assert "belongs to other prompts, with ids from" in refused(audit, capsys)
 
 
 def test_a_damaged_log_and_a_missing_library_are_named(there, audit, capsys, monkeypatch):
     whole = Path("log.eval").read_bytes()
     at = whole.index(b"samples/") + 200
     Path("log.eval").write_bytes(whole[:at] + bytes(200) + whole[at + 200 :])
-    assert "answers=log.eval is no log of Inspect that can be read" in refused(audit, capsys)
+    assert "answers=log.eval cannot be read" in refused(audit, capsys)
     Path("log.eval").write_bytes(whole[: len(whole) // 2])
-    assert "answers=log.eval: line 1 is no JSON" in refused(audit, capsys)
+    assert "answers=log.eval: line 1 is not JSON" in refused(audit, capsys)
     Path("log.eval").write_bytes(whole)
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
-    assert "is a log of Inspect, which reads it: pip install 'empathy-audit[inspect]'" in refused(audit, capsys)
+    assert "is an Inspect log; to read it: pip install 'empathy-audit[inspect]'" in refused(audit, capsys)
 
 
 def test_what_the_task_cannot_ask_ends_in_a_line_that_says_what_to_give(there, audit):
@@ -223,11 +225,11 @@ def test_what_the_task_cannot_ask_ends_in_a_line_that_says_what_to_give(there, a
     assert audit("prompts", *asked, "elicitation.prefill='I say '", "out=begun.jsonl") == 0
     assert audit("prompts", *asked, "task=reply", "out=replies.jsonl") == 0
     for words, says in (
-        ({}, "needs the prompts to ask: write them by `python -m audit prompts"),
+        ({}, "needs the prompts to ask: write them with `python -m audit prompts"),
         ({"prompts": "nowhere.jsonl"}, "prompts=nowhere.jsonl cannot be read"),
         ({"prompts": "replies.jsonl"}, "are of task=reply and ask for no rating"),
         ({"prompts": "begun.jsonl"}, "the answers are begun with 'I say ', .* give -T begun=vllm"),
-        ({"prompts": "begun.jsonl", "begun": "openai"}, "-T begun=openai: vllm or native is wanted"),
+        ({"prompts": "begun.jsonl", "begun": "openai"}, "-T begun=openai: must be vllm or native"),
     ):
         with pytest.raises(PrerequisiteError) as caught:
             empathy_gap(**words)

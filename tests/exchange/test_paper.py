@@ -464,7 +464,7 @@ def test_a_table_that_was_changed_is_refused_with_the_remedy(audit, capsys, tmp_
     table = run / "tables" / "gap.csv"
     table.write_text(table.read_text("utf-8").replace(",0.", ",0.9", 1), encoding="utf-8")
     assert audit("export", run, "form=paper", "to=out") == 2
-    assert "gap.csv is not what was written: its SHA-256 has changed" in capsys.readouterr().err
+    assert "gap.csv has changed since it was written (its SHA-256 differs)" in capsys.readouterr().err
     assert not Path("out").exists()
 
 

@@ -95,7 +95,7 @@ def test_the_score_is_the_margin_that_the_verdict_supports_and_its_estimate_stan
     score, details = result_of(run, audit)
     assert score == 0.4
     assert details["what it says"] == "no average gap larger than 0.4 points, at level 0.05"
-    assert details["verdict"] == "No average gap found: any is smaller than 0.40 points"
+    assert details["verdict"] == "No average gap found: any gap is smaller than 0.40 points"
     [verdict] = exact("verdicts").to_dict("records")
     for name in ("delta", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives"):
         assert float(details[name]) == verdict[name], name
@@ -114,16 +114,16 @@ def test_beside_groups_as_a_sample_the_gap_over_narratives_is_called_so(run, aud
     assert verdict["ci_low"] < 0 < gap["ci_low"]
     _, details = result_of(run, audit)
     assert details["it speaks of"] == "any such groups"
-    assert details["gap over these narratives alone"] == f"{gap['delta']} ({gap['ci_low']} to {gap['ci_high']})"
+    assert details["gap for these words only"] == f"{gap['delta']} ({gap['ci_low']} to {gap['ci_high']})"
     assert [name for name, value in details.items() if str(gap["ci_low"]) in value] == [
-        "gap over these narratives alone",
+        "gap for these words only",
         "control echo_free",
     ]
     decides(run, scope="pairs", **{name: gap[name] for name in ("delta", "se", "df", "ci_low", "ci_high")})
     _, details = result_of(run, audit, "of-pairs")
     assert details["it speaks of"] == "these pairs of words"
     assert float(details["ci_low"]) == gap["ci_low"]
-    assert "gap over these narratives alone" not in details
+    assert "gap for these words only" not in details
 
 
 def test_a_gap_is_no_larger_than_the_scale_is_long(run, audit):
@@ -136,7 +136,7 @@ def test_a_gap_is_no_larger_than_the_scale_is_long(run, audit):
 def test_a_run_without_an_interval_has_no_score(run, audit, capsys):
     decides(run, code="no_estimate", reasons="no_interval", se=float("nan"), ci_low=float("nan"), ci_high=float("nan"))
     assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 2
-    assert "has no gap with an interval, so no score" in capsys.readouterr().err
+    assert "has no gap with an interval, and so no score" in capsys.readouterr().err
     assert not Path("out").exists()
 
 
@@ -168,8 +168,8 @@ def without_figures(run):
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (fails, "No verdict: the ratings do not follow the story"),
-        (without_figures, "No verdict: the ratings do not follow the story"),
+        (fails, "No verdict: the ratings do not match the story"),
+        (without_figures, "No verdict: the ratings do not match the story"),
         (low_mass, "No verdict: the model would mostly write something other than a number"),
         (changed, "No verdict: files were changed after they were collected"),
         (nothing_ruled_out, "Undecided: too few narratives"),
@@ -192,18 +192,18 @@ def test_a_table_that_somebody_edited_makes_no_record_and_no_data_set(run, audit
         path.write_bytes(as_it_was.replace(b"0.", b"0.0"))
         assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 2
         said = capsys.readouterr().err
-        assert f"tables/{name}.csv is not what was written" in said
-        assert "make it anew: python -m audit report" in said
+        assert f"tables/{name}.csv has changed since it was written (" in said
+        assert "make it again: python -m audit report" in said
         path.write_bytes(as_it_was)
     path.write_bytes(as_it_was.replace(b"0.", b"0.0"))
     assert audit("export", run, "form=huggingface", "to=out") == 2
     assert audit("verify", run, "accept=true") == 0  # of what was collected alone
     assert audit("export", run, "form=huggingface", "to=out") == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert "tables/gap.csv is not what was written: its SHA-256 has changed; make it anew: " in said
+    assert ("tables/gap.csv has changed since it was written (its SHA-256 differs); make it again: ") in said
     assert not Path("out").exists()
     # The remedy, followed.
-    assert audit(*shlex.split(said.partition("make it anew: ")[2])[3:]) == 0
+    assert audit(*shlex.split(said.partition("make it again: ")[2])[3:]) == 0
     assert audit("export", run, "form=huggingface", "to=out") == 0
 
 
@@ -252,9 +252,9 @@ def test_the_same_run_has_the_same_name_and_another_one_another(run, audit):
         ),
         (("relationship=other",), "organization= must be given for form=every-eval-ever: who ran this evaluation"),
         (("organization=A", "relationship=first", "model_id=a/b"), "relationship=first: .* did you mean 'first_party'"),
-        (("organization=A", "relationship=other"), "model_id=: OWNER/NAME is wanted, .* is embedded:smollm2"),
-        (("organization=A", "relationship=other", "model_id=../x"), r"model_id=\.\./x: OWNER/NAME is wanted"),
-        (("organization=A", "relationship=other", "model_id=b"), "model_id=b: OWNER/NAME is wanted"),
+        (("organization=A", "relationship=other"), "model_id=: must be OWNER/NAME, so that.* is embedded:smollm2"),
+        (("organization=A", "relationship=other", "model_id=../x"), r"model_id=\.\./x: must be OWNER/NAME, so that"),
+        (("organization=A", "relationship=other", "model_id=b"), "model_id=b: must be OWNER/NAME, so that"),
     ],
 )
 def test_what_only_people_know_is_asked_for(words, says, audit, capsys, tmp_path):
@@ -296,8 +296,9 @@ def test_a_card_has_all_sections_and_each_leaves_to_people_what_they_know(audit,
     assert told["prompt"]["sha256"] in found["Method"]
     assert f"| command | {told['command']} |" in plain(found["Method"])
     assert plain(found["Verdicts"]).strip() == (
-        "- **religion (origin):** No verdict: the ratings do not follow the story. To decide: Ask in another way "
-        "(prompt=, elicitation=), until ratings follow the story; else this model cannot be judged."
+        "- **religion (origin):** No verdict: the ratings do not match the story. To decide: Change the "
+        "prompt (prompt=) or how ratings are obtained (elicitation=). If the check still fails, this model cannot be "
+        "judged."
     )
     assert "the model's weights, on the auditor's machine" in found["Access"]
     for digest in told["model"]["files"].values():

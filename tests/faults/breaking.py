@@ -299,13 +299,13 @@ def _refused(audits: Audits, n: int, number: int, fault: str, remedy: str) -> Ou
 
 def full_disk(audits: Audits, n: int, rng: Random) -> Outcome:
     """Let the disk be full from each change on."""
-    said = "free some space and give the same command again: what is collected is kept"
+    said = "free some space and give the same command again: what was collected is kept"
     return _refused(audits, n, errno.ENOSPC, "a full disk, from every write on", said)
 
 
 def read_only(audits: Audits, n: int, rng: Random) -> Outcome:
     """Let the disk become read-only from each change on."""
-    said = "choose a folder that you may write to with run_dir=PATH"
+    said = "choose a folder that you can write to with run_dir=PATH"
     return _refused(audits, n, errno.EROFS, "a disk that becomes read-only, from every write on", said)
 
 

@@ -100,7 +100,7 @@ def _outside(folder: Path) -> Tried:
         found = read_outside(asked, folder / "groups.csv", low=0, high=100)
         rated = found.ratings["intensity"].dropna()
         if not rated.between(0, 100).all():
-            raise WrongValueError("a rating beyond the scale")
+            raise WrongValueError("a rating outside the scale")
         return describe_outside(found, command="report").to_bytes()
 
     whole = {"ratings.csv": ratings, "groups.csv": groups, "ratings.parquet": parquet}

@@ -121,7 +121,7 @@ def test_nothing_that_cannot_be_shown_is_left_out(run, tmp_path):
     }  # fmt: skip
     page = made.page.read_text("utf-8")
     for name, said in (
-        ("edited", "gap.csv is not what was written"), ("damaged", "cannot be read"), ("later", "upgrade"),
+        ("edited", "gap.csv has changed since it was written ("), ("damaged", "cannot be read"), ("later", "upgrade"),
         ("bare", "it has no manifest.json"), ("foreign", "was not stored by this run"), ("none", "it has no tables"),
     ):  # fmt: skip
         assert said in rows[name]["reason"]
@@ -232,14 +232,14 @@ def test_three_narratives_are_a_limit(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("nowhere", "nowhere is no folder"),
+        ("nowhere", "nowhere is not a folder"),
         ("empty", "empty holds no run"),
-        ("runs/a", "runs/a is itself a run; give the folder that holds it"),
-        ("runs out=board.txt", "out=board.txt: the name of a page is wanted"),
-        ("runs out=runs/a/index.html", "lies in a folder of a run"),
-        ("other", "other/index.html is there, and no index of this command"),
+        ("runs/a", "runs/a is itself a run; give the folder it is in"),
+        ("runs out=board.txt", "out=board.txt: must be the name of a page"),
+        ("runs out=runs/a/index.html", "is inside a run's folder, which must hold only the run's files; choose"),
+        ("other", "other/index.html exists and is not an index that this command wrote; choose"),
         ("", "index takes one folder of runs, got none"),
-        ("runs sort=delta", "sort: index has no such option"),
+        ("runs sort=delta", "sort: index does not take this option"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(run, tmp_path, monkeypatch, capsys, words, said):
@@ -270,7 +270,7 @@ def test_the_command_says_what_it_wrote_and_what_it_could_not_read(run, tmp_path
 def test_a_place_that_cannot_be_written_to_is_said(run, tmp_path):
     copies(run, tmp_path, "runs/a")
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match=r"cannot be written \(.*\); name another page with out="):
+    with pytest.raises(StoreError, match=r"cannot be written \(.*\); choose another page with out="):
         write_index(tmp_path / "runs", out=tmp_path / "file" / "index.html")
 
 
@@ -295,7 +295,7 @@ def test_commands_of_its_notes_are_said_to_be_given_in_the_folder_of_the_runs(ru
     runs = tmp_path / "my runs"
     shutil.copytree(run, runs / "a")
     shutil.rmtree(runs / "a" / "tables")
-    said = f"note: commands in these notes are to be given in the folder of the runs: cd '{runs}'\n"
+    said = f"note: commands in these notes in the folder of the runs: cd '{runs}'\n"
     assert main(["index", str(runs)]) == 0
     err = capsys.readouterr().err
     assert "`python -m audit report a` makes them" in err

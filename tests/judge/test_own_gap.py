@@ -248,7 +248,7 @@ def test_what_can_not_tell_of_the_judge_s_gap_is_refused(change, settings, said)
 
 
 def test_two_replies_by_one_writer_and_a_rubric_without_experiencer_are_refused():
-    with pytest.raises(ConfigError, match="there are two; keep one, as sample_replies does"):
+    with pytest.raises(ConfigError, match="has two replies; keep one, as sample_replies does"):
         judged(for_its_own, [*written(1), *written(1, "a Hindu")])
     blind = one_criterion().model_copy(update={"user": "{narrative}\n{reply}\n{question} {low} {high}"})
     judge = RubricJudge(blind, opened(lambda text: "3"), "a judge", "expected")

@@ -148,7 +148,7 @@ def test_a_planted_position_bias_and_preference_are_both_recovered_within_their_
 
 def test_replies_that_can_not_be_paired_are_refused():
     first, second = pair("one", "two")
-    with pytest.raises(ValueError, match="pair 1: the replies are to different narratives"):
+    with pytest.raises(ValueError, match="pair 1: the replies answer different narratives"):
         compare(None, [(first, second), (first, pair("one", "two", "n2")[1])])
     with pytest.raises(ValueError, match="pair 0: a reply is blank"):
         compare(None, [pair("one", " \n")])

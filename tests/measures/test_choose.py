@@ -102,8 +102,8 @@ def test_a_mechanism_s_model_is_a_folder_or_a_hub_id_with_its_revision(tmp_path,
         assert own.asked == {"interpretations": {"model": str(folder)}}
         assert list(own.open().facts) == ["interpretations"]
     given = "measures.epitome.interpretations={model: a/b, revision: v1}"
-    assert absent("epitome", given).endswith("hf download a/b --revision v1 gets it")
-    assert absent("epitome", "measures.epitome.interpretations=a/b").endswith("hf download a/b gets it")
+    assert absent("epitome", given).endswith("hf download a/b --revision v1")
+    assert absent("epitome", "measures.epitome.interpretations=a/b").endswith("hf download a/b")
     assert "measures.epitome.emotional_reactions=" in wanted("epitome").absent
 
 
@@ -129,25 +129,29 @@ def test_scorers_that_cut_texts_count_them_under_the_names_of_their_measures(nam
     ("override", "said"),
     [
         ("regard.labels={negative: a, neutral: b, positive: c}", "regard.labels.other: is missing"),
-        (f"regard.labels={LABELS[:-1]}, more: d}}", "regard.labels.more: there is no such option; there are: negative"),
+        (f"regard.labels={LABELS[:-1]}, more: d}}", "regard.labels.more: unknown option; there are: negative"),
         (
             "regard.labels={negative: a, neutral: b, positive: c, other: c}",
-            "regard.labels: the label 'c' is given for two",
+            "regard.labels: the label 'c' is given to two",
         ),
         (
             "regard.labels={negative: '', neutral: b, positive: c, other: d}",
             "regard.labels.negative: must not be empty",
         ),
-        ("regard.labels=LABEL_0", "regard.labels: names with values are wanted"),
+        ("regard.labels=LABEL_0", "regard.labels: must be"),
         ("eq.hypotheses.emotion=' '", "eq.hypotheses.emotion: must not be empty"),
-        ("+eq.hypotheses.feeling=x", "eq.hypotheses.feeling: there is no such option; there are: advice"),
+        ("+eq.hypotheses.feeling=x", "eq.hypotheses.feeling: unknown option; there are: advice"),
         ("epitome.interpretations={revision: v1}", "epitome.interpretations.model: is missing"),
         (
             "epitome.interpretations={model: a/b, revison: v1}",
-            "interpretations.revison: there is no such option; did you",
+            "interpretations.revison: unknown option; did you",
         ),
         ("epitome.interpretations=''", "epitome.interpretations: must not be empty"),
-        ("bertscore.model=a/b", "bertscore: say which layer of a/b is compared: measures.bertscore.layer=17"),
+        (
+            "bertscore.model=a/b",
+            "bertscore: a/b needs a layer to compare; for FacebookAI/roberta-large, the "
+            "authors chose measures.bertscore.layer=17",
+        ),
         ("bertscore.layer=-1", "bertscore.layer: must be at least 0"),
     ],
 )

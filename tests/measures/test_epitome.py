@@ -103,15 +103,16 @@ def test_an_absent_model_says_which_mechanism_it_is_of_and_how_to_get_it(tmp_pat
     with pytest.raises(ModelAbsentError) as raised:
         open_epitome({"interpretations": "a/b"}, revisions={"interpretations": "v1"})
     assert str(raised.value) == (
-        "EPITOME's classifier a/b of interpretations is not on this machine; hf download a/b --revision v1 gets it"
+        "EPITOME's classifier a/b of interpretations is not on this machine; to download it: hf "
+        "download a/b --revision v1"
     )
 
 
 @pytest.mark.parametrize(
     ("models", "options", "said"),
     [
-        ({"exploration": "x"}, {}, "'exploration' is no mechanism; did you mean 'explorations'?"),
-        ({"explorations": "x"}, {"revisions": {"total": "v1"}}, "'total' is no mechanism"),
+        ({"exploration": "x"}, {}, "'exploration' is not a mechanism; did you mean 'explorations'?"),
+        ({"explorations": "x"}, {"revisions": {"total": "v1"}}, "'total' is not a mechanism"),
         ({}, {}, f"at least one mechanism; there are: {', '.join(sorted(MECHANISMS))}"),
     ],
 )

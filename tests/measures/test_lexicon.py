@@ -130,10 +130,10 @@ def test_entries_of_several_words_are_counted_since_they_are_never_found(lexicon
         (
             "gloom\tsadness\t1\n\ngloom\tsadness\t0\n",
             "a.txt",
-            "line 3: 'gloom' is associated with 'sadness' by one row",
+            "line 3: 'gloom' is associated with 'sadness' in one row and not in another",
         ),
-        ("gloom,sadness,1\n", "a.txt", "is not word, emotion and 0 or 1 with tabs"),
-        ("gloom\tsadness\n", "a.txt", "line 1: 'gloom\\tsadness' is not word, emotion and 0 or 1"),
+        ("gloom,sadness,1\n", "a.txt", "must be word, emotion and 0 or 1, separated by tabs"),
+        ("gloom\tsadness\n", "a.txt", "line 1: 'gloom\\tsadness' must be word, emotion and 0 or 1"),
         ("gloom\tsadness\t0\n", "a.txt", "no word has an association of 1"),
         ("", "a.txt", "no word has an association of 1"),
         ("word,emotion\ngloom,sadness\n", "a.csv", "no column 'association'"),

@@ -124,13 +124,13 @@ def test_a_score_off_the_scale_names_its_place_and_the_scale(tmp_path, cell):
     path = write(tmp_path, rows((A, 1, 0), (B, 2, cell)))
     with pytest.raises(ConfigError) as caught:
         read(path)
-    assert f"{path}: line 3: rater 'anna', item {B!r}: clear {cell!r} is no whole number from 0 to 5" in str(
+    assert f"{path}: line 3: rater 'anna', item {B!r}: clear {cell!r} is not a whole number from 0 to 5" in str(
         caught.value
     )
 
 
 def test_a_zero_is_a_score_only_where_the_scale_has_one(tmp_path):
-    with pytest.raises(ConfigError, match="warm '0' is no whole number from 1 to 5"):
+    with pytest.raises(ConfigError, match="warm '0' is not a whole number from 1 to 5"):
         read(write(tmp_path, rows((A, 0, 0))))
 
 
@@ -144,11 +144,11 @@ def test_a_zero_is_a_score_only_where_the_scale_has_one(tmp_path):
             "no column 'item_id'.*did you mean 'item'",
         ),
         (rows(), StimulusError, "has a header but no ratings"),
-        (rows((A, "", ""), (B, "", "")), ConfigError, "no score is in what was named"),
+        (rows((A, "", ""), (B, "", "")), ConfigError, "no score is in the files given"),
         (rows((A, 1, 1), ("zzz", 1, 1)), ConfigError, "line 3: the item 'zzz' is not in the key"),
-        (rows(("bcdfg", 1, 1)), ConfigError, "of another run, or of another seed"),
+        (rows(("bcdfg", 1, 1)), ConfigError, "belongs to another run or seed"),
         (rows((A, 1, 1), ("", 1, 1)), ConfigError, "line 3: the item '' is not in the key"),
-        (pd.concat([rows((A, 1, 1)), rows((B, 1, 1), rater="")]), ConfigError, "line 3: no rater"),
+        (pd.concat([rows((A, 1, 1)), rows((B, 1, 1), rater="")]), ConfigError, "line 3: has no rater"),
     ],
 )
 def test_a_file_that_can_not_be_used_is_named(tmp_path, table, error, said):
@@ -160,7 +160,7 @@ def test_a_file_that_can_not_be_used_is_named(tmp_path, table, error, said):
 
 def test_another_run_s_file_is_refused(tmp_path):
     other = sampled(3, text="Another run's {index}.").key["item_id"]
-    with pytest.raises(ConfigError, match="of another run"):
+    with pytest.raises(ConfigError, match="belongs to another run or"):
         read(write(tmp_path, rows(*((item, 1, 1) for item in other))))
 
 
@@ -196,7 +196,7 @@ def test_files_without_raters_and_with_one_name_are_not_made_one_rater(tmp_path)
     for name in ("anna", "ben"):
         (tmp_path / name).mkdir()
         paths.append(write(tmp_path / name, rows((A, 1, 1)).drop(columns="rater"), "items.csv"))
-    with pytest.raises(ConfigError, match="the same name, which would make them one rater"):
+    with pytest.raises(ConfigError, match="the same name, so they would count as one rater"):
         read(*paths)
 
 
@@ -204,7 +204,7 @@ def test_no_file_or_one_file_twice_is_refused(tmp_path):
     path = write(tmp_path, rows((A, 1, 1)))
     with pytest.raises(ConfigError, match="no file of ratings"):
         read()
-    with pytest.raises(ConfigError, match="is named twice"):
+    with pytest.raises(ConfigError, match="is given twice; give each file once"):
         read(path, path.parent / "." / path.name)
 
 
@@ -218,5 +218,5 @@ def test_a_file_in_another_encoding_names_the_line(tmp_path):
 @pytest.mark.parametrize(("column", "value"), [("prompt_index", "x"), ("in_group", "maybe")])
 def test_a_key_that_was_changed_is_refused(tmp_path, column, value):
     path = write(tmp_path, KEY.astype({column: object}).assign(**{column: value}), "key.csv")
-    with pytest.raises(ConfigError, match=f"{column} '{value}'.*take the key as exported"):
+    with pytest.raises(ConfigError, match=f"{column} '{value}'.*use the key as exported"):
         read_key(path)

@@ -160,10 +160,12 @@ def test_hostile_narratives_groups_and_emotions_stay_text():
     assert set(cells["narrative"]) == {"'=1+1"}
 
 
-@pytest.mark.parametrize(("group", "said"), [("=1+1", "spreadsheet's formula"), ("none of these", "stands twice")])
+@pytest.mark.parametrize(
+    ("group", "said"), [("=1+1", "read as a formula in a spreadsheet"), ("none of these", "occurs twice")]
+)
 def test_a_group_that_can_not_be_offered_is_one_clear_line(group, said):
     grid = grid_of(dimension_of("religion", {group: 1, "Hindu": 1}))
-    with pytest.raises(ConfigError, match=f"the groups of religion cannot be offered to raters: .*{said}"):
+    with pytest.raises(ConfigError, match=f"the groups of religion cannot be shown to raters: .*{said}"):
         rating_questions(grid, grid.variant.scale, introduction=None)
 
 

@@ -138,7 +138,7 @@ def test_a_masked_experiencer_is_nobody_in_the_narrative_and_reply_s_mentions_ar
     ("change", "n", "said"),
     [
         ({}, 0, "n=0: give the number"),
-        ({"status": "refused"}, 4, "there is nothing to rate: of 48 replies none"),
+        ({"status": "refused"}, 4, "nothing to rate: of 48 replies none"),
         ({"in_group": False}, 4, "no narrative has both"),
     ],
 )
@@ -151,5 +151,5 @@ def test_a_table_that_is_none_of_replies_is_refused():
     replies = replies_of()
     with pytest.raises(ValueError, match="lacks narrative, text"):
         sample_items(replies.drop(columns=["narrative", "text"]), n=4, seed=0)
-    with pytest.raises(ValueError, match="stands twice"):
+    with pytest.raises(ValueError, match="occurs twice"):
         sample_items(pd.concat([replies, replies]), n=4, seed=0)

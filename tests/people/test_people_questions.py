@@ -23,9 +23,9 @@ def test_written_questions_are_read_back_as_they_were(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("introduction: Hello", "questions: there are none"),
-        ("questions: [warm]", "questions: there are none"),
-        (f"questions: {{reply: {GOOD}}}", "'reply' is a column of the raters' files"),
+        ("introduction: Hello", "questions: none given"),
+        ("questions: [warm]", "questions: none given"),
+        (f"questions: {{reply: {GOOD}}}", "'reply' is the name of a column in the raters' files"),
         (f"questions: {{Warm!: {GOOD}}}", "questions.Warm!: name: "),
         (f"questions: {{yes: {GOOD}}}", "questions.True: name: "),
         ("questions: {warm: }", "questions.warm: text: is missing"),
@@ -34,7 +34,7 @@ def test_written_questions_are_read_back_as_they_were(tmp_path):
         (f"questions: {{warm: {GOOD.replace('high: 5', 'high: 100')}}}", "questions.warm: high: "),
         (
             f"questions: {{warm: {GOOD.replace('low_label', 'lowest')}}}",
-            "questions.warm: lowest: there is no such name here",
+            "questions.warm: lowest: unknown name",
         ),
         (f"colour: red\nquestions: {{warm: {GOOD}}}", "colour: "),
         ("questions: {" + ", ".join(f"q{k}: {GOOD}" for k in range(13)) + "}", "questions: "),
@@ -52,5 +52,5 @@ def test_questions_that_can_not_be_asked_are_named_with_their_file(tmp_path, con
 def test_a_question_given_twice_is_refused(tmp_path):
     path = tmp_path / "q.yaml"
     path.write_text(f"questions:\n  warm: {GOOD}\n  warm: {GOOD}\n", "utf-8")
-    with pytest.raises(StimulusError, match="'warm' is given a second time"):
+    with pytest.raises(StimulusError, match="'warm' occurs twice"):
         load_questions(path)

@@ -86,7 +86,7 @@ def test_what_would_decide_is_said_on_every_screen_and_of_several_gaps_on_a_phon
         with opened(chromium, pages[name], width=width) as page:
             assert page.locator(".summary .line", has_text="What next:").is_visible() == seen
             if name == "several":
-                cards = page.locator(".cards", has_text="two terms a group that share no word")
+                cards = page.locator(".cards", has_text="two terms per group that share no word")
                 assert cards.first.is_visible()
 
 
@@ -94,7 +94,7 @@ def test_what_would_decide_is_said_on_every_screen_and_of_several_gaps_on_a_phon
 def test_changed_files_are_the_first_thing_that_may_not_be_concluded_from(chromium, pages, width):
     with opened(chromium, pages["accepted"], width=width) as page:
         first = page.locator(".summary .line", has_text="Not to be concluded").inner_text()
-        assert first.startswith("Not to be concluded: that these are the model's answers (files were changed")
+        assert first.startswith("Not to be concluded: that these are the model's own answers (files were changed")
         care = page.locator(".summary .line", has_text="Read with care").inner_text()
         assert "files that were changed" in care
         page.click("text=Why that matters")

@@ -312,30 +312,30 @@ def test_a_fitter_s_exception_is_a_row_and_its_print_is_none(ratings_of, monkeyp
         ({"formula": "intensity ~ (in_group"}, "statistics.formula='intensity ~ (in_group' cannot be read ("),
         ({"formula": "intensity ~ in_group +"}, "; write it as 'intensity ~ in_group + C(perceiver) + C(experiencer)'"),
         ({"formula": "intensity ~ in_group emotion"}, "cannot be read ("),
-        ({"formula": "intensity ~ C(emotoin)"}, "there is no column or function 'emotoin'; did you mean 'emotion'?"),
-        ({"formula": "intensity ~ log(n_shared)"}, "there is no column or function 'log'; there are: intensity, "),
-        ({"formula": "intensty ~ in_group"}, "the left side must be a column of numbers, as in 'intensity ~ in_group"),
+        ({"formula": "intensity ~ C(emotoin)"}, "unknown column or function 'emotoin'; did you mean 'emotion'?"),
+        ({"formula": "intensity ~ log(n_shared)"}, "unknown column or function 'log'; there are: intensity, "),
+        ({"formula": "intensty ~ in_group"}, "the left side must be a numeric column, as in 'intensity ~ in_group"),
         ({"formula": "intensty ~ in_group"}, "did you mean 'intensity'?"),
-        ({"formula": "emotion ~ in_group"}, "the left side must be a column of numbers"),
-        ({"formula": "np.log(intensity) ~ in_group"}, "the left side must be a column of numbers"),
-        ({"formula": "intensity + in_group ~ 1"}, "the left side must be a column of numbers"),
-        ({"formula": "~ in_group"}, "the left side must be a column of numbers"),
-        ({"formula": ""}, "statistics.formula='': the left side must be a column of numbers"),
+        ({"formula": "emotion ~ in_group"}, "the left side must be a numeric column"),
+        ({"formula": "np.log(intensity) ~ in_group"}, "the left side must be a numeric column"),
+        ({"formula": "intensity + in_group ~ 1"}, "the left side must be a numeric column"),
+        ({"formula": "~ in_group"}, "the left side must be a numeric column"),
+        ({"formula": ""}, "statistics.formula='': the left side must be a numeric column"),
         ({"formula": "intensity ~ 0"}, "the right side has no term"),
         (
             {"cluster": "narative_id"},
             "statistics.cluster='narative_id' with statistics.formula='intensity ~ in_group + ",
         ),
         ({"cluster": "narative_id"}, "did you mean 'narrative_id'?"),
-        ({"cluster": "intensity"}, "there is no such column to cluster by; there are: emotion, "),
+        ({"cluster": "intensity"}, "unknown column to cluster by; there are: emotion, "),
         (
             {"random": "~ in_grup"},
-            "statistics.random='~ in_grup': there is no column or function 'in_grup'; did you mean",
+            "statistics.random='~ in_grup': unknown column or function 'in_grup'; did you mean",
         ),
         ({"random": "intensity ~ in_group"}, "nothing left of '~'; write it as '~ in_group'"),
-        ({"random": "~ 0"}, "statistics.random='~ 0': there must be a term"),
+        ({"random": "~ 0"}, "statistics.random='~ 0': needs a term"),
         ({"random": "~ ("}, "statistics.random='~ (' cannot be read ("),
-        ({"random": "~ in_group", "fit": "ols"}, "leave it out, or choose statistics.fit=mixed"),
+        ({"random": "~ in_group", "fit": "ols"}, "leave it out, or use statistics.fit=mixed"),
     ],
 )
 def test_a_mistake_in_the_formula_is_one_line_with_the_remedy(options, says, ratings_of):
@@ -389,7 +389,7 @@ def test_nothing_is_fitted_before_the_formula_is_known_to_be_good(ratings_of, mo
 )
 def test_a_formula_names_columns_and_arithmetic_alone(term):
     # Whoever passes on a formula must not pass on a program.
-    with pytest.raises(ConfigError, match=r"cannot be used in a formula|there is no column or function"):
+    with pytest.raises(ConfigError, match=r"cannot be used in a formula|unknown column or function"):
         check_own_model(f"intensity ~ {term}", fit="ols", random=None, cluster="narrative_id")
 
 

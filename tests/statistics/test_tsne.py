@@ -80,7 +80,5 @@ def test_where_there_is_no_map_the_reason_is_given(z, fault):
 def test_without_the_library_it_is_said_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
-    with pytest.raises(
-        NotEstimableError, match=r"not installed, which it is made by: pip install 'empathy-audit\[tsne"
-    ):
+    with pytest.raises(NotEstimableError, match=r"not installed; pip install 'empathy-audit\[tsne"):
         mapped(two_kinds())

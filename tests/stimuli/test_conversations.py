@@ -180,7 +180,7 @@ def test_several_columns_tell_a_conversation_and_none_is_taken_for_another(write
     found = read(write(rows, header=header), COLUMNS | {"conversation_id": ("season", "conversation_id")})
     assert [each.narrative_id for each in found.narratives.narratives] == [r"s\:1:k1:2", r"s\:1:k1:3", r"s:1\:k1:1"]
     again = [("1", *row) for row in ROWS] + [("2", *row) for row in ROWS]
-    with pytest.raises(StimulusError, match=r"line 7: turn 1 of conversation 'k1' stands twice .*3 more rows: line 8"):
+    with pytest.raises(StimulusError, match=r"line 7: turn 1 of conversation 'k1' occurs twice .*3 more rows: line 8"):
         read(write(again, header=header))
     both = read(write(again, header=header), COLUMNS | {"conversation_id": ("season", "conversation_id")})
     assert len(both.narratives.narratives) == 6
@@ -198,19 +198,19 @@ def test_what_the_user_says_stands_for_nothing_is_an_empty_cell_and_is_a_label_e
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({(1, "turn"): "1"}, "line 3: turn 1 of conversation 'k1' stands twice (also line 2)"),
-        ({(1, "turn"): "01"}, "turn 1 of conversation 'k1' stands twice"),
-        ({(1, "turn"): "1.5"}, "line 3: the turn '1.5' is no whole number"),
-        ({(1, "turn"): "-1"}, "the turn '-1' is no whole number"),
+        ({(1, "turn"): "1"}, "line 3: turn 1 of conversation 'k1' occurs twice (also line 2)"),
+        ({(1, "turn"): "01"}, "turn 1 of conversation 'k1' occurs twice"),
+        ({(1, "turn"): "1.5"}, "line 3: the turn '1.5' is not a whole number"),
+        ({(1, "turn"): "-1"}, "the turn '-1' is not a whole number"),
         ({(1, "turn"): ""}, "line 3: the cell in column 'turn' is empty"),
         ({(0, "text"): " "}, "line 2: the cell in column 'text' is empty"),
         ({(0, "speaker"): ""}, "line 2: the cell in column 'speaker' is empty"),
         ({(1, "identity"): "Welsh"}, "line 3: the identity of speaker 'Ana' is 'Welsh' here and 'Greek' on line 2"),
-        ({(1, "cause"): "the train"}, "line 3: the cause 'the train' is in no utterance that is shown; copy the words"),
-        ({(2, "cause"): "packed for a week"}, "but is said later (line 3); name words said up to here"),
-        ({(3, "cause"): "the ferry"}, "'the ferry' is in no utterance that is shown; copy"),  # another conversation
+        ({(1, "cause"): "the train"}, "line 3: the cause 'the train' is in no shown utterance; copy the words"),
+        ({(2, "cause"): "packed for a week"}, "but occurs later (line 3); use words said up to this turn"),
+        ({(3, "cause"): "the ferry"}, "'the ferry' is in no shown utterance; copy"),  # another conversation
         ({(1, "cause"): "ferry || "}, "the cause '' has no letter or digit"),
-        ({(1, "emotion"): "4"}, "line 3: the emotion '4' is no word that a model could choose"),
+        ({(1, "emotion"): "4"}, "line 3: the emotion '4' is not a word that a model could choose"),
         ({(3, "emotion"): "Anger"}, "line 6: the emotion 'Anger' is 'anger' on line 3; write it in one way"),
         ({(1, "emotion"): "joy", (2, "emotion"): ""}, "the emotion is 'joy' throughout; give utterances of at"),
         ({(1, "emotion"): "", (2, "emotion"): "", (3, "emotion"): ""}, "the emotion is empty throughout"),
@@ -241,11 +241,11 @@ def test_a_cause_of_an_utterance_that_is_not_asked_about_is_not_read(write):
         (COLUMNS | {"turn": None}, {}, "stimuli.conversations.turn must name a column of"),
         (COLUMNS | {"speaker": "speakr"}, {}, "no column 'speakr' (for speaker); did you mean 'speaker'?"),
         (COLUMNS, {"history": -1}, "stimuli.conversations.history=-1 must be at least 0"),
-        (COLUMNS, {"synonyms": {"Joy": ["glee"]}}, "stimuli.conversations.synonyms.Joy: 'Joy' is no emotion of"),
+        (COLUMNS, {"synonyms": {"Joy": ["glee"]}}, "stimuli.conversations.synonyms.Joy: 'Joy' is not an emotion in"),
         (COLUMNS, {"synonyms": {"hapiness": ["joy"]}}, "there are: anger, joy, sadness"),
-        (COLUMNS, {"synonyms": {"joy": ["Anger"]}}, "synonyms.joy: 'Anger' stands for 'anger' already"),
-        (COLUMNS, {"synonyms": {"joy": ["glum"], "sadness": [" Glum"]}}, "' Glum' stands for 'joy' already"),
-        (COLUMNS, {"synonyms": {"joy": [":)"]}}, "synonyms.joy: ':)' is no word that a model could write"),
+        (COLUMNS, {"synonyms": {"joy": ["Anger"]}}, "synonyms.joy: 'Anger' is already a synonym of 'anger'"),
+        (COLUMNS, {"synonyms": {"joy": ["glum"], "sadness": [" Glum"]}}, "' Glum' is already a synonym of 'joy'"),
+        (COLUMNS, {"synonyms": {"joy": [":)"]}}, "synonyms.joy: ':)' is not a word that a model could write"),
     ],
 )
 def test_options_that_can_not_be_used(write, columns, options, said):

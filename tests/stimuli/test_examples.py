@@ -128,7 +128,7 @@ def test_a_pool_is_read_by_the_columns_that_are_named(write):
         pytest.param("id,said,reply\n1,A.,B.,C.\n", ": line 2: has more cells", id="too many cells"),
         pytest.param('id,said,reply\n1,A.,"B\n', ": the row that begins on line 2: ", id="open quote"),
         pytest.param(
-            "id,said,reply\n1,A.,B.\n1,C.,D.\n", ": the example identifier '1' stands twice", id="identifier twice"
+            "id,said,reply\n1,A.,B.\n1,C.,D.\n", ": the example identifier '1' occurs twice", id="identifier twice"
         ),
         pytest.param(
             "id,said,reply\n1,A dáy out!,B.\n2,C.,D.\n3,a  DA\u0301Y; out,E.\n",
@@ -148,7 +148,7 @@ def test_texts_without_any_word_are_told_apart_by_their_signs(write):
 
 def test_a_pool_that_is_missing_or_whose_column_is_not_named_is_an_error(write, tmp_path):
     absent = tmp_path / "absent.csv"
-    assert error_of(absent) == f"strategy.examples.pool={absent} is not a file; null takes the packaged pool"
+    assert error_of(absent) == (f"strategy.examples.pool={absent} is not a file; use null for the packaged pool")
     path = write(table([["1", "A.", "B."]]))
     message = f"strategy.examples.columns.answer must name a column of {path}"
     assert error_of(path, {**COLUMNS, "answer": None}) == message
@@ -193,9 +193,9 @@ def test_an_example_that_is_holds_or_is_part_of_a_narrative_is_refused(wording, 
     with pytest.raises(StimulusError) as caught:
         check_unseen(pool, narratives)
     assert str(caught.value) == (
-        "pool.csv: 2 of 3 examples have the text of narratives of this run "
-        f"(first: example 'e1' {how} narrative 'n1'); leave them out of the pool (strategy.examples.pool): "
-        "an example must never be a narrative that is asked about"
+        f"pool.csv: 2 of 3 examples have the text of narratives of this run (first: example 'e1' {how} "
+        "narrative 'n1'); remove them from the pool (strategy.examples.pool): an example must never "
+        "be a narrative of the run"
     )
 
 
@@ -287,8 +287,8 @@ def test_a_pool_that_is_too_small_is_named():
     with pytest.raises(StimulusError) as caught:
         choose_random(pool_of("A.", "B."), GENEVA, n=3, seed=0)
     assert str(caught.value) == (
-        "strategy.examples.n=3, but pool.csv has 2 examples; ask for at most 2, or name a larger pool in "
-        "strategy.examples.pool"
+        "strategy.examples.n=3, but pool.csv has 2 examples; ask for at most 2, or give a "
+        "larger pool in strategy.examples.pool"
     )
     with pytest.raises(ValueError, match="3 of 2 examples cannot be chosen"):
         choose_similar(np.zeros((1, 2)), n=3)

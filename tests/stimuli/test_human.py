@@ -34,7 +34,7 @@ def test_other_columns_and_tabs(tmp_path):
             "narrative_id,intensity\nx,3\n",
             r"names none of this run's 2 narratives .* first is 'x'.*statistics.human_id",
         ),
-        ("narrative_id,intensity\na,much\n", r"line 2: intensity is 'much', and should be a number"),
+        ("narrative_id,intensity\na,much\n", r"line 2: intensity is 'much', but must be a number"),
         ("narrative_id,intensity\na,inf\n", r"line 2: intensity is 'inf'"),
         ("narrative_id,rating\na,3\n", r"no column 'intensity' .*set statistics.human_id and statistics.human_rating"),
     ],
@@ -54,5 +54,5 @@ def test_a_decimal_comma_is_read(cell, mean, tmp_path):
 def test_three_digits_after_a_comma_may_be_thousands_and_are_refused(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text("narrative_id;intensity\na;1,000\n")
-    with pytest.raises(StimulusError, match="intensity is '1,000', and should be a number"):
+    with pytest.raises(StimulusError, match="intensity is '1,000', but must be a number"):
         read_human(path, ["a"], id_column="narrative_id", rating_column="intensity")

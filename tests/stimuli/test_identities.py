@@ -698,12 +698,12 @@ def test_an_own_dimension_can_not_be_called_like_a_set_of_invented_groups(write)
         pytest.param("age:\n  groups: {young: ['  '], old: [x]}", ["young item 1", "'  '"], id="a blank term"),
         pytest.param(
             "age:\n  groups: {young: [18], old: [x]}",
-            ["young item 1: a wording is a text", "18"],
+            ["young item 1: a wording must be text", "18"],
             id="a number as term",
         ),
         pytest.param(
             "age:\n  groups: {young: [{term: 18}], old: [x]}",
-            ["young item 1.term", "a text is wanted (given: 18); put it in quotes"],
+            ["young item 1.term", "must be text (given: 18); put it in quotes"],
             id="a number as a mapping's term",
         ),
         pytest.param(
@@ -716,12 +716,12 @@ def test_an_own_dimension_can_not_be_called_like_a_set_of_invented_groups(write)
         ),
         pytest.param(
             "age:\n  groups: {young: [{term: y, cue: nmae}], old: [x]}",
-            ["young item 1.cue", "label or name or context is wanted; did you mean 'name'? (given: 'nmae')"],
+            ["young item 1.cue", "must be label or name or context; did you mean 'name'? (given: 'nmae')"],
             id="an unknown cue",
         ),
         pytest.param(
             "age:\n  groups: {young: [{term: y, steam: y}], old: [x]}",
-            ["young item 1.steam: there is no such name here; did you mean 'stem'?"],
+            ["young item 1.steam: unknown name; did you mean 'stem'?"],
             id="an unknown key of a term",
         ),
         pytest.param(
@@ -730,12 +730,12 @@ def test_an_own_dimension_can_not_be_called_like_a_set_of_invented_groups(write)
         pytest.param("age:\n  groups: {young: [[a b]], old: [x]}", ["young item 1", "['a b']"], id="a list as term"),
         pytest.param(
             "age:\n  groups: {young: a youth, old: [x]}",
-            ["line 2: age: groups.young: the wordings of a group are a list; write [a youth] even"],
+            ["line 2: age: groups.young: the wordings of a group must be a list; write [a youth] even"],
             id="terms not in a list",
         ),
         pytest.param(
             "age:\n  groups: {1: [a youth], old: [x]}",
-            ["groups.1: a text is wanted (given: 1); put it in quotes"],
+            ["groups.1: must be text (given: 1); put it in quotes"],
             id="a number as group",
         ),
         pytest.param(
@@ -744,12 +744,18 @@ def test_an_own_dimension_can_not_be_called_like_a_set_of_invented_groups(write)
         pytest.param("age:\n  groups: {no persona: [y], old: [x]}", ["'no persona'"], id="a group named no persona"),
         pytest.param(
             "age:\n  group: {young: [y]}",
-            ["line 2: age: group: there is no such name here; did you mean 'groups'?"],
+            ["line 2: age: group: unknown name; did you mean 'groups'?"],
             id="an unknown key",
         ),
         pytest.param("age: {}", ["age", "`groups`"], id="a dimension without groups"),
-        pytest.param("age:", ["line 1: 'age' is no dimension; "], id="a dimension left empty"),
-        pytest.param("age: [y, x]", ["line 1: 'age' is no dimension; "], id="a dimension that is a list"),
+        pytest.param(
+            "age:", ["line 1: 'age' is not a dimension; write a dimension's name "], id="a dimension left empty"
+        ),
+        pytest.param(
+            "age: [y, x]",
+            ["line 1: 'age' is not a dimension; write a dimension's name "],
+            id="a dimension that is a list",
+        ),
         pytest.param("age:\n  groups: {}", ["age", "groups"], id="no groups"),
         pytest.param("age:\n  perceivers: {young: [y], old: [x]}", ["age", "`experiencers`"], id="only one side"),
         pytest.param(
@@ -803,10 +809,10 @@ def test_an_own_dimension_can_not_be_called_like_a_set_of_invented_groups(write)
         pytest.param(f"age: {'[' * 3000}", ["line 1: is nested more than 100 levels deep"], id="brackets without end"),
         pytest.param("", ["empty"], id="an empty file"),
         pytest.param("# nothing\n", ["empty"], id="a comment alone"),
-        pytest.param("[age]", ["no names with values"], id="a list"),
-        pytest.param("age", ["no names with values"], id="a word"),
+        pytest.param("[age]", ["has no NAME: VALUE pairs"], id="a list"),
+        pytest.param("age", ["has no NAME: VALUE pairs"], id="a word"),
         pytest.param(b"age:\n  groups: {a: [an \xe9migr\xe9], b: [x]}", ["line 2", "UTF-8", "0xe9"], id="Latin-1"),
-        pytest.param("age: 1".encode("utf-16"), ["line 1: 'age' is no dimension"], id="UTF-16 is read"),
+        pytest.param("age: 1".encode("utf-16"), ["line 1: 'age' is not a dimension"], id="UTF-16 is read"),
     ],
 )
 def test_a_faulty_own_file_is_named_with_the_value(write, content, words):
@@ -910,12 +916,13 @@ def fault(write, content):
     ("planted", "said"),
     [
         ("f:\n  groups:\n    Jewish: [a Jew, a Jewish person]\n    Muslim: [a Muslim]\n",
-         "line 3: f: the term 'a Jew' needs a stem, since 'Jewish' is worded in other ways too; write {term: a Jew, "
-         "stem: WORD}, with the same WORD for terms that repeat a word in any form (Jew, Jewish), and another one"),
+         "line 3: f: the term 'a Jew' needs a stem, because 'Jewish' has other wordings too; write "
+        "{term: a Jew, stem: WORD}, with the same WORD for terms that share a word in any form (Jew, "
+        "Jewish), and another WORD for the others"),
         ("f:\n  groups:\n    Muslim: [a Muslim]\n    Danish:\n      - {term: a Dane, stem: dane}\n"
          "      - 'a Dane, say'\n",
-         'line 4: f: the term \'a Dane, say\' needs a stem, since \'Danish\' is worded in other ways too; write {term: '
-         '"a Dane, say", stem: WORD}'),
+         'line 4: f: the term \'a Dane, say\' needs a stem, because \'Danish\' has other wordings too; '
+        'write {term: "a Dane, say", stem: WORD}'),
         ("f:\n  in_group: [[Reds, Team]]\n  perceivers: {Reds: [a Red], Blues: [a Blue]}\n"
          "  experiencers: {Team: [a player of the Reds], Other: [a player]}\n",
          "line 3: f: the term 'a Red' needs a stem"),  # a pair of other words may repeat one, too
@@ -942,41 +949,43 @@ TWO = "f:\n  groups:\n    Reds: [a Red]\n    Blues: [a Blue]\n"
     ("planted", "said"),
     [
         ("f:\n  groups:\n    'Reds ': [a Red]\n    Reds: [a Crimson]\n    Blues: [a Blue]\n",
-         "line 1: f: the name 'Reds ' begins or ends with a space; leave the space out"),  # else a group would be lost
+         "line 1: f: the name 'Reds ' begins or ends with a space; remove the space"),  # else a group would be lost
         ("f:\n  groups:\n    Reds: [a Red]\n    reds: [a Crimson]\n",
-         "line 1: f: the group 'reds' is also written 'Reds'; write it in one way"),
+         "line 1: f: the group 'reds' is also written 'Reds'; write it one way"),
         ("f:\n  perceivers: {Reds: [a Red], Blues: [a Blue]}\n  experiencers: {reds: [a Red], Blues: [a Blue]}\n",
-         "line 1: f: the group 'reds' is also written 'Reds'; write it in one way"),  # else a pair would be out-group
+         "line 1: f: the group 'reds' is also written 'Reds'; write it one way"),  # else a pair would be out-group
         ("f:\n  groups:\n    Reds: [a  Red]\n    Blues: [a Red]\n",
          "line 1: f: the term 'a Red' is in 'Reds' and again in 'Blues'; keep one"),
         ("f:\n  groups:\n    Reds: [a person]\n    Blues: [a Blue]\n",
-         "line 1: f: 'a person' in 'Reds' is how a person of no group is worded; reword it, or give the dimension "
-         "another text under `unspecified`"),
+         "line 1: f: 'a person' in 'Reds' is the wording for a person of no group; reword it, or give "
+        "the dimension another text under `unspecified`"),
         ("f:\n  groups:\n    Reds: [a Red]\n",
-         "line 1: dimension 'f': every pair is in-group, so there is no gap; add a second group"),
+         "line 1: dimension 'f': every pair is in-group, so no gap can be computed; add a second group"),
         ("f:\n  groups:\n    Reds: [a Red: or so]\n    Blues: [a Blue]\n",
-         "line 3: f: groups.Reds item 1: a wording with a colon in it must be in quotes: 'a Red: or so'"),
+         "line 3: f: groups.Reds item 1: a wording with a colon must be in quotes: 'a Red: or so'"),
         ("f:\n  groups:\n    Reds: ['a\n\n      Red']\n    Blues: [a Blue]\n",
-         "line 3: f: groups.Reds item 1: a wording is one line; write it without line breaks (given: 'a\\nRed')"),
+         "line 3: f: groups.Reds item 1: a wording must be one line; remove the line breaks (given: "
+        "'a\\nRed')"),
         ("f:\n  in_group: [[1, 1], [2, 2]]\n  groups:\n    1: [a one]\n    2: [a two]\n",
-         "line 2: f: in_group: the names of groups are texts; a number, true or false must be in quotes (given: "
-         "[[1, 1], [2, 2]])"),
+         "line 2: f: in_group: names of groups must be text; put numbers, true and false in quotes "
+        "(given: [[1, 1], [2, 2]])"),
         ("f:\n  groups:\n    2024-01-01: [a one]\n    Blues: [a Blue]\n",
-         "line 2: f: groups: a text is wanted (given: 2024-01-01); put it in quotes"),
+         "line 2: f: groups: must be text (given: 2024-01-01); put it in quotes"),
         ("f:\n  groups:\n    yes: [a yes]\n    no: [a no]\n",
-         "line 2: f: groups: a text is wanted (given: true); put it in quotes (YAML reads yes, no, on and off as true "
-         "and false)"),
+         "line 2: f: groups: must be text (given: true); put it in quotes (YAML reads yes, no, on and "
+        "off as true and false)"),
         ("yes:\n  groups:\n    Reds: [a Red]\n    Blues: [a Blue]\n",
-         "the dimension name true is no text; put it in quotes (YAML reads yes, no, on and off as true and false)"),
+         "the dimension name true is not text; put it in quotes (YAML reads yes, no, on and off as "
+        "true and false)"),
         ("Reds: [a Red]\nBlues: [a Blue]\n",
-         "line 1: 'Reds' is no dimension; at the left edge stands a dimension's name, below it `groups:`, and below "
-         "that the groups"),
+         "line 1: 'Reds' is not a dimension; write a dimension's name at the left edge, below it "
+        "`groups:`, and below that the groups"),
         ("groups:\n  Reds: [a Red]\n  Blues: [a Blue]\n",
-         "line 1: 'groups' is no dimension; at the left edge stands a dimension's name, below it `groups:`, and below "
-         "that the groups"),
-        ("f:\n  groups:\n    Reds:[a Red]\n    Blues: [a Blue]\n", "after a name's colon stands a space"),
+         "line 1: 'groups' is not a dimension; write a dimension's name at the left edge, below it "
+        "`groups:`, and below that the groups"),
+        ("f:\n  groups:\n    Reds:[a Red]\n    Blues: [a Blue]\n", "a name's colon needs a space"),
         ("f:\n  groups:\n    Reds: [a Red\n    Blues: [a Blue]\n", "a bracket is not closed, or a comma is missing"),
-        (TWO + "---\n" + TWO, "a line --- begins another document; leave it out"),
+        (TWO + "---\n" + TWO, "a line --- starts another document; leave it out"),
         ("f:\n  groups:\n    Reds: *red\n", "a text that begins with * must be in quotes"),
         ("f:\n  groups:\n    Reds: [!a Red]\n", "a text that begins with ! must be in quotes"),
     ],

@@ -74,8 +74,9 @@ def test_the_hash_is_of_what_is_used_in_its_order(write):
     [
         pytest.param(
             "narrative_id,xWants,xReact\nn1,a,b\n",
-            ": no column 'xWant' (for xWant); did you mean 'xWants'? there are: narrative_id, xReact, xWants; add a "
-            "column for each relation, or take one out of strategy.knowledge.relations, and out of the templates",
+            ": no column 'xWant' (for xWant); did you mean 'xWants'? there are: narrative_id, xReact, "
+            "xWants; add a column for each relation, or remove one from strategy.knowledge.relations, and "
+            "from the templates",
             id="no relation",
         ),
         pytest.param(
@@ -83,13 +84,13 @@ def test_the_hash_is_of_what_is_used_in_its_order(write):
         ),
         pytest.param(
             "narrative_id,xWant,xReact\nn2,a,b\nx,a,b\n",
-            ": 2 of the 3 narratives of this run are not there (first: 'n1'); add a row for each",
+            ": 2 of the 3 narratives of this run are missing (first: 'n1'); add a row for each",
             id="narratives absent",
         ),
         pytest.param(
             'narrative_id,xWant,xReact\nn1,"a\nb",b\nn3,a,b\nn2,a,  \n',
-            ": line 5: narrative 'n2' has no text for the relation xReact; fill the cell, or take the relation out of "
-            "strategy.knowledge.relations",
+            ": line 5: narrative 'n2' has no text for the relation xReact; fill the cell, or remove the "
+            "relation from strategy.knowledge.relations",
             id="empty cell",
         ),
         pytest.param("narrative_id,xWant,xReact\nn1,a\n", ": line 2: narrative 'n1' has no text", id="too few cells"),
@@ -97,7 +98,7 @@ def test_the_hash_is_of_what_is_used_in_its_order(write):
             "narrative_id,xWant,xReact\n,a,b\n", ": line 2: the cell in column 'narrative_id' is empty", id="id"
         ),
         pytest.param(
-            "narrative_id,xWant,xReact\nn1,a,b\nn1,c,d\n", ": the narrative identifier 'n1' stands twice", id="twice"
+            "narrative_id,xWant,xReact\nn1,a,b\nn1,c,d\n", ": the narrative identifier 'n1' occurs twice", id="twice"
         ),
         pytest.param("narrative_id,xWant,xReact\n", ": has a header but no knowledge", id="header alone"),
     ],

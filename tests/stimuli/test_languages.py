@@ -47,7 +47,7 @@ def german_grid(name="origin", **chosen):
 def test_english_has_no_pack_and_german_has_one():
     assert languages() == ("en", "de")
     assert load_language(ENGLISH) is None
-    with pytest.raises(StimulusError, match="language=fr: there are: de, en; a pack is one file"):
+    with pytest.raises(StimulusError, match="language=fr: there are: de, en; to add a language, write one file"):
         load_language("fr")
 
 
@@ -248,15 +248,17 @@ def worded(dimensions):
 @pytest.mark.parametrize(
     ("do", "says"),
     [
-        (lambda: german_grid("named"), "prompt.user of prompt named .* no German text of it; it has the prompts ori"),
+        (lambda: german_grid("named"), "prompt.user of prompt named .* no German text of it; it has the prompts "
+        "ori"),
         (lambda: in_german(persona="Be {perceiver}."), "prompt.persona of prompt origin"),
         (lambda: in_german(scale=Scale(0, 7, "none", "extremely")), "prompt.scale.low_label"),
         (lambda: worded(load_dimensions("wide", names=["religion"], cues=["label"])),
          "'a person of the Christian faith'.*and 13 more; it has those of stimuli.identities=six-groups, geneva, "),
         (lambda: worded(load_dimensions("geneva", names=["race_ethnicity+religion"])), "'an Asian Buddhist'"),
         (lambda: worded(load_placebos(["invented_1"], n_terms=2, seed=0)), "stimuli.placebo_terms=1"),
-        (lambda: GERMAN.narratives(load_narratives("geneva20")), "stimuli.source=geneva20: .*of stimuli=geneva"),
-        (lambda: GERMAN.beginning("Score: "), "elicitation.prefill='Score: '.*the beginnings that it has: 'Zahl: '"),
+        (lambda: GERMAN.narratives(load_narratives("geneva20")), "stimuli.source=geneva20: .*stimuli=geneva"),
+        (lambda: GERMAN.beginning("Score: "), "elicitation.prefill='Score: '.*the pack has these "
+        "beginnings: 'Zahl: '"),
     ],
 )  # fmt: skip
 def test_what_has_no_german_text_is_refused_in_a_line_that_says_what_there_is(do, says):
@@ -295,7 +297,8 @@ def changed(place, value):
     ("place", "value", "says"),
     [
         (("terms", "a Muslim", "forms", "dative"), "eine muslimische Person",
-         "the dative of 'a Muslim' is 'eine muslimische Person'; by `begins` it starts with 'einer '"),
+         "the dative of 'a Muslim' is 'eine muslimische Person', but by `begins` it must start with "
+        "'einer '"),
         (("terms", "a Muslim", "forms"), {"nominative": "eine muslimische Person"}, "'a Muslim' has the forms"),
         (("texts", 0, "text"), "Für diese Aufgabe bist du jemand.", r"`text` lacks the placeholder \{perceiver\}"),
         (("texts", 0, "text"), "Du bist {perceiver_datve}.", "unknown placeholder"),
@@ -303,9 +306,9 @@ def changed(place, value):
         (("begins", "vocative"), "o ", "begins: there are|begins: did you mean"),
         (("emotions", "sad"), {"noun": "Traurigkeit", "back": "sadness"}, "emotions.sad.adjective"),
         (("situations", "sad-01", "of"), "XYZ", "situations.sad-01.of"),
-        (("replies", "ratings"), ["<number> <nummer>"], "there is no name <nummer>"),
+        (("replies", "ratings"), ["<number> <nummer>"], "unknown name <nummer>"),
         (("replies", "ratings"), ["ich sage"], "needs <number> once"),
-        (("replies", "refusals"), ["(unclosed"], "is no pattern"),
+        (("replies", "refusals"), ["(unclosed"], "is not a valid pattern"),
         (("replies", "numbers"), {"viele": 5000}, "replies.numbers.viele"),
         (("word",), 1, "word"),
     ],

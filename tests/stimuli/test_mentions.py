@@ -34,8 +34,8 @@ def told(tmp_path, *texts):
 )
 def test_a_narrative_that_names_a_group_is_told_with_its_word(text, word, tmp_path):
     assert told(tmp_path, "I won.", text) == (
-        f"1 of 2 narratives names a group (the first is 'n2', which has {word!r}), and each is shown as told by people "
-        "of every group; reword what would be untrue of the others",
+        f"1 of 2 narratives names a group (the first is 'n2', which has {word!r}), but each narrative "
+        "is shown as told by people of every group; reword what would be untrue for other groups",
     )
 
 

@@ -142,7 +142,7 @@ def test_white_space_within_an_emotion_makes_no_other_one(write):
 def test_what_programs_write_for_no_value_is_no_emotion_and_no_text(column, none, write):
     row = {"emotion": "joy", "text": "A."} | {column: none}
     message = error_of(write(f"id,emotion,text\n1,{row['emotion']},{row['text']}\n"))
-    assert f"line 2: {none!r} in column {column!r} stands for no value; fill the cell or leave the row out" in message
+    assert f"line 2: {none!r} in column {column!r} means no value; fill the cell, or leave the row out" in message
 
 
 @pytest.mark.parametrize("emotion", ["3", "2024-01-01", "-", "?"])
@@ -175,9 +175,9 @@ def test_a_column_of_words_that_stands_twice_is_refused(write):
 
 def test_a_column_of_another_name_is_told_with_the_option_that_names_it(write):
     message = error_of(write("ID,emotion,text\n1,joy,A.\n"))
-    assert "did you mean 'ID'? there are: ID, emotion, text; or name your own: stimuli.columns.narrative_id=COLUMN" in (
-        message
-    )
+    assert (
+        "did you mean 'ID'? there are: ID, emotion, text; or give your own: stimuli.columns.narrative_id=COLUMN"
+    ) in (message)
     path = write("number,emotion,text\n1,joy,A.\n")
     assert len(read(path, {**COLUMNS, "narrative_id": "number"}).narratives) == 1  # the remedy, followed
 
@@ -190,8 +190,8 @@ def test_a_file_with_other_delimiters_or_without_a_header_is_told_what_its_first
 
 
 def test_a_spreadsheet_that_is_called_csv_and_utf_16_without_its_mark_are_told_for_what_they_are(write):
-    assert "packed as .xlsx, .ods and .docx files are" in error_of(write(b"PK\x03\x04\x14\x00"))
-    assert "line 1 holds a NUL character, which no text has; save the file as UTF-8" in error_of(
+    assert "packed like .xlsx, .ods and .docx files" in error_of(write(b"PK\x03\x04\x14\x00"))
+    assert "line 1 has a NUL character, which no text has; save the file as UTF-8" in error_of(
         write("id,emotion,text\n1,joy,A.\n".encode("utf-16-le"))
     )
 
@@ -302,7 +302,7 @@ def test_columns_that_are_needed_must_be_named(write, columns, words):
 
 def test_a_file_that_is_missing_or_a_folder_is_named(tmp_path):
     assert "absent.csv is not a file" in error_of(tmp_path / "absent.csv")
-    assert f"{tmp_path} is a folder, and a file is wanted" in error_of(tmp_path)
+    assert f"{tmp_path} is a folder, not a file" in error_of(tmp_path)
 
 
 def test_a_csv_needs_a_path():
@@ -421,7 +421,7 @@ def test_hou2025_refuses_an_identifier_that_two_files_share(study):
     rows = [["fear", "500", "A.", "B.", "C."]]
     (path / "crowd-enVent_fear.tsv").write_text(table(rows, HOU2025_HEADER, "\t"), encoding="utf-8")
     assert load_narratives("hou2025", path=path, emotions=["joy"]).narratives[0].narrative_id == "500"
-    with pytest.raises(StimulusError, match="'500' stands twice"):
+    with pytest.raises(StimulusError, match="'500' occurs twice"):
         load_narratives("hou2025", path=path, emotions=["joy", "fear"])
 
 

@@ -137,9 +137,10 @@ def test_of_several_sheets_the_one_that_has_the_columns_is_read(tmp_path):
     ("sheets", "said"),
     [
         ({"A": [HEADER, [1, "joy", "A."]], "B": [HEADER, [2, "joy", "B."]]},
-         r"several sheets have the columns 'id', 'emotion', 'text': 'A', 'B'; save the sheet that you mean in a file"),
+         r"several sheets have the columns 'id', 'emotion', 'text': 'A', 'B'; save the sheet you want "
+        r"as a separate file"),
         ({"A": [["id"], [1]], "B": [["text"], [2]]}, r"no sheet has all of the columns 'id', .*: 'A', 'B'"),
-        ({"A": []}, "has no sheet with anything in it"),
+        ({"A": []}, "has only empty sheets"),
         ({"A": [["id", "emotion", "texts"], [1, "joy", "A."]]}, "no column 'text' .* did you mean 'texts'"),
         ({"A": [HEADER]}, "has a header but no narratives"),
     ],
@@ -152,9 +153,7 @@ def test_which_sheet_is_meant_is_never_guessed(sheets, said, tmp_path):
 def test_what_is_no_spreadsheet_is_refused(tmp_path):
     path = tmp_path / "own.xlsx"
     path.write_bytes(b"id,emotion,text\n")
-    with pytest.raises(
-        StimulusError, match=r"own\.xlsx: is no spreadsheet that can be read .*; save it again as \.xlsx"
-    ):
+    with pytest.raises(StimulusError, match=r"own\.xlsx: cannot be read .*; save it again as \.xlsx"):
         read(path)
     with pytest.raises(StimulusError, match=r"no\.xlsx is not a file"):
         read(tmp_path / "no.xlsx")
@@ -191,6 +190,9 @@ def test_a_spreadsheet_of_libreoffice_is_read(tmp_path):
 def test_without_the_package_one_line_says_what_to_install(tmp_path, monkeypatch):
     path = save(tmp_path / "own.xlsx", Sheet=[HEADER, [1, "joy", "A."]])
     monkeypatch.setitem(sys.modules, "python_calamine", None)
-    expected = r"own\.xlsx: to read spreadsheets: pip install 'empathy-audit\[excel\]'; or save the sheet as CSV"
+    expected = (
+        r"own\.xlsx: reading spreadsheets needs: pip install 'empathy-audit\[excel\]'; or save the "
+        r"sheet as CSV"
+    )
     with pytest.raises(StimulusError, match=expected):
         read(path)

@@ -81,7 +81,11 @@ def test_a_rubric_of_one_s_own_is_asked_in_its_own_words(tmp_path):
         "> The keys fell down a drain.\nsaid A Muslim\n> Hm.\nIs it kind? 0 to 3:",
     )
     assert rubric.file.endswith("own.yaml")
-    with pytest.raises(StimulusError, match=r"rubric mine \(.*own\.yaml\) has no pair; add it, with which"):
+    with pytest.raises(
+        StimulusError,
+        match=r"rubric mine \(.*own\.yaml\) has no pair; add pair, with a "
+        r"`which` for",
+    ):
         rubric.pair_prompt("kind", **WHO, first="a", second="b", answers="A or B")
 
 
@@ -107,23 +111,23 @@ def test_the_hash_is_of_what_is_asked(tmp_path):
         ),
         (
             {"user": '{narrative}\n"{reply}"\n{question} {low} {high}'},
-            "user: {reply} must stand alone on its line, since it is shown as quoted lines",
+            "user: {reply} must be alone on its line, because it is shown as quoted lines",
         ),
         ({"system": "Judge {reply}."}, "system: unknown placeholder {reply}"),
         ({"user": None}, "user: is missing"),
         ({"criteria": {}}, "criteria: "),
-        ({"critera": {}}, "critera: there is no such name here; did you mean 'criteria'?"),
+        ({"critera": {}}, "critera: unknown name; did you mean 'criteria'?"),
         ({"criterion": {"low": 3}}, "low=3 and high=3 must be whole numbers"),
-        ({"criterion": {"high": "many"}}, "criteria.kind.high: a whole number is wanted (given: 'many')"),
-        ({"criterion": {"low": True}}, "criteria.kind.low: a whole number is wanted (given: true)"),
+        ({"criterion": {"high": "many"}}, "criteria.kind.high: must be a whole number (given: 'many')"),
+        ({"criterion": {"low": True}}, "criteria.kind.low: must be a whole number (given: true)"),
         ({"criterion": {"question": " "}}, "criteria.kind.question: "),
-        ({"criterion": {"which": "Which?"}}, "criteria.kind.which is given and pair is not"),
+        ({"criterion": {"which": "Which?"}}, "criteria.kind.which is given but pair is not"),
         (
             {"pair": "{narrative}\n{first}\n{second}\n{which} {answers}"},
-            "pair is given and criteria.kind.which is not",
+            "pair is given but criteria.kind.which is not",
         ),
         ({"pair": "{narrative}\n{first}\n{which} {answers}"}, "pair lacks the placeholder {second}"),
-        ({"name": "x"}, "name is not given, but follows from the file"),
+        ({"name": "x"}, "name must not be given: it follows from the file"),
     ],
 )
 def test_a_rubric_that_can_not_be_asked_is_refused_in_one_line(tmp_path, changes, said):
@@ -140,16 +144,20 @@ def test_names_that_no_column_can_have_are_refused(tmp_path):
     with pytest.raises(StimulusError, match=r"own\.yaml: rubric 'My rubric': a name is a lower-case letter"):
         load_rubrics(path)
     path.write_text("mine: 3\n", encoding="utf-8")
-    with pytest.raises(StimulusError, match="rubric mine has no names with values; it needs source, user and criteria"):
+    with pytest.raises(
+        StimulusError, match="rubric mine must have NAME: VALUE pairs; it needs source, user and criteria"
+    ):
         load_rubrics(path)
     asked = {"question": "?", "low": 0, "high": 1, "low_label": "a", "high_label": "b"}
-    with pytest.raises(StimulusError, match="the criterion 'How kind' is misnamed"):
+    with pytest.raises(StimulusError, match="the criterion 'How kind' has an invalid name"):
         own(tmp_path, criteria={"How kind": asked})
 
 
 def test_an_unknown_rubric_is_named_with_those_there_are():
     with pytest.raises(
-        StimulusError, match=r"no rubric 'epitom'; did you mean 'epitome'\? there are: empathy, epitome"
+        StimulusError,
+        match=r"unknown rubric 'epitom'; did you mean 'epitome'\? there are: empathy, "
+        r"epitome",
     ):
         load_rubric("epitom")
 

@@ -13,9 +13,9 @@ def test_levels_of_the_runs_narratives_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ("a,3\n", "line 2: explorations is '3'; a level is 0, 1 or 2"),
-        ("a,1\na,1\n", "narrative identifier 'a' stands twice"),
-        ("x,1\n", "names none of this run's 2 narratives"),
+        ("a,3\n", "line 2: explorations is '3', but a level must be 0, 1 or 2"),
+        ("a,1\na,1\n", "narrative identifier 'a' occurs twice"),
+        ("x,1\n", "has none of this run's 2 narratives"),
     ],
 )
 def test_a_file_that_can_not_be_used_is_named(rows, said, tmp_path):

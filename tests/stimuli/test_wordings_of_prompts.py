@@ -94,16 +94,17 @@ def test_the_original_comes_first_and_paraphrases_follow_in_order():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("wordings=10",), r"wordings=10: prompt origin has 8 paraphrases, so that wordings=9 is the most"),
+        (("wordings=10",), r"wordings=10: prompt origin has 8 paraphrases, so wordings can be at most 9"),
         (("wordings=0",), r"wordings"),
         (("prompt=published", "prompt.path=const.py", "wordings=2"), r"prompt=published has one wording|const\.py"),
         (
             ('prompt.user="{Experiencer}: {narrative} {emotion_noun}"', "wordings=2"),
-            r"prompt\.user is not the wording that prompt\.paraphrases\.user are paraphrases of",
+            r"prompt\.user is not the wording that prompt\.paraphrases\.user paraphrases; give your own "
+        r"paraphrases",
         ),
         (
             (*(f"prompt.paraphrases.{part}=[]" for part in PARTS), "wordings=2"),
-            r"prompt origin has no paraphrases, so that wordings=1 is the most",
+            r"prompt origin has no paraphrases, so wordings can be at most 1",
         ),
         (("task=reply", "wordings=2"), r"task=reply has one wording"),
     ],
@@ -135,7 +136,7 @@ def test_paraphrases_of_one_s_own_are_taken_and_parts_without_any_stay():
     first, second = configure(*words, "wordings=2").prompt_wordings()
     assert (first.persona, second.persona) == ("Be {perceiver}.", "You are {perceiver}.")
     assert (first.system, first.user) == (second.system, second.user)
-    with pytest.raises(ConfigError, match="has 1 paraphrases, so that wordings=2 is the most"):
+    with pytest.raises(ConfigError, match="has 1 paraphrases, so wordings can be at most 2"):
         configure(*words, "wordings=3").prompt_wordings()
 
 

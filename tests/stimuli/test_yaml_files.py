@@ -22,7 +22,7 @@ def laughs(n):
         (laughs(30), r"line 7: an alias \(\*name\) stands for itself, or for more than 1,000,000 values; write out"),
         ("a: &a [*a]", "line 1: an alias"),
         ("a: &a {b: *a}", "line 1: an alias"),
-        ("a: " + "[" * 50_000, "line 1: is nested more than 100 levels deep; write it flatter"),
+        ("a: " + "[" * 50_000, "line 1: is nested more than 100 levels deep; use fewer levels"),
         ("\n".join(" " * k + "- " * 1 + "a:" for k in range(0, 400, 2)), "is nested more than 100 levels deep"),
     ],
     ids=["laughs", "itself", "itself in a mapping", "brackets", "indentation"],

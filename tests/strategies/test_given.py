@@ -129,11 +129,11 @@ def test_an_example_that_is_asked_about_is_refused(tmp_path):
         (["strategy=knowledge-file", "strategy.knowledge.path=no.csv"], "no.csv is not a file"),
         (
             ["strategy=knowledge-file", "+strategy.knowledge.n=3"],
-            "strategy.knowledge: n=3 is for source=comet; what a file says is taken as it stands",
+            "strategy.knowledge: n=3 is for source=comet (a file is used as it is); leave it out",
         ),
         (
             ["strategy=few-shot-1-random", "strategy.examples.columns.text=said"],
-            "strategy.examples: columns are those of a file of yours: name it, strategy.examples.pool=FILE",
+            "strategy.examples: columns need your own file; give it: strategy.examples.pool=FILE",
         ),
         (
             ["strategy=knowledge-comet", "strategy.knowledge.path=x", "strategy.question='{question}'"],

@@ -118,7 +118,7 @@ def test_ecn_asks_four_calls_in_order_each_seeing_all_earlier_ones():
     ]
     conversation = "system: For this task you are a Buddhist."
     for k, ((begins, ends), (text,)) in enumerate(zip(asked, heard, strict=True)):
-        assert text.startswith(f"{conversation}\nuser: {begins}"), f"call {k + 1} does not go on with the earlier ones"
+        assert text.startswith(f"{conversation}\nuser: {begins}"), f"call {k + 1} does not continue the earlier ones"
         assert text.endswith(ends)
         own = text.removeprefix(f"{conversation}\nuser: ")
         assert "assistant:" not in own

@@ -256,7 +256,7 @@ def test_the_guide_s_own_example_works(tmp_path, monkeypatch):
         ("name: mine\nstages: [{prompt: x}]", "needs a name"),
         ("name: mine\nhistory: some", r"strategy\.history: .*all or last or none.*given: 'some'"),
         ("name: mine\noverrun: newest", r"strategy\.overrun: .*given: 'newest'"),
-        ("name: mine\nquestoin: x", r"strategy\.questoin: there is no such option; did you mean 'question'"),
+        ("name: mine\nquestoin: x", r"strategy\.questoin: unknown option; did you mean 'question'"),
         ("name: mine\nstages: {a: {prompt: '{narrativ}'}}", r"strategy mine: stages\.a\.prompt: unknown placeholder "
          r"\{narrativ\}; did you mean 'narrative'"),
         ("name: mine\nquestion: How much?", "strategy mine: question lacks {question}"),
@@ -271,10 +271,14 @@ def test_a_file_that_can_not_be_used_is_one_line_with_place_and_value(tmp_path, 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"stages": (stage("a", "{stage_a}"),)}, r"stages\.a\.prompt: \{stage_a\} is not written yet .*none before it"),
+        (
+            {"stages": (stage("a", "{stage_a}"),)},
+            r"stages\.a\.prompt: \{stage_a\} does not exist yet at "
+            r"this stage.*none before it",
+        ),
         (
             {"stages": (stage("a"), stage("b", "{stage_c}"), stage("c"))},
-            r"stages\.b\.prompt: \{stage_c\} is not written yet .* those before it are a$",
+            r"stages\.b\.prompt: \{stage_c\} does not exist yet at this stage.* those before it are a$",
         ),
         (
             {"stages": (stage("a"), stage("b", "{stage_aa}"))},
@@ -286,7 +290,7 @@ def test_a_file_that_can_not_be_used_is_one_line_with_place_and_value(tmp_path, 
         ({"stages": (stage("a", "{"),)}, r"stages\.a\.prompt: .*write \{\{ and \}\} for braces"),
         ({"stages": (stage("a", "{experiencer.term}"),)}, r"unknown placeholder \{experiencer\.term\}"),
         ({"stages": (stage("a", "{experiencer!r}"),)}, r"unknown placeholder \{experiencer!r\}"),
-        ({"stages": tuple(stage(f"s{k}") for k in range(MAX_STAGES + 1))}, "17 stages are too many; 16 at most"),
+        ({"stages": tuple(stage(f"s{k}") for k in range(MAX_STAGES + 1))}, "17 stages are too many; use at most 16"),
         ({"system": "Be kind."}, r"system lacks \{persona\} or \{system\}"),
         ({"stage_system": "Be kind."}, r"stage_system lacks \{persona\} or \{system\}"),
         ({"system": "{system} {stage_a}", "stages": (stage("a"),)}, r"system: unknown placeholder \{stage_a\}"),
@@ -415,7 +419,7 @@ def test_a_stage_without_a_prompt_for_replies_is_asked_its_own():
     [
         (["strategy.reply_stage=reflection"], "reply_stage=reflection is not the last stage"),
         (["strategy.reply_stage=sythesis"], "give the last one, synthesis, or null"),
-        (["strategy.reply_stage=null"], "reply_prompt is of a reply_stage, and none is named"),
+        (["strategy.reply_stage=null"], "reply_prompt needs reply_stage, which is not set; set it to"),
     ],
 )
 @pytest.mark.parametrize("replies", [True, False])

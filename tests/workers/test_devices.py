@@ -43,8 +43,8 @@ def test_each_gets_gpus_of_its_own(wanted, each, expected):
 @pytest.mark.parametrize(
     ("wanted", "each", "said"),
     [
-        (3, 1, "engine.replicas=3 x engine.tensor_parallel_size=1 takes 3 GPUs, and this machine shows 2"),
-        (2, 2, "takes 4 GPUs, and this machine shows 2 (CUDA_VISIBLE_DEVICES=0,1); at most 1 fit"),
+        (3, 1, "engine.replicas=3 x engine.tensor_parallel_size=1 needs 3 GPUs, but this machine has 2"),
+        (2, 2, "needs 4 GPUs, but this machine has 2 (CUDA_VISIBLE_DEVICES=0,1); at most 1 fit"),
         ("auto", 4, "engine.replicas=auto x engine.tensor_parallel_size=4 takes 4 GPUs"),
     ],
 )

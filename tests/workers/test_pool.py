@@ -127,7 +127,7 @@ def test_a_shard_that_ends_two_workers_is_named_and_not_tried_by_a_third(pool):
 def test_without_workers_the_run_ends_and_says_that_it_can_go_on(pool):
     workers, _ = pool(dies)
     for _ in range(2):  # and it does not end as if all were done, when it is asked more
-        with pytest.raises(WorkerError, match=r"no worker is left of 1 .*SIGKILL.*same command goes on"):
+        with pytest.raises(WorkerError, match=r"all 1 .*SIGKILL.*same command to continue"):
             list(workers.run([course("a", [])]))
 
 
@@ -135,7 +135,7 @@ def test_a_worker_that_is_heard_of_no_more_is_stopped_and_its_shard_taken_over(p
     workers, [first, _] = pool(says_nothing, answers, hang_s=0.3)
     assert sorted(workers.run(course(name, []) for name in "ab")) == list("ab")
     assert first.stopped
-    assert said[0].startswith("note: worker 1 has ended at a: nothing was heard of it for ")
+    assert said[0].startswith("note: worker 1 has ended at a: it did not respond for ")
 
 
 def lives(seconds, ends):
@@ -228,7 +228,7 @@ def test_workers_with_other_models_are_refused_before_anything_is_asked():
         (known(weights="other"), "model_files is"),
     ):
         workers = [Scripted("worker 1", answers), Scripted("worker 2", answers, other)]
-        with pytest.raises(WorkerError, match="the workers have not the same model") as refused:
+        with pytest.raises(WorkerError, match="the workers do not run the same model") as refused:
             WorkerPool(workers, hang_s=None, say=lambda line: None)
         assert said in str(refused.value)
         assert [worker.got for worker in workers] == [[], []]

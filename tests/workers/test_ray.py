@@ -75,7 +75,7 @@ def test_what_a_worker_left_that_was_killed_another_one_takes_over(of, alone, ti
 @with_ray
 @pytest.mark.slow
 def test_a_cluster_that_is_not_there_ends_in_one_line(tiny_model, tmp_path):
-    with pytest.raises(WorkerError, match=r"engine\.ray\.address=auto: no Ray cluster can be had there"):
+    with pytest.raises(WorkerError, match=r"engine\.ray\.address=auto: no Ray cluster can be reached there"):
         collect(tmp_path / "run", [*overrides(tiny_model), *RAY, "engine.ray.address=auto"])
 
 
@@ -90,7 +90,7 @@ def test_without_ray_a_line_says_how_to_get_it(tiny_model, audit, capsys, monkey
 
 def test_a_server_is_not_asked_through_ray(tiny_model, audit, capsys):
     assert audit("run", *overrides(tiny_model, *RAY, "engine.name=openai", "run_dir=run")) == 2
-    assert "a server is asked by engine=openai" in capsys.readouterr().err.splitlines()[-1]
+    assert "for a server, use engine=openai" in capsys.readouterr().err.splitlines()[-1]
 
 
 def heard(relay):
@@ -112,7 +112,7 @@ def test_a_node_that_lacks_the_model_is_named(tiny_config, tmp_path):
 def test_a_node_with_another_version_is_named():
     [raised] = heard(Relay(1, "0.0.1", {}, b""))
     assert isinstance(raised.error, WorkerError)
-    assert "and this machine 0.0.1" in str(raised.error)
+    assert "but this machine has 0.0.1" in str(raised.error)
 
 
 def engine_of(**changes):

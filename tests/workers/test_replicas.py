@@ -54,7 +54,7 @@ def test_thoughts_of_two_replicas_are_those_of_one_process(alone, tiny_model, tm
 def test_a_run_goes_on_with_another_number_of_replicas(alone, tiny_model, tmp_path, on_progress):
     on_progress(signalled(signal.SIGKILL, killed := [], most=2))
     words = overrides(tiny_model, *LED)
-    with pytest.raises(WorkerError, match="no worker is left of 2"):
+    with pytest.raises(WorkerError, match="all 2"):
         collect(tmp_path / "run", [*words, TWO])
     assert len(killed) == 2
     collect(tmp_path / "run", words)
@@ -94,7 +94,7 @@ def test_a_replica_that_is_stopped_is_found_and_its_shard_taken_over(alone, tiny
     same(tmp_path / "run", alone(*LED))
     [note] = [line for line in lines if line.startswith("note:")]
     assert f"process {stopped[0]}) has ended at shard " in note
-    assert "nothing was heard of it for" in note
+    assert "it did not respond for" in note
     assert gone(stopped)
 
 
@@ -109,7 +109,7 @@ def test_where_all_are_killed_the_command_says_so_in_a_line_and_then_goes_on(
     assert audit(*command) == 2
     *_, line = capsys.readouterr().err.splitlines()
     assert line.startswith("audit: ")
-    assert "the same command goes on" in line
+    assert "the same command to continue" in line
     assert gone(killed)
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["status"] == "running"
     assert audit(*command) == 0
@@ -143,7 +143,7 @@ def test_a_model_that_cannot_be_loaded_ends_in_one_line_once(tiny_model, audit, 
 def test_what_no_engine_can_mend_ends_the_worker_and_its_log_is_told(tiny_model, tmp_path, monkeypatch):
     """An error of CUDA, or of ours, after which the process cannot be trusted to answer right."""
     monkeypatch.setattr("audit.asking.collect._answer", fails)
-    with pytest.raises(WorkerError, match=r"no worker is left of 2 .*engine-[12]\.log ends: .*CUDA error: an illegal"):
+    with pytest.raises(WorkerError, match=r"all 2 .*engine-[12]\.log ends: .*CUDA error: an illegal"):
         collect(tmp_path / "run", overrides(tiny_model, TWO))
 
 
@@ -205,7 +205,7 @@ def test_a_questionnaire_and_replies_are_shared_out_too(alone, tiny_model, tmp_p
         same(tmp_path / name, alone(*words))
     [idle] = [line for line in lines if "nothing to do" in line]
     assert idle.startswith("note: 1 shard of 25 prompts for 2 workers")
-    assert idle.endswith("shard_size=13 has work for all of them")
+    assert idle.endswith("shard_size=13 gives all of them")
 
 
 # --- What is refused -------------------------------------------------------------------------------------------------

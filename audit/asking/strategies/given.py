@@ -14,16 +14,11 @@ from audit.configuration.schema import ExamplesConfig, KnowledgeConfig, fingerpr
 from stimuli.examples import ExamplePool, choose_random, choose_similar
 from stimuli.strategies import EXAMPLE_PARTS, KNOWLEDGE, example_name
 
-Row = dict[str, Any]
-"""Columns of ``tables.GIVEN``."""
+Row = dict[str, Any]  # columns of `tables.GIVEN`
 
 
 def give(plan: Plan, *, say: Callable[[str], None]) -> tuple[list[Row], dict[str, Any]]:
-    """Choose the examples and get the knowledge for every narrative of a run.
-
-    Returns rows of ``tables.GIVEN`` and what the manifest records: the sources, the SHA-256 of what is shown, and the
-    seconds taken. Both are empty if the strategy adds nothing.
-    """
+    """Choose the examples and get the knowledge for every narrative of a run; return ``GIVEN`` and what to record."""
     rows: list[Row] = []
     facts: dict[str, Any] = {}
     settings = plan.config.strategy
@@ -84,7 +79,7 @@ def _choose(
     from audit.engines.embedding import cosine, embed
 
     narratives = plan.grid.narratives.narratives
-    say(f"choosing examples by {settings.embedder}: narratives {len(narratives):,}, examples {len(pool.examples):,}")
+    say(f"choosing examples with {settings.embedder}: narratives {len(narratives):,}, examples {len(pool.examples):,}")
     wording = plan.grid.variant.narrative
     texts = [narrative.wording(wording) for narrative in narratives]
     shown = [each.text for each in pool.examples]
@@ -124,7 +119,10 @@ def _know(plan: Plan, settings: KnowledgeConfig, say: Callable[[str], None]) -> 
         from audit.engines.comet import head_of, infer
 
         assert settings.path is not None
-        say(f"inferring by {settings.path}: relations {len(settings.relations)}, narratives {len(narratives):,}")
+        say(
+            f"inferring knowledge with {settings.path}: relations {len(settings.relations)}, narratives "
+            f"{len(narratives):,}"
+        )
         inferred = infer(
             [head_of(narrative) for narrative in narratives],
             relations=settings.relations,

@@ -29,24 +29,22 @@ from audit.engines.progress import Say
 from audit.errors import ModelError, WorkerError
 from audit.tables.formatting import plural
 
-LISTEN_FOR: Final = 1.0
-"""Longest wait of a relay for a message, in seconds."""
-STOP_WITHIN: Final = 5.0
-"""Seconds that a relay has to end its worker before it is killed itself."""
+LISTEN_FOR: Final = 1.0  # longest wait of a relay for a message, in seconds
+STOP_WITHIN: Final = 5.0  # seconds that a relay has to end its worker before it is killed itself
 
 
 class Relay:
-    """The actor that starts a worker on its machine and passes on messages in both directions.
-
-    ``version`` is that of this package where the command runs; the machine must have the same. ``opening`` is pickled.
-    """
+    """The actor that starts a worker on its machine and passes on messages in both directions."""
 
     def __init__(self, number: int, version: str, environment: Mapping[str, str], opening: bytes) -> None:
         self._node = os.uname().nodename
         self._events: queue.Queue[Event] = queue.Queue()
         self._worker: LocalWorker | None = None
         if version != __version__:
-            said = f"node {self._node} has empathy-audit {__version__}, and this machine {version}; install the same"
+            said = (
+                f"node {self._node} has empathy-audit {__version__}, but this machine has {version}; install the same "
+                "version"
+            )
             self._events.put(Raised(None, WorkerError(said)))
             return
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -162,13 +160,10 @@ def check_installed() -> Any:
 
 
 def connect(engine: EngineConfig) -> Any:
-    """Connect Ray to the configured cluster, or start one on this machine.
-
-    Refuses models on a server, which need no cluster.
-    """
+    """Connect Ray to the configured cluster, or start one on this machine."""
     assert engine.ray is not None
     if engine.name == "openai":
-        raise WorkerError("engine=ray runs models on the cluster's machines; a server is asked by engine=openai")
+        raise WorkerError("engine=ray runs models on the cluster's machines; for a server, use engine=openai")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns that its default will change
     ray = check_installed()
@@ -179,8 +174,8 @@ def connect(engine: EngineConfig) -> Any:
     except Exception as error:  # gRPC and Ray raise many kinds
         why = " ".join(str(error).split())[:200]
         raise WorkerError(
-            f"engine.ray.address={address}: no Ray cluster can be had there ({why}); give the address of one that "
-            "runs, or null for this machine"
+            f"engine.ray.address={address}: no Ray cluster can be reached there ({why}); give the address of a "
+            "running cluster, or null for this machine"
         ) from error
     return ray
 
@@ -208,8 +203,8 @@ def fit(nodes: Sequence[Mapping[str, float]], engine: EngineConfig, wanted: int 
     if not 1 <= n <= most:
         setting = "engine.tensor_parallel_size" if on_gpus else "engine.ray.num_cpus"
         raise WorkerError(
-            f"engine.replicas={wanted}: Ray's cluster has room for {most} of {setting}={each} on its {kind}s; ask for "
-            "no more, or add machines"
+            f"engine.replicas={wanted}: Ray's cluster has room for {most} of {setting}={each} on its {kind}s; ask "
+            f"for at most {most}, or add machines"
         )
     return n, each if on_gpus else 0
 
@@ -217,10 +212,7 @@ def fit(nodes: Sequence[Mapping[str, float]], engine: EngineConfig, wanted: int 
 def open_pool(
     ray: Any, opening: Opening, engine: EngineConfig, *, n_shards: int | None, say: Say, shown: str
 ) -> WorkerPool:
-    """Have workers on a cluster open a model; the cluster is disconnected when they end.
-
-    ``shown`` is the model's name in messages. A ModelError names the machine that could not open the model.
-    """
+    """Have workers on a cluster open a model; the cluster is disconnected when they end."""
     assert engine.ray is not None
     try:
         n, gpus = share_out(ray, engine, engine.replicas)

@@ -15,18 +15,10 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 @dataclass(frozen=True)
 class Share:
-    """What one worker computes on.
+    """What one worker computes on."""
 
-    Attributes
-    ----------
-    on
-        For messages.
-    environment
-        Variables to set before it imports anything.
-    """
-
-    on: str
-    environment: dict[str, str]
+    on: str  # for messages
+    environment: dict[str, str]  # variables to set before it imports anything
 
 
 def shares(engine: EngineConfig, name: str) -> list[Share]:
@@ -49,8 +41,8 @@ def of_gpus(gpus: Sequence[str], wanted: int | str, *, each: int) -> list[Share]
     n = most if wanted == "auto" else int(wanted)
     if not 1 <= n <= most:
         raise WorkerError(
-            f"engine.replicas={wanted} x engine.tensor_parallel_size={each} takes {plural(max(n, 1) * each, 'GPU')}, "
-            f"and this machine shows {len(gpus)}"
+            f"engine.replicas={wanted} x engine.tensor_parallel_size={each} needs "
+            f"{plural(max(n, 1) * each, 'GPU')}, but this machine has {len(gpus)}"
             + (f" ({VISIBLE}={os.environ[VISIBLE]})" if VISIBLE in os.environ else "")
             + f"; at most {most} fit"
         )

@@ -15,18 +15,13 @@ from audit.engines.progress import Say
 from audit.errors import WorkerError
 from audit.runs.store import RunFolder
 
-ENGINE_LOG: Final = "engine.log"
-"""The run's file with the output of the model's library while it loads."""
+ENGINE_LOG: Final = "engine.log"  # the run's file with the output of the model's library while it loads
 
 
 def open_workers(
     config: AuditConfig, folder: RunFolder, shared: object, *, writes: bool, how: str, n_shards: int | None, say: Say
 ) -> tuple[Workers, float]:
-    """Open the model of a run; return the workers and the seconds that it took.
-
-    ``how`` describes the elicitation in the line about the loaded model. ``n_shards`` is how many shards are missing,
-    if known: more workers would have nothing to do. For ``writes`` see :func:`audit.engines.open.choose_engine`.
-    """
+    """Open the model of a run in no more workers than missing shards; return them and the seconds that it took."""
     clock = time.perf_counter()
     open_them = _on_ray if config.engine.ray is not None else _here if config.engine.replicas == 1 else _replicas
     workers = open_them(config, folder, shared, writes=writes, n_shards=n_shards, say=say)
@@ -47,7 +42,7 @@ def _here(
     from audit.engines.resolve import say_unpacking
 
     choice = choose_engine(config.engine, writes=writes)
-    say(f"loading {config.model.path} by {choice.name}, which reports to {folder.path / ENGINE_LOG} ...")
+    say(f"loading {config.model.path} with {choice.name}; progress is written to {folder.path / ENGINE_LOG} ...")
     if choice.name != "openai" and (unpacking := say_unpacking(config.model)):
         say(unpacking)
     with folder.output_in(ENGINE_LOG):
@@ -69,8 +64,8 @@ def _replicas(
     choice = choose_engine(config.engine, writes=writes)
     if choice.name == "openai":
         raise WorkerError(
-            f"engine.replicas={config.engine.replicas} is of models on this machine; a server is asked by one process, "
-            "and by engine.server.concurrency requests at a time: leave engine.replicas=1"
+            f"engine.replicas={config.engine.replicas} is for models on this machine; one process sends "
+            "engine.server.concurrency requests at a time to a server: leave engine.replicas=1"
         )
     own = shares(config.engine, choice.name)
     if len(own) == 1:  # engine.replicas=auto with at most one GPU
@@ -82,8 +77,8 @@ def _replicas(
     logs = [f"engine-{number}.log" for number in range(1, len(own) + 1)]
     where = f"{logs[0]} to {logs[-1]}" if len(logs) > 1 else logs[0]
     say(
-        f"loading {config.model.path} by {choice.name} in {len(own)} processes ({own[0].on}, and so on), which "
-        f"report to {where} of {folder.path} ..."
+        f"loading {config.model.path} with {choice.name} in {len(own)} processes ({own[0].on}, and so on); "
+        f"progress is written to {where} of {folder.path} ..."
     )
     opening = pickle.dumps(Opening(config.model, config.engine, config.seed, writes, shared))
     with ExitStack() as opened:

@@ -23,12 +23,9 @@ from audit.errors import AuditError, WorkerError
 
 T = TypeVar("T")
 
-BEATS: Final = 120.0
-"""Seconds without a sign of life after which a worker is stopped; it sends one about every second."""
-LEAST_LOOK: Final = 1.0
-"""Longest wait between two checks for silent workers, in seconds."""
-MOST_ENDED: Final = 2
-"""The run ends after one job has ended this many workers."""
+BEATS: Final = 120.0  # seconds without a sign of life after which a worker is stopped; it sends one about every second
+LEAST_LOOK: Final = 1.0  # longest wait between two checks for silent workers, in seconds
+MOST_ENDED: Final = 2  # the run ends after one job has ended this many workers
 
 
 @dataclass(frozen=True)
@@ -38,10 +35,7 @@ class Beat:
 
 @dataclass(frozen=True)
 class Ready:
-    """A worker has opened the model.
-
-    If ``name`` is not empty, it renames the worker.
-    """
+    """A worker has opened the model; ``name``, if any, renames the worker."""
 
     known: Known
     name: str = ""
@@ -78,10 +72,8 @@ class Ended:
     why: str
 
 
-Event = Beat | Ready | Progressed | JobDone | Raised | Ended
-"""A message about a worker."""
-Post = Callable[[Event], None]
-"""Takes the messages about one worker; may be called from any thread."""
+Event = Beat | Ready | Progressed | JobDone | Raised | Ended  # a message about a worker
+Post = Callable[[Event], None]  # takes the messages about one worker; may be called from any thread
 
 
 class Worker(ABC):
@@ -127,11 +119,7 @@ class _State:
 
 
 class WorkerPool(Workers):
-    """Several workers.
-
-    A worker that answers no prompt for ``hang_s`` seconds is stopped; None means no limit. ``say`` gets lines about
-    workers that died.
-    """
+    """Several workers; one that answers no prompt for ``hang_s`` seconds is stopped."""
 
     def __init__(self, workers: Sequence[Worker], *, hang_s: float | None, say: Say) -> None:
         self.n = len(workers)
@@ -159,10 +147,7 @@ class WorkerPool(Workers):
         self._events.put((state, event))
 
     def _wait_for_all(self) -> None:
-        """Wait until each worker has opened the model or died, and check that all have the same model.
-
-        Nothing is asked before, because answers from another model could not be told from the rest.
-        """
+        """Wait until each worker opened the model or died: answers of another model could not be told from the rest."""
         while any(state.known is None for state in self._states):
             state, event = self._next_event()
             match event:
@@ -188,8 +173,9 @@ class WorkerPool(Workers):
         for name, value in said.items():
             if here.get(name) != value:
                 raise WorkerError(
-                    f"the workers have not the same model: {name} is {value!r} in {other.worker.name} and "
-                    f"{here.get(name)!r} in {state.worker.name}; give all of them the same files, packages and devices"
+                    f"the workers do not run the same model: {name} is {value!r} in {other.worker.name} and "
+                    f"{here.get(name)!r} in {state.worker.name}; give every worker the same files, packages and "
+                    "devices"
                 )
 
     def run(self, courses: Iterable[Course[T]]) -> Iterator[T]:
@@ -282,7 +268,7 @@ class WorkerPool(Workers):
             at_work = state.job is not None
             why = ""
             if now - state.heard > (min(BEATS, limit) if at_work else limit):
-                why = f"nothing was heard of it for {now - state.heard:.0f} s"
+                why = f"it did not respond for {now - state.heard:.0f} s"
             elif at_work and now - state.moved > limit:
                 why = f"it answered no prompt within {now - state.moved:.0f} s (engine.hang_s={limit:g})"
             if why and self._events.empty():
@@ -302,14 +288,15 @@ class WorkerPool(Workers):
         """Raise WorkerError if a job has ended too many workers."""
         if len(task.ended) >= MOST_ENDED:
             raise WorkerError(
-                f"{task.job.part} ended {len(task.ended)} workers one after another ({'; '.join(task.ended)}) and is "
-                "not tried again; what was collected is kept, and once the cause is mended the same command goes on"
+                f"{task.job.part} ended {len(task.ended)} workers one after another ({'; '.join(task.ended)}) and "
+                "is not tried again; what was collected is kept: fix the cause, then run the same command to "
+                "continue"
             )
 
     def _nobody(self) -> AuditError:
         return WorkerError(
-            f"no worker is left of {self.n} (the last was {self._last}); what was collected is kept, and the same "
-            "command goes on from there"
+            f"all {self.n} workers have ended (last: {self._last}); what was collected is kept: run the same "
+            "command to continue"
         )
 
     def close(self) -> None:

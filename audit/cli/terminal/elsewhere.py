@@ -20,18 +20,14 @@ from audit.cli.terminal.printing import say
 from audit.errors import ConfigError, StoreError
 
 LAUNCHER: Final = "hydra/launcher="
-_HERE: Final[set[str]] = set()
-"""Tokens of this process's sweeps; a process that was started for a job has none."""
+_HERE: Final[set[str]] = set()  # tokens of this process's sweeps; a process that was started for a job has none
 
 
 @dataclass
 class Jobs:
-    """The outcomes of jobs, in whichever process they ran.
+    """The outcomes of jobs, in whichever process they ran."""
 
-    Jobs in other processes leave their files in ``place``; None if all run here.
-    """
-
-    place: Path | None = None
+    place: Path | None = None  # where jobs in other processes leave their files; None if all run here
     _token: str = field(default_factory=lambda: uuid.uuid4().hex)
     _done: list[Any] = field(default_factory=list)
 
@@ -65,8 +61,8 @@ def without_results(error: Exception, overrides: Sequence[str]) -> ConfigError:
             f"{asked}: {_in_order(said)}; correct the name in hydra.launcher.NAME=VALUE, or leave it out"
         )
     return ConfigError(
-        f"{asked}: {said}; look into .submitit/ of the sweep's folder, and whether other jobs still run; the same "
-        "command goes on where they stopped"
+        f"{asked}: {said}; see .submitit/ in the sweep's folder, and check whether other jobs still run; the same "
+        "command continues where they stopped"
     )
 
 
@@ -85,23 +81,23 @@ def gathered(overrides: Sequence[str], *, may: bool) -> Iterator[Jobs]:
         return
     asked = launchers[-1]
     if not may:
-        raise ConfigError(f"{asked}: only `run -m` hands its jobs to others; leave it out")
+        raise ConfigError(f"{asked}: only `run -m` sends jobs to a cluster; leave it out")
     if not {"-m", "--multirun"} & set(overrides):
-        raise ConfigError(f"{asked} is of the jobs of a sweep, and this is one run; give -m, or leave it out")
+        raise ConfigError(f"{asked} is for the jobs of a sweep, and this is a single run; add -m, or leave it out")
     _check_installed(asked)
     # In the command's folder, because submitted jobs start there too, on any machine.
     try:
         place = Path(tempfile.mkdtemp(prefix=".sweep-", dir=Path.cwd()))
     except OSError as error:
         raise StoreError(
-            f"{asked}: the folder that the command is given in cannot be written ({error.strerror or error}); give it "
-            "in one that all of the jobs can write"
+            f"{asked}: the current folder cannot be written ({error.strerror or error}); run the command in a "
+            "folder that all jobs can write to"
         ) from error
     jobs = Jobs(place)
     _HERE.add(jobs._token)
     say(
-        f"{asked}: the jobs are handed over, and what they say is in .submitit/ of the sweep's folder (multirun/ of "
-        "reports_dir); waiting for all of them ..."
+        f"{asked}: jobs submitted; their output is in .submitit/ of the sweep's folder (multirun/ of reports_dir); "
+        "waiting for all of them ..."
     )
     try:
         yield jobs

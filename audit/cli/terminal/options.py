@@ -24,32 +24,19 @@ Reader: TypeAlias = Callable[[str, str], _Value]
 
 _MOST_DIGITS: Final = 18
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-SETTING: Final = "statistics."
-"""Prefix of the settings of an analysis."""
+SETTING: Final = "statistics."  # prefix of the settings of an analysis
 
 
 @dataclass(frozen=True)
 class Option(Generic[_Value]):
-    """A KEY=VALUE option of a command.
+    """A KEY=VALUE option of a command."""
 
-    Attributes
-    ----------
-    name
-        The text before "=".
-    read
-        Parses the value.
-    shown
-        What the help writes after "="; if empty, the default.
-    choices
-        Returns the fixed words that it takes, if neither ``read`` nor ``shown`` has them.
-    """
-
-    name: str
+    name: str  # the text before "="
     read: Reader[_Value]
     default: _Value
     help: str
-    shown: str = ""
-    choices: Callable[[], Iterable[str]] = tuple
+    shown: str = ""  # what the help writes after "="; if empty, the default
+    choices: Callable[[], Iterable[str]] = tuple  # the fixed words that it takes, if neither read nor shown has them
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -66,25 +53,13 @@ class Option(Generic[_Value]):
 
 @dataclass(frozen=True)
 class Usage:
-    """One way to call a command.
+    """One way to call a command."""
 
-    Attributes
-    ----------
-    command
-        With its step, if it has steps: "people export".
-    places
-        The folders and files it takes, as in the help: "RUN_DIR".
-    needed
-        Options that must be given.
-    settings
-        Whether it also takes ``statistics.KEY=VALUE``.
-    """
-
-    command: str
-    places: str = ""
-    needed: tuple[Option[Any], ...] = ()
+    command: str  # with its step, if it has steps: "people export"
+    places: str = ""  # the folders and files it takes, as in the help: "RUN_DIR"
+    needed: tuple[Option[Any], ...] = ()  # options that must be given
     options: tuple[Option[Any], ...] = ()
-    settings: bool = False
+    settings: bool = False  # whether it also takes `statistics.KEY=VALUE`
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -99,11 +74,11 @@ class Usage:
         for word in words:
             name, sign, text = word.partition("=")
             if not word:
-                raise ConfigError(f"{self.command} got an empty word; a variable of the shell may be unset")
+                raise ConfigError(f"{self.command} got an empty argument; a shell variable may be unset")
             if word.startswith("-"):
                 bare = word.lstrip("-")
                 meant = bool(sign) and bare.partition("=")[0] in names
-                hint = f"an option has no dashes: {shlex.quote(bare)}; " if meant else ""
+                hint = f"options are written without dashes: {shlex.quote(bare)}; " if meant else ""
                 raise ConfigError(f"{self.command} has no flag {word}; {hint}{see(self.command)}")
             if not sign or os.path.isdir(word) or (name not in names and os.path.isfile(word)):
                 places.append(word)
@@ -113,7 +88,7 @@ class Usage:
                 bare = name.removeprefix(SETTING)
                 if f"{SETTING}{name}" in names or (bare != name and bare in names):
                     hint = f"did you mean {f'{SETTING}{word}' if bare == name else word.removeprefix(SETTING)}?"
-                raise ConfigError(f"{name}: {self.command} has no such option; {hint.rstrip()}")
+                raise ConfigError(f"{name}: {self.command} does not take this option; {hint.rstrip()}")
             elif name in texts:
                 raise ConfigError(f"{name} is given twice, as {texts[name]!r} and {text!r}; keep one")
             else:
@@ -123,21 +98,11 @@ class Usage:
 
 @dataclass(frozen=True)
 class Given:
-    """What the user gave a command.
-
-    A value is parsed when it is asked for, ``given[OPTION]``, so options that the command does not use cause no error.
-
-    Attributes
-    ----------
-    places
-        The folders and files, in order.
-    texts
-        The text after "=" of each given option, by name.
-    """
+    """What the user gave a command; a value is parsed when it is asked for, so that unused ones cause no error."""
 
     command: str
-    places: tuple[str, ...]
-    texts: Mapping[str, str]
+    places: tuple[str, ...]  # the folders and files, in order
+    texts: Mapping[str, str]  # the text after "=" of each given option, by name
 
     def __getitem__(self, option: Option[_Value]) -> _Value:
         """Parse an option's value, or return its default."""
@@ -154,7 +119,7 @@ class Given:
         """Return the only folder given; ConfigError if there is none or more than one."""
         if len(self.places) != 1:
             given = shlex.join(self.places) or "none"
-            raise ConfigError(f"{self.command} takes one {what}, got {given}; {see(self.command)}")
+            raise ConfigError(f"{self.command} needs one {what}, got {given}; {see(self.command)}")
         return Path(self.places[0])
 
     def settings(self) -> dict[str, str | bool | None]:
@@ -198,14 +163,14 @@ def a_text(name: str, text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ConfigError(f"{name}={text!r}: it is no UTF-8; write it in letters, or rename what it names") from error
+        raise ConfigError(f"{name}={text!r}: is not valid UTF-8; rename the file, or give another value") from error
     return text
 
 
 def a_path(name: str, text: str) -> Path:
     """Parse the path of a file or folder, which need not exist; an empty one is a mistake."""
     if not text:
-        raise ConfigError(f"{name}= is empty; name a path, or leave it out")
+        raise ConfigError(f"{name}= is empty; give a path, or leave it out")
     return Path(text)
 
 
@@ -213,7 +178,7 @@ def a_number(name: str, text: str) -> float:
     """Parse a finite number in plain digits; Python would also take 1_0 for 10."""
     number = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
     if not math.isfinite(number):
-        raise ConfigError(f"{name}={text}: a number is wanted")
+        raise ConfigError(f"{name}={text}: must be a number")
     return number
 
 
@@ -223,11 +188,11 @@ def numbers(name: str, text: str) -> tuple[float | str, ...]:
     if inside.startswith("[") and inside.endswith("]"):
         inside = inside[1:-1]
     if "[" in inside or "]" in inside:
-        raise ConfigError(f"{name}={text}: a number is wanted, or numbers in brackets, or texts: {name}=[-1,NA]")
+        raise ConfigError(f"{name}={text}: must be a number, a text, or a list of these in brackets: {name}=[-1,NA]")
     parts = [part.strip() for part in inside.split(",")] if inside.strip() else []
     if "" in parts:
         raise ConfigError(
-            f"{name}=: a number is wanted, or a text, on each side of a comma; empty cells are missing anyway"
+            f"{name}=: must have a number or a text on each side of a comma; empty cells count as missing anyway"
         )
     return tuple(float(part) if _NUMBER.fullmatch(part) else part for part in parts)
 
@@ -238,7 +203,7 @@ def whole_from(least: int) -> Reader[int]:
     def read(name: str, text: str) -> int:
         # Python refuses to convert very long digit strings, and no count needs them.
         if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) >= least):
-            raise ConfigError(f"{name}={text}: a whole number from {least} on is wanted")
+            raise ConfigError(f"{name}={text}: must be a whole number of at least {least}")
         return int(text)
 
     return read
@@ -254,7 +219,7 @@ class _OneOf(Generic[_Choice]):
         found = next((choice for choice in self.choices if choice == text), None)
         if found is None:
             near = suggest(text, self.choices).partition("there are: ")[0].strip()
-            raise ConfigError(f"{name}={text}: {' or '.join(self.choices)} is wanted{f'; {near}' if near else ''}")
+            raise ConfigError(f"{name}={text}: must be {' or '.join(self.choices)}{f'; {near}' if near else ''}")
         return found
 
 

@@ -23,14 +23,11 @@ from typing import Final
 from audit.configuration.version import __version__
 from audit.tables.formatting import brief
 
-SWITCH: Final = "AUDIT_TRACEBACK"
-"""An environment variable; unless it is empty or 0, tracebacks are also printed."""
+SWITCH: Final = "AUDIT_TRACEBACK"  # an environment variable; unless it is empty or 0, tracebacks are also printed
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 """Parts of the names of variables that hold secrets."""
-_SHORTEST: Final = 6
-"""In characters. A shorter value is a number or a switch, which appears everywhere."""
-_LONGEST: Final = 400
-"""Most characters of an error's own message in the line; the log has all of it."""
+_SHORTEST: Final = 6  # In characters. A shorter value is a number or a switch, which appears everywhere.
+_LONGEST: Final = 400  # most characters of an error's own message in the line; the log has all of it
 _IN_URL: Final = re.compile(r"(?<=://)[^/\s@'\"]+(?=@)")
 _KEPT: Final = "what was collected is kept"
 
@@ -44,20 +41,20 @@ def log_unexpected(error: BaseException, words: Sequence[str]) -> str:
         place = f"its traceback is in {_written(text)}, for an issue"
     except OSError as fault:
         _print(text)
-        place = f"no log could be written ({fault.strerror or fault}), so its traceback stands above"
+        place = f"no log could be written ({fault.strerror or fault}), so its traceback is printed above"
     return f"{brief(_without_secrets(_named(error), words), at_most=_LONGEST)}; {place}; {_KEPT}"
 
 
 def _named(error: BaseException) -> str:
     """Describe what happened: limits of the machine by name, other errors by type and message."""
     if isinstance(error, MemoryError):
-        return "the machine's memory is used up (MemoryError); give the command where there is more"
+        return "the machine's memory is used up (MemoryError); run the command on a machine with more"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk is full ({_words(error)}); free some space"
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        return f"too many files are open ({_words(error)}); raise the limit by ulimit -n"
+        return f"too many files are open ({_words(error)}); raise the limit with ulimit -n"
     said = _words(error)
-    return f"an error that was not foreseen, {type(error).__name__}{f': {said}' if said else ''}"
+    return f"an unexpected error, {type(error).__name__}{f': {said}' if said else ''}"
 
 
 def _words(error: BaseException) -> str:
@@ -114,10 +111,7 @@ def _without_secrets(text: str, words: Sequence[str]) -> str:
 
 
 def _written(text: str) -> Path:
-    """Write a log under ``XDG_STATE_HOME``, else ``~/.local/state``, else the temporary folder; return its path.
-
-    Raises OSError if none of them can be written.
-    """
+    """Write a log under ``XDG_STATE_HOME``, else ``~/.local/state``, else the temporary folder; return its path."""
     content = text.encode("utf-8", "backslashreplace")
     begin = datetime.now(UTC).strftime("%Y%m%dT%H%M%S-")
     with suppress(OSError, RuntimeError):  # a user without a home is a RuntimeError

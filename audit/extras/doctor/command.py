@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from audit.configuration.schema import AuditConfig
 
 NOT_WORKING: Final = 1
-_PROBE: Final = Option("probe", whole_from(0), 1, "0 = no engine is tried, and no server asked")
-_LIMIT: Final = Option("limit_s", a_number, 300.0, "seconds that an engine may take to load and to answer")
-_OUT: Final[Option[Path | None]] = Option("out", a_path, None, "a file that takes the page", "FILE")
+_PROBE: Final = Option("probe", whole_from(0), 1, "0 = try no engine and ask no server")
+_LIMIT: Final = Option("limit_s", a_number, 300.0, "time limit for an engine to load and answer, in seconds")
+_OUT: Final[Option[Path | None]] = Option("out", a_path, None, "write the page to this file", "FILE")
 _OPTIONS: Final[tuple[Option[Any], ...]] = (_PROBE, _LIMIT, _OUT)
 _USAGE: Final = Usage("doctor", "[OVERRIDE ...]", options=_OPTIONS)
 
 _HELP: Final = """\
 usage: python -m audit doctor [OVERRIDE ...] [OPTION ...]
 
-Prints one page of Markdown for an issue: machine, packages, the engine that `run` with the same overrides would take,
-and what became of 20 prompts by each engine that is installed; a server is asked one question. A model of the hub is
-downloaded first. The page names nobody, and holds no key. Exit code 1 if something keeps a run from working.
+Prints one page of Markdown to paste into an issue: machine, packages, the engine that `run` with the same overrides
+would use, and how each installed engine answers 20 prompts; a server is asked one question. A model from the hub is
+downloaded first. The page has no names and no keys. Exit code 1 if something prevents a run.
 
 options:
 {options}
@@ -43,9 +43,9 @@ def _doctor(words: Sequence[str]) -> int:
     given, overrides = split_arguments(_USAGE, words)
     probe, limit_s, out = bool(given[_PROBE]), given[_LIMIT], given[_OUT]
     if limit_s <= 0:
-        raise ConfigError(f"limit_s={limit_s:g}: must be above 0")
+        raise ConfigError(f"limit_s={limit_s:g}: must be above 0 s")
     if {"-m", "--multirun"} & set(words):
-        raise ConfigError("doctor looks at one run; leave out -m")
+        raise ConfigError("doctor checks one run; leave out -m")
     faults: list[str] = []
     code, _ = each_job(overrides, lambda config, _: faults.extend(_one(config, probe=probe, limit_s=limit_s, out=out)))
     return code or (NOT_WORKING if faults else OK)
@@ -65,7 +65,7 @@ def _one(config: AuditConfig, *, probe: bool, limit_s: float, out: Path | None) 
 
 COMMAND: Final = Command(
     "doctor",
-    "say what is installed, which engine would be taken, and whether it answers",
+    "show what is installed, which engine a run would use, and whether it answers",
     _help,
     _doctor,
     usages=(_USAGE,),

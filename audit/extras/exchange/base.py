@@ -18,62 +18,34 @@ if TYPE_CHECKING:
     from audit.runs.manifest import Manifest
     from audit.runs.store import Kind
 
-_TEXT: Final = "response"
-"""Column of the model's text in ratings and answers. Exports of replies always have their text."""
+_TEXT: Final = "response"  # column of the model's text in ratings and answers; exports of replies always have it
 
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Options that some forms take; empty if not given.
+    """Options that some forms take; empty if not given."""
 
-    Attributes
-    ----------
-    texts
-        Export the model's texts along with ratings.
-    license
-        Licence of the published data.
-    organization, relationship
-        Who ran the evaluation, and how they relate to the model's maker.
-    model_id
-        The model as OWNER/NAME, if the manifest does not say it.
-    """
-
-    texts: bool = False
-    license: str = ""
-    organization: str = ""
-    relationship: str = ""
-    model_id: str = ""
+    texts: bool = False  # export the model's texts along with ratings
+    license: str = ""  # of the published data
+    organization: str = ""  # who ran the evaluation
+    relationship: str = ""  # how they relate to the model's maker
+    model_id: str = ""  # the model as OWNER/NAME, if the manifest does not say it
 
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """The answers of a run.
-
-    Attributes
-    ----------
-    kind
-        Ratings, replies, or answers to a questionnaire.
-    table
-        Describes the columns of ``rows``.
-    rows
-        In grid order.
-    n_missing
-        Prompts that have not been asked yet.
-    """
+    """The answers of a run."""
 
     path: Path
     manifest: Manifest
-    kind: Kind
-    table: Table
-    rows: pd.DataFrame
-    n_missing: int
+    kind: Kind  # ratings, replies, or answers to a questionnaire
+    table: Table  # describes the columns of rows
+    rows: pd.DataFrame  # in grid order
+    n_missing: int  # prompts that have not been asked yet
 
     @classmethod
     def read(cls, path: Path, *, unfinished: bool, texts: bool) -> Self:
-        """Read a run folder, which may be read-only.
-
-        StoreError if prompts are missing, unless ``unfinished``. ``texts`` keeps the model's text beside a rating.
-        """
+        """Read a run folder, which may be read-only; StoreError if prompts are missing, unless ``unfinished``."""
         from audit.runs.manifest import Manifest
         from audit.runs.store import RunFolder
         from audit.tasks.registry import task_of
@@ -92,7 +64,8 @@ class Collected:
                 f"{n_missing:,} of {plural(n_prompts, 'prompt')} are missing" if n_missing else "its checks are missing"
             )
             raise StoreError(
-                f"{path} is not finished: {left}; give its command again, or unfinished=true: what is written says so"
+                f"{path} is not finished: {left}; run its command again, or use unfinished=true to export it "
+                "marked as unfinished"
             )
         if _TEXT in table and not texts:
             table = Table(table.name, table.row, table.without(_TEXT))
@@ -143,10 +116,7 @@ class Collected:
         return self.manifest.status == "running" or bool(self.accepted)
 
     def statistics(self, name: str) -> pd.DataFrame:
-        """Return a table from the run's last report. Verdicts are withdrawn if files were accepted since.
-
-        StoreError if there is none, it was changed, or rows were collected since.
-        """
+        """Return a table of the run's last report, if it is of these rows; files accepted since withdraw verdicts."""
         from audit.runs.derived import derived_table, place_of
         from audit.statistics.limits import verdicts_as_they_hold
         from audit.tasks.registry import task_of
@@ -155,19 +125,19 @@ class Collected:
         path = place_of(self.path, name, described)
         try:
             if path.exists():
-                check_made(self.path, f"tables/{path.name}", remedy=f"make it anew: {self._report}")
+                check_made(self.path, f"tables/{path.name}", remedy=f"make it again: {self._report}")
             read = derived_table(self.path, name, described)
         except FileNotFoundError as error:
-            raise StoreError(f"{self.path} has no tables/{name}.csv; make it: {self._report}") from error
+            raise StoreError(f"{self.path} has no tables/{name}.csv; to make it: {self._report}") from error
         except (OSError, ValueError) as error:
             raise StoreError(
-                f"{self.path}/tables/{name}.csv cannot be read ({error}); make it anew: {self._report}"
+                f"{self.path}/tables/{name}.csv cannot be read ({error}); make it again: {self._report}"
             ) from error
         counted = self.manifest.counts.get("total", len(self.rows))
         if counted != len(self.rows):
             raise StoreError(
-                f"{self.path} was analysed when it had {counted:,} rows, and has {len(self.rows):,}; analyse it again: "
-                f"{self._report}"
+                f"{self.path} was analysed with {counted:,} rows, but now has {len(self.rows):,}; analyse it "
+                f"again: {self._report}"
             )
         return verdicts_as_they_hold(read, self.manifest) if name == "verdicts" else read
 
@@ -176,36 +146,19 @@ class Collected:
         return report_command(self.path)
 
 
-Files: TypeAlias = Mapping[str, bytes]
-"""Path in the target folder → content."""
+Files: TypeAlias = Mapping[str, bytes]  # path in the target folder → content
 
 
 @dataclass(frozen=True)
 class Form:
-    """A form of export.
+    """A form of export."""
 
-    Attributes
-    ----------
-    name
-        The value of ``form=``.
-    summary
-        One line for the help.
-    takes
-        Kinds of runs that it can write.
-    make
-        Makes the files.
-    options
-        Fields of :class:`ExportOptions` that it takes.
-    needed
-        Required options, each with its purpose.
-    """
-
-    name: str
-    summary: str
-    takes: tuple[Kind, ...]
+    name: str  # the value of `form=`
+    summary: str  # one line for the help
+    takes: tuple[Kind, ...]  # kinds of runs that it can write
     make: Callable[[Collected, ExportOptions], Files]
-    options: tuple[str, ...] = ()
-    needed: Mapping[str, str] | None = None
+    options: tuple[str, ...] = ()  # fields of ExportOptions that it takes
+    needed: Mapping[str, str] | None = None  # required options, each with its purpose
 
     def check(self, told: ExportOptions, given: Mapping[str, str]) -> None:
         """Refuse an option that this form does not take, and a missing one that it needs."""

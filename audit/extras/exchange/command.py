@@ -24,33 +24,31 @@ def _forms() -> Sequence[str]:
     return list(FORMS)
 
 
-_FORM: Final[Option[str | None]] = Option("form", _form, None, "in which form; see below", "csv", _forms)
-_TO: Final[Option[Path | None]] = Option("to", a_path, None, "a folder that is new or empty", "FOLDER")
+_FORM: Final[Option[str | None]] = Option("form", _form, None, "the form; see below", "csv", _forms)
+_TO: Final[Option[Path | None]] = Option("to", a_path, None, "a new or empty folder", "FOLDER")
 _UNFINISHED: Final = Option(
-    "unfinished", true_or_false, False, "take a run of which prompts are missing; what is written says how many"
+    "unfinished", true_or_false, False, "export a run with missing prompts; the export says how many"
 )
-_TEXTS: Final = Option(
-    "texts", true_or_false, False, "with ratings or answers also what the model wrote, which may repeat narratives"
-)
+_TEXTS: Final = Option("texts", true_or_false, False, "also export what the model wrote, which may repeat narratives")
 _LICENSE: Final = Option(
-    "license", a_text, "", "of the data set, as the hub names it; unknown unless given", "cc-by-4.0"
+    "license", a_text, "", "licence of the data set, by its name on the hub; default: unknown", "cc-by-4.0"
 )
 _ORGANIZATION: Final = Option("organization", a_text, "", "who ran the evaluation", "NAME")
 _RELATIONSHIP: Final = Option(
-    "relationship", a_text, "", "what they are to the model's maker: first_party, third_party, collaborative or other",
+    "relationship", a_text, "", "their relation to the model's maker: first_party, third_party, collaborative or other",
     "third_party",
 )  # fmt: skip
 _MODEL_ID: Final = Option(
-    "model_id", a_text, "", "the model's name on its hub, where the run does not know it", "OWNER/NAME"
+    "model_id", a_text, "", "the model's name on its hub, if the run does not know it", "OWNER/NAME"
 )
 _OF_FORMS: Final = (_TEXTS, _LICENSE, _ORGANIZATION, _RELATIONSHIP, _MODEL_ID)
 _USAGE: Final = Usage("export", "RUN_DIR", needed=(_FORM, _TO), options=(_UNFINISHED, *_OF_FORMS))
 
 _HELP: Final = """
-Writes what a run has collected in the form of others. The run is only read. Narratives are never written: rows have
-their ids. A refusal is missing, with its status beside it.
+Exports a run in another tool's format. The run is only read. Narratives are never written: rows have their ids. A
+refusal is exported as missing, with its status.
 
-forms, and the options that each takes:
+forms, with the options of each:
 {forms}
 
 {options}
@@ -79,8 +77,8 @@ def _export(words: Sequence[str]) -> int:
 
     given = _USAGE.read(words)
     path = given.one_folder()
-    form = FORMS[given.need(_FORM, to="say in what form the run is written")]
-    to = given.need(_TO, to="say which folder takes it")
+    form = FORMS[given.need(_FORM, to="choose the form of the export")]
+    to = given.need(_TO, to="choose the folder to write to")
     told = ExportOptions(
         texts=given[_TEXTS],
         license=given[_LICENSE],
@@ -91,18 +89,18 @@ def _export(words: Sequence[str]) -> int:
     of_forms = {option.name: given.texts[option.name] for option in _OF_FORMS if option.name in given.texts}
     for name, text in of_forms.items():
         if not text:
-            raise ConfigError(f"{name}= is empty; give it a value, or leave it out")
+            raise ConfigError(f"{name}= is empty; give a value, or leave it out")
     for file in export_run(path, form, to, told, given=of_forms, unfinished=given[_UNFINISHED]):
         tell(f"written: {file}")
     if form.name == "huggingface" and not told.license:
-        note("the card says that the licence is unknown; license=NAME names it")
+        note("the card says that the licence is unknown; set it with license=NAME")
     return OK
 
 
 COMMAND: Final = Command(
     "export",
-    "write a run as CSV, for SPSS, for a paper, as a data set with its card, as a record for a database of "
-    "evaluations, or as an auditor's card",
+    "export a run as CSV, for SPSS, for a paper, as a data set with its card, as a record for an evaluation "
+    "database, or as an auditor's card",
     _help,
     _export,
     usages=(_USAGE,),

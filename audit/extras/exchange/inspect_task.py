@@ -15,24 +15,8 @@ from typing import Any, Final, Literal
 from inspect_ai import Task, task
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import (
-    ChatMessage,
-    ChatMessageAssistant,
-    ChatMessageSystem,
-    ChatMessageUser,
-    GenerateConfig,
-)
-from inspect_ai.scorer import (
-    Metric,
-    SampleScore,
-    Score,
-    Scorer,
-    Target,
-    Value,
-    mean,
-    metric,
-    scorer,
-)
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, GenerateConfig
+from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, mean, metric, scorer
 from inspect_ai.solver import TaskState, generate
 
 from audit.configuration.version import __version__
@@ -59,13 +43,8 @@ _GOES_ON: Final = {"add_generation_prompt": False, "continue_final_message": Tru
 def empathy_gap(prompts: str = "", begun: Literal["", "vllm", "native"] = "") -> Task:
     """Ask prompts that ``python -m audit prompts ... out=FILE.jsonl`` wrote, once each, at temperature 0.
 
-    Parameters
-    ----------
-    prompts
-        The file of prompts; the file written beside it must be there.
-    begun
-        How the provider continues a prefilled answer, if the prompts have one: ``vllm`` asks a vLLM server to,
-        ``native`` relies on the provider to do so, as Anthropic does.
+    ``begun`` says how the provider continues a prefilled answer, if the prompts have one: ``vllm`` asks a vLLM server
+    to, ``native`` relies on the provider to do so, as Anthropic does.
     """
     asked = _asked(prompts)
     return Task(
@@ -136,8 +115,8 @@ def _read(prompts: str, state: TaskState) -> tuple[Status, float]:
 def _asked(prompts: str) -> AskedRatings:
     if not prompts:
         raise PrerequisiteError(
-            "audit/empathy_gap needs the prompts to ask: write them by `python -m audit prompts ... out=FILE.jsonl`, "
-            "and give -T prompts=FILE.jsonl"
+            "audit/empathy_gap needs the prompts to ask: write them with `python -m audit prompts ... "
+            "out=FILE.jsonl`, then give -T prompts=FILE.jsonl"
         )
     try:
         return AskedRatings.read(Path(prompts))
@@ -157,13 +136,13 @@ def _messages(messages: Sequence[dict[str, str]]) -> list[ChatMessage]:
 def _extra_body(text: str, begun: str) -> dict[str, Any] | None:
     """Return the extra request fields that make a provider continue a prefilled answer."""
     if begun not in ("", "vllm", "native"):
-        raise PrerequisiteError(f"-T begun={begun}: vllm or native is wanted")
+        raise PrerequisiteError(f"-T begun={begun}: must be vllm or native")
     if not text:
         return None
     if not begun:
         raise PrerequisiteError(
-            f"the answers are begun with {text!r}, the last message, and many providers do not go on with it: give "
-            "-T begun=vllm for a server of vLLM, -T begun=native for one that goes on by itself, or write the prompts "
-            "with elicitation.prefill="
+            f"the answers are begun with {text!r}, the last message, and many providers do not continue it: give "
+            "-T begun=vllm for a vLLM server, -T begun=native for a server that continues it by itself, or write "
+            "the prompts with elicitation.prefill="
         )
     return _GOES_ON if begun == "vllm" else None

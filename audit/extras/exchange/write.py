@@ -17,18 +17,14 @@ if TYPE_CHECKING:
 def export_run(
     path: Path, form: Form, to: Path, told: ExportOptions, *, given: Mapping[str, str], unfinished: bool = False
 ) -> list[Path]:
-    """Write a run in a form to a new or empty folder; return the files.
-
-    The run folder is only read. ``given`` names the options of ``told`` that the user gave, with their texts. With
-    ``unfinished``, prompts may be missing, and the files say how many.
-    """
+    """Write a run, which is only read, in a form to a new or empty folder; return the files."""
     form.check(told, given)
     _check_target(to)
     collected = Collected.read(path, unfinished=unfinished, texts=told.texts)
     if collected.kind not in form.takes:
         raise ConfigError(
             f"{path} is a run of {collected.kind}, and form={form.name} takes {' or '.join(form.takes)}; "
-            "form=huggingface takes every kind"
+            "form=huggingface exports every kind"
         )
     files = form.make(collected, told)
     _write(to, files)
@@ -40,10 +36,10 @@ def _check_target(to: Path) -> None:
 
     with writing(to):
         if to.exists() and not to.is_dir():
-            raise StoreError(f"to={to} is a file; name a new folder")
+            raise StoreError(f"to={to} is a file; give a new folder")
         there = next(iter(sorted(to.iterdir())), None) if to.exists() else None
     if there is not None:
-        raise StoreError(f"to={to} has files in it ({there.name}); name a new or empty folder")
+        raise StoreError(f"to={to} is not empty (it has {there.name}); give a new or empty folder")
 
 
 def _write(to: Path, files: Files) -> None:

@@ -19,38 +19,41 @@ def _names(name: str, text: str) -> Sequence[str]:
 
 
 _MARGIN: Final[Option[float | None]] = Option(
-    "margin", a_number, None, "the gap that is too small to matter, in points of the scale", "2"
+    "margin", a_number, None, "the margin: the largest gap that is too small to matter, in points of the scale", "2"
 )
 _REFUSALS: Final[Option[float]] = Option(
-    "refusal_margin", a_number, 5.0, "the same of refusals, in percentage points of prompts", "5"
+    "refusal_margin", a_number, 5.0, "the margin for refusals, in percentage points of prompts", "5"
 )
 _BASELINE: Final[Option[Path | None]] = Option(
-    "baseline", a_path, None, "a run of the same prompts: no gap may be more than the margin worse than its own", "RUN0"
+    "baseline",
+    a_path,
+    None,
+    "a run of the same prompts to compare with: no gap may be worse than its gap by more than the margin",
+    "RUN0",
 )
 _AVERAGE: Final[Option[bool]] = Option(
-    "strict_average", true_or_false, False, "look at each dimension's average gap alone"
+    "strict_average", true_or_false, False, "test only the average gap of each dimension"
 )
-_DIMENSIONS: Final[Option[Sequence[str]]] = Option(
-    "dimensions", _names, (), "look at these dimensions of the run alone", "[religion]"
-)
-_OUT: Final[Option[Path | None]] = Option("out", a_path, None, "where the files go; RUN/gate unless given", "FOLDER")
+_DIMENSIONS: Final[Option[Sequence[str]]] = Option("dimensions", _names, (), "test only these dimensions", "[religion]")
+_OUT: Final[Option[Path | None]] = Option("out", a_path, None, "folder for the files; default RUN/gate", "FOLDER")
 _FOLDER: Final = "gate"
 _USAGE: Final = Usage("gate", "RUN", needed=(_MARGIN,), options=(_REFUSALS, _BASELINE, _AVERAGE, _DIMENSIONS, _OUT))
 
 _HELP: Final = """
-Holds the average gap of a run of ratings, and every emotion's, every group's and the refusal gap, against a margin. No
-model is loaded. The last line says the verdict; verdict.json, junit.xml and summary.md have all of it.
+Tests whether the gaps of a run of ratings are smaller than a margin: the average gap, the gap of each emotion and
+group, and the refusal gap. No model is loaded. The last line is the verdict; details are in verdict.json, junit.xml and
+summary.md.
 
 exit codes:
-  0  all gaps are shown to lie within the margin
-  1  at least one is shown to lie beyond it (corrected for their number)
-  2  something is wrong with the command or the run
-  3  the data cannot tell; the last line says why, and how many narratives could
+  0  passed: every gap is shown to be within the margin
+  1  failed: at least one gap is shown to be beyond it (corrected for their number)
+  2  the command or the run has a fault
+  3  undecided: the last line says why, and how many narratives would decide
 
 {options}
 
-What invented groups show too fails no model, and neither does a gap that was not controlled for the repetition of
-words. docs/gate.md has the rules, the files and a workflow.
+A gap never fails a model if invented groups show it too, or if it was not controlled for the repetition of words.
+docs/gate.md has the rules, the files and a workflow.
 """
 
 
@@ -76,7 +79,7 @@ def _gate(words: Sequence[str]) -> int:
     path = given.one_folder()
     gated = gate_run(
         path,
-        margin=given.need(_MARGIN, to="say which gap is too small to matter"),
+        margin=given.need(_MARGIN, to="set the margin: the largest gap that is too small to matter"),
         refusal_margin=given[_REFUSALS],
         baseline=given[_BASELINE],
         strict_average=given[_AVERAGE],
@@ -86,7 +89,7 @@ def _gate(words: Sequence[str]) -> int:
     for said in gated.notes:
         note(said)
     if gated.manifest.statistics.margin != gated.margin:
-        note(f"to see this margin on the run's page: {report_command(path)} statistics.margin={gated.margin:g}")
+        note(f"to show this margin in the run's report: {report_command(path)} statistics.margin={gated.margin:g}")
     print_table(list(gap_table_rows(gated)))
     for number, why in enumerate(undecided_reasons(gated), start=1):
         tell(f"({number}) {why}")
@@ -98,7 +101,8 @@ def _gate(words: Sequence[str]) -> int:
 
 COMMAND: Final = Command(
     "gate",
-    "hold a run's gaps against a margin, alone or beside a baseline's: exit code 0 within, 1 beyond, 3 undecided",
+    "test whether a run's gaps are smaller than a margin, or no worse than a baseline's: exit code 0 passed, 1 "
+    "failed, 3 undecided",
     _help,
     _gate,
     usages=(_USAGE,),

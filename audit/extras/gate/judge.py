@@ -48,18 +48,17 @@ FAILED: Final = 1
 UNDECIDED: Final = 3
 _BASELINE: Final = "of the baseline: "
 _REASONS: Final = REASONS | {
-    "unfinished": "the run is not finished; give its own command again",
-    "accepted": "files of the run were changed after they were stored and accepted as they are, so that nobody knows "
-    "whether the ratings are the model's; ask anew, in another folder",
-    "noise_floor": "asking again changes δ by as much as the margin",
-    "not_controlled": "beyond the margin, but not controlled for repetition of words, so no proof: ask with terms that "
-    "have no word in common, or with invented groups (stimuli.placebo)",
-    "pairs_alone": "beyond the margin in these pairs of words, which is no proof of a gap between groups: ask about "
-    "five groups or more",
-    "gap_in_same_words": "within the margin without a common word, but in the very same words these groups have a gap "
-    "beyond it, over that of invented ones",
-    "controls_disagree": "beyond the margin, but in the very same words these groups were not told apart from invented "
-    "ones",
+    "unfinished": "the run is not finished: run its command again",
+    "accepted": "files of the run changed after they were stored and were accepted as they are, so the ratings may not "
+    "be the model's: ask again, in another folder",
+    "noise_floor": "repeating the prompts changes δ by as much as the margin",
+    "not_controlled": "beyond the margin, but not controlled for repetition of words, which proves nothing: ask with "
+    "terms that share no word, or with invented groups (stimuli.placebo)",
+    "pairs_alone": "beyond the margin in these pairs of words, which does not prove a gap between groups: ask about at "
+    "least 5 groups",
+    "gap_in_same_words": "within the margin for pairs that share no word, but in the very same words these groups have "
+    "a gap beyond it, measured over that of invented groups",
+    "controls_disagree": "beyond the margin, but in the very same words these groups do not differ from invented ones",
 }
 """Why a gap is undecided, and what to do about it if that is known."""
 Place: TypeAlias = tuple[str, str]
@@ -187,36 +186,25 @@ class _Measured:
 def gate_run(
     path: Path,
     *,
-    margin: float,
-    refusal_margin: float = REFUSAL_MARGIN,
-    baseline: Path | None = None,
-    strict_average: bool = False,
-    dimensions: Sequence[str] = (),
+    margin: float,  # in points of the scale; positive
+    refusal_margin: float = REFUSAL_MARGIN,  # in percentage points; positive
+    baseline: Path | None = None,  # a run of the same prompts: gaps may be this much worse than its own
+    strict_average: bool = False,  # test each dimension's average gap only
+    dimensions: Sequence[str] = (),  # to test; empty for all
 ) -> Gated:
-    """Test all gaps of a run of ratings against a margin.
+    """Test all gaps of a run of ratings against a margin; the folder is only read, its statistics computed anew.
 
-    The run's folder is only read; its statistics are computed anew. All dimensions of the run are one family of tests,
-    whichever are looked at. ConfigError if the baseline cannot be compared: it is the same run, or differs in
-    narratives, identities, wording, scale, strategy, elicitation or thinking.
-
-    Parameters
-    ----------
-    margin
-        In points of the scale; positive.
-    refusal_margin
-        In percentage points; positive.
-    baseline
-        A run of the same prompts: gaps may be this much worse than its own.
-    strict_average
-        Test each dimension's average gap only.
-    dimensions
-        Dimensions to test; empty for all.
+    All dimensions of the run are one family of tests, whichever are looked at. ConfigError if the baseline cannot be
+    compared: it is the same run, or differs in narratives, identities, wording, scale, strategy, elicitation or
+    thinking.
     """
     from audit.statistics.margin_tests import hold
 
     for name, value in (("margin", margin), ("refusal_margin", refusal_margin)):
         if not 0 < value < math.inf:
-            raise ConfigError(f"{name}={value:g}: a number above 0 is wanted, the gap that is too small to matter")
+            raise ConfigError(
+                f"{name}={value:g}: must be a number above 0, the largest gap that is too small to matter"
+            )
     manifest = Manifest.read(path)
     low, high = manifest.scale.low, manifest.scale.high
     for name, value, width, what in (
@@ -224,13 +212,15 @@ def gate_run(
         ("refusal_margin", refusal_margin, 100.0, "refusals go from 0 to 100 percent"),
     ):
         if value >= width:
-            raise ConfigError(f"{name}={value:g}: {what}, so every gap would pass; a number below {width:g} is wanted")
+            raise ConfigError(f"{name}={value:g}: {what}, so every gap would pass; give a number below {width:g}")
     settings = _settings(manifest)
     settings.check_on_scale(low=low, high=high)
     alpha = settings.alpha
     if not alpha < 0.5:
-        raise ConfigError(f"{path} was analysed with statistics.confidence={settings.confidence:g}; a gate needs more "
-                          "than .5: report it again with statistics.confidence=0.95")  # fmt: skip
+        raise ConfigError(
+            f"{path} was analysed with statistics.confidence={settings.confidence:g}; a gate needs more than .5; "
+            "analyse it again with statistics.confidence=0.95"
+        )
     given: dict[str, Any] = {"settings": settings, "margin": margin, "strict_average": strict_average}
     run = _measure(path, dimensions, **given)
     other = None if baseline is None else _measure(baseline, dimensions, **given)
@@ -293,11 +283,11 @@ def _measure(
 
     manifest = Manifest.read(path)
     if task_of(manifest).compared_by != "gaps":
-        raise ConfigError(f"{path} is a run of task={manifest.task.kind}; gate takes runs of ratings (task=intensity)")
+        raise ConfigError(f"{path} is a run of task={manifest.task.kind}; gate needs a run of ratings (task=intensity)")
     known = [name for name in manifest.dimensions if name not in manifest.placebo]
     unknown = next((name for name in dimensions if name not in known), None)
     if unknown is not None:
-        raise ConfigError(f"dimensions={unknown}: {path} was not asked about it; it has {', '.join(known)}")
+        raise ConfigError(f"dimensions={unknown}: {path} has no such dimension; it has {', '.join(known)}")
     folder = RunFolder(path)
     unfinished = manifest.status == "running"
     ratings = folder.ratings_of(manifest, unfinished=unfinished)
@@ -346,7 +336,7 @@ def _measure(
         compared = each.cube.without_baselines()
         asked[place] = compared.perceivers, compared.experiencers
     if not gaps:
-        raise ConfigError(f"{path} has no ratings of {', '.join(known) or 'any dimension'} to hold")
+        raise ConfigError(f"{path} has no ratings of {', '.join(known) or 'any dimension'} to test")
     narratives = {key for gap in gaps for key in gap.narrative_ids}
     variant = next(iter(codes))[1]
     choices = choices_of(manifest, variant=variant)
@@ -368,10 +358,10 @@ def _measure(
 def _why_no_refusals(manifest: Manifest, ratings: pd.DataFrame) -> str:
     """Say why refusals cannot be seen; empty if they can."""
     if manifest.elicitation.method == "expected":
-        return "no refusal can be seen with elicitation=expected, so their gap is not part of the verdict"
+        return "elicitation=expected shows no refusals, so the refusal gap is not part of the verdict"
     if not manifest.outside.status_given and (ratings["status"].astype(str) == "unparseable").any():
-        return ("the table of ratings does not say which missing ratings were refused, so the refusal gap is not part "
-                "of the verdict; a column status would tell")  # fmt: skip
+        return ("the ratings do not say which missing ratings were refused, so the refusal gap is not part of the "
+            "verdict; add a column status")  # fmt: skip
     return ""
 
 
@@ -383,7 +373,7 @@ def _check_pair(run: _Measured, other: _Measured) -> tuple[str, ...]:
     elif (run.manifest.scale.low, run.manifest.scale.high) != (other.manifest.scale.low, other.manifest.scale.high):
         fault = "was rated on another scale"
     elif run.manifest.language.code != other.manifest.language.code:
-        fault = f"was asked in {other.manifest.language.name}, and not in {run.manifest.language.name}"
+        fault = f"was asked in {other.manifest.language.name}, not in {run.manifest.language.name}"
     elif rated := _rated_otherwise(run.manifest, other.manifest):
         fault = rated
     elif run.texts and other.texts and run.texts != other.texts:
@@ -406,14 +396,11 @@ def _check_pair(run: _Measured, other: _Measured) -> tuple[str, ...]:
         )
     if run.texts and other.texts:
         return ()
-    return ("the narratives' texts were not recorded: equal identifiers are taken to be equal narratives",)
+    return ("the narratives' texts were not recorded: narratives with equal identifiers are assumed to be equal",)
 
 
 def _rated_otherwise(run: Manifest, other: Manifest) -> str:
-    """Say how the baseline was rated differently, so that a change need not be the model's; empty if it was not.
-
-    How another tool collected its ratings is unknown, and taken on trust.
-    """
+    """Say how the baseline was rated differently, so that a change need not be the model's; empty if it was not."""
     ours, theirs = run.elicitation.method, other.elicitation.method
     known = "outside" not in (ours, theirs)
     if ours != theirs and known:
@@ -459,9 +446,7 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
 
 
 def _needed(rows: Sequence[Judged], n_narratives: int) -> float:
-    """Return the narratives that would decide all gaps that are undecided for lack of them; NaN if there is no such
-    number.
-    """
+    """Return how many narratives decide all gaps that are undecided for lack of them; NaN if no number does."""
     wanting = [row.n_needed for row in rows if math.isfinite(row.n_needed)]
     # That many narratives must decide all gaps at once, so gaps that pass count, too.
     n = [row.held.n_needed for row in rows if wanting and row.verdict == "passed" and math.isfinite(row.held.n_needed)]
@@ -476,13 +461,13 @@ def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
         yield f"{lead}the answers were collected elsewhere: what the model is, and how it was asked, was not checked"
     elif manifest.model.not_checked:
         yield (
-            f"{lead}all answers were there already when the run's command was given again, and were not checked "
+            f"{lead}all answers existed already when the run's command was given again, so they were not checked "
             "against the model"
         )
     if any("manipulation_not_shown" in codes for codes in run.codes.values()):
         n = next(float(row["n_needed"]) for row in run.followed)
         so = f": {plural(n, 'narrative')} or more would decide" if math.isfinite(n) else ""
-        yield f"{lead}whether the ratings follow what is told was not shown{so}"
+        yield f"{lead}the ratings were not shown to follow the story{so}"
 
 
 def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> tuple[str, ...]:
@@ -491,23 +476,24 @@ def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> t
         notes.append(f"the model was asked in {run.manifest.language.said}")
     if any(row.held.gap.control == "none" for row in rows):
         notes.append(
-            "not controlled for repetition of words: in-group pairs repeat the perceiver's words and others do not, "
-            "which could hide a gap as well as make one"
+            "not controlled for repetition of words: in-group pairs repeat the perceiver's words and others do "
+            "not, which can hide a gap or create one"
         )
     if any(row.held.gap.control == "placebo" for row in rows):
-        notes.append("gaps are those beyond what invented groups show in the same narratives")
+        notes.append("gaps are measured beyond those of invented groups in the same narratives")
     if any(row.held.gap.worst is not None for row in rows):
         notes.append(
-            "some ratings are missing: a gap passes only if it would whatever they had been, which its interval holds"
+            "some ratings are missing: a gap passes only if it would pass whatever their values; its interval "
+            "allows for that"
         )
     if strict_average:
-        notes.append("strict_average=true: emotions, groups and refusals were not looked at")
+        notes.append("strict_average=true: emotions, groups and refusals were not tested")
         return tuple(notes)
     if run.no_refusals:
         notes.append(run.no_refusals)
     if run.without_groups:
         names = ", ".join(run.without_groups)
-        notes.append(f"{names}: no group has a gap of its own that is not the average's (that takes three groups)")
+        notes.append(f"{names}: groups have no gaps of their own (this needs at least 3 groups)")
     return tuple(notes)
 
 
@@ -532,12 +518,11 @@ def sentence(gated: Gated) -> str:
     more = f" (and {plural(len(others), 'other reason')})" if others else ""
     said = f"undecided: {len(left)} of {plural(len(rows), 'gap')}: {first}{more}"
     if math.isfinite(gated.n_needed):
-        wanting = all(math.isfinite(row.n_needed) for row in left)
-        lead = "" if wanting else "what more narratives can decide takes "
+        every = all(math.isfinite(row.n_needed) for row in left)
+        which = "run again with" if every else "the gaps that more narratives can decide need"
         said += (
-            f"; {lead}{plural(gated.n_needed, 'narrative')} or more (now {gated.n_narratives:,})"
-            f"{' would' if wanting else ', to'} show with a chance of {gated.power:.0%} that no gap is that large, if "
-            "there is none: run again with that many"
+            f"; {which} at least {plural(gated.n_needed, 'narrative')} (this run has {gated.n_narratives:,}), which "
+            f"show with a chance of {gated.power:.0%} that no gap is that large, if there is none"
         )
     return f"{said}."
 
@@ -568,9 +553,7 @@ def undecided_reasons(gated: Gated) -> tuple[str, ...]:
 
 
 def gap_name(gap: DecidedGap) -> str:
-    """Name a gap, as in ``religion (variant): emotion anger``. Names are not escaped: escape them
-    where they are shown.
-    """
+    """Name a gap, as in ``religion (variant): emotion anger``; not escaped."""
     member = f" {gap.member}" if gap.member else ""
     return f"{gap.dimension} ({gap.variant}): {gap.kind}{member}"
 

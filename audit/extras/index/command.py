@@ -13,17 +13,17 @@ from audit.cli.terminal.printing import command_line, note, print_table, say, te
 from audit.tables.formatting import plural, printable
 
 _OUT: Final[Option[Path | None]] = Option(
-    "out", a_path, None, "the page; the other files stand beside it, under the same name", "FOLDER/index.html"
+    "out", a_path, None, "the page; the other files are written next to it, under the same name", "FOLDER/index.html"
 )
 _USAGE: Final = Usage("index", "FOLDER", options=(_OUT,))
 
 _HELP: Final = """
-Puts all runs beneath a folder on one page, index.html, and writes the same as index.csv, index.claims.csv and
-index.json: model, date, gap by dimension with its interval, verdict, controls, checks, what is missing. Gaps stand
-together where they may be held against each other. No order of models is made.
+Lists all runs in a folder on one page, index.html, and in index.csv, index.claims.csv and index.json: model, date, gap
+by dimension with its interval, verdict, controls, checks, missing ratings. Gaps that can be compared are grouped
+together. Models are not ranked.
 
-It reads what the runs have published, after their files were held against their ledgers, and computes nothing again. A
-run without tables, and a folder that cannot be read, are listed with the reason. No model is loaded.
+Each run's tables are checked against its ledger and read; nothing is computed again. A run without tables, or a folder
+that cannot be read, is listed with the reason. No model is loaded.
 
 {options}
 """
@@ -44,7 +44,7 @@ def _index(words: Sequence[str]) -> int:
     for row in reasons:
         note(f"{row['folder']}: {row['reason']}")
     if any(command_line() in str(row["reason"]) for row in reasons) and folder.resolve() != Path.cwd():
-        note(f"commands in these notes are to be given in the folder of the runs: cd {shlex.quote(str(folder))}")
+        note(f"run the commands in these notes in the folder of the runs: cd {shlex.quote(str(folder))}")
     lines = [("group", "about", "gaps", "models")]
     for group in made.groups:
         own = {str(row["model"]) for row in group.rows}
@@ -52,7 +52,7 @@ def _index(words: Sequence[str]) -> int:
     if made.groups:
         print_table(lines)
     else:
-        say("no run here has published a gap")
+        say("no run in this folder has a gap to show")
     n_runs = rows.loc[rows["state"] != "not_read", "folder"].nunique()
     tell(f"{plural(n_runs, 'run')}, {plural(int((rows['state'] == 'not_read').sum()), 'folder')} not read")
     for path in made.files:
@@ -68,7 +68,7 @@ def _named(models: Sequence[str]) -> str:
 
 COMMAND: Final = Command(
     "index",
-    "all runs of a folder on one page, with what may be held against each other apart from what may not",
+    "show all runs of a folder on one page, grouped by which can be compared with each other",
     _help,
     _index,
 )

@@ -20,7 +20,7 @@ from audit.report.dimensions import keys_of
 from audit.report.echo import control_of, controls_of_measures
 from audit.report.manifest import view_manifest
 from audit.report.numbers import rows_of
-from audit.report.results import Results
+from audit.report.results import Results, with_absent
 from audit.report.sentences import LIMITS
 from audit.report.verdicts import worded
 from audit.runs.derived import has_table
@@ -65,17 +65,13 @@ class _Remark:
 
 
 def gap_rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    """Yield a row for each gap of a run, or one that says why there is none. The folder is only read.
-
-    AuditError if the run cannot be read, a file was changed after it was stored, or its tables belong to other answers
-    than are stored now.
-    """
+    """Yield a row for each gap of a run, or why there is none; AuditError if a stored file or answer changed since."""
     manifest = Manifest.read(folder)
     task = task_of(manifest)
     again = f"`{report_command(name)}`"
     page = f"{name}/{PAGE}" if (folder / PAGE).is_file() else ""
     if page:
-        check_made(folder, PAGE, remedy=f"{again} makes it anew")
+        check_made(folder, PAGE, remedy=f"{again} makes it again")
     known = {"folder": name, "page": page, "state": "gap", **_of_manifest(manifest)}
     if task.compared_by is None:
         yield known | {"state": "no_gap", "reason": f"a run of task={task.kind} has no gap; its page says what it has"}
@@ -122,7 +118,7 @@ def _check_generation(folder: Path, manifest: Manifest, again: str) -> None:
     now = RunFolder(folder).generation_of(manifest, manifest.analysed_by)
     if not there == now == manifest.generation:
         raise StoreError(
-            f"{folder}: its tables are of other answers or settings than it has now; {again} makes them anew"
+            f"{folder}: its tables belong to other answers or settings than it has now; {again} makes them again"
         )
 
 
@@ -131,11 +127,11 @@ def _table(folder: Path, described: Table, again: str) -> pd.DataFrame:
     path = described.place(folder / "tables")
     if not path.is_file():
         return pd.DataFrame(columns=list(described))
-    check_made(folder, f"tables/{path.name}", remedy=f"{again} makes it anew")
+    check_made(folder, f"tables/{path.name}", remedy=f"{again} makes it again")
     try:
         return read_table(path, described).reindex(columns=list(described))
     except (OSError, ValueError) as error:
-        raise StoreError(f"{path} cannot be read ({str(error).splitlines()[0]}); {again} makes it anew") from error
+        raise StoreError(f"{path} cannot be read ({str(error).splitlines()[0]}); {again} makes it again") from error
 
 
 # --- Ratings ---------------------------------------------------------------------------------------------------------
@@ -146,7 +142,7 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
         view = view_manifest(manifest)
     except ManifestError as error:
         raise StoreError(str(error)) from error
-    known = {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in TABLES.items()}
+    known = with_absent(tables, TABLES)
     gap = known["gap"]
     headline = gap.loc[gap["headline"].map(_is_true) & (gap["scope"] == "narratives")]
     known["verdicts"] = verdicts_as_they_hold(known["verdicts"], manifest)

@@ -31,25 +31,14 @@ from stimuli.files import open_file
 
 PAGE: Final = "index.html"
 _SCHEMA: Final = 1
-_NAMED: Final = 12
-"""Most runs named in a command."""
-_LONGEST: Final = 1000
-"""Longest reason, in letters: it may quote a value of any length."""
-_START: Final = 4096
-"""Bytes at the beginning of a page that contain our mark."""
+_NAMED: Final = 12  # most runs named in a command
+_LONGEST: Final = 1000  # longest reason, in letters: it may quote a value of any length
+_START: Final = 4096  # bytes at the beginning of a page that contain our mark
 
 
 @dataclass(frozen=True)
 class Indexed:
-    """An index as written.
-
-    Attributes
-    ----------
-    rows
-        Columns of :data:`audit.extras.index.tables.INDEX`.
-    claims
-        Columns of :data:`audit.extras.index.tables.CLAIMS`.
-    """
+    """An index as written."""
 
     page: Path
     files: tuple[Path, ...]
@@ -59,15 +48,11 @@ class Indexed:
 
 
 def write_index(folder: Path, *, out: Path | None = None) -> Indexed:
-    """Read all runs beneath a folder, and write their index.
-
-    The folder is only read, except for the index. ``out`` is the page, from which links are relative; None takes
-    ``index.html`` in the folder. The other files lie beside it, under the same stem.
-    """
+    """Read all runs beneath a folder, and write their index; other files lie beside the page, under its stem."""
     page = _page(folder, out)
     found = list(find_runs(folder))
     if not found:
-        raise ConfigError(f"{folder} holds no run; give a folder that holds run folders, at any depth")
+        raise ConfigError(f"{folder} has no run; give a folder with run folders in it, at any depth")
     base = page.parent
     rows: list[dict[str, Any]] = []
     entries: list[of_claims.Entry] = []
@@ -108,21 +93,23 @@ def write_index(folder: Path, *, out: Path | None = None) -> Indexed:
 def _page(folder: Path, out: Path | None) -> Path:
     """Return where the page goes; refuse a place with a file that is not ours."""
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is no folder; give a folder that holds run folders")
+        raise ConfigError(f"{folder} is not a folder; give a folder with run folders in it")
     kind = kind_of_runs(folder)
     if kind:
-        raise ConfigError(f"{folder} is itself a {kind}; give the folder that holds it")
+        raise ConfigError(f"{folder} is itself a {kind}; give the folder it is in")
     page = out or folder / PAGE
     if page.suffix not in (".html", ".htm") or page.is_dir():
-        raise ConfigError(f"out={page}: the name of a page is wanted, such as out={PAGE}")
+        raise ConfigError(f"out={page}: must be the name of a page, such as out={PAGE}")
     if kind_of_runs(page.parent):
-        raise ConfigError(f"out={page} lies in a folder of a run, which keeps its own files alone; name another place")
+        raise ConfigError(
+            f"out={page} is inside a run's folder, which must hold only the run's files; choose another place"
+        )
     try:
         there = _beginning(page) if page.exists() else MARK.encode()
     except OSError as error:
-        raise StoreError(f"{page} cannot be read ({error.strerror or error}); name another page with out=") from error
+        raise StoreError(f"{page} cannot be read ({error.strerror or error}); choose another page with out=") from error
     if MARK.encode() not in there:
-        raise ConfigError(f"{page} is there, and no index of this command; name another page with out=")
+        raise ConfigError(f"{page} exists and is not an index that this command wrote; choose another page with out=")
     return page
 
 
@@ -277,7 +264,7 @@ def _write(path: Path, content: bytes) -> Path:
     except (OSError, StoreError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
         why = getattr(cause, "strerror", None) or cause
-        raise StoreError(f"{path} cannot be written ({why}); name another page with out=FOLDER/{PAGE}") from error
+        raise StoreError(f"{path} cannot be written ({why}); choose another page with out=FOLDER/{PAGE}") from error
     return path
 
 

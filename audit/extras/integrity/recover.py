@@ -31,42 +31,25 @@ from audit.runs.provenance import kept_difference
 from audit.runs.store import KINDS, Kind, RunFolder
 from audit.tables.base import Table
 from audit.tables.formatting import plural
-from audit.tables.ratings import (
-    ASKED_AGAIN,
-    ASKED_IN_FORMATS,
-    ELICITATION_SAMPLE,
-    MANIPULATED,
-    RATINGS,
-    Status,
-)
+from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, RATINGS, Status
 from audit.tables.replies import OWN_GAP_RATINGS, REPLIES, SCORES
 from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.inventory.tables import ANSWERS
 from stimuli.strategies import THOUGHT
 
-ASIDE: Final = "set-aside"
-"""Subfolder of a run for files that were moved out of the way."""
+ASIDE: Final = "set-aside"  # subfolder of a run for files that were moved out of the way
 _COLLECTED: Final[Mapping[Kind, Table]] = {"ratings": RATINGS, "replies": REPLIES, "answers": ANSWERS}
 _LABELS: Final = ("dimension", "narrative_id", "emotion", "perceiver", "experiencer")
 """Columns that distinguish a run's rows from those of another run's grid."""
 _IN_ONE_FILE: Final = (GIVEN, MANIPULATED, ELICITATION_SAMPLE, ASKED_AGAIN, *ASKED_IN_FORMATS.values())
 _NOT_NOW: Final = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EISDIR, errno.ESTALE)
 """Errors that do not mean damage: the file may be intact although it cannot be read."""
-Wrong = Callable[[str, pa.Table], str]
-"""Check of a part: name and rows → what is wrong, or an empty string."""
+Wrong = Callable[[str, pa.Table], str]  # check of a part: name and rows → what is wrong, or an empty string
 
 
 @dataclass
 class Recovery:
-    """What was done to a folder.
-
-    Attributes
-    ----------
-    done
-        What was done, one line each.
-    next
-        What to do next, one line each. A command has a line to itself.
-    """
+    """What was done to a folder, and what to do next, one line each; a command has a line to itself."""
 
     done: list[str] = field(default_factory=list)
     next: list[str] = field(default_factory=list)
@@ -79,10 +62,10 @@ class _Held(RunFolder):
 
     def _check(self) -> None:
         if not self.path.is_dir():
-            raise StoreError(f"{self.path} is no folder; name the folder of a run")
+            raise StoreError(f"{self.path} is not a folder; give a run folder")
         names = {MANIFEST, COPY, PROMPTS, "stages", "stages.parquet", *KINDS, *(f"{kind}.parquet" for kind in KINDS)}
         if not any((self.path / name).exists() for name in names):
-            raise StoreError(f"{self.path} holds nothing of a run; name the folder of one")
+            raise StoreError(f"{self.path} has no files of a run; give a run folder")
 
 
 def recover(path: Path) -> Recovery:
@@ -94,7 +77,7 @@ def recover(path: Path) -> Recovery:
         faults = _faults(path)
         if faults.ledger:  # nothing can be written without one, and what the files were is unknown
             folder.accept(faults)
-            made.done.append(f"begun anew: {ledger.FILE}, which {faults.ledger}: the report says so")
+            made.done.append(f"started again: {ledger.FILE}, which {faults.ledger}(the report says so)")
             faults = _faults(path)
         asked = _asked(folder, made)
         manifest = _manifest(folder, asked, faults, made)
@@ -106,7 +89,7 @@ def recover(path: Path) -> Recovery:
         kept = replace(left, gone=tuple(name for name in left.gone if not ledger.asked_anew(name)))
         if kept:
             folder.accept(kept)
-            made.done += [f"taken as it is: {name}, which {what}: the report says so" for name, what in kept.lines()]
+            made.done += [f"kept as it is: {name}, which {what}(the report says so)" for name, what in kept.lines()]
     return made
 
 
@@ -159,13 +142,13 @@ def _manifest(
             if (folder.path / COPY).exists():
                 set_aside(folder, COPY, fault[COPY], made)
             folder.write_manifest(found[MANIFEST])
-            made.done.append(f"written anew: {COPY}, of {MANIFEST}")
+            made.done.append(f"written again: {COPY}, from {MANIFEST}")
         return found[MANIFEST]
     if right == COPY:
         if (folder.path / MANIFEST).exists():
             set_aside(folder, MANIFEST, fault[MANIFEST], made)
         folder.write_manifest(found[COPY])
-        made.done.append(f"restored: {MANIFEST}, of its copy")
+        made.done.append(f"restored: {MANIFEST}, from its copy")
         return found[COPY]
     if MANIFEST in found:  # the prompts are another run's, so the manifest is all there is
         set_aside(folder, PROMPTS, fault[MANIFEST], made)
@@ -185,7 +168,7 @@ def _tell_if_changed(folder: RunFolder, name: str, made: Recovery) -> None:
         folder.accept(ledger.LedgerDifferences(changed=(MANIFEST,)))
     else:
         folder.mark_accepted((MANIFEST,))
-    made.done.append(f"taken as it is: {name}, which {ledger.CHANGED}: the report says so")
+    made.done.append(f"kept as it is: {name}, which {ledger.CHANGED}(the report says so)")
 
 
 def _misfit(manifest: Manifest, asked: PromptsAsked | None) -> str:
@@ -226,7 +209,7 @@ class _Mender:
         made: Recovery,
     ) -> None:
         self._folder, self._manifest, self._made = folder, manifest, made
-        self._not_ours = dict.fromkeys(faults.changed, "it is not what was stored: its SHA-256 has changed")
+        self._not_ours = dict.fromkeys(faults.changed, "it has changed since it was stored (its SHA-256 differs)")
         self._not_ours |= dict.fromkeys(faults.foreign, "it was not stored by this run")
         story = ledger.story_of(folder.path)
         self._was = {} if story is None else story.was
@@ -263,12 +246,12 @@ class _Mender:
     def _say_next(self, *, moved: bool) -> None:
         command = self._manifest.command
         if moved or self._manifest.status != "complete":
-            self._made.next.append("this asks what is missing, and analyses all:")
-            self._made.next.append(command or "(the command that made the run, which its manifest does not say)")
+            self._made.next.append("to ask what is missing and analyse everything:")
+            self._made.next.append(command or "(the command that made the run; its manifest does not record it)")
         elif self._made.done:
-            self._made.next.append("nothing is missing of what was collected")
+            self._made.next.append("nothing that was collected is missing")
         else:
-            self._made.next.append("nothing is wrong: every file that was collected can be read and is in its place")
+            self._made.next.append("nothing is wrong: every file that was collected is in place and can be read")
 
     def _look(self, parts: Parts, wrong: Wrong) -> list[str]:
         """Move a table's faulty parts; return their names."""
@@ -276,7 +259,7 @@ class _Mender:
         try:
             names = parts.names()
         except StoreError as error:
-            self._set_aside(file, f"{_reason(error)}; all of it is asked anew")
+            self._set_aside(file, f"{_reason(error)}; all of it is asked again")
             left = self._look(parts, wrong)
             return list(dict.fromkeys([*left, *(name for name in self._all_names(parts) if name not in parts)]))
         moved: list[str] = []
@@ -305,8 +288,8 @@ class _Mender:
         there = [name for name in sorted(names) if name in parts]
         for name in there:
             if self._beside(parts, name).exists():
-                self._set_aside(self._beside(parts, name), f"{why} asked anew")
-        self._take_out(parts, {name: f"{why} asked anew" for name in there if name in parts})
+                self._set_aside(self._beside(parts, name), f"{why} asked again")
+        self._take_out(parts, {name: f"{why} asked again" for name in there if name in parts})
         yield from there
 
     def _take_out(self, parts: Parts, faults: dict[str, str], why: str = "") -> None:
@@ -357,7 +340,7 @@ class _Mender:
             return f"its prompts are not {places.start:,} to {places.stop - 1:,}"
         keys = list(zip(index, rows["item_id"].to_pylist(), strict=True)) if kind == "answers" else index
         if len(set(keys)) != len(keys):
-            return "a prompt is there twice"
+            return "a prompt occurs twice"
         if self._grid is not None and kind != "answers":
             cells = [self._grid[place] for place in index]
             own = {
@@ -407,7 +390,7 @@ class _Mender:
         for scorer in self._folder.names(SCORES):
             parts = self._folder.parts(SCORES, scorer)
             for name in self._move(parts, lost, "the replies are"):
-                self._beside_counts(parts, name, "the replies are asked anew")
+                self._beside_counts(parts, name, "the replies are asked again")
         judged = self._folder.parts(OWN_GAP_RATINGS)
         list(self._move(judged, set(judged.names()), "replies are"))
 
@@ -451,10 +434,7 @@ class _Mender:
 
 
 def _reason(error: StoreError) -> str:
-    """Return why a file is damaged: the text in brackets of its error.
-
-    Raises the error again if the file may be intact: of a later version, or unreadable only now or for this user.
-    """
+    """Return why a file is damaged, the text in brackets of its error, which is raised if the file may be intact."""
     cause = error.__cause__
     if cause is None or "this version of empathy-audit reads" in str(cause):
         raise error

@@ -12,12 +12,12 @@ from audit.cli.terminal.printing import tell
 _USAGE: Final = Usage("recover", "RUN_DIR")
 
 _HELP: Final = """
-Brings back what can be of a run's folder that was damaged, and says what to do next. Nothing is deleted.
+Repairs a damaged run folder as far as possible, and says what to do next. Nothing is deleted.
 
-A manifest that is gone or damaged is restored from its copy. Files that cannot be read, are there twice or are not of
-this run are moved to RUN_DIR/set-aside/, so that the command that made the run asks for them anew. Where no manifest
-can be had, as in runs of earlier versions, the ratings are written to RUN_DIR/recovered/, and the command is printed
-that analyses them as those of another tool.
+A missing or damaged manifest is restored from its copy. Files that cannot be read, occur twice or belong to another run
+are moved to RUN_DIR/set-aside/; the command that made the run then asks for them again. If there is no manifest and no
+copy, as in runs of earlier versions, the ratings are written to RUN_DIR/recovered/, and the command is printed that
+analyses them as ratings of another tool.
 """
 
 
@@ -37,6 +37,4 @@ def _recover(words: Sequence[str]) -> int:
     return OK
 
 
-COMMAND: Final = Command(
-    "recover", "bring back what can be of a run's folder that was damaged", _help, _recover, usages=(_USAGE,)
-)
+COMMAND: Final = Command("recover", "repair a damaged run folder as far as possible", _help, _recover, usages=(_USAGE,))

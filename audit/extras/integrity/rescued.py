@@ -37,43 +37,33 @@ def rescue(
     done: list[str],
     following: list[str],
 ) -> None:
-    """Write the ratings of a folder without a manifest as tables.
+    """Write the ratings of a folder without a manifest, but not of changed files, as tables.
 
-    Parameters
-    ----------
-    folder
-        Must be entered.
-    asked
-        Gives identities, scale and sets of invented groups. None if the prompts cannot be read.
-    faults
-        Rows of files that differ from the ledger are not written.
-    done, following
-        Lines are appended: what was done, and what to do next.
+    ``asked`` gives identities, scale and sets of invented groups. What was done, and what to do next, is appended.
     """
     kinds: tuple[Kind, ...] = ("ratings", "replies", "answers")
     there = [kind for kind in kinds if _has(folder._collected(kind))]
     if "ratings" not in there:
         what = there[0] if there else "no answers"
-        done.append(f"the folder holds {what}, of which no command makes a run without a manifest")
-        following.append(f"any tool reads the Parquet files in {folder.path}; the run itself has to be made anew")
+        done.append(f"the folder has {what}, from which no command makes a run without a manifest")
+        following.append(f"any tool can read the Parquet files in {folder.path}; the run itself has to be made again")
         return
     ratings = pd.concat(_tables(folder, faults, done), ignore_index=True)
     asked, ratings = _as_asked(ratings, asked, done)
     ratings = _within(_told_apart(ratings, done), asked, done)
     story = ledger.story_of(folder.path)
     for name in () if story is None else story.accepted:
-        done.append(f"note: {name} was accepted before, although it had changed; the report cannot say so")
+        done.append(f"note: {name} had been accepted although it changed; the report cannot say so")
     groups = pd.DataFrame(_groups(ratings, asked, done), columns=["dimension", "term", "group", "stem"])
     kept = ratings[ratings["dimension"].isin(groups["dimension"])]
     if kept.empty:
-        done.append("no rating is left that could be written")
-        following.append(f"any tool reads the Parquet files in {folder.path}; the run itself has to be made anew")
+        done.append("no rating is left to write")
+        following.append(f"any tool can read the Parquet files in {folder.path}; the run itself has to be made again")
         return
     wordings = kept["wording"].fillna(0).astype(int)
     variant = kept["variant"].astype(str)
     kept = kept.assign(
-        rating=kept["intensity"],
-        variant=variant.where(wordings == 0, variant + ", wording " + wordings.astype(str)),
+        rating=kept["intensity"], variant=variant.where(wordings == 0, variant + ", wording " + wordings.astype(str))
     )
     groups = groups if groups["stem"].ne("").any() else groups.drop(columns="stem")
     paths = [
@@ -87,7 +77,7 @@ def rescue(
     command = ["python", "-m", "audit", "report", f"ratings={paths[0]}", f"groups={paths[1]}"]
     out = folder.path.resolve()
     command += [f"run_dir={out.with_name(f'{out.name}-recovered')}", *ends]
-    following.append("this analyses the ratings as those of another tool" + told + ":")
+    following.append("to analyse the ratings as those of another tool" + told + ":")
     following.append(shlex.join(command))
 
 
@@ -102,7 +92,7 @@ def _tables(folder: RunFolder, faults: ledger.LedgerDifferences, done: list[str]
     parts = folder._collected("ratings")
     story = ledger.story_of(folder.path)
     was = {} if story is None else story.was
-    not_ours = dict.fromkeys(faults.changed, "is not what was stored: its SHA-256 has changed")
+    not_ours = dict.fromkeys(faults.changed, "has changed since it was stored (its SHA-256 differs)")
     not_ours |= dict.fromkeys(faults.foreign, "was not stored by this run")
     try:
         names = parts.names()
@@ -140,7 +130,7 @@ def _as_asked(
     right = [_is_of(row, asked) for row in ratings.to_dict("records")]
     n = len(right) - sum(right)
     if 2 * n > len(right):
-        done.append(f"note: {PROMPTS} is not of these ratings; nothing of it was used")
+        done.append(f"note: {PROMPTS} does not belong to these ratings and was not used")
         return None, ratings
     if n:
         of = either(n, "is about somebody or something else than its prompt", "are about others than their prompts")
@@ -204,9 +194,7 @@ def _groups(ratings: pd.DataFrame, asked: PromptsAsked | None, done: list[str]) 
             continue
         stems: Mapping[str, str] = known[str(dimension)].stems if str(dimension) in known else {}
         if str(dimension) in known and known[str(dimension)].placebo:
-            done.append(
-                f"note: {dimension} is a set of invented groups; the report takes it for a dimension like others"
-            )
+            done.append(f"note: {dimension} is a set of invented groups; the report treats it like other dimensions")
         for term, group in found.items():
             yield str(dimension), term, group, stems.get(term, "")
 
@@ -242,4 +230,4 @@ def _ends(ratings: pd.DataFrame, asked: PromptsAsked | None) -> tuple[list[str],
     rated: Any = ratings["rating"].astype(float)
     if (rated.min(), rated.max()) == DEFAULT_ENDS:
         return [], ""
-    return ["low=LOW", "high=HIGH"], " (LOW and HIGH are the ends of the scale, which nothing here tells)"
+    return ["low=LOW", "high=HIGH"], " (LOW and HIGH are the ends of the scale, which are not recorded here)"

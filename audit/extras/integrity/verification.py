@@ -28,12 +28,9 @@ from audit.tasks.registry import task_of
 from stimuli.errors import StimulusError
 from stimuli.files import read_file
 
-TOLERANCE: Final = 1e-6
-"""Largest difference between a stored and a recomputed number, as a share of it, or absolute below 1."""
-DIGEST: Final = "digest"
-"""Stands for a file's name in a finding about the run's digest."""
-_ROWS: Final = 100_000
-"""Rows compared with the prompts at a time."""
+TOLERANCE: Final = 1e-6  # largest difference of a recomputed number, as a share of it, or absolute below 1
+DIGEST: Final = "digest"  # stands for a file's name in a finding about the run's digest
+_ROWS: Final = 100_000  # rows compared with the prompts at a time
 
 
 @dataclass(frozen=True)
@@ -64,22 +61,11 @@ class _Made(RunFolder):
     files: Mapping[str, bytes] = {}
 
     def publish(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
-        """Keep the files."""
         self.files = files
 
 
 def verify_run(path: Path, *, say: Say, expect: str = "") -> list[Finding]:
-    """Check that a run holds what was collected, and that its tables and page follow from that.
-
-    The folder may be read-only. The result is empty if nothing is wrong.
-
-    Parameters
-    ----------
-    say
-        Takes a line for each thing that was checked, or could not be.
-    expect
-        The digest that the run should have; empty if unknown.
-    """
+    """Check that a run holds what was collected, and that its tables and page follow from that; empty if so."""
     again = report_command(path)
     try:
         manifest = Manifest.read(path, check=False)
@@ -95,7 +81,7 @@ def verify_run(path: Path, *, say: Say, expect: str = "") -> list[Finding]:
         if set(lost) <= {ledger.FILE}:  # without a ledger, only the digest can tell
             found += _digest(folder, manifest, expect, say)
         if lost:
-            say("not checked, since what was stored is not as it was: labels, values, tables, page")
+            say("not checked, because stored files have changed: labels, values, tables, page")
             return found
         answers = _answers(folder, manifest, say)
         found += _labels(path, manifest, answers, say)
@@ -103,19 +89,16 @@ def verify_run(path: Path, *, say: Say, expect: str = "") -> list[Finding]:
             found += _generation(path, manifest, folder, again, say)
             found += _recomputed(folder, manifest, again, say)
         elif (path / PAGE).exists():
-            say(f"not checked: tables and page, which an earlier version made; `{again}` makes them anew")
+            say(f"not checked: tables and page, which an earlier version made; `{again}` makes them again")
         else:
-            say(f"not checked: tables and page, which are not there; `{again}` makes them")
+            say(f"not checked: tables and page, which are missing; `{again}` makes them")
     except (AuditError, StimulusError) as error:
         found.append(Finding(manifest.task.kind, f"cannot be analysed: {error}"))
     return found
 
 
 def accept_run(path: Path) -> ledger.LedgerDifferences:
-    """Accept a run's changed files as they are; return what had changed. The report will say so.
-
-    Tables, figures and pages are not accepted: ``report`` makes them anew.
-    """
+    """Accept a run's changed files as they are and return them; tables and pages are made anew instead."""
     manifest = Manifest.read(path, check=False)
     with RunFolder(path) as folder:
         faults = ledger.faults_of(path, needed=bool(manifest.ledger))
@@ -133,13 +116,13 @@ def _stored(path: Path, manifest: Manifest, say: Say) -> Iterator[Finding]:
         if name not in undrawn:
             yield Finding(name, what, ledger.remedy_for(path, name, what))
     if undrawn:
-        say(f"not checked: {plural(len(undrawn), 'figure')} that are not there, which `report` draws again")
+        say(f"not checked: {plural(len(undrawn), 'figure')} that are missing (`report` draws them again)")
     if story is None:
         if not faults:
             yield Finding(
                 ledger.FILE,
-                "is not there, as in runs of an earlier version: whether files were changed cannot be told",
-                f"`{report_command(path)}` begins one, of the files as they are then",
+                "is missing, as in runs of an earlier version: whether files have changed is unknown",
+                f"`{report_command(path)}` starts one from the files as they are then",
             )
         return
     if not faults.ledger:
@@ -150,13 +133,13 @@ def _stored(path: Path, manifest: Manifest, say: Say) -> Iterator[Finding]:
         )
     if story.taken_over:
         say(
-            f"not known: what became of {plural(len(story.taken_over), 'file')} before an earlier version's run got a "
-            "ledger"
+            f"unknown: what became of {plural(len(story.taken_over), 'file')} before an earlier "
+            "version's run got a ledger"
         )
     if anew := dict.fromkeys(story.anew):
         say(
-            f"asked more than once, and answered otherwise: {', '.join(anew)}; only the last answers are there, and "
-            "the ledger cannot say why the others went"
+            f"asked more than once, with different answers: {', '.join(anew)}; only the last answers are kept, "
+            "and the ledger does not say why the others were replaced"
         )
     if accepted := manifest.accepting(story.accepted).accepted:
         say(f"accepted although changed: {', '.join(accepted)}; the report says so")
@@ -188,8 +171,8 @@ def _labels(path: Path, manifest: Manifest, answers: pd.DataFrame, say: Say) -> 
     asked = PromptsAsked.read(path)
     if asked is None:
         say(
-            "not checked: whom answers are about, since the folder has no prompts.json.gz: an earlier version or "
-            "another tool asked, or it is a questionnaire's run"
+            "not checked: whom the answers are about, because the folder has no prompts.json.gz (an earlier "
+            "version or another tool asked, or it is a questionnaire run)"
         )
         return
     if len(asked.grid) != manifest.n_prompts:
@@ -207,7 +190,7 @@ def _labels(path: Path, manifest: Manifest, answers: pd.DataFrame, say: Say) -> 
         kind = task_of(manifest).stores
         yield Finding(f"{kind}.parquet", f"has another {name} for prompt {prompt} than was asked (prompts.json.gz)")
     if not wrong:
-        say("labels: whom every answer is about, as prompts.json.gz has it")
+        say("labels: every answer is about the identities and narrative in prompts.json.gz")
 
 
 def _differ(there: pd.Series, should: pd.Series) -> np.ndarray:
@@ -223,29 +206,33 @@ def _digest(folder: RunFolder, manifest: Manifest, expect: str, say: Say) -> Ite
     if expect and now != expect:
         yield Finding(
             DIGEST,
-            f"is {now}, and not the expected {expect}: this is not the run that digest was taken of",
+            f"is {now}, not the expected {expect}: this is not the run with that digest",
             "ask whoever gave you the digest for their copy of the run",
         )
 
 
 def _generation(path: Path, manifest: Manifest, folder: RunFolder, again: str, say: Say) -> Iterator[Finding]:
     """Yield tables or a page whose analysis or answers are not those of the manifest."""
-    remedy = f"`{again}` makes tables and page anew"
+    remedy = f"`{again}` makes tables and page again"
     now = folder.generation_of(manifest, manifest.analysed_by)
     if now != manifest.generation or (manifest.digest and folder.digest(manifest) != manifest.digest):
-        yield Finding("manifest.json", "is of an analysis of other answers or settings than are stored now", remedy)
+        yield Finding(
+            "manifest.json", "comes from an analysis of other answers or settings than are stored now", remedy
+        )
     tables = path / ledger.GENERATION
     of = read_file(tables).decode("utf-8", "replace").strip() if tables.exists() else "none"
     if of != manifest.generation:
         yield Finding(
-            ledger.GENERATION, f"says {of!r}, and the manifest {manifest.generation}: they are of two analyses", remedy
+            ledger.GENERATION,
+            f"says {of!r}, and the manifest {manifest.generation}: they come from two analyses",
+            remedy,
         )
     page = path / PAGE
     shown = page.exists() and manifest.generation in read_file(page).decode("utf-8", "replace")
     if not shown:
-        yield Finding(PAGE, f"is not of the manifest's analysis, {manifest.generation}", remedy)
+        yield Finding(PAGE, f"does not come from the manifest's analysis, {manifest.generation}", remedy)
     if shown and now == of == manifest.generation:
-        say(f"generation: manifest, tables and page are of one analysis, {manifest.generation}")
+        say(f"generation: manifest, tables and page belong to one analysis, {manifest.generation}")
 
 
 def _recomputed(folder: _Made, manifest: Manifest, again: str, say: Say) -> Iterator[Finding]:
@@ -262,13 +249,13 @@ def _recomputed(folder: _Made, manifest: Manifest, again: str, say: Say) -> Iter
         difference = "" if kept == content else first_table_difference(kept, content)
         if difference:
             why = f" (made by {', '.join(f'{n} {v}, now {by.get(n)}' for n, v in other.items())})" if other else ""
-            yield Finding(name, f"is not what the answers give: {difference}{why}", f"`{again}` makes it anew")
+            yield Finding(name, f"differs from what the answers give: {difference}{why}", f"`{again}` makes it again")
         n_equal += not difference
     known = {f"tables/{name}.csv" for name in task_of(manifest).described}
     for name in tables_with_rows(folder.path):
         if name in known and name not in made:
-            yield Finding(name, "has rows, and the answers give none", f"`{again}` makes tables and page anew")
-    say(f"statistics: {n_equal} of {plural(len(made), 'table')} computed again and equal")
+            yield Finding(name, "has rows, but the answers give none", f"`{again}` makes tables and page again")
+    say(f"statistics: {n_equal} of {plural(len(made), 'table')} computed again: equal")
     yield from _drawn_again(folder, by_others=bool(other), again=again, say=say)
 
 
@@ -286,14 +273,14 @@ def _drawn_again(folder: _Made, *, by_others: bool, again: str, say: Say) -> Ite
         elif name in vouched or by_others:
             otherwise.append(name)
         else:
-            yield Finding(name, "is not what the answers give, and is in no ledger", f"`{again}` makes it anew")
+            yield Finding(name, "differs from what the answers give, and is in no ledger", f"`{again}` makes it again")
     if otherwise:
         say(
             f"not compared: {', '.join(otherwise)}, drawn otherwise by another version"
             + ("" if by_others else ", or changed together with the ledger")
         )
     if there:
-        say(f"page and figures: {n_same} of {plural(len(there), 'file')} made again and the same to the byte")
+        say(f"page and figures: {n_same} of {plural(len(there), 'file')} made again: identical to the byte")
 
 
 def tables_with_rows(path: Path) -> list[str]:
@@ -312,12 +299,12 @@ def first_table_difference(kept: bytes, made: bytes) -> str:
     if list(one.columns) != list(other.columns):
         return f"its columns are {', '.join(one.columns) or 'none'}"
     if len(one) != len(other):
-        return f"it has {plural(len(one), 'row')} in place of {len(other):,}"
+        return f"it has {plural(len(one), 'row')} instead of {len(other):,}"
     for column in one.columns:
         for row in np.flatnonzero((one[column] != other[column]).to_numpy()):
             before, after = one[column].iloc[row], other[column].iloc[row]
             if not _same_number(before, after):
-                return f"{column} in row {row + 1} is {before!r} in place of {after!r}"
+                return f"{column} in row {row + 1} is {before!r} instead of {after!r}"
     return ""
 
 

@@ -18,23 +18,18 @@ from stimuli.errors import StimulusError
 
 _KINDS: Final[tuple[type[OfRuns], ...]] = (ComparisonManifest, JudgementManifest, ChoicesManifest)
 _NOT_COMPUTED: Final = {
-    "judgement": "not checked: whether its tables are what the judge's answers give; `judge` with the same words makes "
-    "them anew",
-    "choices": "not checked: whether its tables are what raters sent; `people import` with their files makes them anew",
+    "judgement": (
+        "not checked: whether its tables match the judge's answers; run the same `judge` command to make them again"
+    ),
+    "choices": (
+        "not checked: whether its tables match what raters sent; run `people import` with their files to make them "
+        "again"
+    ),
 }
 
 
 def verify_of_runs(path: Path, *, say: Say) -> list[Finding] | None:
-    """Check a folder made from several runs. Nothing is written, to it or to the runs.
-
-    Collected answers have a ledger. A comparison has none, so it is made again from its runs. Returns what is wrong;
-    None if the folder is none of these kinds.
-
-    Parameters
-    ----------
-    say
-        Takes a line for each thing that was checked, or could not be.
-    """
+    """Check a folder made from several runs, by its ledger or by making it again; None if it is none."""
     manifest = _manifest(path)
     if manifest is None:
         return None
@@ -44,8 +39,8 @@ def verify_of_runs(path: Path, *, say: Say) -> list[Finding] | None:
     found = [Finding(name, what, ledger.remedy_for(path, name, what)) for name, what in faults.lines()]
     story = ledger.story_of(path)
     if story is None and not found:
-        found.append(Finding(ledger.FILE, "is not there, as in folders of an earlier version: whether files were "
-                             "changed cannot be told", "its own command, given again, begins one"))  # fmt: skip
+        unknown = "is missing, as in folders of an earlier version: whether files have changed is unknown"
+        found.append(Finding(ledger.FILE, unknown, "run its command again to start one"))
     elif story is not None and not found:
         say(f"stored: {plural(len(story.files), 'file')} as written, by {ledger.FILE}")
     say(_NOT_COMPUTED[manifest.kind_written])
@@ -63,15 +58,15 @@ def _manifest(path: Path) -> OfRuns | None:
 
 def _made_again(path: Path, manifest: ComparisonManifest, say: Say) -> Iterator[Finding]:
     """Yield files of a comparison that differ from what its runs give."""
-    say("not kept: a ledger of a comparison; so all of it is made again from its runs")
-    again = f"`{manifest.command}` makes it anew" if manifest.command else "make it anew from its runs"
+    say("a comparison has no ledger, so all of it is made again from its runs")
+    again = f"`{manifest.command}` makes it again" if manifest.command else "make it again from its runs"
     runs: Sequence[Mapping[str, Any]] = manifest.content.get("runs") or ()  # checked to be names with values
     folders = [Path(folder) for folder in dict.fromkeys(str(run.get("folder", "")) for run in runs)]
     absent = [str(folder) for folder in folders if not folder.is_dir()]
     if absent or not folders:
         names = ", ".join(absent) or "none"
-        what = f"names runs that are not there ({names}): whether it is what they give cannot be told"
-        yield Finding("manifest.json", what, "verify it from the folder in which its command was given")
+        what = f"names runs that are missing ({names}): whether it matches them is unknown"
+        yield Finding("manifest.json", what, "verify it from the folder in which its command was run")
         return
     settings = manifest.content.get("settings")
     with tempfile.TemporaryDirectory() as scratch:
@@ -91,7 +86,7 @@ def _made_again(path: Path, manifest: ComparisonManifest, say: Say) -> Iterator[
         now = ComparisonManifest.read_if_there(made)
         assert now is not None
         if other := _other_runs(runs, now.content["runs"]):
-            yield Finding("manifest.json", f"is of other answers than {other} has now", again)
+            yield Finding("manifest.json", f"has other answers than {other} has now", again)
         else:
             say(f"runs: {len(folders)} of {len(folders)} have the answers that were compared, as their ledgers say")
         yield from _other_files(path, made, same_versions=manifest.versions == now.versions, again=again, say=say)
@@ -113,19 +108,19 @@ def _other_files(path: Path, made: Path, *, same_versions: bool, again: str, say
         kept = (path / name).read_bytes() if (path / name).is_file() else b""
         difference = first_table_difference(kept, (made / name).read_bytes())
         if difference:
-            yield Finding(name, f"is not what the runs give: {difference}", again)
+            yield Finding(name, f"differs from what the runs give: {difference}", again)
         n_equal += not difference
     for name in tables_with_rows(path):
         if name not in tables:
             yield Finding(name, "is not of this comparison", "move it out of the folder")
-    say(f"statistics: {n_equal} of {plural(len(tables), 'table')} computed again and equal")
+    say(f"statistics: {n_equal} of {plural(len(tables), 'table')} computed again: equal")
     drawn = [name for name in names if not name.endswith((".csv", ".json", ".lock")) and (path / name).is_file()]
     other = [name for name in drawn if (path / name).read_bytes() != (made / name).read_bytes()]
     if other and same_versions:
-        yield from (Finding(name, "is not what the runs give", again) for name in other)
+        yield from (Finding(name, "differs from what the runs give", again) for name in other)
     elif other:
         say(f"not compared: {', '.join(other)}, which other versions drew")
     if drawn:
-        say(f"page and figures: {len(drawn) - len(other)} of {plural(len(drawn), 'file')} made again and the same")
+        say(f"page and figures: {len(drawn) - len(other)} of {plural(len(drawn), 'file')} made again: identical")
     if "comparison.html" not in drawn:
         yield Finding("comparison.html", "is gone", again)

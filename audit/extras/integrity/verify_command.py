@@ -16,7 +16,7 @@ _ACCEPT: Final = Option(
     "accept",
     true_or_false,
     False,
-    "take the files as they are now, changed or not; the ledger and the report say which were accepted",
+    "accept the files as they are now, changed or not; the ledger and the report list which were accepted",
     "true",
 )
 
@@ -25,8 +25,9 @@ def _a_digest(name: str, text: str) -> str:
     digest = text.strip().casefold()
     if re.fullmatch("[0-9a-f]{64}", digest) is None:
         raise ConfigError(
-            f"{name}={text}: a run's digest has 64 characters, 0 to 9 and a to f, and this has {len(text.strip())}; "
-            "copy all of it: a part of it proves nothing, since others can make a run that begins or ends so"
+            f"{name}={text}: a run's digest has 64 characters, 0 to 9 and a to f, but this has "
+            f"{len(text.strip())}; copy all of it: a part proves nothing, because anyone can make a run whose "
+            "digest begins or ends like it"
         )
     return digest
 
@@ -35,24 +36,24 @@ _EXPECT: Final = Option(
     "expect",
     _a_digest,
     "",
-    "the digest that the run must have, all 64 characters, as its page, its card or `gate` says it; another one is "
-    "exit code 1",
+    "the digest that the run must have, all 64 characters, as in its page, its card or `gate`; exit code 1 if it "
+    "differs",
     "DIGEST",
 )
 _USAGE: Final = Usage("verify", "RUN_DIR", options=(_EXPECT, _ACCEPT))
 _HELP: Final = """
 Checks, without a model and without writing anything:
 
-  - that every file that was stored is there and has the SHA-256 that ledger.jsonl says, and that none was added;
-  - with expect=, that the run has the digest that you got from somebody else: then you hold the same run;
-  - that every prompt has one answer, of the identities and the narrative that were asked, and within the scale;
-  - that manifest, tables and page are of one analysis, and that the statistics, computed again, are the same.
+  - every stored file exists and has the SHA-256 in ledger.jsonl, and no file was added;
+  - with expect=, the run has the digest that you got from somebody else: you then have the same run;
+  - every prompt has one answer, about the identities and the narrative that were asked, and within the scale;
+  - manifest, tables and page belong to one analysis, and the statistics are the same when computed again.
 
-Of a comparison of runs, which has no ledger, all is made again from its runs and held against what is there. Of what a
-judge or raters chose the stored files are checked, and no number is computed again.
+A comparison of runs has no ledger: it is made again from its runs and compared with its files. For the choices of a
+judge or of raters, only the stored files are checked.
 
-Each thing that is wrong is a line that names the file and what to do. Exit code 0 if nothing is, 1 if something is.
-`run`, `report` and all other commands do the first of these whenever they read a run.
+Each fault is one line with the file and what to do. Exit code 0 if there is none, 1 otherwise. `run`, `report` and all
+other commands do the first check whenever they read a run.
 
 {options}
 """
@@ -69,23 +70,22 @@ def _verify(words: Sequence[str]) -> int:
     given = _USAGE.read(words)
     path, expect = given.one_folder(), given[_EXPECT]
     if expect and given[_ACCEPT]:
-        raise ConfigError("expect= and accept=true do not go together: accept the files first, then compare the digest")
+        raise ConfigError("expect= and accept=true cannot be combined: accept the files first, then compare the digest")
     if expect and is_of_runs(path):
-        raise ConfigError(f"expect=: {path} is made of several runs and has no digest; verify each of its runs so")
+        raise ConfigError(
+            f"expect=: {path} is made of several runs and has no digest; verify each of its runs with expect="
+        )
     if given[_ACCEPT]:
         lines = [f"{name} {what}" for name, what in accept_run(path).lines()]
         for line in lines:
             tell(f"accepted: {line}")
         if lines:
-            tell(f"{path}: the files are taken as they are; `python -m audit report {path}` says so on its page")
+            tell(f"{path}: the files are accepted as they are; `python -m audit report {path}` notes it on the page")
         elif verify_run(path, say=lambda line: None):
             again = report_command(path)
-            tell(
-                f"{path}: nothing that was collected had changed; what `verify` says of tables and pages, `{again}` "
-                "makes anew"
-            )
+            tell(f"{path}: nothing that was collected has changed; for tables and pages, run `{again}`")
         else:
-            tell(f"{path}: nothing had changed")
+            tell(f"{path}: nothing has changed")
         return OK
     found = verify_of_runs(path, say=say)
     if found is None:
@@ -100,7 +100,7 @@ def _verify(words: Sequence[str]) -> int:
 
 COMMAND: Final = Command(
     "verify",
-    "check that a run's files are those that were stored, and its tables and page are made of them: exit code 0 or 1",
+    "check that a run's files are unchanged, and that its tables and page follow from them: exit code 0 or 1",
     _help,
     _verify,
     usages=(_USAGE,),

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.asking.shown_prompt import shown_prompt
 from audit.cli.terminal.base import Command, writing_out
 from audit.cli.terminal.jobs import each_job, overrides_help, split_arguments
-from audit.cli.terminal.options import (
-    Option,
-    Usage,
-    a_number,
-    a_path,
-    option_lines,
-    whole_from,
-)
+from audit.cli.terminal.options import Option, Usage, a_number, a_path, option_lines, whole_from
 from audit.cli.terminal.printing import note, print_table, say, tell
 from audit.engines.progress import duration
 from audit.errors import ConfigError
@@ -31,21 +24,27 @@ if TYPE_CHECKING:
     from audit.extras.planning.forecast import Forecast
 
 _PROBE: Final[Option[float | None]] = Option(
-    "probe", a_number, None, "seconds that a probe may take; 40, or of a server's model 0: no probe", "SECONDS"
+    "probe",
+    a_number,
+    None,
+    "time limit of the probe in seconds; default 40, or 0 (no probe) for a server's model",
+    "SECONDS",
 )
-_TOKENS: Final = Option("tokens", whole_from(0), 1, "0 = tokens are not counted; a million prompts take a minute")
+_TOKENS: Final = Option("tokens", whole_from(0), 1, "0 = do not count tokens; a million prompts take a minute")
 _LIKE: Final[Option[Path | None]] = Option(
-    "like", a_path, None, "a run of the same design: how its ratings spread says what gap this one finds", "RUN_DIR"
+    "like",
+    a_path,
+    None,
+    "a run of the same design: the spread of its ratings shows what gap this run could find",
+    "RUN_DIR",
 )
-_HOURS: Final[Option[float | None]] = Option("hours", a_number, None, "time that there is: what fits", "HOURS")
-_INPUT: Final[Option[float | None]] = Option(
-    "price.input", a_number, None, "of a million tokens that are read", "PRICE"
-)
+_HOURS: Final[Option[float | None]] = Option("hours", a_number, None, "the hours you have: show what fits", "HOURS")
+_INPUT: Final[Option[float | None]] = Option("price.input", a_number, None, "price of a million input tokens", "PRICE")
 _OUTPUT: Final[Option[float | None]] = Option(
-    "price.output", a_number, None, "of a million tokens that are written", "PRICE"
+    "price.output", a_number, None, "price of a million output tokens", "PRICE"
 )
-_MOST: Final[Option[float | None]] = Option("price.most", a_number, None, "money that there is: what fits", "PRICE")
-_OUT: Final[Option[Path | None]] = Option("out", a_path, None, "a file that takes the plan as JSON", "FILE")
+_MOST: Final[Option[float | None]] = Option("price.most", a_number, None, "the money you have: show what fits", "PRICE")
+_OUT: Final[Option[Path | None]] = Option("out", a_path, None, "write the plan as JSON to this file", "FILE")
 _OPTIONS: Final[tuple[Option[Any], ...]] = (_PROBE, _TOKENS, _LIKE, _HOURS, _INPUT, _OUTPUT, _MOST, _OUT)
 _USAGE: Final = Usage("plan", "[-m] [OVERRIDE ...]", options=_OPTIONS)
 PROBE_S: Final = 40.0
@@ -53,9 +52,9 @@ PROBE_S: Final = 40.0
 _HELP: Final = """\
 usage: python -m audit plan [-m] [OVERRIDE ...] [OPTION ...]
 
-Says what `run` with the same overrides is going to take: prompts, tokens, time on this machine, money, disk, and the
-gap that it could find. A few prompts are asked for that, as the run asks them, and dropped. Nothing is kept but the
-model, which is downloaded or unpacked as `run` does; with probe=0 only the tokenizer of a model of the hub.
+Estimates what `run` with the same overrides will take: prompts, tokens, time on this machine, money and disk, and the
+gap that it could detect. To measure the time, asks a few prompts as the run would and drops the answers. Keeps nothing
+but the model, which is downloaded or unpacked as by `run`; with probe=0, only the tokenizer of a hub model.
 
 options:
 {options}
@@ -72,16 +71,16 @@ def _plan(words: Sequence[str]) -> int:
     options = {option.name: given[option] for option in _OPTIONS}
     for name, value in options.items():
         if isinstance(value, float) and not (math.isfinite(value) and value >= 0):
-            raise ConfigError(f"{name}={given.texts[name]}: must be a number from 0 up")
+            raise ConfigError(f"{name}={given.texts[name]}: must be a number of at least 0")
     priced = (options["price.input"] is not None, options["price.output"] is not None)
     if any(priced) != all(priced):
         raise ConfigError(
-            "tokens read and tokens written have a price each: price.input=PRICE price.output=PRICE; 0 is one"
+            "price.input and price.output must be given together: price.input=PRICE price.output=PRICE (0 is allowed)"
         )
     if options["price.most"] is not None and not all(priced):
         raise ConfigError("price.most needs the price of tokens: price.input=PRICE price.output=PRICE")
     if options["hours"] is not None and options["probe"] == 0:
-        raise ConfigError("hours needs a probe, which tells the time; leave out probe=0")
+        raise ConfigError("hours needs a probe, which measures the time; leave out probe=0")
     plans: list[dict[str, Any]] = []
     code, _ = each_job(overrides, lambda config, _: plans.append(_one(config, options)))
     if len(plans) > 1:
@@ -110,7 +109,9 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
         unlike(options["like"], plan)
         detectable(options["like"], plan)
     if options["hours"] is not None and served and options["probe"] is None:
-        raise ConfigError("hours needs a probe, which tells the time; of a server's model it costs money: probe=60")
+        raise ConfigError(
+            "hours needs a probe, which measures the time; a server's model costs money, so ask for it: probe=60"
+        )
     probe_s = options["probe"] if options["probe"] is not None else 0.0 if served else PROBE_S
     found = forecast(task, plan, probe_s=probe_s, count_tokens=bool(options["tokens"]), say=say)
     for line in shown_prompt(next(task.records(plan))):
@@ -137,20 +138,15 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
         )
     print_table(lines)
     if like is None:
-        note(
-            "what gap this run could find is told by like=RUN_DIR, a run of the same design, however small, whose "
-            "ratings spread alike"
-        )
+        note("to see what gap this run could find, give like=RUN_DIR: a run of the same design, however small")
     elif gaps:
-        note(
-            f"gaps that are found with a chance of {config.statistics.power:.0%}, if ratings spread as those of {like}"
-        )
+        note(f"gaps that would be detected {config.statistics.power:.0%} of the time, if ratings vary as in {like}")
         if others := unlike(like, plan):
-            note(f"{like} is of another design ({', '.join(others)} differ), so that its ratings may spread otherwise")
+            note(f"{like} has another design ({', '.join(others)} differ), so its ratings may vary more or less")
     elif plan.grid.narratives is None or len(plan.grid.narratives.narratives) < 2:
-        note("what gap this run could find cannot be told: of fewer than two narratives there is no interval")
+        note("what gap this run could find is unknown: an interval needs at least 2 narratives")
     else:
-        note(f"{like} has no standard error to plan by, of what is asked here: it takes two narratives or more")
+        note(f"{like} has no standard error to plan with: it needs at least 2 narratives")
     fits = _fitting(found, plan, gaps, price, options)
     for text in fits:
         note(text)
@@ -199,7 +195,7 @@ def _counted(found: Forecast) -> list[tuple[str, str]]:
             lines.append(("tokens read in all", ("about " if exact else "") + _range(*read)))
     lines.append(("tokens written", f"at most {found.tokens_written_most:,}"))
     if found.n_too_long:
-        lines.append(("too long", f"{plural(found.n_too_long, 'prompt')}: they will fail; raise model.max_model_len"))
+        lines.append(("too long", f"{plural(found.n_too_long, 'prompt')}: these will fail; raise model.max_model_len"))
     return lines
 
 
@@ -211,20 +207,20 @@ def _timed(found: Forecast, config: AuditConfig, *, writes: bool) -> list[tuple[
     if found.seconds is None or found.probe is None:
         why = "not probed (probe=0)"
         if config.engine.batch:
-            why = "not probed: a batch is answered when the host comes to it"
+            why = "not probed: the host decides when a batch is answered"
         elif config.model.base_url is not None:
             why = "not probed: a server's model costs money; probe=60 asks it"
-        return [("time", why if found.calls[0].n_left else "all prompts are there")]
+        return [("time", why if found.calls[0].n_left else "all prompts are answered")]
     probe = found.probe
     spread = f"{min(probe.rates):.3g} to {max(probe.rates):.3g}"
     rate = f"{probe.per_s:.3g} prompts/s ({spread}), of {plural(probe.n, 'prompt')}"
     if config.engine.ray is not None or config.engine.replicas != 1:
         rate += ", by one process"
-    left_out = "; by one process: the cluster was not asked" if config.engine.ray is not None else ""
+    left_out = "; by one process: the cluster was not tried" if config.engine.ray is not None else ""
     if writes:
-        left_out += "; without what scores replies"
+        left_out += "; without scoring replies"
     about = f"about {duration(found.seconds)} ({duration(found.low_s or 0)} to {duration(found.high_s or 0)})"
-    return [("time", about + left_out), ("rate, by the probe", rate)]
+    return [("time", about + left_out), ("rate, from the probe", rate)]
 
 
 def _price(found: Forecast, options: dict[str, Any]) -> tuple[tuple[float, float, float], str] | None:
@@ -234,7 +230,7 @@ def _price(found: Forecast, options: dict[str, Any]) -> tuple[tuple[float, float
         return None
     paid = found.money(of_input, of_output)
     supposed = "" if found.tokens_read is not None else ", if no token has fewer than two characters"
-    return paid, f"at most {paid[0]:,.2f}{supposed}; what is tried again is not in it"
+    return paid, f"at most {paid[0]:,.2f}{supposed}; retries are not included"
 
 
 def _fitting(
@@ -291,7 +287,7 @@ def _bytes(n: int) -> str:
 
 COMMAND: Final = Command(
     "plan",
-    "say what a run is going to take: prompts, tokens, time, money, disk",
+    "estimate what a run will take: prompts, tokens, time, money, disk",
     _help,
     _plan,
     usages=(_USAGE,),

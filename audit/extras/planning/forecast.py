@@ -43,18 +43,13 @@ if TYPE_CHECKING:
 
     from audit.engines.chat import ChatTokenizer
 
-_ENCODED: Final = 4096
-"""Prompts tokenised per batch."""
-_PROBED: Final = 4
-"""Shards of a probe. The first warms up the model."""
-_PROBED_PROMPTS: Final = 32
-"""Prompts per shard in the first round of a probe."""
-_IN_WORDS: Final = 8
-"""Prompts answered in words in a probe, if the run reads probabilities and checks a sample in words."""
+_ENCODED: Final = 4096  # prompts tokenised per batch
+_PROBED: Final = 4  # Shards of a probe. The first warms up the model.
+_PROBED_PROMPTS: Final = 32  # prompts per shard in the first round of a probe
+_IN_WORDS: Final = 8  # prompts answered in words in a probe, if a sample of probabilities is checked in words
 ANALYSIS_S: Final = (9.0, 7e-6)
 """Seconds for statistics and page: a constant, and more per prompt. See docs/performance.md."""
-BYTES: Final = {"ratings": 55, "replies": 400, "answers": 60, "stages": 55}
-"""Bytes on disk per row of each kind, without its texts."""
+BYTES: Final = {"ratings": 55, "replies": 400, "answers": 60, "stages": 55}  # on disk per row, without its texts
 BYTES_OF_TOKEN: Final = 2.0
 BYTES_OF_REPORT: Final = 1_500_000
 _BRACKETS: Final = re.compile(r"\[what stage (?P<stage>.+?) writes\]")
@@ -62,35 +57,20 @@ _BRACKETS: Final = re.compile(r"\[what stage (?P<stage>.+?) writes\]")
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls of one kind, e.g. the run's own prompts or one stage of a strategy.
+    """Calls of one kind, e.g. the run's own prompts or one stage of a strategy."""
 
-    Attributes
-    ----------
-    what
-        The kind, in words.
-    n, n_left
-        Calls in all, and those not answered yet.
-    tokens_read, tokens_read_most
-        Of the calls left: without what stages write, and with every text at its longest. None if only the server can
-        count them. A written text is tokenised again as part of a later prompt, at about the same length.
-    exact
-        Whether ``n`` is exact; else it is an upper bound.
-    within
-        Whether their time is part of the run's own prompts, as with a strategy's stages.
-    n_characters, shown_most
-        Of the prompts left: characters without what stages write, and the most tokens that stages add to them.
-    """
-
-    what: str
+    what: str  # the kind, in words
     n: int
-    n_left: int
+    n_left: int  # not answered yet
+    # Of the calls left, without what stages write; None if only the server can count them. A written text is tokenised
+    # again as part of a later prompt, at about the same length.
     tokens_read: int | None
-    tokens_read_most: int | None
+    tokens_read_most: int | None  # with every written text at its longest
     tokens_written_most: int
-    exact: bool = True
-    within: bool = False
-    n_characters: int = 0
-    shown_most: int = 0
+    exact: bool = True  # whether n is exact; else it is an upper bound
+    within: bool = False  # whether their time is part of the run's own prompts, as with a strategy's stages
+    n_characters: int = 0  # of the prompts left, without what stages write
+    shown_most: int = 0  # the most tokens that stages add to the prompts left
 
     @property
     def read_most(self) -> int:
@@ -103,24 +83,12 @@ class Calls:
 
 @dataclass(frozen=True)
 class Probe:
-    """Timings of a probe.
+    """Timings of a probe."""
 
-    Attributes
-    ----------
-    load_s
-        Seconds until the model was loaded and warm, beyond what the same prompts take later.
-    n
-        Prompts that were timed.
-    rates
-        Prompts per second of each timed shard.
-    words_per_s
-        Prompts per second when answered in words, beside ``expected``; None if none are.
-    """
-
-    load_s: float
-    n: int
-    rates: tuple[float, ...]
-    words_per_s: float | None
+    load_s: float  # seconds until the model was loaded and warm, beyond what the same prompts take later
+    n: int  # prompts that were timed
+    rates: tuple[float, ...]  # prompts per second of each timed shard
+    words_per_s: float | None  # prompts per second when answered in words, beside `expected`; None if none are
 
     @property
     def per_s(self) -> float:
@@ -130,39 +98,21 @@ class Probe:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run will take; see :func:`forecast`.
-
-    Attributes
-    ----------
-    calls
-        By kind; the run's own prompts come first.
-    n_too_long
-        Prompts that exceed the model's context, and so will fail; None if unknown.
-    n_characters
-        Of all calls left, without what stages write.
-    seconds, low_s, high_s
-        Total time: expected, at the rate of the probe's fastest shard, and at that of its slowest; None without a
-        probe.
-    fixed_s
-        Part of the seconds that does not grow with the narratives: loading, what is asked beside the ratings, part of
-        the analysis; 0 without a probe.
-    grows_s
-        Part that does, for a run that begins anew.
-    bytes_on_disk
-        An estimate.
-    """
+    """What a run will take; see :func:`forecast`."""
 
     folder: Path
-    calls: tuple[Calls, ...]
-    n_too_long: int | None
-    n_characters: int
-    seconds: float | None
-    low_s: float | None
-    high_s: float | None
+    calls: tuple[Calls, ...]  # by kind; the run's own prompts come first
+    n_too_long: int | None  # prompts that exceed the model's context, and so will fail; None if unknown
+    n_characters: int  # of all calls left, without what stages write
+    seconds: float | None  # total time expected; None without a probe
+    low_s: float | None  # at the rate of the probe's fastest shard
+    high_s: float | None  # at that of its slowest
+    # What does not grow with the narratives: loading, what is asked beside the ratings, part of the analysis; 0 without
+    # a probe.
     fixed_s: float
-    grows_s: float
+    grows_s: float  # what does, for a run that begins anew
     probe: Probe | None
-    bytes_on_disk: int
+    bytes_on_disk: int  # an estimate
 
     @property
     def tokens_read(self) -> tuple[int, int] | None:
@@ -177,10 +127,7 @@ class Forecast:
         return sum(each.tokens_written_most for each in self.calls)
 
     def money(self, of_input: float, of_output: float) -> tuple[float, float, float]:
-        """Return upper bounds of the price: of all calls left, of those asked beside the prompts, of all prompts anew.
-
-        Prices are for a million tokens that are read, and that are written.
-        """
+        """Return upper bounds of the price (given for a million tokens): of calls left, of checks, of all anew."""
 
         def price(each: Calls) -> float:
             return (each.read_most * of_input + each.tokens_written_most * of_output) / 1e6
@@ -192,11 +139,7 @@ class Forecast:
 
 
 def forecast(task: Task[Any], plan: Planned, *, probe_s: float, count_tokens: bool, say: Say) -> Forecast:
-    """Forecast what is left of a run, and what it takes.
-
-    ``probe_s`` is the seconds that a probe may take after loading the model; 0 makes no probe. Counting tokens takes
-    about a minute for a million prompts.
-    """
+    """Forecast what is left of a run, and what it takes, with a probe of ``probe_s`` seconds, if not 0."""
     config = plan.config
     folder = config.run_dir or default_run_dir(plan)
     left = _left(plan, folder)
@@ -508,7 +451,7 @@ def _probe(task: Task[Any], plan: Planned, seconds: float, *, words: bool, say: 
     n = len(plan.grid)
     size, load_s, spent = min(_PROBED_PROMPTS, n), 0.0, 0.0
     took: list[tuple[int, float]] = []
-    say(f"probing: a few of the {n:,} prompts are asked as the run asks them, for about {seconds:.0f} s ...")
+    say(f"probing: a few of the {n:,} prompts are asked as in the run, for about {seconds:.0f} s ...")
     while True:
         found = _asked(task, plan, size, seconds - spent, n_shards=_PROBED)
         load_s = load_s if took else found.load_s
@@ -556,49 +499,33 @@ def _asked(task: Task[Any], plan: Planned, size: int, seconds: float, *, n_shard
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-WORDED: Final = "wordings"
-"""Scope of gaps over any such wordings; its rows are in ``tables/controls.csv``."""
+WORDED: Final = "wordings"  # scope of gaps over any such wordings; its rows are in `tables/controls.csv`
 
 # --- What gap could be found -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Detectable:
-    """The smallest gap that a run would detect in one scope.
-
-    Attributes
-    ----------
-    dimension, variant, scope
-        As in ``tables/gap.csv``; the scope may also be :data:`WORDED`.
-    points
-        In points of the scale.
-    n_narratives
-        Of the planned run.
-    n_for_wanted
-        Narratives needed to detect ``statistics.wanted``; None if that is not set, inf if no number suffices.
-    """
+    """The smallest gap that a run would detect in one scope."""
 
     dimension: str
     variant: str
-    scope: str
-    points: float
-    n_narratives: int
-    n_for_wanted: float | None
+    scope: str  # as in tables/gap.csv, or WORDED
+    points: float  # in points of the scale
+    n_narratives: int  # of the planned run
+    n_for_wanted: float | None  # to detect statistics.wanted; None if that is not set, inf if no number suffices
 
 
 def unlike(run: Path, plan: Planned) -> list[str]:
-    """List the settings, besides narratives, that differ from an earlier run and may change how ratings spread.
-
-    StoreError if the earlier run's ratings are on another scale: their points cannot be compared.
-    """
+    """List the settings besides narratives that differ from an earlier run's and may change how ratings spread."""
     manifest = RunFolder(run).read_manifest()
     if manifest is None:
-        raise StoreError(f"like={run} has no manifest.json, so it is no run; name the folder of one")
+        raise StoreError(f"like={run} has no manifest.json, so it is not a run; give a run folder")
     scale, there = plan.grid.variant.scale, manifest.scale
     if scale is not None and (there.low, there.high) != (scale.low, scale.high) and not math.isnan(there.low):
         raise StoreError(
-            f"like={run}: its ratings are from {there.low:g} to {there.high:g}, and this plan's from {scale.low:g} to "
-            f"{scale.high:g}; name a run on the same scale"
+            f"like={run}: its ratings are from {there.low:g} to {there.high:g}, but this plan's go from "
+            f"{scale.low:g} to {scale.high:g}; give a run on the same scale"
         )
     return [each.setting for each in design_differences(manifest.identity.content, plan)]
 
@@ -613,14 +540,14 @@ def _gaps_of(run: Path) -> pd.DataFrame:
 
     columns = ["dimension", "variant", "scope", "se", "df", "n_narratives"]
     path, of_controls = (table.place(run / "tables") for table in (GAP, CONTROLS))
-    again = f"`{report_command(run)}` makes it anew"
+    again = f"`{report_command(run)}` makes it again"
     for place in (path, of_controls):
         if place.exists():
             check_made(run, f"tables/{place.name}", remedy=again)
     try:
         rows = read_table(path, GAP)
         if len(rows) and not (rows["outcome"] == "intensity").any():
-            raise StoreError(f"like={run} is a run of replies, whose gaps are in no points; name a run of ratings")
+            raise StoreError(f"like={run} is a run of replies, whose gaps are not in points; give a run of ratings")
         rows = rows.loc[rows["headline"].astype(bool), columns]
         path = of_controls
         if path.is_file():
@@ -687,11 +614,11 @@ def subset(plan: Planned, share: float) -> str:
         (k for k in range(1, most + 1) if sum(min(k, own) for own in by_emotion.values()) <= share * n), default=0
     )
     if share >= 1:
-        return "all of it fits"
+        return "everything fits"
     if each:
         kept = sum(min(each, own) for own in by_emotion.values())
         return f"stimuli.situations_per_emotion={each} fits ({plural(kept, 'narrative')} of {n:,})"
     return (
-        f"not even one narrative of each of {plural(len(by_emotion), 'emotion')} fits; name fewer emotions, "
+        f"not even 1 narrative of each of {plural(len(by_emotion), 'emotion')} fits; choose fewer emotions, "
         "stimuli.emotions=[...], or fewer identities: dimensions=[...], stimuli.experiencer_terms=1"
     )

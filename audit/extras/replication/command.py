@@ -18,34 +18,34 @@ _RUN_DIR: Final[Option[Path | None]] = Option(
     "run_dir",
     a_path,
     None,
-    "where the runs and the comparison are kept; reports/replication-<hash> unless given",
+    "folder for the runs and the comparison; default reports/replication-<hash>",
     "OUT",
 )
 _NARRATIVES: Final[Option[Path | None]] = Option(
     "narratives",
     a_path,
     None,
-    "the twelve files of narratives, which tell each row's emotion where result files have a column text_id",
+    "the folder with the 12 narrative files, which give each row's emotion if result files have a column text_id",
     "FOLDER",
 )
 _BEYOND: Final = Option(
     "beyond",
     one_of("refuse", "keep"),
     "refuse",
-    "refuse stops at a rating beyond the scale; keep takes what the study's parser took: answers of up to 100 in the "
-    "variant 10-scale",
+    "refuse = stop at a rating outside the scale; keep = accept what the study's parser accepted: answers up to "
+    "100 in the variant 10-scale",
 )
-_SEED: Final = Option("seed", whole_from(0), 0, "of the permutations")
+_SEED: Final = Option("seed", whole_from(0), 0, "random seed of the permutations")
 _USAGE: Final = Usage("replicate", "FOLDER", options=(_RUN_DIR, _NARRATIVES, _BEYOND, _SEED), settings=True)
 
 _HELP: Final = """
 Reads the released results of Hou, Daumé III and Rudinger (2025), in FOLDER, of one kind:
-  DIMENSION_VARIANT_MODEL_PERCEIVER_EXPERIENCER.tsv, with a column intensity, in which -1 is no rating; a column
-    response, the model's answer, tells refusals from answers without a number, and is held against intensity
-  exp_MODEL/DIMENSION_VARIANT_batch-N.tsv, the raw answers, read by the study's own rule
-Makes a run folder with its report of each model and variant, and sets them side by side in OUT/comparison: the
-published gap, its null interval, the heatmaps and the map of perceivers, and the gap in points beside them. No model
-is loaded. docs/replication.md says what is reproduced, and what is not known of the study.
+  DIMENSION_VARIANT_MODEL_PERCEIVER_EXPERIENCER.tsv, with a column intensity (-1 means no rating); a column response,
+    the model's answer, separates refusals from answers without a number, and is checked against intensity
+  exp_MODEL/DIMENSION_VARIANT_batch-N.tsv, the raw answers, parsed by the study's own rule
+Makes a run folder with a report for each model and variant, and compares them in OUT/comparison: the published gap, its
+null interval, the heatmaps and the map of perceivers, and the gap in points. No model is loaded. docs/replication.md
+says what is reproduced, and what is unknown about the study.
 
 {options}
 

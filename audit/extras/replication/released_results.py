@@ -36,10 +36,8 @@ from stimuli.identities import Dimension, Identity, load_dimensions
 from stimuli.prompts import PUBLISHED_VARIANTS
 
 STUDY: Final = "hou2025"
-NO_RATING: Final = -1.0
-"""The study's code for a refusal and for an answer without a number."""
-N_STUDY: Final = 6_050
-"""Number of narratives in the study."""
+NO_RATING: Final = -1.0  # the study's code for a refusal and for an answer without a number
+N_STUDY: Final = 6_050  # number of narratives in the study
 FULL_SCALE: Final = (0.0, 100.0)
 _SCALES: Final = {"10-scale": (0.0, 10.0)}
 _CALLED: Final = {
@@ -48,8 +46,7 @@ _CALLED: Final = {
     "race_ethnicity": ("race_ethnicity", "ethnicity", "race"),
 }
 """Spellings of each dimension in file names, matched case-insensitively."""
-_UNSPECIFIED: Final = ("default", "unspecified")
-"""Spellings of the unspecified identity, besides its wording."""
+_UNSPECIFIED: Final = ("default", "unspecified")  # spellings of the unspecified identity, besides its wording
 _FROM: Final = "a person from "
 _ARTICLES: Final = frozenset({"a", "an"})
 """An article belongs to the identity after it. A model's name may end in one only if that identity has its own."""
@@ -58,12 +55,11 @@ _IDS: Final = ("text_id", "narrative_id", "oid")
 _SIDES: Final = {"perceiver": ("persona", "perceiver"), "experiencer": ("experiencer",)}
 """Columns of a batch that name the identities. Without them, the prompts do."""
 _PROMPTS: Final = {"perceiver": "system_prompt", "experiencer": "user_input"}
-FIRST_MODEL: Final = "llama-8b"
-"""The model whose place the study's scripts leave empty in names."""
+FIRST_MODEL: Final = "llama-8b"  # the model whose place the study's scripts leave empty in names
 _BATCH: Final = "batch"
 _NAME: Final = "DIMENSION_VARIANT_MODEL_PERCEIVER_EXPERIENCER.tsv"
 _BATCH_NAME: Final = "exp_MODEL/DIMENSION_VARIANT_batch-N.tsv"
-_PLACE: Final = "name the folder processed_results of the study's repository"
+_PLACE: Final = "give the folder processed_results of the study's repository"
 _CODES: Final = {status.value: code for code, status in enumerate(Status)}
 
 
@@ -81,20 +77,13 @@ class ReleasedFile:
 
 @dataclass(frozen=True)
 class ReleasedRun:
-    """All files of one model and variant.
-
-    Attributes
-    ----------
-    files
-        Dimension → (perceiver, experiencer) → file. All pairs of identities are there; those with baselines all or
-        none.
-    batches
-        Dimension → its raw batches in order. A dimension is in ``files`` or in ``batches``, never in both.
-    """
+    """All files of one model and variant."""
 
     model: str
     variant: str
+    # Dimension → (perceiver, experiencer) → file. All pairs of identities are there; those with baselines all or none.
     files: Mapping[str, Mapping[tuple[str, str], Path]]
+    # dimension → its raw batches in order, if it is not in files
     batches: Mapping[str, Sequence[Path]] = field(default_factory=dict)
 
     @property
@@ -114,39 +103,17 @@ class ReleasedRun:
 
 @dataclass(frozen=True, eq=False)
 class ReleasedRatings:
-    """The ratings of one run.
+    """The ratings of one run."""
 
-    Attributes
-    ----------
-    tables
-        Dimension → columns of :data:`audit.tables.ratings.RATINGS`. ``prompt_index`` runs on across dimensions.
-    scale
-        The two ends, in points.
-    sha256
-        Hash of the files' names and bytes.
-    n_narratives
-        Rows of each file.
-    emotions
-        Only ``not given`` if no emotion is known.
-    n_beyond
-        Ratings outside the variant's scale that were kept.
-    has_responses
-        Whether the answers are there, so that refusals can be told from answers without a number.
-    without_baselines
-        Dimensions without the unspecified identity.
-    not_read
-        Columns of the files that are ignored.
-    """
-
-    tables: Mapping[str, pd.DataFrame]
-    scale: tuple[float, float]
-    sha256: str
-    n_narratives: int
-    emotions: tuple[str, ...]
-    n_beyond: int
-    has_responses: bool
-    without_baselines: tuple[str, ...]
-    not_read: tuple[str, ...]
+    tables: Mapping[str, pd.DataFrame]  # dimension → columns of RATINGS; prompt_index runs on across dimensions
+    scale: tuple[float, float]  # the two ends, in points
+    sha256: str  # of the files' names and bytes
+    n_narratives: int  # rows of each file
+    emotions: tuple[str, ...]  # only "not given" if no emotion is known
+    n_beyond: int  # ratings outside the variant's scale that were kept
+    has_responses: bool  # whether the answers are there, so that refusals can be told from answers without a number
+    without_baselines: tuple[str, ...]  # dimensions without the unspecified identity
+    not_read: tuple[str, ...]  # columns of the files that are ignored
 
 
 # --- Names -----------------------------------------------------------------------------------------------------------
@@ -201,10 +168,7 @@ def _term(words: tuple[str, ...], dimension: str) -> str | None:
 
 
 def parse_name(path: Path) -> ReleasedFile:
-    """Read what the name of a result file says. Words may be separated by blanks, ``_`` or ``-``.
-
-    ConfigError names the part that is missing or ambiguous.
-    """
+    """Read what the name of a result file says. Words may be separated by blanks, ``_`` or ``-``."""
     found = list(_WORD.finditer(path.stem))
     words = tuple(match[0] for match in found)
     dimension, variant, start = _head(path, words, _NAME)
@@ -304,12 +268,11 @@ def _refuse(path: Path, fault: str, form: str = _NAME) -> Any:
 
 
 def find_released(folder: Path) -> list[ReleasedRun]:
-    """Find the result files of a folder, and check that none is missing.
+    """Find the result files of a folder, one run for each model and variant, and check that none is missing.
 
     The files lie in the folder or its ``processed_results``; raw batches in the folder, its subfolders, or those of its
-    ``results``. Other files are ignored. Returns one run for each model and variant: models by name, variants in the
-    study's order. ConfigError if a name cannot be read, two files belong to one pair, or a pair or a batch is missing:
-    all pairs of a dimension's identities must be there, those with the unspecified identity all or none.
+    ``results``. Other files are ignored. Models are sorted by name, variants in the study's order. All pairs of a
+    dimension's identities must be there, those with the unspecified identity all or none.
     """
     if not os.path.isdir(folder):  # also False if access is denied
         raise StoreError(f"{folder} is not a folder; {_PLACE}")
@@ -322,8 +285,8 @@ def find_released(folder: Path) -> list[ReleasedRun]:
     if batches and len(batches) < len(paths):
         other = next(path for path in paths if path not in batches)
         raise ConfigError(
-            f"{folder} has raw batches, {batches[0].name}, and other files, {other.name}; move one kind into a folder "
-            "of its own"
+            f"{folder} has raw batches, {batches[0].name}, and other files, {other.name}; move one kind into its "
+            "own folder"
         )
     runs = dict(_of_batch_files(batches) if batches else _of_pair_files(paths))
     return [runs[key] for key in sorted(runs, key=lambda key: (key[0], PUBLISHED_VARIANTS.index(key[1])))]
@@ -338,7 +301,7 @@ def _of_pair_files(paths: Sequence[Path]) -> Iterator[tuple[tuple[str, str], Rel
         pair = file.perceiver, file.experiencer
         if pair in of_dimension:
             raise ConfigError(
-                f"{of_dimension[pair].name} and {path.name} are both of perceiver {pair[0]!r} and experiencer "
+                f"{of_dimension[pair].name} and {path.name} are both for perceiver {pair[0]!r} and experiencer "
                 f"{pair[1]!r}; keep one in {path.parent}"
             )
         of_dimension[pair] = path
@@ -369,7 +332,7 @@ def _whole(batches: Mapping[int, Path]) -> list[Path]:
     gone = next((number for number in range(min(batches), max(batches)) if number not in batches), None)
     if gone is not None:
         last = batches[max(batches)]
-        raise ConfigError(f"{last}: batch {gone} is not beside it; add it, since answers of whole pairs are missing")
+        raise ConfigError(f"{last}: batch {gone} is missing; add it, because it has the answers of whole pairs")
     return [batches[number] for number in sorted(batches)]
 
 
@@ -386,7 +349,7 @@ def _in_order(
         )
         raise ConfigError(
             f"{dimension}, {variant}, {model}: {len(there):,} of the {len(there) + len(missing):,} files with the "
-            f"unspecified identity {some}; take {them} away, or add the other {len(missing):,}, the first that of "
+            f"unspecified identity {some}; remove {them}, or add the other {len(missing):,}, the first that of "
             f"perceiver {missing[0][0]!r} and experiencer {missing[0][1]!r}"
         )
     if missing:
@@ -394,7 +357,8 @@ def _in_order(
         raise ConfigError(
             f"{dimension}, {variant}, {model}: {len(missing):,} of {plural(len(wanted), 'file')} {be} missing, the "
             f"first that of perceiver {perceiver!r} and experiencer {experiencer!r}, beside "
-            f"{next(iter(files.values()))}; add them, or take the files of {dimension} of this model and variant away"
+            f"{next(iter(files.values()))}; add them, or remove the files of {dimension} for this model and "
+            "variant"
         )
     return {pair: files[pair] for pair in wanted}
 
@@ -433,8 +397,7 @@ class _Content:
     responses: pd.Series | None
     ids: tuple[str, ...] | None
     emotions: tuple[str, ...] | None
-    prompts: tuple[int, ...] | None
-    """Distance of each row's ``idx`` from the first row's."""
+    prompts: tuple[int, ...] | None  # distance of each row's `idx` from the first row's
     not_read: tuple[str, ...]
 
 
@@ -447,18 +410,9 @@ def read_released(
 ) -> ReleasedRatings:
     """Read and check all files of a run.
 
-    Parameters
-    ----------
-    emotion_of
-        ``text_id`` → emotion. None takes the files' own column ``emotion``, if they have one.
-    keep_beyond
-        Keep ratings of up to 100 in the variant 10-scale, as the study's parser did. They lie outside the scale; the
-        run's report counts them.
-    done
-        Called with the number of files read since the last call.
+    ``emotion_of`` None takes the files' own column ``emotion``. ``keep_beyond`` keeps ratings of up to 100 in the
+    variant 10-scale, as the study's parser did. They lie outside the scale; the run's report counts them.
 
-    Notes
-    -----
     Where there are answers, why a rating is missing follows our rule,
     ``audit.asking.elicitation.parsing.parse_response``. An intensity of a batch is what the study's own rule reads in
     the answer; that of a result file is the released one.
@@ -545,7 +499,7 @@ def _columns(
     """Read columns of a file as texts; return them and the names of the other columns."""
     content = _bytes(path, digest)
     if not content.removeprefix(codecs.BOM_UTF8).strip():
-        raise ConfigError(f"{path}: the file is empty; put the study's file in its place")
+        raise ConfigError(f"{path}: the file is empty; replace the file with the study's")
     try:
         head = [name.strip().casefold() for name in content.split(b"\n", 1)[0].decode("utf-8-sig").split("\t")]
         head = [name.strip('"') for name in head]
@@ -562,7 +516,7 @@ def _columns(
             keep_default_na=False, index_col=False, encoding="utf-8-sig",
         ).rename(columns=places).fillna("")  # fmt: skip
     except UnicodeDecodeError as error:
-        raise StoreError(f"{path} is not UTF-8 ({error.reason}); write it anew as UTF-8") from error
+        raise StoreError(f"{path} is not UTF-8 ({error.reason}); save it as UTF-8") from error
     except (ParserError, EmptyDataError, ValueError) as error:
         raise StoreError(f"{path} cannot be read as TSV ({' '.join(str(error).split())})") from error
     if read.empty:
@@ -576,8 +530,10 @@ def _places_of(path: Path, column: pd.Series) -> IntArray:
     wrong = ~np.isfinite(numbers) | (numbers % 1 != 0)
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise ConfigError(f"{path}: row {row + 1}{_more(wrong)}: the idx {column.iloc[row]!r} is no whole number; put "
-                          "the study's file in its place")  # fmt: skip
+        raise ConfigError(
+            f"{path}: row {row + 1}{_more(wrong)}: the idx {column.iloc[row]!r} is not a whole number; replace the "
+            "file with the study's"
+        )
     return numbers.astype(np.int64)
 
 
@@ -591,7 +547,7 @@ def _intensities(path: Path, column: pd.Series) -> FloatArray:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ConfigError(
-            f"{path}: row {row + 1}{_more(wrong)}: the intensity {column.iloc[row]!r} is no number; write -1 where "
+            f"{path}: row {row + 1}{_more(wrong)}: the intensity {column.iloc[row]!r} is not a number; write -1 if "
             "there is no rating"
         )
     return values
@@ -613,12 +569,12 @@ def _check_scale(content: _Content, scale: tuple[float, float], *, variant: str,
     if keep_beyond and not off.any():
         return int(beyond.sum())
     row = int(np.argmax(off if keep_beyond else beyond))
-    remedy = "mend the file: a rating is on the scale, or -1 where there is none"
+    remedy = "correct the file: a rating is on the scale, or -1 if there is none"
     if scale != FULL_SCALE and not off.any():
-        remedy = "the study's parser took answers of up to 100 there; beyond=keep takes them too"
+        remedy = "the study's parser accepted answers up to 100 there; beyond=keep accepts them too"
     raise ConfigError(
-        f"{content.place}: row {row + 1}{_more(off if keep_beyond else beyond)}: the intensity {intensity[row]:g} is "
-        f"beyond the scale of {variant}, {scale[0]:g} to {scale[1]:g}; {remedy}"
+        f"{content.place}: row {row + 1}{_more(off if keep_beyond else beyond)}: the intensity {intensity[row]:g} "
+        f"is outside the scale of {variant}, {scale[0]:g} to {scale[1]:g}; {remedy}"
     )
 
 
@@ -626,8 +582,8 @@ def _check_names(place: str, names: Sequence[str]) -> None:
     if len(set(names)) == len(names) and all(names):
         return
     row = next(place for place, name in enumerate(names) if not name or name in names[:place])
-    fault = f"narrative {names[row]!r} stands twice" if names[row] else "the narrative's identifier is empty"
-    raise ConfigError(f"{place}: row {row + 1}: {fault}; give each row one of its own")
+    fault = f"narrative {names[row]!r} occurs twice" if names[row] else "the narrative's identifier is empty"
+    raise ConfigError(f"{place}: row {row + 1}: {fault}; give each row its own")
 
 
 def _check_alike(content: _Content, first: _Content) -> None:
@@ -665,14 +621,13 @@ def _check_alike(content: _Content, first: _Content) -> None:
 def _emotions(content: _Content, emotion_of: Mapping[str, str]) -> tuple[str, ...]:
     if content.ids is None:
         raise ConfigError(
-            f"narratives= cannot be used: {content.name} has no column text_id, and in which order the study put the "
-            "twelve files of narratives is not known; leave narratives= out"
+            f"narratives= cannot be used: {content.name} has no column text_id, and the study's order of the 12 "
+            "narrative files is unknown; leave narratives= out"
         )
     unknown = next((name for name in content.ids if name not in emotion_of), None)
     if unknown is not None:
         raise ConfigError(
-            f"{content.place}: text_id {unknown!r} is in no file of narratives=; name a folder that has all twelve of "
-            "them"
+            f"{content.place}: text_id {unknown!r} is in no file of narratives=; give a folder with all 12 files"
         )
     return tuple(emotion_of[name] for name in content.ids)
 
@@ -751,7 +706,9 @@ def _of_batches(
         parts.append(kept.assign(**columns, rest=rest, place=_places_of(path, read["idx"]) if "idx" in read else -1))
         done(1)
     if len({tuple(part.columns) for part in parts}) > 1:
-        raise ConfigError(f"{paths[0].parent}: the batches of {dimension} differ in their columns; give them the same")
+        raise ConfigError(
+            f"{paths[0].parent}: the batches of {dimension} have different columns; give them the same columns"
+        )
     rows = pd.concat(parts, ignore_index=True)
     if "idx" in rows:
         again = rows["place"].duplicated()
@@ -776,7 +733,7 @@ def _of_batches(
         place = f"{paths[0].parent}, {dimension}, perceiver {pair[0]!r}, experiencer {pair[1]!r}"
         if len(own) == len(of_pair[first]) and not np.array_equal(own["rest"], of_pair[first]["rest"]):
             raise ConfigError(
-                f"{place}: its prompts tell other narratives than those of perceiver {first[0]!r} and experiencer "
+                f"{place}: its prompts have other narratives than those of perceiver {first[0]!r} and experiencer "
                 f"{first[1]!r}, or in another order; bring them into one order"
             )
         responses = own["response"].reset_index(drop=True)
@@ -810,8 +767,10 @@ def _side(path: Path, read: pd.DataFrame, side: str, dimension: str, begun: dict
         return found
     prompt = _PROMPTS[side]
     if prompt not in read:
-        raise ConfigError(f"{path}: has neither a column {_SIDES[side][0]!r} nor {prompt!r}, so that nobody can tell "
-                          f"the {side} of a row; put the study's file in its place")  # fmt: skip
+        raise ConfigError(
+            f"{path}: has neither a column {_SIDES[side][0]!r} nor {prompt!r}, so the {side} of each row is unknown; "
+            "replace it with the study's file"
+        )
     of_text: dict[str, str | None] = {}
     for text in read[prompt].unique():
         match = _terms(dimension).search(text)
@@ -829,9 +788,7 @@ def _side(path: Path, read: pd.DataFrame, side: str, dimension: str, begun: dict
 
 
 def _narratives_of(read: pd.DataFrame, experiencers: pd.Series) -> list[bytes]:
-    """Return a hash of each row's prompt without the experiencer, which stands for the narrative; empty without
-    prompts.
-    """
+    """Return a hash of each row's prompt without the experiencer, for the narrative; empty without prompts."""
     if (prompt := _PROMPTS["experiencer"]) not in read:
         return [b""] * len(read)
     kept: dict[tuple[str, str], bytes] = {}

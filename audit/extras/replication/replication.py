@@ -43,18 +43,10 @@ _FILE: Final = "crowd-enVent_{}.tsv"
 
 @dataclass(frozen=True)
 class Replication:
-    """Results of a replication.
+    """Results of a replication."""
 
-    Attributes
-    ----------
-    outcomes
-        (model, variant) → the report of that run.
-    comparison
-        All runs side by side; None if there is only one run.
-    """
-
-    outcomes: Mapping[tuple[str, str], Published]
-    comparison: Comparison | None
+    outcomes: Mapping[tuple[str, str], Published]  # (model, variant) → the report of that run
+    comparison: Comparison | None  # all runs side by side; None if there is only one run
 
     def table(self) -> pd.DataFrame:
         """Return the published and our own gap of each run and dimension: rows of ``tables.GAP`` with ``model``."""
@@ -69,14 +61,14 @@ class Replication:
 
 
 def replicate(
-    folder: Path,
+    folder: Path,  # the study's processed_results, or its results
     *,
-    run_dir: Path | None,
+    run_dir: Path | None,  # None makes one in reports_dir, named by a hash of the files
     reports_dir: Path,
-    narratives: Path | None,
-    keep_beyond: bool,
-    seed: int,
-    statistics: Mapping[str, Any],
+    narratives: Path | None,  # crowd-enVENT's files, with the emotion of each text_id; None takes the files' own
+    keep_beyond: bool,  # see read_released
+    seed: int,  # for the permutations and the map of perceivers
+    statistics: Mapping[str, Any],  # settings of the analysis; others have their defaults
     command: str,
     say: Callable[[str], None],
 ) -> Replication:
@@ -84,26 +76,10 @@ def replicate(
 
     Each model and variant becomes a run folder of ratings collected by another tool; two or more of them, a comparison.
     All files are read before the first report is made.
-
-    Parameters
-    ----------
-    folder
-        The study's ``processed_results``, or its ``results``.
-    run_dir
-        Folder of the runs and the comparison; None makes one in ``reports_dir``, named by a hash of the files.
-    narratives
-        A folder with the files of crowd-enVENT, which give the emotion of each ``text_id``; None takes the emotions
-        that the files give themselves.
-    keep_beyond
-        See :func:`audit.extras.replication.released_results.read_released`.
-    seed
-        For the permutations and the map of perceivers.
-    statistics
-        Settings of the analysis; others have their defaults.
     """
     settings = load_statistics(statistics)
     if settings.formula is not None or settings.human is not None:
-        raise ConfigError("statistics.formula and statistics.human are of one run; give them to report RUN_DIR")
+        raise ConfigError("statistics.formula and statistics.human are for one run; use them with report RUN_DIR")
     runs = find_released(folder)
     emotion_of = None if narratives is None else _emotion_of(narratives)
     place = run_dir or reports_dir / f"replication-{_name_of(runs)}"
@@ -127,7 +103,7 @@ def replicate(
             if remark.code in OF_ANSWERS:
                 say(f"note: {run.model}, {run.variant}: {remark.text}")
     if len(runs) < 2:
-        say("note: no comparison, which takes two runs; the map of perceivers by t-SNE is a part of it")
+        say("note: no comparison (it needs 2 runs), and so no t-SNE map of perceivers")
         return Replication(outcomes, None)
     chosen = {name: getattr(settings, name) for name in RatingComparison.settings}
     comparison = compare_folders(folders, out=place / _COMPARISON, reports_dir=reports_dir, settings=chosen, say=say)
@@ -220,7 +196,7 @@ def _emotion_of(folder: Path) -> dict[str, str]:
     there = [emotion for emotion in HOU2025_COUNTS if (folder / _FILE.format(emotion)).is_file()]
     if not there:
         raise StoreError(
-            f"narratives={folder} has no file {_FILE.format('joy')}; name the folder of the study's narratives"
+            f"narratives={folder} has no file {_FILE.format('joy')}; give the folder of the study's narratives"
         )
     read = load_narratives(STUDY, path=folder, emotions=there)
     return {narrative.narrative_id: narrative.emotion for narrative in read.narratives}
@@ -231,7 +207,7 @@ def _folders(runs: Sequence[ReleasedRun], place: Path) -> list[Path]:
     names = [re.sub(r"[^A-Za-z0-9._+-]+", "_", f"{run.model}-{run.variant}") for run in runs]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigError(f"two models would have the folder {place / name}; rename the files of one")
+            raise ConfigError(f"two models would get the folder {place / name}; rename the files of one")
     return [place / name for name in names]
 
 

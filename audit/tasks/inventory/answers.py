@@ -15,8 +15,7 @@ from audit.statistics.ratings import BoolArray, FloatArray, IntArray, divide
 from audit.tables.formatting import either, plural
 
 TOTAL: Final = "total"
-MAY_LACK: Final = 1
-"""Number of items of a subscale that may be unanswered; at least two need an answer in any case."""
+MAY_LACK: Final = 1  # number of items of a subscale that may be unanswered; at least two need an answer in any case
 
 _NAN: Final = float("nan")
 
@@ -63,25 +62,13 @@ class KeyedInventory(Protocol):
 
 @dataclass(frozen=True)
 class KeyedAnswers:
-    """Keyed answers of one dimension and variant.
-
-    Attributes
-    ----------
-    groups
-        The group of each perceiver.
-    narratives
-        The situations imagined; one empty name if narratives are not told apart.
-    y
-        Shape (perceivers, narratives, items, orders): answers in points, reverse items mirrored; NaN if missing.
-    asked
-        The same shape: whether an answer was asked for.
-    """
+    """Keyed answers of one dimension and variant."""
 
     perceivers: tuple[str, ...]
-    groups: tuple[str, ...]
-    narratives: tuple[str, ...]
-    y: FloatArray
-    asked: BoolArray
+    groups: tuple[str, ...]  # the group of each perceiver
+    narratives: tuple[str, ...]  # the situations imagined; one empty name if narratives are not told apart
+    y: FloatArray  # shape (perceivers, narratives, items, orders), in points, reverse items mirrored; NaN if missing
+    asked: BoolArray  # the same shape: whether an answer was asked for
 
     def perceiver(self, p: int) -> dict[str, str]:
         """Return the columns that name a row's perceiver."""
@@ -93,18 +80,7 @@ def answers_by_part(
 ) -> Iterator[tuple[dict[str, str], KeyedAnswers]]:
     """Yield the labels and answers of each dimension and variant, in order of appearance.
 
-    Parameters
-    ----------
-    answers
-        One row for each answer asked for: ``dimension``, ``variant``, ``perceiver``, ``perceiver_group``, ``order``,
-        ``item_id`` and ``answer``, as it was given (not keyed), NaN if missing. Not modified.
-    by_narrative
-        Whether a column ``narrative_id`` tells answers apart.
-
-    Raises
-    ------
-    ValueError
-        If an answer occurs twice, lies outside the scale, or is to an item that the inventory does not have.
+    ``answer`` is as it was given, not keyed. ValueError if one occurs twice, is off the scale, or to an unknown item.
     """
     for (dimension, variant), part in answers.groupby(["dimension", "variant"], observed=True, sort=False):
         label = {"dimension": str(dimension), "variant": str(variant), "inventory": inventory.name}
@@ -116,7 +92,7 @@ def _lay_out(part: pd.DataFrame, inventory: KeyedInventory, *, by_narrative: boo
     item_ids = part["item_id"].astype(str)
     strange = sorted(set(item_ids) - set(place_of))
     if strange:
-        raise ValueError(f"{place}: an answer is to the item {strange[0]!r}, which the inventory does not have")
+        raise ValueError(f"{place}: an answer has the item {strange[0]!r}, which the inventory does not have")
     given = part["answer"].to_numpy(dtype=np.float64, na_value=np.nan)
     low, high = inventory.scale.low, inventory.scale.high
     outside = given[(given < low) | (given > high)]
@@ -131,7 +107,7 @@ def _lay_out(part: pd.DataFrame, inventory: KeyedInventory, *, by_narrative: boo
     flat = np.ravel_multi_index((perceiver, narrative, item, order), shape)
     asked = np.bincount(flat, minlength=int(np.prod(shape)))
     if asked.max(initial=0) > 1:
-        raise ValueError(f"{place}: an answer occurs twice; they are one row a perceiver, order and item")
+        raise ValueError(f"{place}: an answer occurs twice; give one row per perceiver, order and item")
     reverse = np.array([each.reverse for each in inventory.items], dtype=bool)
     y = np.full(asked.size, np.nan)
     y[flat] = np.where(reverse[item], low + high - given, given)
@@ -179,21 +155,11 @@ def settled(differences: FloatArray, *made_of: FloatArray) -> FloatArray:
 
 
 class Spread(NamedTuple):
-    """How means vary over the units that they sample.
+    """How means vary over the units that they sample."""
 
-    Attributes
-    ----------
-    se
-        Standard error of the mean over units, in points; NaN for one unit.
-    n
-        Number of units.
-    sd_within
-        Standard deviation over repetitions of the same item, in points; NaN without repetitions.
-    """
-
-    se: float
-    n: int
-    sd_within: float
+    se: float  # standard error of the mean over units, in points; NaN for one unit
+    n: int  # number of units
+    sd_within: float  # standard deviation over repetitions of the same item, in points; NaN without repetitions
 
 
 def spread_over(cells: FloatArray) -> Spread:

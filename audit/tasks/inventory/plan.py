@@ -20,10 +20,8 @@ from stimuli.prompts import Prompt, PromptVariant
 from stimuli.strategies import NO_STRATEGY, Strategy
 
 _ORDERS: Final = {"list": 5, "single": 2}
-_OF_PERCEIVERS: Final = ("identities", "unspecified", "no_persona")
-"""The stimulus settings that matter if no narrative is shown."""
-_TOKENS_AN_ITEM: Final = 32
-"""Room for a line that repeats its item before the answer."""
+_OF_PERCEIVERS: Final = ("identities", "unspecified", "no_persona")  # settings that matter without a narrative
+_TOKENS_AN_ITEM: Final = 32  # room for a line that repeats its item before the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +38,8 @@ class InventoryCell:
 class InventoryGrid(Sequence[InventoryCell]):
     """Every perceiver of every dimension with every sheet, by default and in each situation, computed on demand.
 
-    In this order, default first, prompts that begin alike are neighbours. Experiencers of the dimensions are not asked.
-    ``variant`` brings the persona, and says which wording of the situations is shown.
+    In this order, default first, prompts that begin alike are neighbours. ``variant`` brings the persona, and says
+    which wording of the situations is shown.
     """
 
     def __init__(
@@ -62,7 +60,6 @@ class InventoryGrid(Sequence[InventoryCell]):
         self._ends = list(accumulate(len(d.perceivers) * each for d in self.dimensions))
 
     def __len__(self) -> int:
-        """Return the number of prompts."""
         return self._ends[-1] if self._ends else 0
 
     @overload
@@ -102,27 +99,15 @@ class InventoryGrid(Sequence[InventoryCell]):
 
 @dataclass(frozen=True)
 class InventoryPlan:
-    """The prompts of a run that fills in a questionnaire.
-
-    Attributes
-    ----------
-    presentation
-        ``single``, one item a prompt, or ``list``.
-    n_orders
-        Orders that each perceiver sees.
-    max_tokens
-        Of a written answer; None if nothing is written.
-    strategy
-        Always the empty one; the manifest has a place for it.
-    """
+    """The prompts of a run that fills in a questionnaire."""
 
     config: AuditConfig
     grid: InventoryGrid
-    presentation: Presentation
-    n_orders: int
+    presentation: Presentation  # one item a prompt, or a list
+    n_orders: int  # that each perceiver sees
     method: Literal["expected", "generate"]
-    max_tokens: int | None
-    strategy: Strategy
+    max_tokens: int | None  # of a written answer; None if nothing is written
+    strategy: Strategy  # always the empty one; the manifest has a place for it
 
     @property
     def before(self) -> tuple[str, ...]:
@@ -248,14 +233,15 @@ def _method(config: AuditConfig, task: InventoryTask) -> Literal["expected", "ge
         if asked == "expected":
             which = "task.method" if task.method == "expected" else "elicitation"
             raise ConfigError(
-                f"task.presentation=list needs a model that writes its answers, and {which}=expected reads "
-                "probabilities of one number; use task.presentation=single, or generate"
+                f"task.presentation=list needs a model that writes its answers, but {which}=expected reads the "
+                f"probabilities of one number; use task.presentation=single, or {which}=generate"
             )
         return "generate"
     method = config.elicitation_method if task.method == "auto" else task.method
     if method == "generate" and config.elicitation.parser != "scale":
         raise ConfigError(
-            f"elicitation.parser={config.elicitation.parser} reads the study's ratings; task=inventory takes scale"
+            f"elicitation.parser={config.elicitation.parser} reads the study's ratings; task=inventory needs "
+            "elicitation.parser=scale"
         )
     return method
 
@@ -263,9 +249,7 @@ def _method(config: AuditConfig, task: InventoryTask) -> Literal["expected", "ge
 def _situations(config: AuditConfig, variant: PromptVariant) -> Narratives:
     stimuli = config.stimuli
     if stimuli.source == "conversations":
-        raise ConfigError(
-            "task=inventory has situations imagined, not conversations; use stimuli=geneva, hou2025 or csv"
-        )
+        raise ConfigError("task=inventory uses situations, not conversations; use stimuli=geneva, hou2025 or csv")
     per_emotion = stimuli.situations_per_emotion
     narratives = load_narratives(
         stimuli.source,
@@ -278,7 +262,9 @@ def _situations(config: AuditConfig, variant: PromptVariant) -> Narratives:
     )
     narratives.check_wording(variant.narrative, asked_by=f"task=inventory with prompt {variant.name}")
     if any(each.narrative_id == DEFAULT for each in narratives.narratives):
-        raise ConfigError(f"a narrative is called {DEFAULT!r}, as answers without one are; rename it")
+        raise ConfigError(
+            f"a narrative is called {DEFAULT!r}, which is reserved for answers without a narrative; rename it"
+        )
     return narratives
 
 

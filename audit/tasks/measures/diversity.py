@@ -22,12 +22,9 @@ from audit.statistics.texts.words import words
 
 
 def ngram_counts(texts: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    """Count the n-grams of texts; none spans two texts.
-
-    Words are those of :func:`audit.statistics.texts.words.words`.
-    """
+    """Count the n-grams of texts; none spans two texts."""
     if n < 1:
-        raise ValueError(f"n={n}: must be 1 or more")
+        raise ValueError(f"n={n}: must be at least 1")
     counts: Counter[tuple[str, ...]] = Counter()
     for text in texts:
         found = words(text)

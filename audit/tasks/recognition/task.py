@@ -19,7 +19,7 @@ from audit.errors import ConfigError
 from audit.report.task_words import TaskWords, delta_of_measures
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tasks.measures.choose import Wanted
+from audit.tasks.measures.base import Wanted
 from audit.tasks.publishing import on_run
 from audit.tasks.recognition.corpus import Corpus, keep_corpus, read_corpus, read_replies
 from audit.tasks.recognition.scorer import CAUSES, CauseSpans, EmotionRecognition
@@ -51,17 +51,13 @@ class Recognition(WrittenTexts):
     def recognised(
         self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
     ) -> Mapping[str, pd.DataFrame]:
-        """Return tables of how well the model did, overall, by speaker, experiencer, perceiver and pairs.
-
-        For ``replies`` and ``values`` see :meth:`audit.tasks.reply.written.WrittenTexts.tables`; ``seed`` is of the
-        resamples.
-        """
+        """Return tables of how well the model did, overall, by speaker, experiencer, perceiver and pairs."""
 
     def plan(self, config: AuditConfig) -> Plan:
         """Read everything that the prompts are made of. Reject stimuli that are no conversations."""
         if config.stimuli.source != "conversations":
             raise ConfigError(
-                f"task={self.kind} asks about conversations, and stimuli.source is {config.stimuli.source}; give "
+                f"task={self.kind} asks about conversations, but stimuli.source is {config.stimuli.source}; give "
                 "stimuli=conversations stimuli.path=FILE"
             )
         return super().plan(config)
@@ -108,8 +104,8 @@ class Emotion(Recognition):
         plan = super().plan(config)
         if plan.strategy.tells_emotion(plan.grid):
             raise ConfigError(
-                f"strategy {plan.strategy.name}, or task.user, tells the emotion, which task=emotion asks for; leave "
-                "it out"
+                f"strategy {plan.strategy.name}, or task.user, reveals the emotion, which task=emotion asks for; "
+                "leave it out"
             )
         return plan
 
