@@ -76,11 +76,11 @@ def test_what_raters_saved_is_analysed_beside_the_measures(finished, audit, tmp_
 
 def test_what_can_not_be_exported_or_imported_is_one_line(finished, audit, tmp_path, capsys):
     for arguments, said in (
-        (("export",), "one run folder"),
+        (("export",), "people export needs one run folder"),
         (("import", finished), "the raters' files"),
         (("send", finished), "people needs export or import, got send"),
         (("import", finished, "anna.csv"), "export the items first"),
-        (("export", finished, "n=none"), "n=none: a whole number"),
+        (("export", finished, "n=none"), "n=none: must be a whole number"),
         (("export", tmp_path), "is not a run folder"),
     ):
         capsys.readouterr()

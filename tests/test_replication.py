@@ -170,7 +170,7 @@ def test_a_run_s_own_report_has_the_same_numbers_and_ours_beside_them(replicated
         assert manifest["counts"]["unparseable"] == (4 if variant == "origin" else 0)
         page = (run / "report.html").read_text("utf-8")
         assert ("does not say why 4 ratings are missing" in page) == (variant == "origin")
-        assert "Add a column `status`" not in page
+        assert "Add a column `status` to tell" not in page
 
 
 def test_the_page_has_the_table_the_heatmaps_and_why_there_is_no_map(replicated):

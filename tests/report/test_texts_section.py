@@ -134,7 +134,7 @@ def test_refusals_are_shown_where_there_are_any():
     table = scores()
     table.loc[(table["measure"] == "refused") & (table["group"] == "Jain"), "mean"] = 12.5
     _, text = page_of(table)
-    assert "No text holds a phrase" not in text
+    assert "No text contains a phrase" not in text
     assert "refused, % of texts" in text
 
 
