@@ -412,10 +412,7 @@ def test_an_export_takes_no_number_from_a_table_that_was_changed(command, run, c
     told = ["organization=us", "relationship=third_party", "model_id=a/b"]
     code, _, err = said_by(command, capsys, "export", "run", "form=every-eval-ever", "to=eee", *told)
     assert code == 2
-    assert (
-        "run/tables/gap.csv is not what was writtenhas changed since it was stored (its SHA-256 "
-        "differs); make it again: "
-    ) in err[-1]
+    assert ("run/tables/gap.csv has changed since it was written (its SHA-256 differs); make it again: ") in err[-1]
 
 
 def test_a_page_that_no_ledger_vouches_for_is_held_against_the_one_that_is_made_again(command, run, capsys):
@@ -488,7 +485,7 @@ OF_COMPARISONS = {
     "other answers of a run, with a new ledger": (other_answers, "wrong: manifest.json has other answers than "),
     "a run that was changed": (
         lambda place: (place / "one" / "ratings.parquet").write_bytes(b"x"),
-        "wrong: manifest.json names runs that cannot be compared now: sides/one/ratings.parquet has changed since it was stored",
+        "wrong: manifest.json names runs that cannot be compared now: sides/one/ratings.parquet has changed",
     ),
     "a run that is gone": (
         lambda place: (place / "one").rename(place / "gone"),
