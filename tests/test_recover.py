@@ -371,7 +371,7 @@ def test_what_cannot_be_read_or_is_there_twice_is_left_out_of_the_tables_and_nam
     assert command("recover", "run") == 0
     printed = capsys.readouterr().out
     assert "left out: run/ratings/part-000001.parquet cannot be read (" in printed
-    assert "left out: 20 rows that occur twice\n" in printed
+    assert "left out: 20 rows that are there twice\n" in printed
     assert {name: files_of(parts)[name] for name in before} == before
     assert followed(command, printed) == 0
 
